@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.study_tables import digits, main, read_study, signed
+from benchmarks.study_tables import main, read_study
+from benchmarks.study_tables.cells import digits, signed
 from consilium.simulations.study.summaries.questions import questions
 from docs.figures import Figure, read
 from tests.simulations.study.made_up import MadeUp

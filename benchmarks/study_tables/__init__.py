@@ -1,0 +1,48 @@
+"""The tables of docs/results.md and docs/papers.md that stand on studies, from the folders of their results.
+
+    consilium study hospitals
+    python -m benchmarks.study_tables runs/study-hospitals
+
+Which tables, the study's name says. Means over seeds ± half of the 95 % interval over seeds and test rows together;
+differences with their interval, and a star where p, corrected for the comparisons of the question (Holm), is below .05.
+Only what guarantees the same is tested (`summaries.questions`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.study_tables.cells import StudyTables
+from benchmarks.study_tables.pages import TABLES
+from consilium.simulations.study.report.folder import open_folder
+from consilium.simulations.study.report.told import read_told
+from consilium.simulations.study.summaries.view import study_view
+
+
+def read_study(folder: Path) -> StudyTables:
+    """A folder of results.
+
+    Raises
+    ------
+    PathError, DataError : it is none.
+    """
+    found = open_folder(folder)
+    told = read_told(found.told, folder.name)
+    view = study_view(found.results, told.order, logarithmic=told.logarithmic, row_scores=found.row_scores)
+    name = str(found.told.get("name") or folder.name)
+    asked = {"stroke_skew": "benchmarks/studies/stroke_skew.toml"}.get(name, name)
+    files = {"skew": " --set data.path=FOLDER", "writers": " --set data.path=FOLDER"}.get(name, "")
+    return StudyTables(name, view, f"consilium study {asked}{files}", float(found.told["seconds"]["computing"]))
+
+
+def main(arguments: Sequence[str] = ()) -> None:
+    """Print the tables of the folders that are named."""
+    if not arguments:
+        print("needs folders of studies: python -m benchmarks.study_tables runs/study-hospitals")
+    for folder in arguments:
+        study = read_study(Path(folder))
+        if study.name not in TABLES:
+            sys.exit(f"{folder}: no page has tables of the study {study.name}; those of {', '.join(TABLES)} have")
+        TABLES[study.name](study)
