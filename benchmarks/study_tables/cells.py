@@ -19,7 +19,7 @@ SPLIT = {
     "heart": "test rows are half of the public patients; no method learnt from them, and nothing was chosen on them",
     "hospitals": _HELD_OUT,
     "naturals": "test rows are half of the rows of held-out owners; nothing was chosen on any of these sets",
-    "skew": "test rows are people of the census's own test part; what was tuned on Adult had no look at them",
+    "skew": "test rows are people of the census's own test part; above the table of what was tuned on which rows",
     "writers": "test rows are images of people who are no party; above the table of what was tuned on which rows",
     "papers": _HELD_OUT.replace("above", "docs/results.md has"),
     "stroke_skew": _HELD_OUT,
@@ -109,7 +109,11 @@ class StudyTables:
             for each in question.tested:
                 rest = (*each.at[:place], *each.at[place + 1 :])
                 by_point.setdefault(rest, [None] * len(asked))[number] = each
-        lines = [(", ".join(rest), found) for rest, found in by_point.items()]
+        order = [self.view.order[other] for other in self.view.axes if other != axis]
+        by_place = sorted(
+            by_point, key=lambda rest: [each.index(value) for each, value in zip(order, rest, strict=True)]
+        )
+        lines = [(", ".join(rest), by_point[rest]) for rest in by_place]
         first, last = self.view.order[axis][0], self.view.order[axis][-1]
         others = ", ".join(other for other in self.view.axes if other != axis)
         heads = [others, *(f"{title(question.method)}, {axis} {last} in place of {first}" for question in asked)]

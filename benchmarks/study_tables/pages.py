@@ -169,13 +169,18 @@ def skew(study: StudyTables) -> None:
     pate = view.frame.filter(pl.col("method") == "pate")
     plain = view.frame.filter(pl.col("mechanism") == "histogram")
     scores, metric = view.row_scores, view.metric or ""
+
+    def relative_ballots(method: str) -> pl.DataFrame:
+        own = view.frame.filter(pl.col("method") == method)
+        rows = paired(own, metric, "histogram", along="mechanism", row_scores=scores)
+        return rows.filter(pl.col("mechanism") == "histogram, relative")
+
     found = {
         "PATE: histograms less labels": paired(pate, metric, "gnmax", along="mechanism", row_scores=scores).filter(
             pl.col("mechanism") == "histogram"
         ),
-        "relative ballots less plain ones": paired(
-            pate, metric, "histogram", along="mechanism", row_scores=scores
-        ).filter(pl.col("mechanism") == "histogram, relative"),
+        "PATE: relative ballots less plain ones": relative_ballots("pate"),
+        "clear plurality: relative ballots less plain ones": relative_ballots("plurality"),
         "noisy average less histograms": paired(plain, metric, "pate", row_scores=scores).filter(
             pl.col("method") == "noisy_average"
         ),
