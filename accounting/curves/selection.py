@@ -14,7 +14,6 @@ import math
 from typing import Literal, get_args
 
 import numpy as np
-from scipy.optimize import brentq
 
 from consilium.accounting.checks import check_orders
 from consilium.accounting.curves.conversion import conversion_cost
@@ -84,12 +83,13 @@ def _gamma(shape: float, mean: float) -> float:
     """
     if shape == 1:
         return 1 / mean
+    from scipy.optimize import brentq  # a fifth of a second to import, in each process of a node
 
     def excess(log_odds: float) -> float:  # of the mean, (1 / gamma - 1) / log(1 / gamma)
         odds = math.exp(log_odds)
         return odds / math.log1p(odds) - mean
 
-    return 1 / (1 + math.exp(brentq(excess, -40.0, 100.0, xtol=1e-13)))
+    return 1 / (1 + math.exp(float(brentq(excess, -40.0, 100.0, xtol=1e-13))))  # pyright: ignore[reportArgumentType]
 
 
 def _delta_at(rdp: np.ndarray, alpha: np.ndarray, epsilon: np.ndarray) -> np.ndarray:
