@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import ipaddress
 import logging
+import re
 import socket
 import sys
 from asyncio import sslproto
@@ -18,6 +19,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -35,6 +37,8 @@ HEAD_BYTES = 16 * 1024
 TLS_BUFFER_BYTES = 32 * 1024
 """asyncio sets aside 256 KiB for each TLS connection, before its handshake: a peer that only connects costs so much."""
 BACKLOG = 1024
+_END_OF_HEAD = re.compile(rb"\n\r?\n")
+_FRAMING = re.compile(rb"(?im)^(?:content-length|transfer-encoding):(.*)$")
 
 
 @dataclass(frozen=True)
@@ -173,6 +177,14 @@ class Http(H11Protocol):
         elif self._head is None:
             self._wait_for_head()
 
+    def handle_events(self) -> None:
+        """As uvicorn's, which comes here anew for each request of a connection; 400 for one of two lengths."""
+        if self.conn.their_state is h11.IDLE and _is_ambiguous(self.conn.trailing_data[0]):
+            log.warning("refused a request from %s: its length is told twice", self.app_state["connection"].group)
+            self.send_400_response("The length of the body is told twice.")
+            return
+        super().handle_events()
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
         self.app_state["places"].leave(self.app_state["connection"])
@@ -185,6 +197,21 @@ class Http(H11Protocol):
         if self._head is not None:
             self._head.cancel()
             self._head = None
+
+
+def _is_ambiguous(received: bytes) -> bool:
+    """Whether a request's head, as far as it has come, tells the length of its body more than once.
+
+    Two programs in a row may then see two different requests (RFC 9112, section 6.3). h11 takes the chunks where a head
+    has both, and keeps one of equal lengths, so it is looked for in the bytes. An honest node sends one Content-Length.
+
+    >>> _is_ambiguous(b"POST / HTTP/1.1\\r\\nContent-Length: 1\\r\\n\\r\\nContent-Length: 1")
+    False
+    >>> _is_ambiguous(b"POST / HTTP/1.1\\r\\nContent-Length: 1\\r\\ntransfer-encoding: chunked\\r\\n")
+    True
+    """
+    stated = _FRAMING.findall(_END_OF_HEAD.split(received, 1)[0])
+    return len(stated) > 1 or any(b"," in value for value in stated)
 
 
 class Front:

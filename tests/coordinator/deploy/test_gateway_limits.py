@@ -12,8 +12,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from consilium.coordinator.deploy import front
 from consilium.coordinator.deploy.front import Connection, ConnectionPlaces, Timing, group_of
-from consilium.coordinator.deploy.gateway import MOST_CALL_BYTES, MOST_OBJECT_BYTES, REFUSED_BYTES, Quota
+from consilium.coordinator.deploy.gateway import MOST_CALL_BYTES, MOST_OBJECT_BYTES, PREFIX, REFUSED_BYTES, Quota
 from consilium.coordinator.deploy.node_keys import NodeKeys
 from consilium.protocol.errors import ConfigError
 from tests.deploy.edge import WAIT, Site, connected, is_closed, sent_until_stopped, until
@@ -169,6 +170,62 @@ def test_a_body_of_no_stated_length_is_not_waited_for(site: Site) -> None:
             refused.settimeout(WAIT)
             assert refused.recv(4096).split()[1].startswith(b"4")
     assert site.superlink.bytes == 0
+
+
+TWO_LENGTHS = [
+    ["content-length: 1", "transfer-encoding: chunked"],
+    ["Transfer-Encoding: chunked", "Content-Length: 1"],
+    ["content-length: 1", "content-length: 1"],
+    ["content-length: 1", "Content-Length: 6"],
+    ["content-length: 1, 1"],
+    ["content-length: 1", "transfer-encoding:", " chunked"],  # on two lines
+    ["transfer-encoding: chunked", "transfer-encoding: identity"],
+]
+SMUGGLED = b"1\r\nx\r\n0\r\n\r\n"
+"""One byte in chunks; read by a length of 1, what follows it begins the next request."""
+
+
+def reply_to(site: Site, address: tuple[str, int], lines: list[str], before: bytes = b"") -> bytes:
+    """All that comes back to a signed head with those lines, in two pieces, and a body, after `before`."""
+    head = [f"POST {PREFIX}push-object HTTP/1.1", "host: x", *(f"{n}: {v}" for n, v in site.signed("ward-a").items())]
+    whole = before + "\r\n".join([*head, *lines, "", ""]).encode() + SMUGGLED
+    with contextlib.closing(site.context.wrap_socket(connected(address), server_hostname="127.0.0.1")) as node:
+        node.sendall(whole[:-30])
+        time.sleep(0.05)
+        node.sendall(whole[-30:])
+        node.settimeout(WAIT)
+        received = b""
+        with contextlib.suppress(OSError):
+            while b"HTTP/1.1 " not in received.removeprefix(b"HTTP/1.1 200") and (part := node.recv(65536)):
+                received += part
+    return received
+
+
+def test_a_request_of_two_lengths_is_answered_400(site: Site) -> None:
+    with site.serving() as address:
+        for lines in TWO_LENGTHS:
+            assert reply_to(site, address, lines).split()[1] == b"400", lines
+        assert site.superlink.requests == 0
+        assert site.ask(address, "ward-a").status_code == 200
+
+
+def test_a_second_request_of_two_lengths_on_a_connection_is_answered_400(site: Site) -> None:
+    with site.serving() as address:
+        first = f"POST {PREFIX}push-object HTTP/1.1\r\nhost: x\r\ncontent-length: 27\r\n"
+        first += "".join(f"{name}: {value}\r\n" for name, value in site.signed("ward-a").items())
+        body = b"content-length: 1\r\n\r\nabcdef"  # of a body, which may say what it likes
+        received = reply_to(site, address, TWO_LENGTHS[0], f"{first}\r\n".encode() + body)
+        assert received.startswith(b"HTTP/1.1 200")
+        assert b"HTTP/1.1 400" in received
+    assert (site.superlink.requests, site.superlink.bytes) == (1, 27)
+
+
+def test_control_unlooked_at_they_are_taken(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(front, "_is_ambiguous", lambda received: False)
+    with site.serving() as address:
+        taken = [reply_to(site, address, lines).split()[1] for lines in TWO_LENGTHS]
+    assert taken == [b"200", b"200", b"200", b"400", b"200", b"200", b"400"]
+    assert site.superlink.requests == 5
 
 
 def test_a_node_that_is_taken_from_the_list_is_out_at_the_next_request(site: Site) -> None:
