@@ -11,7 +11,7 @@ from flwr.app import RecordDict
 from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.parties.messages import WireModel
 from consilium.protocol.parties.records import from_record, refusal_from_record
-from consilium.protocol.parties.refusals import FOR_DATA
+from consilium.protocol.parties.refusals import FOR_DATA, Rule
 
 Reply = TypeVar("Reply", bound=WireModel)
 
@@ -24,12 +24,17 @@ SILENT = ("no answer within ", "node ")
 class Failure:
     """Why a party is left out of a stage. `reason` is the coordinator's own words, never text of the party.
 
-    accused: the party that it names as the cause, or nobody. for_data: whether the cause is what its data hold.
+    rule: by which it refused; None where it did not. accused: the party that it names as the cause, or nobody.
     """
 
     reason: str
+    rule: Rule | None = None
     accused: str | None = None
-    for_data: bool = False
+
+    @property
+    def for_data(self) -> bool:
+        """Whether the cause is what its data hold."""
+        return self.rule in FOR_DATA
 
     @property
     def silent(self) -> bool:
@@ -103,7 +108,7 @@ def _parsed(record: RecordDict, model: type[Reply], most_bytes: int | None) -> R
     try:
         refusal = refusal_from_record(record)
         if refusal is not None:
-            return Failure(f"refused: {refusal}", refusal.party, refusal.rule in FOR_DATA)
+            return Failure(f"refused: {refusal}", refusal.rule, refusal.party)
         return from_record(record, model, most_bytes)
     except MalformedMessage as error:
         return Failure(f"malformed answer: {error.what}")

@@ -123,6 +123,7 @@ class SecureCollector:
         self._folder = folder
         self._summed: list[Path] = []
         self._accused: dict[str, set[str]] = {}
+        self._over: set[str] = set()
 
     def __call__(
         self, queries: np.ndarray, query_set: str, progress: Progress = no_progress, phase: int = 1
@@ -230,8 +231,8 @@ class SecureCollector:
             return self._run(machine, path, progress)
         except (ThresholdNotMet, SetTooClose, BadShare, ConfigError) as error:
             if machine is not None and machine.stage is Stage.UNMASK and isinstance(error, ThresholdNotMet):
-                over = sum(Rule.STAGE_ORDER in why for why in machine.dropped.get(Stage.UNMASK, {}).values())
-                if len(machine.summed) - over >= roster.t:
+                over = self._over & {roster.name(place) for place in machine.summed}
+                if len(machine.summed) - len(over) >= roster.t:
                     raise
             if isinstance(error, SecAggError):
                 self._leave_out(error)
@@ -248,7 +249,7 @@ class SecureCollector:
                 self._history.remember(machine.summed)  # before anybody can give a share
             return self._send(stage, asked, progress)
 
-        self._accused = {}
+        self._accused, self._over = {}, set()
         attempts = 0
         while True:
             try:
@@ -292,6 +293,8 @@ class SecureCollector:
         for node, failure in replies.failures.items():
             if failure.accused is not None:
                 self._accused.setdefault(failure.accused, set()).add(by_node[node])
+            if stage is Stage.UNMASK and failure.rule is Rule.STAGE_ORDER:  # the session is over at this party
+                self._over.add(by_node[node])
         return {
             **{by_node[node]: failure.reason for node, failure in replies.failures.items()},
             **{by_node[node]: reply for node, reply in replies.answers.items()},

@@ -24,10 +24,12 @@ TWO_PHASES = DistributedTwoPhase(threshold=1, sigma1=2.5, sigma2=2.5, noise_shar
 class Cluster:
     """Parties at home, enrolled and trained in a federation with the given votes mode."""
 
-    def __init__(self, root: Path, log, votes="secure", faults=None, policy=None, make=make_config, **changes) -> None:
+    def __init__(
+        self, root: Path, log, votes="secure", faults=None, policy=None, make=make_config, colluders=0, **changes
+    ) -> None:
         self.root, self.log = root, log
         self.homes = make_homes(root / "parties", PARTIES, **(policy or {}))
-        self.keys = make_secure(self.homes, root)
+        self.keys = make_secure(self.homes, root, colluders)
         self.config: FederationConfig = make(votes=votes, roster=self.keys.roster.digest, **changes)
         self.transport = FakeTransport(self.homes, faults)
 

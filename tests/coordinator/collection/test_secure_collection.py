@@ -125,6 +125,34 @@ def test_a_session_whose_unmasking_was_begun_is_kept_until_enough_are_back(clust
     assert (histogram.votes == seven_in_clear(made, queries()[0], list(range(PARTIES)))).all()
 
 
+NOISY = {"votes": "distributed", "mechanism": ONE_PHASE, "caps": Caps(queries=100, answers=100)}
+
+
+@pytest.mark.parametrize(("forgetful", "kept"), [((1, 4), True), ((1, 4, 6), False)], ids=["t left", "t - 1 left"])
+def test_a_session_that_can_be_unmasked_is_thrown_away_only_if_fewer_than_t_can_still_help(
+    cluster, forgetful: tuple[int, ...], kept: bool
+) -> None:
+    """Four of seven (t = 5) gave their shares, and answer these queries in no other session. Of the others some have
+    lost their state since, and refuse."""
+    silent = {(index, "query.sa_unmask"): drop for index in (1, 4, 6)}
+    made = cluster(faults=silent, **NOISY)
+    members = made.ready()
+    with pytest.raises(ThresholdNotMet, match="unmask"):
+        made.collector(members)(*queries())
+    for index in forgetful:
+        (made.homes[index] / "state" / "sessions.db").unlink()
+        del made.transport.faults[(index, "query.sa_unmask")]
+    with pytest.raises(ThresholdNotMet):
+        made.collector(members)(*queries())
+    assert bool(told(made, "session-lost")) is not kept
+    made.transport.faults.clear()
+    if kept:
+        assert made.collector(members)(*queries()).teachers == PARTIES
+    else:
+        with pytest.raises(ThresholdNotMet):
+            made.collector(members)(*queries())
+
+
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_session_that_failed_is_taken_up_where_it_stopped(cluster, stage: str) -> None:
     made = cluster(faults={(index, f"query.{stage}"): drop for index in (1, 4, 6)})

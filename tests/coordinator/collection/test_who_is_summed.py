@@ -70,6 +70,19 @@ def test_without_leaving_liars_out_one_message_ends_every_session(cluster, monke
     assert not told(made, "excluded")
 
 
+@pytest.mark.parametrize(("colluders", "accusers"), [(0, 1), (0, 2), (1, 2), (1, 3)])
+def test_of_a_session_that_failed_c_plus_two_accusers_are_believed_and_no_fewer(cluster, colluders, accusers) -> None:
+    """c + 1 of them may be the colluders and one liar more: nobody is named on their word, and the stage is sent again.
+    The others that the session lacks (t = 5 of 7) are silent once."""
+    others = [index for index in range(PARTIES) if index != 3][:3]
+    faults = {(index, SHARED): accuse if at < accusers else drop for at, index in enumerate(others)}
+    made = cluster(colluders=colluders, faults={at: once(fault) for at, fault in faults.items()})
+    believed = accusers >= colluders + 2
+    parties = made.collector(made.ready())(*queries()).parties
+    assert parties == (WITHOUT_P03 if believed else tuple(f"p{i:02d}" for i in range(PARTIES)))
+    assert [event["party"] for event in told(made, "excluded")] == ["p03"] * believed
+
+
 def test_one_party_s_word_does_not_exclude_another(cluster) -> None:
     """One that accuses may lie itself: the others go on without it, and the accused is asked again."""
     made = cluster(faults={(0, "query.sa_masked"): accuse})
