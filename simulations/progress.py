@@ -157,6 +157,7 @@ _LINES: dict[str, Callable[[dict[str, Any]], str]] = {
     "serving": lambda event: f"students may ask at {event['address']}",
     "resumed-session": lambda event: f"goes on with a secure sum, at {event['stage']}",
     "session-lost": lambda event: f"a secure sum is begun anew: {event['reason']}",
+    "false-votes": lambda event: str(event["what"]),
     "failed": lambda event: f"failed: {event['what']}",
     "closed": lambda event: f"closed after {event['asked']} queries and {event['answered']} answers",
 }

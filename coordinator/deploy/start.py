@@ -276,8 +276,8 @@ def in_words(event: dict[str, Any]) -> str:
             return f"{event['asked']} queries asked, {event['answered']} answered{where}"
         case "not-answered" if event["error"] in OF_THE_SECOND:
             return f"a question was not answered: {event['reason']}"
-        case "failed":
-            return f"failed: {event['what']}. {event['action']}"
+        case "false-votes" | "failed" as kind:
+            return f"{'warning' if kind == 'false-votes' else kind}: {event['what']}. {event['action']}"
         case "closed":
             return f"closed after {event['asked']} queries and {event['answered']} answers"
     return ""

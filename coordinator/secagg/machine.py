@@ -50,7 +50,7 @@ class StageReport:
 class SecureSum:
     """The sum of the survivors' votes (and of all their noise): int64 (queries, classes), never printed.
 
-    clipped: bool (queries,), rows of an exact sum that no honest votes give and that were made to fit.
+    clipped: bool (queries,), rows that honest votes do not give, whose cells were brought into range (`unmasking.clip`).
     dropped: reason by party, by stage. Who dropped after `masked` is counted all the same.
     """
 
@@ -223,7 +223,7 @@ class Aggregation:
         if self._state.sums is None:
             raise StageOrder(f"there is no sum yet: stage {self._state.stage} is due")
         survivors = tuple(self._roster.name(index) for index in self.summed)
-        sums, clipped = clip(self._state.sums, self._state.terms, self._votes())
+        sums, clipped = clip(self._state.sums, self._state.terms, self._votes(), len(survivors))
         return SecureSum(sums, clipped, survivors, self.dropped)
 
     def _votes(self) -> int:

@@ -6,6 +6,7 @@ give others."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable
 
@@ -18,7 +19,7 @@ from consilium.protocol.secagg.commitments import mask_agreement, opens
 from consilium.protocol.secagg.errors import BadShare, BadSum, ThresholdNotMet, named
 from consilium.protocol.secagg.masks import MaskAdder, pair_key, self_key
 from consilium.protocol.secagg.messages import KEY_BYTES
-from consilium.protocol.secagg.ring import decode
+from consilium.protocol.secagg.ring import TAIL, decode
 from consilium.protocol.secagg.roster import Roster
 from consilium.protocol.secagg.session import SessionDescriptor
 from consilium.protocol.secagg.shamir import combine, lagrange, point, share_bytes
@@ -136,20 +137,32 @@ def check_sum(sums: np.ndarray, terms: SessionDescriptor, votes: int) -> None:
         raise BadSum
 
 
-def clip(sums: np.ndarray, terms: SessionDescriptor, votes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Cells of an exact sum in [0, votes], as in `check_sum`, and the rows where that changed one.
+def clip(sums: np.ndarray, terms: SessionDescriptor, votes: int, givers: int) -> tuple[np.ndarray, np.ndarray]:
+    """Cells of a sum within what its votes and their noise can give, as in `check_sum`, and the rows that were not.
 
     A false vote may put a cell anywhere in the ring, also to its edge, where one honest vote more takes it from the
-    highest to the lowest number. So the map is one of the circle: the identity on [0, votes], and nowhere steeper than
-    one for one. One vote moved then moves each cell by one at most, which is what the mechanisms' noise is sized for.
+    highest to the lowest number. So the map is one of the circle: the identity on [-r, votes + r], and nowhere steeper
+    than one for one. One vote moved then moves each cell by one at most, which is what the noise is sized for that is
+    added afterwards. r is nine standard deviations of the noise in the sum, less where the ring is too small for it.
+
+    Parameters
+    ----------
+    sums : int64 (queries, classes), as they came out of the ring.
+    votes : of all parties in the sum on one query, each counted by its weight.
+    givers : parties in the sum, each of which added a share of the noise, if there is any.
 
     Returns
     -------
-    int64 (queries, classes), and bool (queries,). Noisy sums are left as they are.
+    int64 (queries, classes), and bool (queries,): rows of which a cell was out of range, or whose total is further from
+    `votes` than nine standard deviations of its noise. Honest ones are so once in 10^18 (never without noise); both are
+    functions of the sums alone.
     """
+    half, deviation = 2 ** (terms.ring - 1), terms.sigma_share * math.sqrt(givers)
+    reach = math.ceil(TAIL * deviation)
+    out = ((sums < -reach) | (sums > votes + reach)).any(axis=1)
     if terms.sigma > 0:
-        return sums, np.zeros(len(sums), dtype=bool)
-    half = 2 ** (terms.ring - 1)
-    around = sums % (2 * half)
-    kept = np.where(around < half, np.minimum(around, votes), np.maximum(votes - (around - half), 0))
-    return kept, (kept != sums).any(axis=1)
+        out |= np.abs(sums.sum(axis=1) - votes) > TAIL * deviation * math.sqrt(sums.shape[1])
+    room = min(reach, (half - votes) // 2)
+    around, width = (sums + room) % (2 * half), votes + 2 * room
+    kept = np.where(around < half, np.minimum(around, width), np.maximum(width - (around - half), 0)) - room
+    return kept, out

@@ -49,6 +49,7 @@ class Calls(Nothing):
             {"event": "left-out", "stage": "vote", "party": "ward-a", "reason": "no answer", "for_data": False},
             [("say", "left out of vote: ward-a (no answer)")],
         ),
+        ({"event": "false-votes", "what": "a sum is odd", "action": "Ask"}, [("say", "a sum is odd")]),
         ({"event": "warned", "code": "few", "text": "few parties"}, [("warning", "few parties")]),
         (
             {"event": "promised", "epsilon": 0.79929, "delta": 1e-5, "unit": "party"},

@@ -96,6 +96,9 @@ class Journal:
         what = f"{event['party']} is in no further sum: its part in one was wrong ({event['reason']})"
         self._trouble("excluded", what, "Compare versions and kits with its team. If it stays so, revoke it.")
 
+    def _on_false_votes(self, event: Mapping[str, Any]) -> None:
+        self._trouble("false-votes", str(event["what"]), str(event["action"]))
+
     def _on_not_answered(self, event: Mapping[str, Any]) -> None:
         what = "a student's question was not answered"  # why could say something about votes
         self._trouble("not-answered", what, "The student was told what to do; the event log says more.")
@@ -123,8 +126,9 @@ _TAKEN = {
     "failed": Journal._on_failed,
     "left-out": Journal._on_left_out,
     "excluded": Journal._on_excluded,
+    "false-votes": Journal._on_false_votes,
     "not-answered": Journal._on_not_answered,
     "warned": Journal._on_warned,
 }
-TROUBLES = ("left-out", "excluded", "failed", "not-answered")
+TROUBLES = ("left-out", "excluded", "false-votes", "failed", "not-answered")
 """Kinds of troubles, for metrics that count them."""

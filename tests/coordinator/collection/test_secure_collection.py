@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from consilium.coordinator.collection.secure import FALSE_VOTES
 from consilium.coordinator.config import Caps
 from consilium.coordinator.federation import Student, run_federation
 from consilium.coordinator.labels.service import LabelService
@@ -151,6 +152,25 @@ def test_a_session_that_can_be_unmasked_is_thrown_away_only_if_fewer_than_t_can_
     else:
         with pytest.raises(ThresholdNotMet):
             made.collector(members)(*queries())
+
+
+@pytest.mark.parametrize(("lie", "warned"), [(1000, True), (0, False)])
+def test_a_gross_lie_in_a_noisy_sum_is_said_to_the_operator_and_to_nobody_else(
+    cluster, monkeypatch, lie: int, warned: bool
+) -> None:
+    """The student gets its labels, the queries are charged once, nobody is named."""
+    votes_of = iter([lie] + [0] * (PARTIES - 1))
+
+    def unchecked(votes, terms, weight):
+        return votes.astype(np.int64) + next(votes_of)
+
+    monkeypatch.setattr("consilium.party.secagg.session.checked_votes", unchecked)
+    made = cluster(**NOISY)
+    labels, ledger = service(made, made.ready())
+    assert labels.ask(queries(30)[0]).labels.shape == (30,)
+    assert [event["what"] for event in told(made, "false-votes")] == [FALSE_VOTES["what"]] * warned
+    assert not told(made, "left-out") and not told(made, "excluded") and ledger.spent()[0] == 30
+    ledger.close()
 
 
 @pytest.mark.parametrize("stage", STAGES)

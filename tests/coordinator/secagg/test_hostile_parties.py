@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -164,6 +165,51 @@ class TestSums:
         assert np.array_equal(result.sums, federation.total(federation.names) - 42)
 
 
+class TestNoisySums:
+    """In `distributed` nobody checks a vote. What the coordinator makes of it is a function of the noisy sum."""
+
+    def summed(self, folder: Path, monkeypatch, lie: list[int], noise: int = 0):
+        """29 honest parties, 15 for class 0, each with noise of that size (a share has deviation 3), and a liar."""
+        federation = Federation(folder, 30, teachers=1, queries=make_queries(1))
+        federation.noise = lambda sigma, shape: np.full(shape, noise, dtype=np.int64)
+        rows = [[1, 0, 0]] * 15 + [[0, 1, 0]] * 14 + [lie]
+        monkeypatch.setattr("consilium.party.secagg.session.checked_votes", ballots(rows, 1))
+        machine = federation.machine(federation.terms(sigma=12.0, noise_shares=16))
+        return machine, drive(machine, Network(federation).send)
+
+    @pytest.mark.parametrize(
+        ("lie", "out"),
+        [
+            ([1, 0, 0], False),
+            ([-20, 20, 1], False),  # decides the label, and is within what noise explains: documented
+            ([-200, 200, 1], True),  # a cell beyond nine deviations, 9 * 3 * sqrt(30) = 148
+            ([140, 140, 0], True),  # the total beyond nine of its own, 256
+            ([120, 120, 0], False),
+        ],
+    )
+    def test_what_noise_cannot_explain_is_seen(self, tmp_path: Path, monkeypatch, lie: list[int], out: bool) -> None:
+        _, result = self.summed(tmp_path, monkeypatch, lie)
+        assert result.clipped.tolist() == [out]
+        assert result.sums.min() >= -148 and result.sums.max() <= 30 + 148
+
+    def test_it_follows_from_the_noisy_sum_alone(self, tmp_path: Path, monkeypatch) -> None:
+        """Other honest votes, and noise that makes up for them: the same warning, and the same cells."""
+        (tmp_path / "other").mkdir()
+        machine, result = self.summed(tmp_path, monkeypatch, [-20, 164, 1])
+        _, other = self.summed(tmp_path / "other", monkeypatch, [-20 - 30, 164 - 30, 1 - 30], noise=1)
+        assert other.sums.tolist() == result.sums.tolist() and other.clipped.tolist() == result.clipped.tolist()
+        raw = machine._state.sums
+        assert raw is not None
+        assert clip(raw, machine.terms, 30, 30)[1].tolist() == result.clipped.tolist()
+
+    def test_a_wrong_sum_of_noise_is_a_sum(self, tmp_path: Path, monkeypatch) -> None:
+        """It neither ends the session nor uses up more than it: whatever was sent, labels come of it."""
+        for number, lie in enumerate(([2**15 - 1, 0, 0], [-(2**15), 5, 5], [999, 999, 999])):
+            (tmp_path / str(number)).mkdir()
+            machine, result = self.summed(tmp_path / str(number), monkeypatch, lie)
+            assert machine.stage is None and result.clipped.all() and np.abs(result.sums).max() <= 178
+
+
 class TestClip:
     """The map of `clip`, over the whole ring."""
 
@@ -177,8 +223,8 @@ class TestClip:
         cells = np.arange(-half, half) if ring == 16 else np.unique([e + s for e in edges for s in range(-3, 4)])
         cells = cells[(cells >= -half) & (cells < half)]
         next_cells = (cells + 1 + half) % (2 * half) - half  # one vote more, in the ring
-        kept, clipped = clip(cells[:, None], terms, votes)
-        more, _ = clip(next_cells[:, None], terms, votes)
+        kept, clipped = clip(cells[:, None], terms, votes, survivors)
+        more, _ = clip(next_cells[:, None], terms, votes, survivors)
         assert np.abs(more - kept).max() == 1
         assert kept.min() == 0 and kept.max() == votes
         possible = (cells >= 0) & (cells <= votes)
@@ -186,8 +232,18 @@ class TestClip:
         plain, wrapped = np.clip(cells, 0, votes), np.clip(next_cells, 0, votes)
         assert np.abs(wrapped - plain).max() == votes, "the control: plain clipping jumps at the edge of the ring"
 
-    def test_noisy_sums_are_left_alone(self, federation: Federation) -> None:
-        terms = federation.terms(sigma=10.0, noise_shares=4)
-        sums = np.array([[-5, 99, 0]])
-        kept, clipped = clip(sums, terms, 6)
-        assert np.array_equal(kept, sums) and not clipped.any()
+    @pytest.mark.parametrize(("sigma", "shares"), [(10.0, 4), (2450.0, 4)], ids=["room", "a tight ring"])
+    def test_nor_where_noise_is_in_them(self, federation: Federation, sigma: float, shares: int) -> None:
+        """Identity within what noise gives, and no step at the edge of the ring: what is added after it covers one."""
+        terms, votes, givers = federation.terms(sigma=sigma, noise_shares=shares), 12, 6
+        assert terms.ring == 16
+        half = 2**15
+        cells = np.arange(-half, half)
+        kept, _ = clip(cells[:, None], terms, votes, givers)
+        more, _ = clip((cells[:, None] + 1 + half) % (2 * half) - half, terms, votes, givers)
+        assert np.abs(more - kept).max() == 1
+        reach = math.ceil(9 * sigma / math.sqrt(shares) * math.sqrt(givers))
+        room = min(reach, (half - votes) // 2)
+        assert (kept.min(), kept.max()) == (-room, votes + room)
+        inside = (cells >= -room) & (cells <= votes + room)
+        assert (kept[inside, 0] == cells[inside]).all()

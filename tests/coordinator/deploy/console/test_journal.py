@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from consilium.coordinator.collection.secure import FALSE_VOTES
 from consilium.coordinator.deploy.console.journal import MOST_TROUBLES, NO_ANSWER, UNKNOWN, Journal
 from consilium.coordinator.run_log import EventLog, EventTail
 from consilium.protocol.parties.cures import CURES
@@ -75,6 +76,12 @@ def test_what_is_not_understood_changes_little(event: dict) -> None:
 def test_every_trouble_has_a_cure(reason: str, cure: str) -> None:
     (trouble,) = after({"event": "left-out", "party": "ward-a", "stage": "train", "reason": reason}).troubles
     assert trouble.cure == cure
+
+
+def test_false_votes_are_said_with_what_to_do() -> None:
+    (trouble,) = after({"event": "false-votes", **FALSE_VOTES}).troubles
+    assert (trouble.kind, trouble.cure) == ("false-votes", FALSE_VOTES["action"])
+    assert "some party sends false votes" in trouble.what
 
 
 def test_the_last_troubles_are_kept_and_all_are_counted() -> None:
