@@ -50,7 +50,7 @@ class StageReport:
 class SecureSum:
     """The sum of the survivors' votes (and of all their noise): int64 (queries, classes), never printed.
 
-    clipped: bool (queries,), rows that honest votes do not give, whose cells were brought into range (`unmasking.clip`).
+    clipped: bool (queries,), rows that honest votes do not give, brought into range (`unmasking.clip`).
     dropped: reason by party, by stage. Who dropped after `masked` is counted all the same.
     """
 

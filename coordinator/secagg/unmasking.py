@@ -159,7 +159,7 @@ def clip(sums: np.ndarray, terms: SessionDescriptor, votes: int, givers: int) ->
     """
     half, deviation = 2 ** (terms.ring - 1), terms.sigma_share * math.sqrt(givers)
     reach = math.ceil(TAIL * deviation)
-    out = ((sums < -reach) | (sums > votes + reach)).any(axis=1)
+    out = np.any((sums < -reach) | (sums > votes + reach), axis=1)
     if terms.sigma > 0:
         out |= np.abs(sums.sum(axis=1) - votes) > TAIL * deviation * math.sqrt(sums.shape[1])
     room = min(reach, (half - votes) // 2)
