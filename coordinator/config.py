@@ -192,7 +192,7 @@ class Federation(Countable, Frozen):
         check_caps(self.mechanism, self.caps, self.votes)
         if self.votes == "verified" and self.most_weight > 1:
             raise ValueError(f"verified votes count once each: most_weight {self.most_weight} must be 1")
-        check_sanitised_votes(self.privacy, self.votes, self.noise_in_sums)
+        check_sanitised_votes(self.privacy, self.votes)
         check_schedule(self.phases, self.votes, self.privacy.sanitised is not None, simulation=True)
         return self
 

@@ -54,7 +54,7 @@ class Privacy(Terse, Frozen):
     )
     sanitised: Sanitised | None = Field(
         default=None,
-        description="publish a data-dependent epsilon, with noise, when the run closes; clear or verified votes only",
+        description="publish a data-dependent epsilon, with noise, when the run closes; clear votes only",
     )
     candidates: int = Field(
         default=1,
@@ -74,19 +74,11 @@ class Privacy(Terse, Frozen):
         return self
 
 
-CHECKED_VOTES: frozenset[VotesMode] = frozenset({"clear", "verified"})
-"""Where a sum is known to be one that votes give."""
-
-
-def check_sanitised_votes(privacy: Privacy, votes: VotesMode, noise_in_sums: bool) -> None:
+def check_sanitised_votes(privacy: Privacy, votes: VotesMode) -> None:
     """Raise ValueError where a sanitised epsilon is planned for votes that nobody can check."""
-    if privacy.sanitised is None:
-        return
-    if votes in CHECKED_VOTES and noise_in_sums:
-        raise ValueError("privacy.sanitised: noise that is in the sums already leaves nothing to be sanitised")
-    if votes not in CHECKED_VOTES:
+    if privacy.sanitised is not None and votes != "clear":
         raise ValueError(
-            f"privacy.sanitised needs clear or verified votes, not {votes} ones: it is computed from histograms, and"
-            " behind masks one party's false vote may make a histogram that no votes give. Leave it out, or collect"
-            " votes in clear or verified"
+            f"privacy.sanitised needs clear votes, not {votes} ones: it is computed from histograms, and a lying party"
+            " behind masks, or a lying aggregator, may make a histogram that no votes give. Leave it out, or collect"
+            " votes in clear"
         )

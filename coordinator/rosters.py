@@ -11,7 +11,7 @@ from consilium.coordinator.collection.verified_keys import check_verified_sums
 from consilium.coordinator.config import Federation, FederationConfig
 from consilium.protocol.parties.messages import VotesMode
 from consilium.protocol.secagg.identity import Identity
-from consilium.protocol.secagg.roster import Roster
+from consilium.protocol.secagg.roster import Roster, least_sum
 from consilium.protocol.verified.roster import VerifiedRoster
 
 AnyRoster = Roster | VerifiedRoster
@@ -35,10 +35,10 @@ def load_roster(votes: VotesMode, path: Path) -> AnyRoster | None:
 
 
 def least_accepted(federation: Federation, parties: int) -> int:
-    """Parties of so many that must be in a verified sum: as the federation says, else its `minimum_parties`."""
+    """Parties of so many that must be in a verified sum: as the federation says, else as many as in a secure one."""
     if federation.least_survivors is not None:
         return federation.least_survivors
-    return min(parties, max(federation.minimum_parties, federation.colluders + 2))
+    return least_sum(parties, federation.colluders)
 
 
 def _secure_sums(config: FederationConfig, roster: Any) -> None:

@@ -16,7 +16,7 @@ MANY = ["federation.caps.queries=10000", "federation.caps.answers=10000"]
 EXTRAPOLATED: tuple[tuple[int, list[str], CostedMode], ...] = (
     (10_000, MANY, "clear"),
     (10_000, MANY, "verified"),
-    (65_520, [], "verified"),
+    (32_760, [], "verified"),
     (100_000, [], "clear"),
     (1_000, [], "secure"),
 )

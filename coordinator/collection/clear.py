@@ -35,8 +35,8 @@ class Histogram:
     """The sum of all votes: `votes` int64 (queries, classes); each row sums to `teachers`, all parties' teachers, each
     counted by its party's weight.
 
-    clipped: bool (queries,), rows that some party has voted falsely in, and that were made to fit: they may sum to
-        anything; None where there can be none.
+    clipped: bool (queries,), rows that a party, or an aggregator, has falsified, and that were made to fit: they may
+        sum to anything; None where there can be none.
     """
 
     votes: np.ndarray = field(repr=False)

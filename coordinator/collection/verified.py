@@ -271,7 +271,7 @@ class VerifiedCollector:
 
     def _histogram(self, result: VerifiedSum) -> Histogram:
         votes = len(result.accepted) * self._config.teachers_per_party
-        return Histogram(result.sums, tuple(sorted(result.accepted)), votes)
+        return Histogram(result.sums, tuple(sorted(result.accepted)), votes, result.clipped)
 
 
 def _batch_size(session: VerifiedSession) -> int:

@@ -11,9 +11,8 @@ from consilium.protocol.errors import ConfigError
 from consilium.protocol.secagg.errors import SetTooClose
 from consilium.protocol.secagg.identity import Identity
 from consilium.protocol.secagg.sets import nearest
-from consilium.protocol.verified.field import PRIME
 from consilium.protocol.verified.roster import VerifiedRoster
-from consilium.protocol.verified.session import VerifiedSession, reach_of
+from consilium.protocol.verified.session import MOST_REACH, VerifiedSession, reach_of
 
 
 @dataclass(frozen=True)
@@ -51,14 +50,14 @@ class VerifiedKeys:
 
 
 def check_verified_sums(config: FederationConfig, roster: VerifiedRoster) -> None:
-    """Raise ConfigError unless all sums over this roster, with both aggregators' noise, fit below the prime."""
+    """Raise ConfigError unless all sums over this roster, with both aggregators' noise, fit into half of the field."""
     events = [config.event(0, 0, number) for number in config.phase_numbers]
     drawn = [event.party_noise(phase) for event in events for phase in (1, 2)]
     sigma = max((noise.sigma for noise in drawn if noise is not None), default=0.0)
     reach = reach_of(roster.n, config.teachers_per_party, sigma, sigma)
-    if reach >= PRIME:
+    if reach > MOST_REACH:
         raise ConfigError(
-            f"verified sums of {roster.n} parties may reach {reach}, they must stay below {PRIME}",
+            f"verified sums of {roster.n} parties may reach {reach}, the most is {MOST_REACH}",
             "Use fewer parties or teachers, or less noise",
         )
 

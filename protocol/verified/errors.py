@@ -48,12 +48,12 @@ class NotVotes(VerifiedError):
 
 
 class SumTooLarge(VerifiedError):
-    """Sums of so many votes, with the aggregators' noise, do not fit below the prime."""
+    """Sums of so many votes, with the aggregators' noise, do not fit into half of the field."""
 
     def __init__(self, reach: float, limit: int) -> None:
         self.reach, self.limit = reach, limit
         super().__init__(
-            f"sums may reach {reach:.6g} with their noise, they must stay below {limit}",
+            f"sums may reach {reach:.6g} with their noise, the most is {limit}",
             "Use fewer teachers or parties, or less noise",
         )
 
@@ -81,14 +81,4 @@ class AggregatorsDisagree(VerifiedError):
         super().__init__(
             f"the aggregators disagree about {named(self.parties)}",
             "Start a new session; if it stays so, one of the two does not run this program",
-        )
-
-
-class WrongSum(VerifiedError):
-    """The totals do not add up to votes of the accepted parties: one of the two aggregators gave a wrong one."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "the totals of the two aggregators do not add up to the votes of the accepted parties",
-            "Examine both aggregators; these queries are used up",
         )

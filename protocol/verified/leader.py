@@ -182,13 +182,13 @@ class Leader(VoteAggregator):
 
         Raises
         ------
-        BadLink : the reply is none to `ask`. StageOrder : nothing was asked. WrongSum : totals that cannot be.
+        BadLink : the reply is none to `ask`. StageOrder : nothing was asked.
         """
         if not self.closed:
             raise StageOrder("the helper's total was not asked for")
         other = read_given(self._link.open(GIVEN, reply), self.session.grid, body_digest(self._question()))
-        sums = add_up(self.session, self._close(), other, len(self._places()))
-        return VerifiedSum(sums, self.accepted, dict(self.left_out))
+        sums, clipped = add_up(self.session, self._close(), other, len(self._places()))
+        return VerifiedSum(sums, clipped, self.accepted, dict(self.left_out))
 
     def state(self) -> bytes:
         """All that is needed to go on after a restart. It holds shares of the votes of each party that waits."""

@@ -21,10 +21,10 @@ from consilium.protocol.models import Strict
 from consilium.protocol.parties.messages import PartyName
 from consilium.protocol.secagg.agreement import check_order
 from consilium.protocol.secagg.errors import BadKey, RosterMismatch
-from consilium.protocol.secagg.roster import PublicKey, is_sound_key
+from consilium.protocol.secagg.roster import PublicKey, is_sound_key, least_sum
 
-MOST_VOTERS = 65_520
-"""Parties of one roster: with one teacher each their sum is still below the prime."""
+MOST_VOTERS = 32_760
+"""Parties of one roster: with one teacher each their sum still fits into half of the field."""
 
 
 class AggregatorEntry(Strict):
@@ -106,7 +106,8 @@ class VerifiedRoster(Strict):
         least_accepted: int | None = None,
         least_difference: int | None = None,
     ) -> VerifiedRoster:
-        """A roster; None stands for the least that is safe, colluders + 2.
+        """A roster; None stands for as many in a sum as in a secure one (`protocol.secagg.roster.least_sum`), and for a
+        difference of colluders + 2.
 
         identities: public key (hex) by party name; the order is kept.
 
@@ -119,7 +120,7 @@ class VerifiedRoster(Strict):
                 parties=tuple(VoterEntry(id=name, ed25519_pk=key) for name, key in identities.items()),
                 leader=leader,
                 helper=helper,
-                least_accepted=colluders + 2 if least_accepted is None else least_accepted,
+                least_accepted=least_sum(len(identities), colluders) if least_accepted is None else least_accepted,
                 c=colluders,
                 least_difference=colluders + 2 if least_difference is None else least_difference,
             )

@@ -36,6 +36,8 @@ from consilium.protocol.verified.roster import VerifiedRoster
 
 MOST_CELLS = 2**28
 """Elements of one share, half a gigabyte: a bound of what a message may ask of a node."""
+MOST_REACH = PRIME // 2
+"""Values that a count may have (`reach_of`): what lies beyond is brought back without a jump, which takes as many."""
 
 
 class VerifiedSession(Strict):
@@ -93,7 +95,7 @@ class VerifiedSession(Strict):
 
         Raises
         ------
-        SumTooLarge : sums do not fit below the prime.
+        SumTooLarge : sums do not fit into half of the field.
         UnsafeSession : a query stands twice.
         """
         if len(set(query_ids(queries))) < len(queries):
@@ -121,7 +123,7 @@ class VerifiedSession(Strict):
         Raises
         ------
         RosterMismatch : the session names another roster.
-        SumTooLarge : sums do not fit below the prime.
+        SumTooLarge : sums do not fit into half of the field.
         UnsafeSession : a second phase without noise.
         """
         if self.roster != roster.digest:
@@ -129,8 +131,8 @@ class VerifiedSession(Strict):
         if self.phase == 2 and self.sigma == 0:
             raise UnsafeSession("a second phase without noise would tell exact sums twice")
         reach = reach_of(roster.n, self.teachers, self.leader_sigma, self.helper_sigma)
-        if reach >= PRIME:
-            raise SumTooLarge(reach, PRIME)
+        if reach > MOST_REACH:
+            raise SumTooLarge(reach, MOST_REACH)
 
     @property
     def sigma(self) -> float:
@@ -167,7 +169,7 @@ def tail_of(leader_sigma: float, helper_sigma: float) -> int:
 
 
 def reach_of(parties: int, teachers: int, leader_sigma: float, helper_sigma: float) -> int:
-    """How many different values a count of a sum may have: votes, and noise on both sides. It must be below the prime.
+    """How many different values a count of a sum may have: votes, and noise on both sides. At most MOST_REACH.
 
     >>> reach_of(1_000, 2, 0.0, 0.0), reach_of(1_000, 2, 3.0, 4.0)
     (2000, 2090)

@@ -6,34 +6,43 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from consilium.protocol.verified.errors import VoteFault, WrongSum
+from consilium.protocol.verified.errors import VoteFault
 from consilium.protocol.verified.field import PRIME
 from consilium.protocol.verified.session import VerifiedSession
 
 
 @dataclass(frozen=True)
 class VerifiedSum:
-    """sums: int64 (queries, classes), with the aggregators' noise where the session has it. accepted: names of those
-    whose votes are in it. left_out: why, by name; who sent nothing is in neither."""
+    """sums: int64 (queries, classes), with the aggregators' noise where the session has it. clipped: bool (queries,),
+    rows of an exact sum that no votes give and that were made to fit. accepted: names of those whose votes are in it.
+    left_out: why, by name; who sent nothing is in neither."""
 
     sums: np.ndarray = field(repr=False)
+    clipped: np.ndarray = field(repr=False)
     accepted: tuple[str, ...]
     left_out: dict[str, VoteFault]
 
 
-def add_up(session: VerifiedSession, one: np.ndarray, other: np.ndarray, accepted: int) -> np.ndarray:
-    """Totals modulo the prime, (queries, classes) each -> int64, the votes of so many parties with the noise.
+def add_up(
+    session: VerifiedSession, one: np.ndarray, other: np.ndarray, accepted: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Totals modulo the prime, (queries, classes) each -> what votes of so many parties and the noise can give.
 
-    Raises
-    ------
-    WrongSum : a count is out of reach, or without noise a row has another number of votes than the parties gave.
+    An aggregator can move a count to wherever it likes, also to the edge of what is possible. If that were an error, it
+    would tell whether the honest count was below a number of its choice. So nothing is raised: the map goes round the
+    field, is the identity where counts can be, and is nowhere steeper than one for one. One vote moved then moves each
+    count by one at most, which is what the mechanisms' noise is sized for.
+
+    Returns
+    -------
+    int64 (queries, classes), and bool (queries,): rows of an exact sum that were changed, or whose total is not that of
+    the parties' votes. A noisy row may have any total.
     """
-    most, tail = accepted * session.teachers, session.tail
-    sums = (one.astype(np.int64) + other) % PRIME
-    sums[sums > PRIME - 1 - tail] -= PRIME
-    wrong = (sums > most + tail).any()
-    if session.sigma == 0:
-        wrong = wrong or (sums.sum(axis=1) != most).any()
-    if wrong:
-        raise WrongSum()
-    return sums
+    votes, tail = accepted * session.teachers, session.tail
+    around, width = (one.astype(np.int64) + other + tail) % PRIME, votes + 2 * tail
+    half = PRIME // 2
+    kept = np.where(around <= half, np.minimum(around, width), np.maximum(width - (around - half), 0))
+    clipped = (
+        (kept != around).any(axis=1) | (kept.sum(axis=1) != votes) if session.sigma == 0 else np.zeros(len(kept), bool)
+    )
+    return kept - tail, clipped

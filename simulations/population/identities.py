@@ -100,7 +100,7 @@ class SimulatedAggregators:
 def simulated_aggregators(names: Sequence[str], federation: Federation, seed: int) -> SimulatedAggregators:
     """Keys for these parties and both aggregators. Raises ConfigError where no safe roster of so many parties exists.
 
-    As many parties must be in a sum as the federation says, else its `minimum_parties`.
+    As many parties must be in a sum as `coordinator.rosters.least_accepted` says.
     """
     parties = {name: _identity(name, seed) for name in names}
     coordinator, second = _identity(COORDINATOR, seed), _identity(SECOND, seed)

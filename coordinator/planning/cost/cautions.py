@@ -10,10 +10,10 @@ from consilium.coordinator.planning.cost.model import Costs
 from consilium.coordinator.planning.cost.terms import NodeKind
 from consilium.protocol.parties.records import MOST_CELLS
 from consilium.protocol.secagg.roster import MOST_PARTIES
-from consilium.protocol.verified.field import PRIME
 from consilium.protocol.verified.grid import MOST_ROWS
 from consilium.protocol.verified.roster import MOST_VOTERS
 from consilium.protocol.verified.session import MOST_CELLS as MOST_SHARE
+from consilium.protocol.verified.session import MOST_REACH
 from consilium.protocol.warnings.before import MANY_PAIRED
 
 MOST_MESSAGE = 2**31 - 1
@@ -69,11 +69,11 @@ def _verified(mode: CostedMode, load: Load, costs: Mapping[CostedMode, Costs]) -
             f"{load.parties} parties are above {MOST_VOTERS}, the most of a roster of verified votes: divide them into"
             " federations, or draw as many by lot",
         )
-    if load.teachers * load.parties >= PRIME:
+    if load.teachers * load.parties > MOST_REACH:
         yield (
             False,
-            f"{load.teachers * load.parties} votes on a query do not fit below the prime {PRIME}: ask fewer parties, or"
-            " fewer teachers of each",
+            f"{load.teachers * load.parties} votes on a query are above {MOST_REACH}, half of the field: ask fewer"
+            " parties, or fewer teachers of each",
         )
     if load.votes > MOST_ROWS or load.votes * load.classes > MOST_SHARE:
         yield (

@@ -43,7 +43,7 @@ class VerifiedFederation:
     queries: int = 12
     classes: int = 3
     teachers: int = 1
-    least_accepted: int | None = None
+    least_accepted: int = 2
     terms: dict = field(default_factory=dict)
     no_votes: bool = False
 

@@ -128,7 +128,11 @@ def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "holds", lambda grid, one, other: True)
     monkeypatch.setattr(HelperPart, "fault", lambda self, ctx, roster: None)
     monkeypatch.setattr(Upload, "is_bound", lambda self: True)
-    monkeypatch.setattr(leader_module, "add_up", lambda session, one, other, n: (one.astype(int) + other) % PRIME)
+    monkeypatch.setattr(
+        leader_module,
+        "add_up",
+        lambda session, one, other, n: ((one.astype(int) + other) % PRIME, np.zeros(len(one), bool)),
+    )
 
 
 def run(federation: VerifiedFederation, lie: bytes, name: str = LIAR):

@@ -22,7 +22,7 @@ from consilium.protocol.verified.errors import NotVotes, SumTooLarge
 from consilium.protocol.verified.field import PRIME, to_wire
 from consilium.protocol.verified.roster import MOST_VOTERS, AggregatorEntry, VerifiedRoster
 from consilium.protocol.verified.sealing import Link, seal_once, unseal_once
-from consilium.protocol.verified.session import VerifiedSession, open_session
+from consilium.protocol.verified.session import MOST_REACH, VerifiedSession, open_session
 from consilium.protocol.verified.uploads import Upload
 from tests.protocol.verified.federation import FEDERATION, VerifiedFederation, collect, make_queries
 
@@ -93,15 +93,17 @@ class TestRosters:
         """A roster of so many, an upload of the last of them, and states with a place for each."""
         federation = VerifiedFederation(3, queries=5)
         many = publics(12_000) | {name: each.public.hex() for name, each in federation.identities.items()}
-        federation.roster = VerifiedRoster.build(many, federation.roster.leader, federation.roster.helper)
+        federation.roster = VerifiedRoster.build(
+            many, federation.roster.leader, federation.roster.helper, least_accepted=3
+        )
         federation.session = federation.new_session()
         leader, helper = federation.leader(), federation.helper()
         result = collect(leader, helper, federation.uploads())
         assert np.array_equal(result.sums, federation.total(federation.names))
         assert federation.helper(state=helper.state()).accepted == ("h0", "h1", "h2")
 
-    def test_the_most_parties_still_fit_below_the_prime(self) -> None:
-        assert MOST_VOTERS == PRIME - 1
+    def test_the_most_parties_still_fit_into_half_of_the_field(self) -> None:
+        assert MOST_VOTERS == MOST_REACH == PRIME // 2
 
 
 class TestSessions:
@@ -152,11 +154,11 @@ class TestSessions:
             open_session(content, signature, federation.roster)
 
     def test_sums_that_do_not_fit_are_refused_before_anything_is_asked(self) -> None:
-        federation = VerifiedFederation(66)
+        federation = VerifiedFederation(33)
         rows = make_queries(4)
         make = VerifiedSession.create
         make(federation.roster, FEDERATION, rows, 3, 992)
-        with pytest.raises(SumTooLarge, match="sums may reach 65538"):
+        with pytest.raises(SumTooLarge, match="sums may reach 32769"):
             make(federation.roster, FEDERATION, rows, 3, 993)
         make(federation.roster, FEDERATION, rows, 3, 900, helper_sigma=300.0)
         with pytest.raises(SumTooLarge):
