@@ -160,9 +160,9 @@ class TestSessions:
         make(federation.roster, FEDERATION, rows, 3, 992)
         with pytest.raises(SumTooLarge, match="sums may reach 32769"):
             make(federation.roster, FEDERATION, rows, 3, 993)
-        make(federation.roster, FEDERATION, rows, 3, 900, helper_sigma=300.0)
+        make(federation.roster, FEDERATION, rows, 3, 900, helper_sigma=150.0)
         with pytest.raises(SumTooLarge):
-            make(federation.roster, FEDERATION, rows, 3, 900, helper_sigma=300.0, leader_sigma=300.0)
+            make(federation.roster, FEDERATION, rows, 3, 900, helper_sigma=150.0, leader_sigma=150.0)
 
     def test_an_exact_second_phase_and_a_query_twice(self) -> None:
         federation = VerifiedFederation(3)
