@@ -125,6 +125,7 @@ for _command in (
     consilium.party.deploy.cli.join,
     consilium.party.deploy.cli.fingerprint,
     consilium.party.deploy.cli.status,
+    consilium.party.deploy.cli.audit,
     consilium.party.deploy.cli.start,
 ):
     consilium.party.cli.app.command()(_command)
@@ -178,10 +179,7 @@ def doctor(
     show(
         output,
         {"kit": str(kit), "kind": node.kind, "sound": not wrong, "findings": [asdict(found) for found in findings]},
-        (
-            f"{found.level:6} {found.name:15} {found.what}{f'. {found.action}' if found.action else ''}"
-            for found in findings
-        ),
+        (found.line for found in findings),
     )
     if wrong:
         raise typer.Exit(1)

@@ -62,6 +62,7 @@ MADE = ("papers", "results", "scale", "planning", "audit")
 WORDS = {
     "| mark | document |": "papers.md: which documents the marks stand for",
     "| verdict | terminal |": "audit.md: what a verdict means, as the command says it",
+    "| line | what is checked |": "audit.md: what a party checks of the ledger, line by line",
     "| votes | a party | coordinator |": "scale.md: what grows with what, by the theory of each way",
 }
 """How those of their tables begin that hold words and no figures -> what they say."""

@@ -37,6 +37,8 @@ TABLES = (
     "CREATE TABLE IF NOT EXISTS terms (federation TEXT PRIMARY KEY, content TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS ledgers (federation TEXT PRIMARY KEY, ledger TEXT NOT NULL, batch INTEGER NOT NULL,"
     " head TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS heads (federation TEXT, batch INTEGER, head TEXT NOT NULL,"
+    " PRIMARY KEY (federation, batch)) WITHOUT ROWID",
     "CREATE TABLE IF NOT EXISTS asked_at (federation TEXT PRIMARY KEY, batch INTEGER NOT NULL)",
     "CREATE TABLE IF NOT EXISTS weights (federation TEXT PRIMARY KEY, weight INTEGER NOT NULL)",
     "CREATE TABLE IF NOT EXISTS scheduled (federation TEXT, teachers TEXT, release INTEGER, phase INTEGER, query BLOB,"
@@ -57,6 +59,18 @@ class Share(NamedTuple):
 
     weight: int
     epsilon: float
+
+
+class Seen(NamedTuple):
+    """What a party knows of a federation's ledger. ledger: its id. heads: hash of the last batch, by its number, each
+    time that it was told. asked_at: the last batch when votes were asked for last, -1 where they never were. answered:
+    ids of the queries that it was asked, by the number of the release, from 1.
+    """
+
+    ledger: str
+    heads: dict[int, str]
+    asked_at: int
+    answered: dict[int, frozenset[str]]
 
 
 class SpendStore:
@@ -167,6 +181,7 @@ class SpendStore:
         """
         with self._transaction() as connection:
             _check_position(connection, federation, position)
+            _keep_head(connection, federation, position)
             connection.execute(
                 "UPDATE ledgers SET batch = ?, head = ? WHERE federation = ?",
                 (position.batch, position.head, federation),
@@ -178,8 +193,36 @@ class SpendStore:
         `follow`."""
         with self._transaction() as connection:
             _check_position(connection, federation, position)
+            _keep_head(connection, federation, position)
             found = connection.execute("SELECT batch FROM asked_at WHERE federation = ?", (federation,)).fetchone()
         return 0 if found is None else found[0] + 1
+
+    def seen_ledger(self, federation: str) -> Seen | None:
+        """What is known of the federation's ledger; None where the party never enrolled in it."""
+        if not self._path.exists():
+            return None
+        with self._transaction() as connection:
+            ledger = connection.execute(
+                "SELECT ledger, batch, head FROM ledgers WHERE federation = ?", (federation,)
+            ).fetchone()
+            if ledger is None:
+                return None
+            heads = dict(connection.execute("SELECT batch, head FROM heads WHERE federation = ?", (federation,)))
+            asked_at = connection.execute("SELECT batch FROM asked_at WHERE federation = ?", (federation,)).fetchone()
+            answered: dict[int, set[str]] = {}
+            for release, query in connection.execute(
+                "SELECT release, query FROM scheduled WHERE federation = ? UNION SELECT 1, query FROM given"
+                " WHERE federation = ? AND NOT EXISTS (SELECT 1 FROM scheduled WHERE federation = ?)",
+                (federation,) * 3,
+            ):
+                answered.setdefault(release, set()).add(query.hex())
+        heads |= {ledger[1]: ledger[2]}  # what was kept before there was a table of all
+        return Seen(
+            ledger[0],
+            heads,
+            -1 if asked_at is None else asked_at[0],
+            {release: frozenset(ids) for release, ids in answered.items()},
+        )
 
     def charge(
         self,
@@ -326,6 +369,10 @@ def _check_position(connection: sqlite3.Connection, federation: str, position: L
     batch, head = _ledger_of(connection, federation, position.ledger)
     if position.batch < batch or (position.batch == batch and position.head != head):
         raise Refused(Rule.LEDGER, limit=batch, requested=position.batch)
+
+
+def _keep_head(connection: sqlite3.Connection, federation: str, position: LedgerPosition) -> None:
+    connection.execute("INSERT OR IGNORE INTO heads VALUES (?, ?, ?)", (federation, position.batch, position.head))
 
 
 def _check_queries(terms: Terms, promise: Promise, policy: Policy, elsewhere: int) -> None:

@@ -1,4 +1,4 @@
-"""`consilium coordinator` and `consilium status`."""
+"""`consilium coordinator`, and `consilium status`."""
 
 from __future__ import annotations
 
@@ -61,6 +61,29 @@ def close(
     with writing(kit):
         summary = ask(open_kit(kit, "coordinator"), wait)
     _show_closed(summary, output)
+
+
+@app.command()
+def statement(
+    kit: Folder,
+    file: Annotated[Path, typer.Argument(metavar="FILE.json", help="For the parties; replaced if it is there.")],
+    output: FormatOption = Format.text,
+) -> None:
+    """Write what the ledger was charged, signed, for parties to check. No votes, no labels, no evidence are in it."""
+    from consilium.coordinator.deploy.statement import write_statement
+    from consilium.protocol.node.kit import open_kit
+
+    with writing(file):
+        written = write_statement(open_kit(kit, "coordinator"), file)
+    batches, queries = len(written.batches), sum(len(batch.queries) for batch in written.batches)
+    show(
+        output,
+        {"statement": str(file), "batches": batches, "queries": queries},
+        [
+            f"statement    {file}: {batches} batches, {queries} queries",
+            f"Each party checks it with: consilium party audit KIT {file.name}",
+        ],
+    )
 
 
 def _show_closed(summary: dict[str, Any], output: Format) -> None:

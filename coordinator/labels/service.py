@@ -244,6 +244,7 @@ class LabelService:
                 probabilities=probabilities[:asked] if kept else None,
                 votes=histogram.teachers if self._config.most_weight > 1 else None,
                 phase=self._number,
+                left_over=tuple(ids[asked:]),
             ),
             self._phase.caps.queries,
             self._phase.caps.answers,

@@ -27,6 +27,7 @@ class Batch:
     histogram int64 and probabilities float64 (queries, classes): the votes, or None where they decide no cost.
     votes: in the sum on each query, where parties have weights; None where every party counts alike.
     phase: its number in the federation's schedule, from 1; None where there is none.
+    left_over: ids of queries that parties voted on too, after the last answer that there was room for.
     """
 
     event: dict[str, Any]
@@ -41,6 +42,7 @@ class Batch:
     probabilities: np.ndarray | None = field(default=None, repr=False)
     votes: int | None = None
     phase: int | None = None
+    left_over: tuple[str, ...] = ()
 
     @property
     def answered(self) -> np.ndarray:

@@ -2,7 +2,8 @@
 
 One SQLite file, append-only, one durable transaction for each answered batch. A batch holds its event (mechanism,
 parameters, numbers of queries) and the outcome of each query, with its noisy histogram where that is released; it is
-chained by SHA-256 to the batch before. Beside it, table `evidence` keeps per query the votes' sum and the two log q of
+chained by SHA-256 to the batch before, so that the chain can be followed without what is secret in it
+(`protocol.ledger_statement`). Beside it, table `evidence` keeps per query the votes' sum and the two log q of
 the published analysis, where they decide what is charged at the votes at hand. Those are functions of the votes: the
 file is secret, as the votes are, and readable by its owner only. The chain ends with the closing, if there is one:
 after it nothing is charged any more.
@@ -11,7 +12,6 @@ after it nothing is charged any more.
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import os
 import secrets
@@ -26,13 +26,22 @@ import numpy as np
 
 from consilium.coordinator.ledger.batch import Batch, Release
 from consilium.coordinator.ledger.columns import HISTOGRAM, PROBABILITIES, blobs, column, matrix_of
-from consilium.coordinator.ledger.tables import PHASED_TABLES, TABLES, WEIGHTED_TABLES
+from consilium.coordinator.ledger.tables import LEFT_OVER_TABLE, PHASED_TABLES, TABLES, WEIGHTED_TABLES
 from consilium.protocol.errors import BudgetExceeded, LedgerError
 from consilium.protocol.labels.service import Outcome
+from consilium.protocol.ledger_statement import (
+    GENESIS,
+    ChargedBatch,
+    LedgerStatement,
+    chain_link,
+    charged_query,
+    open_event,
+)
 from consilium.protocol.parties.messages import LedgerPosition
 
-FORMAT = 3
-GENESIS = "0" * 64
+FORMAT = "4"
+OLD_FORMAT = "3"
+"""Of 0.9: its chain cannot be followed without votes. Such a ledger is read and gone on with as it is."""
 CLOSED = "the ledger is closed: its sanitised epsilon was released"
 
 
@@ -46,14 +55,34 @@ def chain_hash(
     votes: int | None = None,
     phase: int | None = None,
 ) -> str:
-    """SHA-256 (hex) that chains a batch, its releases and its evidence to the batch before."""
-    plain = [[cell.hex() if isinstance(cell, bytes) else cell for cell in row] for row in rows]
+    """SHA-256 (hex) that chains a batch, its releases and its evidence to the batch before, in a ledger of 0.9."""
     counted = parties if votes is None else [parties, votes]
-    return _sha256([previous, seq, at, event, counted, plain, *([] if phase is None else [phase])])
+    return chain_link([previous, seq, at, event, counted, _plain(rows), *([] if phase is None else [phase])])
 
 
-def _sha256(value: list[Any]) -> str:
-    return hashlib.sha256(json.dumps(value, separators=(",", ":")).encode()).hexdigest()
+def open_batch(
+    meta: Mapping[str, str],
+    seq: int,
+    at: str,
+    event: str,
+    parties: int,
+    rows: Sequence[tuple[Any, ...]],
+    left_over: Sequence[str],
+    votes: int | None,
+    phase: int | None,
+) -> ChargedBatch:
+    """What everybody may see of a batch, and a commitment to the rest under the ledger's secret."""
+    return ChargedBatch(
+        event=open_event(json.loads(event)),
+        queries=[charged_query(meta["id"], row[0]) for row in rows],
+        left_over=[charged_query(meta["id"], query_id) for query_id in left_over],
+        phase=phase,
+        secret=chain_link([meta["salt"], seq, at, event, parties, votes, _plain(rows), list(left_over)]),
+    )
+
+
+def _plain(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
+    return [[cell.hex() if isinstance(cell, bytes) else cell for cell in row] for row in rows]
 
 
 class Ledger:
@@ -80,15 +109,14 @@ class Ledger:
             self._connection.execute("PRAGMA foreign_keys=ON")
             with self._transaction():
                 if not self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
-                    for statement in TABLES.split(";"):
+                    for statement in (*TABLES.split(";"), LEFT_OVER_TABLE):
                         self._connection.execute(statement)
                     meta = {
-                        "format": str(FORMAT),
+                        "format": FORMAT,
                         "federation": federation,
                         "config": config_json,
-                        "id": secrets.token_hex(
-                            32
-                        ),  # of this very file: a new one is another ledger, and parties see it
+                        "id": secrets.token_hex(32),  # of this very file: a new one is another, and parties see it
+                        "salt": secrets.token_hex(32),  # parties see hashes of batches, and could try votes out
                     }
                     self._connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
             found = dict(self._connection.execute("SELECT key, value FROM meta"))
@@ -98,17 +126,19 @@ class Ledger:
 
     def _check(self, found: dict[str, str], federation: str) -> None:
         written = found.get("format", "")
-        if written.isdecimal() and len(written) < 10 and int(written) > FORMAT:
+        if written.isdecimal() and len(written) < 10 and int(written) > int(FORMAT):
             raise LedgerError(
                 f"ledger {self.path} has format {written}, this program knows {FORMAT}",
                 "A newer version of Consilium wrote it: install that version again",
             )
-        if found.get("format") != str(FORMAT) or found.get("federation") != federation or "id" not in found:
+        named = {"id"} if written == OLD_FORMAT else {"id", "salt"}
+        if written not in (OLD_FORMAT, FORMAT) or found.get("federation") != federation or not named <= found.keys():
             raise LedgerError(
                 f"ledger {self.path} belongs to another federation or format",
                 "Use the configuration it was made with, or another run folder",
             )
         self.id = found["id"]
+        self._meta = found
 
     @contextmanager
     def _transaction(self):
@@ -250,13 +280,19 @@ class Ledger:
                     )
                 last, previous = self._head()
                 seq, at = last + 1, _now()
-                link = chain_hash(previous, seq, at, event, batch.parties, rows, batch.votes, batch.phase)
+                content = (seq, at, event, batch.parties, rows, batch.left_over, batch.votes, batch.phase)
+                link = self._link(previous, *content)
                 self._connection.execute(
                     "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                     (seq, at, event, len(rows), int(answered.sum()), batch.parties, previous, link),
                 )
                 if batch.votes is not None:
                     self._connection.execute("INSERT INTO sums VALUES (?, ?)", (seq, batch.votes))
+                if self._meta["format"] != OLD_FORMAT:
+                    self._connection.executemany(
+                        "INSERT INTO left_over VALUES (?, ?, ?)",
+                        [(seq, place, query_id) for place, query_id in enumerate(batch.left_over)],
+                    )
                 if batch.phase is not None:
                     if not self._has("phases"):
                         self._connection.execute(PHASED_TABLES)
@@ -284,7 +320,7 @@ class Ledger:
                 at = _now()
                 self._connection.execute(
                     "INSERT INTO closing VALUES (1, ?, ?, ?, ?)",
-                    (at, result, previous, _sha256([previous, "closing", at, result])),
+                    (at, result, previous, chain_link([previous, "closing", at, result])),
                 )
         except sqlite3.Error as error:
             raise LedgerError(f"cannot close ledger {self.path}: {error}", "Nothing was released") from None
@@ -300,7 +336,7 @@ class Ledger:
         if found is None:
             return None
         at, result, previous, link = found
-        if previous != self._head()[1] or link != _sha256([previous, "closing", at, result]):
+        if previous != self._head()[1] or link != chain_link([previous, "closing", at, result]):
             raise LedgerError(f"ledger {self.path}: the hash chain is broken at the closing", "Do not trust it")
         return result
 
@@ -314,14 +350,20 @@ class Ledger:
         head = self._connection.execute("SELECT seq, hash FROM batches ORDER BY seq DESC LIMIT 1").fetchone()
         return head or (0, GENESIS)
 
-    def batches(self) -> list[Batch]:
-        """All batches in order.
+    def _link(self, previous: str, seq: int, at: str, event: str, parties: int, *content: Any) -> str:
+        """Hash of a batch: rows, left over queries, votes and phase are its `content`."""
+        if self._meta["format"] == OLD_FORMAT:
+            rows, _, votes, phase = content
+            return chain_hash(previous, seq, at, event, parties, rows, votes, phase)
+        return open_batch(self._meta, seq, at, event, parties, *content).link(previous, seq)
+
+    def _chained(self) -> Iterator[tuple[Any, ...]]:
+        """Arguments of `open_batch` for each batch in order, from its number on.
 
         Raises
         ------
         LedgerError : the hash chain is broken.
         """
-        result = []
         previous, sums, phases = GENESIS, self.sums(), self.phases()
         for seq, at, event, _, _, parties, stored_previous, link in self._connection.execute(
             "SELECT * FROM batches ORDER BY seq"
@@ -331,27 +373,54 @@ class Ledger:
                 " FROM releases JOIN evidence USING (query_id) WHERE seq = ? ORDER BY position",
                 (seq,),
             ).fetchall()
-            votes, phase = sums.get(seq), phases.get(seq)
-            if stored_previous != previous or chain_hash(previous, seq, at, event, parties, rows, votes, phase) != link:
+            left_over = "SELECT query_id FROM left_over WHERE seq = ? ORDER BY position"
+            ids = self._connection.execute(left_over, (seq,)) if self._has("left_over") else ()
+            content = (seq, at, event, parties, rows, tuple(row[0] for row in ids), sums.get(seq), phases.get(seq))
+            if stored_previous != previous or self._link(previous, *content) != link:
                 raise LedgerError(f"ledger {self.path}: the hash chain is broken at batch {seq}", "Do not trust it")
             previous = link
-            result.append(
-                Batch(
-                    event=json.loads(event),
-                    parties=parties,
-                    query_ids=tuple(row[0] for row in rows),
-                    labels=np.array([row[2] for row in rows], dtype=np.int64),
-                    reinforced=np.array([row[1] == Outcome.REINFORCED for row in rows], dtype=bool),
-                    counts=matrix_of([row[3] for row in rows], HISTOGRAM),
-                    log_q_check=column([row[4] for row in rows]),
-                    log_q_label=column([row[5] for row in rows]),
-                    histogram=matrix_of([row[6] for row in rows], HISTOGRAM),
-                    probabilities=matrix_of([row[7] for row in rows], PROBABILITIES),
-                    votes=votes,
-                    phase=phase,
-                )
+            yield content
+
+    def batches(self) -> list[Batch]:
+        """All batches in order.
+
+        Raises
+        ------
+        LedgerError : the hash chain is broken.
+        """
+        return [
+            Batch(
+                event=json.loads(event),
+                parties=parties,
+                query_ids=tuple(row[0] for row in rows),
+                labels=np.array([row[2] for row in rows], dtype=np.int64),
+                reinforced=np.array([row[1] == Outcome.REINFORCED for row in rows], dtype=bool),
+                counts=matrix_of([row[3] for row in rows], HISTOGRAM),
+                log_q_check=column([row[4] for row in rows]),
+                log_q_label=column([row[5] for row in rows]),
+                histogram=matrix_of([row[6] for row in rows], HISTOGRAM),
+                probabilities=matrix_of([row[7] for row in rows], PROBABILITIES),
+                votes=votes,
+                phase=phase,
+                left_over=left_over,
             )
-        return result
+            for _, _, event, parties, rows, left_over, votes, phase in self._chained()
+        ]
+
+    def statement(self) -> LedgerStatement:
+        """What was charged, for the parties: nothing of it is secret. Unsigned.
+
+        Raises
+        ------
+        LedgerError : the hash chain is broken, or it is a ledger of 0.9.
+        """
+        if self._meta["format"] == OLD_FORMAT:
+            raise LedgerError(
+                f"ledger {self.path} was begun by version 0.9: its chain cannot be followed without the votes",
+                "A federation that is begun now can be checked by its parties",
+            )
+        batches = [open_batch(self._meta, *content) for content in self._chained()]
+        return LedgerStatement(federation=self._meta["federation"], ledger=self.id, made=_now(), batches=batches)
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -367,11 +436,12 @@ class Ledger:
         return self._connection.execute("SELECT asked, answered FROM batches ORDER BY seq").fetchall()
 
     def uncharged(self) -> int:
-        """Rows of releases without a batch and of evidence without a release; the chain does not cover them."""
-        return self._connection.execute(
-            "SELECT (SELECT COUNT(*) FROM releases WHERE seq NOT IN (SELECT seq FROM batches))"
-            " + (SELECT COUNT(*) FROM evidence WHERE query_id NOT IN (SELECT query_id FROM releases))"
-        ).fetchone()[0]
+        """Releases and left over queries without a batch, and evidence without a release: the chain covers none."""
+        stray = "SELECT COUNT(*) FROM {} WHERE seq NOT IN (SELECT seq FROM batches)"
+        tables = ["releases", *(["left_over"] if self._has("left_over") else [])]
+        counts = [stray.format(table) for table in tables]
+        counts.append("SELECT COUNT(*) FROM evidence WHERE query_id NOT IN (SELECT query_id FROM releases)")
+        return sum(self._connection.execute(count).fetchone()[0] for count in counts)
 
     def close(self) -> None:
         """Close the file."""

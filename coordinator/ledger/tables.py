@@ -24,3 +24,8 @@ CREATE TABLE sums (seq INTEGER PRIMARY KEY REFERENCES batches, votes INTEGER NOT
 """Beside the others, in the ledger of a federation whose parties may have weights."""
 PHASED_TABLES = "CREATE TABLE phases (seq INTEGER PRIMARY KEY REFERENCES batches, phase INTEGER NOT NULL)"
 """Beside the others, in the ledger of a federation with a schedule, from its first batch."""
+LEFT_OVER_TABLE = (
+    "CREATE TABLE left_over (seq INTEGER NOT NULL REFERENCES batches, position INTEGER NOT NULL,"
+    " query_id TEXT NOT NULL, PRIMARY KEY (seq, position))"
+)
+"""Beside the others, in every ledger that 0.9 did not make: queries that parties voted on, and nothing was released."""

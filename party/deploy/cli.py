@@ -1,4 +1,4 @@
-"""`consilium party keys`, `join`, `fingerprint`, `status` and `start`."""
+"""`consilium party keys`, `join`, `fingerprint`, `status`, `audit` and `start`."""
 
 from __future__ import annotations
 
@@ -91,6 +91,34 @@ def status(kit: KitArgument, output: FormatOption = Format.text) -> None:
         *([f"problem      {found.problem}"] if found.problem else []),
     ]
     show(output, found.to_json(), lines)
+
+
+def audit(
+    kit: KitArgument,
+    statement: Annotated[
+        Path, typer.Argument(metavar="STATEMENT.json", help="What `consilium coordinator statement` wrote.")
+    ],
+    output: FormatOption = Format.text,
+) -> None:
+    """Check the coordinator's ledger against this party's own account. Exit code 1: something does not hold."""
+    from consilium.party.home import open_home
+    from consilium.party.statement import StatementCheck
+    from consilium.protocol.ledger_statement import read_statement
+    from consilium.protocol.node.checks import examine
+    from consilium.protocol.node.kit import open_kit
+
+    node = open_kit(kit, "party")
+    findings = examine(StatementCheck(open_home(node.folder), read_statement(statement)).checks)
+    holds = not any(found.level == "wrong" for found in findings)
+    told = {"kit": str(kit), "statement": str(statement), "holds": holds}
+    conclusion = "the ledger is what this party was told" if holds else "THE LEDGER IS NOT WHAT THIS PARTY WAS TOLD"
+    show(
+        output,
+        {**told, "findings": [asdict(found) for found in findings]},
+        [*(found.line for found in findings), conclusion],
+    )
+    if not holds:
+        raise typer.Exit(1)
 
 
 def start(kit: KitArgument, output: FormatOption = Format.text) -> None:

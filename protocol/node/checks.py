@@ -50,6 +50,11 @@ class CheckResult:
     what: str
     action: str = ""
 
+    @property
+    def line(self) -> str:
+        """For a terminal."""
+        return f"{self.level:6} {self.name:15} {self.what}{f'. {self.action}' if self.action else ''}"
+
 
 def examine(checks: Iterable[Check]) -> list[CheckResult]:
     """Make all checks; one that fails does not keep the others from being made."""

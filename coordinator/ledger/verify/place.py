@@ -42,6 +42,12 @@ def find_run(path: Path) -> RunPlace:
     if not path.is_dir():
         raise DataError(f"{path} is no folder, so there is no run here", ADVICE)
     if (path / KIT_FILE).exists():
+        if open_kit(path).kind == "party":
+            raise ConfigError(
+                f"{path} is the kit of a party, not of a coordinator: it has no ledger",
+                "Ask the coordinator for its statement (consilium coordinator statement), and run:"
+                f" consilium party audit {path} STATEMENT.json",
+            )
         open_kit(path, "coordinator")
         return _of_kit(path)
     if path.resolve().parent.name == "state" and (path.resolve().parent.parent / KIT_FILE).exists():

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy as np
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger.batch import Batch, Release
 from consilium.coordinator.ledger.store import Ledger, stored_config
-from consilium.coordinator.ledger.tables import PHASED_TABLES, TABLES, WEIGHTED_TABLES
+from consilium.coordinator.ledger.tables import LEFT_OVER_TABLE, PHASED_TABLES, TABLES, WEIGHTED_TABLES
 from consilium.coordinator.ledger.verify.findings import Contradiction, Damaged, Unfinished
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
@@ -237,9 +238,9 @@ def _check_structure(path: Path) -> None:
     with closing(_connect(path)) as connection:
         connection.execute("PRAGMA trusted_schema=OFF")
         tables = connection.execute(listing).fetchall()
-        for added in ("", WEIGHTED_TABLES, PHASED_TABLES, WEIGHTED_TABLES + PHASED_TABLES):
+        for added in product(*(("", f"{table};") for table in (LEFT_OVER_TABLE, WEIGHTED_TABLES, PHASED_TABLES))):
             with closing(sqlite3.connect(":memory:")) as model:
-                model.executescript(TABLES + added)
+                model.executescript(TABLES + "".join(added))
                 if tables == model.execute(listing).fetchall():
                     break
         else:

@@ -11,13 +11,17 @@ from typing import Any
 
 import polars as pl
 
+from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.federation import Student, run_federation
-from consilium.coordinator.ledger.store import GENESIS, chain_hash
+from consilium.coordinator.ledger.store import open_batch
 from consilium.coordinator.ledger.verify import Finding, find_run, verify_run, verify_student
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.config_files import load
+from consilium.protocol.ledger_statement import GENESIS
 from consilium.protocol.rows.pool import PoolTree
+from consilium.protocol.secagg.identity import Identity
+from consilium.protocol.secagg.roster import Roster
 from consilium.student.asking.pool import load_pool
 from consilium.student.config import StudentSpec
 from consilium.student.run import run_student
@@ -38,6 +42,9 @@ def kit_run(folder: Path, **changes: Any) -> Path:
     if config.pool is not None:
         tree, rows = PoolTree.load(kits / "coordinator" / "pool.npy"), kits / f"student-{STUDENT}" / "pool.npz"
     pool = load_pool(rows)
+    coordinator, keys = kits / "coordinator", None
+    if config.votes in ("secure", "distributed"):
+        keys = SecureKeys(Roster.load(coordinator / "roster.json"), Identity.load(coordinator / "identity.pem"))
     log = EventLog(run / "events.jsonl")
 
     def student(source) -> None:
@@ -45,7 +52,7 @@ def kit_run(folder: Path, **changes: Any) -> Path:
 
     try:
         transport = FakeTransport([kits / f"party-{name}" for name in PARTIES])
-        run_federation(transport, config, run, log, Student(student, None), pool=tree)
+        run_federation(transport, config, run, log, Student(student, None), keys, pool=tree)
     finally:
         log.close()
     return folder
@@ -106,6 +113,7 @@ def rechain(path: Path) -> None:
     """Every hash of a ledger, computed anew."""
     with sqlite3.connect(path) as ledger:
         previous, sums, phases = GENESIS, sums_of(ledger), phases_of(ledger)
+        meta = dict(ledger.execute("SELECT key, value FROM meta"))
         for seq, at, event, parties in ledger.execute(
             "SELECT seq, at, event, parties FROM batches ORDER BY seq"
         ).fetchall():
@@ -114,7 +122,9 @@ def rechain(path: Path) -> None:
                 " FROM releases JOIN evidence USING (query_id) WHERE seq = ? ORDER BY position",
                 (seq,),
             ).fetchall()
-            link = chain_hash(previous, seq, at, event, parties, rows, sums.get(seq), phases.get(seq))
+            left = ledger.execute("SELECT query_id FROM left_over WHERE seq = ? ORDER BY position", (seq,)).fetchall()
+            content = (event, parties, rows, [query_id for (query_id,) in left], sums.get(seq), phases.get(seq))
+            link = open_batch(meta, seq, at, *content).link(previous, seq)
             ledger.execute("UPDATE batches SET previous = ?, hash = ? WHERE seq = ?", (previous, link, seq))
             previous = link
         closing = ledger.execute("SELECT at, result FROM closing").fetchone()

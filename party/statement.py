@@ -1,0 +1,187 @@
+"""The statement of a coordinator's ledger against what this party knows: each check says what holds, or what not."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from consilium.accounting.events import ReleaseEvent
+from consilium.party.home import Home
+from consilium.party.promise import Promise, epsilon, parse_events, promise_of
+from consilium.party.spend import Seen, SpendStore
+from consilium.protocol.errors import ConfigError, LedgerError
+from consilium.protocol.ledger_statement import ChargedBatch, LedgerStatement, charged_query
+from consilium.protocol.node.checks import Advice, Check
+from consilium.protocol.node.rosters import pinned_roster
+from consilium.protocol.parties.messages import Terms
+from consilium.protocol.parties.refusals import Refused
+
+ASK = "Ask the coordinator what became of it, and answer nothing more until it has said so"
+
+
+@dataclass(frozen=True)
+class StatementCheck:
+    """One statement at one party. Nothing in what it says is secret from the party or computed from votes."""
+
+    home: Home
+    statement: LedgerStatement
+
+    @property
+    def checks(self) -> list[Check]:
+        """In the order in which they rest on each other; each can be made by itself."""
+        return [
+            ("ledger", self._ledger),
+            ("signature", self._signature),
+            ("positions", self._positions),
+            ("events", self._events),
+            ("queries", self._queries),
+            ("caps", self._caps),
+            ("guarantee", self._guarantee),
+        ]
+
+    @cached_property
+    def _terms(self) -> Terms:
+        terms = self.home.pinned_terms()
+        if terms is None:
+            raise ConfigError("party.toml pins no terms", 'Set terms = "terms.json" in party.toml')
+        return terms
+
+    @cached_property
+    def _promise(self) -> Promise:
+        return promise_of(self._terms)
+
+    @cached_property
+    def _seen(self) -> Seen:
+        """Raises LedgerError where the party never enrolled: then it has nothing to hold against it."""
+        seen = SpendStore(self.home.spend_file).seen_ledger(self._terms.federation)
+        if seen is None:
+            raise LedgerError("this party was never asked to enrol, and knows of no ledger", "Start its node first")
+        return seen
+
+    def _ledger(self) -> str:
+        """Of the one federation that is pinned, and the one ledger that the party followed."""
+        if self.statement.federation != self._terms.federation:
+            raise LedgerError(
+                f"it is of federation {self.statement.federation[:12]}, this party's is {self._terms.federation[:12]}",
+                "Ask for the statement of this federation",
+            )
+        if self.statement.ledger != self._seen.ledger:
+            raise LedgerError("it is another ledger than the one that this party was told of", ASK)
+        return f"ledger {self.statement.ledger[:12]} of federation {self.statement.federation[:12]}"
+
+    def _signature(self) -> str:
+        roster = pinned_roster(self._terms.votes, self.home.roster_file)
+        if roster is None:
+            raise Advice(
+                "with clear votes this party knows no signing key of the coordinator",
+                "What it was told at each question binds the coordinator all the same, see positions",
+            )
+        if not self.statement.is_of(roster.coordinator):
+            raise LedgerError("the coordinator of the roster did not sign it: it was altered, or somebody else's", ASK)
+        return "signed by the coordinator of the roster"
+
+    def _positions(self) -> str:
+        """Its chain passes through every position that this party was ever told."""
+        heads, seen = list(self.statement.heads()), self._seen.heads
+        newest = max(seen)
+        if len(heads) <= newest:
+            raise LedgerError(
+                f"it ends with batch {len(heads) - 1}, and this party was told of batch {newest}: batches are missing",
+                f"If it is an old one, ask for a newer. {ASK}",
+            )
+        for batch in sorted(seen):
+            if heads[batch] != seen[batch]:
+                raise LedgerError(
+                    f"up to batch {batch} it is not what this party was told then: the ledger was rewritten, or has"
+                    " gone back and grown again",
+                    ASK,
+                )
+        return f"{len(heads) - 1} batches, through each of {len(seen)} positions that this party was told"
+
+    def _release_of(self, number: int, batch: ChargedBatch) -> Promise:
+        """What is promised of a batch's release. Raises LedgerError."""
+        scheduled = bool(self._promise.later)
+        if scheduled != (batch.phase is not None) or (batch.phase or 1) > len(self._promise.each):
+            raise LedgerError(f"batch {number} is of no release that was promised", ASK)
+        return self._promise.only(batch.phase or 1)
+
+    def _charged(self, number: int, batch: ChargedBatch) -> ReleaseEvent:
+        """The event of a batch as if each query had been answered, in which case it costs most. Raises LedgerError."""
+        try:
+            event = json.loads(batch.event)
+            return parse_events(json.dumps([{**event, "answered": event["asked"]}]))[0]
+        except (KeyError, ValueError, TypeError, RecursionError, Refused):
+            raise LedgerError(f"batch {number} was charged no release event", ASK) from None
+
+    def _events(self) -> str:
+        """Each batch is charged for its queries what was promised of such a release."""
+        for number, batch in enumerate(self.statement.batches, 1):
+            asked = len(batch.queries)
+            promised = replace(self._release_of(number, batch).release, asked=asked, answered=asked).to_json()
+            charged = self._charged(number, batch).to_json()
+            if charged != promised:
+                differing = sorted(key for key in promised | charged if charged.get(key) != promised.get(key))
+                raise LedgerError(
+                    f"batch {number} was charged another event than was promised: {', '.join(differing)} differ", ASK
+                )
+        return f"{len(self.statement.batches)} batches, each charged as promised"
+
+    def _queries(self) -> str:
+        """Every query that this party answered is charged, once; what it answered since the last batch may come."""
+        listed = Counter(query for batch in self.statement.batches for query in batch.queries)
+        if twice := sum(count > 1 for count in listed.values()):
+            raise LedgerError(f"{twice} queries are charged in two batches", ASK)
+        charged: dict[int, set[str]] = {}
+        last = {batch.phase or 1: number for number, batch in enumerate(self.statement.batches, 1)}
+        for number, batch in enumerate(self.statement.batches, 1):
+            release = batch.phase or 1
+            charged.setdefault(release, set()).update(batch.queries)
+            if batch.left_over and number != last[release]:
+                raise LedgerError(f"batch {number} leaves queries over, though labels were given after it", ASK)
+            charged[release].update(batch.left_over)
+        answered = {
+            release: {charged_query(self.statement.ledger, query_id) for query_id in ids}
+            for release, ids in self._seen.answered.items()
+        }
+        count = sum(map(len, answered.values()))
+        missing = sum(len(ids - charged.get(release, set())) for release, ids in answered.items())
+        if not missing:
+            return f"{count} queries that this party answered, each charged"
+        told = f"{missing} of {count} queries that this party answered are charged in no batch"
+        if len(self.statement.batches) == self._seen.asked_at:
+            raise Advice(f"{told} yet: none was written since they were asked", "Ask for a statement after the next")
+        raise LedgerError(
+            told, f"A sum that failed leaves such queries, unless they are asked again; its log says so. {ASK}"
+        )
+
+    def _caps(self) -> str:
+        spent: dict[int, int] = {}
+        for batch in self.statement.batches:
+            spent[batch.phase or 1] = spent.get(batch.phase or 1, 0) + len(batch.queries)
+        lines = []
+        for release, promise in enumerate(self._promise.each, 1):
+            if spent.get(release, 0) > promise.release.asked:
+                raise LedgerError(
+                    f"{spent[release]} queries were asked for release {release}, promised were at most"
+                    f" {promise.release.asked}",
+                    ASK,
+                )
+            lines.append(f"{spent.get(release, 0)} of {promise.release.asked}")
+        return f"queries asked, of those promised: {', '.join(lines)}"
+
+    def _guarantee(self) -> str:
+        """What the ledger was charged so far, and what this party charged itself, by its own unit and delta."""
+        policy = self.home.policy
+        weight = SpendStore(self.home.spend_file).weight(self._terms.federation)
+        charged = [
+            replace(self._charged(number, batch), weight=weight)
+            for number, batch in enumerate(self.statement.batches, 1)
+        ]
+        own = epsilon(self._promise.at(weight).events, policy)
+        so_far = min(epsilon(charged, policy), own) if charged else 0.0
+        return (
+            f"the coordinator's ledger so far: epsilon at most {so_far:.4f}; this party's own account of the"
+            f" federation: at most {own:.4f} (delta {policy.delta:g}, {policy.unit}, {policy.neighbouring.value})"
+        )
