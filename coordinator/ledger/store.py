@@ -71,8 +71,9 @@ def open_batch(
     votes: int | None,
     phase: int | None,
 ) -> ChargedBatch:
-    """What everybody may see of a batch, and a commitment to the rest under the ledger's secret."""
-    return ChargedBatch(
+    """What everybody may see of a batch, and a commitment to the rest under the ledger's secret. Nothing is validated:
+    of a forged ledger the chain is followed first."""
+    return ChargedBatch.model_construct(
         event=open_event(json.loads(event)),
         queries=[charged_query(meta["id"], row[0]) for row in rows],
         left_over=[charged_query(meta["id"], query_id) for query_id in left_over],
