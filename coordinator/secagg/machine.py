@@ -31,6 +31,7 @@ from consilium.protocol.secagg.messages import (
     ShareReply,
     UnmaskReply,
 )
+from consilium.protocol.secagg.ring import sigma_total
 from consilium.protocol.secagg.roster import Roster
 from consilium.protocol.secagg.session import SessionDescriptor
 from consilium.protocol.secagg.stages import STAGES, Stage
@@ -223,7 +224,9 @@ class Aggregation:
         if self._state.sums is None:
             raise StageOrder(f"there is no sum yet: stage {self._state.stage} is due")
         survivors = tuple(self._roster.name(index) for index in self.summed)
-        sums, clipped = clip(self._state.sums, self._state.terms, self._votes(), len(survivors))
+        terms = self.terms
+        deviation = sigma_total(terms.sigma, max(terms.noise_shares, 1), len(survivors))
+        sums, clipped = clip(self._state.sums, terms.ring, self._votes(), deviation)
         return SecureSum(sums, clipped, survivors, self.dropped)
 
     def _votes(self) -> int:

@@ -19,7 +19,7 @@ from consilium.protocol.secagg.commitments import mask_agreement, opens
 from consilium.protocol.secagg.errors import BadShare, BadSum, ThresholdNotMet, named
 from consilium.protocol.secagg.masks import MaskAdder, pair_key, self_key
 from consilium.protocol.secagg.messages import KEY_BYTES
-from consilium.protocol.secagg.ring import TAIL, decode
+from consilium.protocol.secagg.ring import TAIL, RingBits, decode
 from consilium.protocol.secagg.roster import Roster
 from consilium.protocol.secagg.session import SessionDescriptor
 from consilium.protocol.secagg.shamir import combine, lagrange, point, share_bytes
@@ -137,7 +137,7 @@ def check_sum(sums: np.ndarray, terms: SessionDescriptor, votes: int) -> None:
         raise BadSum
 
 
-def clip(sums: np.ndarray, terms: SessionDescriptor, votes: int, givers: int) -> tuple[np.ndarray, np.ndarray]:
+def clip(sums: np.ndarray, ring: RingBits, votes: int, deviation: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
     """Cells of a sum within what its votes and their noise can give, as in `check_sum`, and the rows that were not.
 
     A false vote may put a cell anywhere in the ring, also to its edge, where one honest vote more takes it from the
@@ -149,7 +149,7 @@ def clip(sums: np.ndarray, terms: SessionDescriptor, votes: int, givers: int) ->
     ----------
     sums : int64 (queries, classes), as they came out of the ring.
     votes : of all parties in the sum on one query, each counted by its weight.
-    givers : parties in the sum, each of which added a share of the noise, if there is any.
+    deviation : of the noise in a cell, of all who are summed; 0 without noise.
 
     Returns
     -------
@@ -157,10 +157,9 @@ def clip(sums: np.ndarray, terms: SessionDescriptor, votes: int, givers: int) ->
     `votes` than nine standard deviations of its noise. Honest ones are so once in 10^18 (never without noise); both are
     functions of the sums alone.
     """
-    half, deviation = 2 ** (terms.ring - 1), terms.sigma_share * math.sqrt(givers)
-    reach = math.ceil(TAIL * deviation)
+    half, reach = 2 ** (ring - 1), math.ceil(TAIL * deviation)
     out = np.any((sums < -reach) | (sums > votes + reach), axis=1)
-    if terms.sigma > 0:
+    if deviation > 0:
         out |= np.abs(sums.sum(axis=1) - votes) > TAIL * deviation * math.sqrt(sums.shape[1])
     room = min(reach, (half - votes) // 2)
     around, width = (sums + room) % (2 * half), votes + 2 * room

@@ -22,6 +22,7 @@ from benchmarks import (
     held_out,
     histogram,
     interactive,
+    liar,
     overhead,
     papers,
     pate_gan,
@@ -240,6 +241,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, Callable[[], o
     yield "overhead", overhead.main, {"results/overhead": 2}
     monkeypatch.setattr(vote_modes, "run_scenario", lambda *_: run_of())
     yield "vote_modes", vote_modes.main, {"results/vote-modes": 5}
+    yield "liar", lambda: liar.main([0], [10]), {"results/one-liar": 1}
     monkeypatch.setattr(interactive, "stroke", lambda *_: [600, 300, 0, 0.99, 0.97, 0.6, 0.7])
     monkeypatch.setattr(interactive, "mnist", lambda *_: [600, 300, 0, 0.99, 0.97, 0.6, 0.7])
     yield "interactive", interactive.main, {"results/interactive": 7}

@@ -25,10 +25,19 @@ class Cluster:
     """Parties at home, enrolled and trained in a federation with the given votes mode."""
 
     def __init__(
-        self, root: Path, log, votes="secure", faults=None, policy=None, make=make_config, colluders=0, **changes
+        self,
+        root: Path,
+        log,
+        votes="secure",
+        faults=None,
+        policy=None,
+        make=make_config,
+        colluders=0,
+        parties=PARTIES,
+        **changes,
     ) -> None:
         self.root, self.log = root, log
-        self.homes = make_homes(root / "parties", PARTIES, **(policy or {}))
+        self.homes = make_homes(root / "parties", parties, **(policy or {}))
         self.keys = make_secure(self.homes, root, colluders)
         self.config: FederationConfig = make(votes=votes, roster=self.keys.roster.digest, **changes)
         self.transport = FakeTransport(self.homes, faults)
