@@ -130,7 +130,10 @@ def _masked(folder: Path, votes: str, n: int):
 
 
 def _verified(folder: Path, votes: str, n: int):
-    mechanism, caps = GNMax(sigma=4.0), Caps(queries=SUMS * QUERIES, answers=SUMS * QUERIES)
+    mechanism, caps = (
+        Distributed(threshold=0, sigma=4.0, noise_shares=1),
+        Caps(queries=SUMS * QUERIES, answers=SUMS * QUERIES),
+    )
     small = made(folder, n, mechanism=mechanism, caps=caps)
     return small.transport, lambda x, name: small.ask(x), folder / "run" / "events.jsonl"
 
