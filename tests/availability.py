@@ -13,7 +13,7 @@ from unittest.mock import patch
 import numpy as np
 
 from consilium.coordinator.config import Caps
-from consilium.coordinator.mechanisms import Distributed, GNMax
+from consilium.coordinator.mechanisms import Distributed
 from consilium.coordinator.run_log import EventLog
 from consilium.party.secagg.masking import checked_votes
 from consilium.protocol.parties.records import refusal_to_record

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ def rows(page: str) -> list[str]:
     lines = page.splitlines()
     return [
         line
-        for before, line in zip(lines, lines[1:], strict=False)
+        for before, line in pairwise(lines)
         if line.startswith("| ") and before.startswith("|") and not line.startswith("| attack |")
     ]
 
