@@ -31,7 +31,7 @@ class AggregatorPolicy(Frozen):
     delta: float = Field(default=1e-5, gt=0, lt=1)
     unit: Unit = Unit.PARTY
     neighbouring: Neighbouring = Neighbouring.REPLACE
-    exact_sums: bool = True
+    exact_sums: bool = False
     open_pool: bool = False
     least_parties: int = Field(default=2, ge=2)
     least_difference: int = Field(default=0, ge=0)
@@ -83,7 +83,7 @@ def check_terms(policy: AggregatorPolicy, terms: Terms, roster: VerifiedRoster, 
         raise Refused(Rule.LEAST_DIFFERENCE, limit=policy.least_difference, requested=roster.least_difference)
     events = events_of(terms.promise)
     if not policy.exact_sums and not all(event.noise_by_parties for event in events):
-        raise Refused(Rule.VOTES, detail="exact sums are asked for, and policy.exact_sums is false")
+        raise Refused(Rule.EXACT_SUMS, detail="exact sums are asked for, and policy.exact_sums is false")
     listed = [*(event for text in earlier for event in events_of(text)), *events]
     fits, cost = within(listed, policy.unit, policy.neighbouring, policy.delta, policy.most_epsilon)
     if not fits:

@@ -17,9 +17,7 @@ from consilium.coordinator.ledger.kit_runs import EVENTS, LEDGER, SUMMARY
 from consilium.coordinator.ledger.privacy import (
     by_party,
     by_phase,
-    promised,
-    promised_in_other_units,
-    promised_to_student,
+    promises,
     spent,
 )
 from consilium.coordinator.ledger.store import Ledger
@@ -70,10 +68,7 @@ def conclude(
         "reinforced": sum(int(batch.reinforced.sum()) for batch in batches),
         "noise": "system" if config.noise_seed is None else "seeded",
         "privacy": {
-            "promised": promised(config).to_json(),
-            "student": promised_to_student(config).to_json(),
-            **{name: guarantee.to_json() for name, guarantee in promised_in_other_units(config).items()},
-            **{name: guarantee.to_json() for name, guarantee in guarantees.items()},
+            **{name: guarantee.to_json() for name, guarantee in (promises(config) | guarantees).items()},
             **({"sanitised": sanitised["guarantee"]} if sanitised else {}),
         },
         **by_party(config, {name: weights[name] for name in names}),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from consilium.accounting.errors import AccountingError, CalibrationError
+from consilium.accounting.errors import AccountingError, CalibrationError, NoiseError
 from consilium.accounting.events.release import ReleaseEvent
 from consilium.accounting.planning.target import as_histograms, worst_case
 from consilium.accounting.sanitise.moved_votes import check_walkable
@@ -18,10 +18,11 @@ from consilium.accounting.units import Noise
 from consilium.coordinator.equal_spend import OpenPhase, with_equal_spend
 from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.coordinator.mechanisms.calibration import with_noise
-from consilium.coordinator.mechanisms.distributed import BY_PARTIES
+from consilium.coordinator.mechanisms.distributed import BY_PARTIES, Shares
+from consilium.coordinator.mechanisms.shares import SumNoise
 from consilium.coordinator.phases import Caps, Phase, check_caps, check_schedule, check_votes
 from consilium.coordinator.privacy import Privacy, check_sanitised_votes
-from consilium.coordinator.released import closing_of, event_of, promised_of
+from consilium.coordinator.released import closing_of, event_of, sum_noises, towards_nodes, with_slack
 from consilium.coordinator.timeouts import Timeouts
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.disclosure import Disclosure, widest
@@ -53,6 +54,10 @@ def check_threshold(federation: Federation, votes: int) -> None:
             )
 
 
+def _listed(events: Iterable[ReleaseEvent]) -> str:
+    return json.dumps([event.to_json() for event in events], sort_keys=True)
+
+
 def check_sanitised(config: FederationConfig, teachers: int) -> None:
     """Raise ConfigError if the sanitised epsilon that is planned could not be released after a run with `teachers`."""
     if config.privacy.sanitised is None:
@@ -70,7 +75,7 @@ class Federation(Countable, Frozen):
     read (`coordinator.mechanisms.calibration`), and written out wherever it is written.
     """
 
-    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"most_weight": 1, "schedule": ()}
+    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"most_weight": 1, "schedule": (), "exact_sums": False}
 
     name: str = Field(min_length=1, max_length=100, description="for people, in report, kits and model card")
     minimum_parties: int = Field(ge=2, description="fewer parties, at any stage, end the run")
@@ -88,10 +93,15 @@ class Federation(Countable, Frozen):
         " allows, and the promise is made for this one",
     )
     votes: VotesMode = Field(
-        default="secure",
-        description="whether the coordinator sees each party's votes (`clear`), exact sums alone (`secure`), sums"
-        " with the parties' own noise in them (`distributed`), or sums of votes that it and a second aggregator have"
-        " checked unseen (`verified`)",
+        default="distributed",
+        description="whether the coordinator sees each party's votes (`clear`), exact sums (`secure`), sums with the"
+        " parties' noise in them (`distributed`), or sums of votes that it and a second aggregator have checked unseen,"
+        " with noise of both in them (`verified`)",
+    )
+    exact_sums: bool = Field(
+        default=False,
+        description="the two aggregators of `verified` votes add no noise, so that the coordinator sees exact sums;"
+        " parties and second aggregator must allow it by name. `secure` sums are always exact",
     )
     colluders: int = Field(
         default=0,
@@ -173,7 +183,9 @@ class Federation(Countable, Frozen):
             return table
 
         def events(mechanism: AnyMechanism) -> list[ReleaseEvent]:
-            return promised_of(mechanism, privacy, caps, teachers, weight)
+            full = event_of(mechanism, privacy, teachers, weight, caps.queries, caps.answers)
+            closing = closing_of(privacy, full.with_counts(0, 0))
+            return [full, *([closing] if closing else [])]
 
         def cost(mechanism: AnyMechanism) -> float:
             return worst_case(events(mechanism), privacy.delta).epsilon
@@ -188,18 +200,23 @@ class Federation(Countable, Frozen):
 
     @model_validator(mode="after")
     def _mechanism_suits_votes_and_caps(self) -> Federation:
-        check_votes(self.mechanism, self.votes, simulation=True)  # nodes are stricter, see `FederationConfig`
+        if self.exact_sums and self.votes != "verified":
+            raise ValueError(
+                f"exact_sums is said of verified votes: {self.votes} ones"
+                f" {'are exact sums by their name' if self.votes == 'secure' else 'have no exact sums'}. Leave it out"
+            )
+        # nodes are stricter, see `FederationConfig`
+        check_votes(self.mechanism, self.votes, self.noise_in_sums, simulation=True)
         check_caps(self.mechanism, self.caps, self.votes)
         if self.votes == "verified" and self.most_weight > 1:
             raise ValueError(f"verified votes count once each: most_weight {self.most_weight} must be 1")
         check_sanitised_votes(self.privacy, self.votes)
-        check_schedule(self.phases, self.votes, self.privacy.sanitised is not None, simulation=True)
+        check_schedule(self.phases, self.votes, self.noise_in_sums, self.privacy.sanitised is not None, simulation=True)
         return self
 
     @model_validator(mode="after")
     def _noise_large_enough_to_sanitise(self) -> Federation:
-        sigma = self.event(0, 0).label_sigma
-        if self.privacy.sanitised is not None and sigma is not None:
+        if self.privacy.sanitised is not None and (sigma := self.event(0, 0).label_sigma) is not None:
             try:
                 check_walkable(sigma, Noise.DISCRETE)
             except AccountingError as error:
@@ -243,8 +260,8 @@ class Federation(Countable, Frozen):
 
     @property
     def noise_in_sums(self) -> bool:
-        """Whether sums come with noise in them, so that the coordinator adds none."""
-        return self.mechanism.noise_by_parties and self.votes != "clear"
+        """Whether sums come with noise of the parties in them, or of two aggregators, so that nobody has exact ones."""
+        return self.votes == "distributed" or (self.votes == "verified" and not self.exact_sums)
 
     def givers(self, parties: int) -> int:
         """Who adds noise to a sum in which so many parties are: they, or the two aggregators of verified votes."""
@@ -270,21 +287,42 @@ class Federation(Countable, Frozen):
         """Mechanism, and how teachers vote, for people: as reports, terms and cards name them."""
         each = (f"phase {number}: {phase.describe()}" for number, phase in enumerate(self.phases, 1))
         told = "; ".join(each) if self.schedule else self.mechanism.describe()
-        by_two = told.replace(BY_PARTIES, "noise by each of two aggregators")
+        givers = "each of two aggregators" if self.votes == "verified" else "the parties"
+        told = told.replace(BY_PARTIES, f"noise by {givers}")
+        if self.noise_in_sums and not self.mechanism.noise_by_parties:
+            told += f"; noise by {givers} in the sums"
         tuned = f"; charged for {count} candidate runs" if (count := self.privacy.candidates) > 1 else ""
-        return (by_two if self.votes == "verified" else told) + self.ballot.describe() + tuned
+        return told + self.ballot.describe() + tuned
 
     def closing_event(self) -> ReleaseEvent | None:
         """The charge of the sanitised epsilon, or None where none is planned."""
         return closing_of(self.privacy, self.event(0, 0))
 
     def promised_events(self) -> list[ReleaseEvent]:
-        """Everything that will ever be released, with all caps used up."""
-        first = promised_of(self.mechanism, self.privacy, self.caps, self.teachers_per_party, self.most_weight)
-        later = [
-            self.event(phase.caps.queries, phase.caps.answers, number) for number, phase in enumerate(self.schedule, 2)
+        """Everything that will ever be released to the student, with all caps used up; a sanitised epsilon comes last.
+
+        Where the mechanism itself says how the parties add the noise, it is what the coordinator sees.
+        """
+        caps = [self.phase(number).caps for number in self.phase_numbers]
+        events = [
+            self.event(each.queries, each.answers, number)
+            for each, number in zip(caps, self.phase_numbers, strict=True)
         ]
-        return [*first, *later]  # a sanitised epsilon, which would come last, has no schedule beside it
+        closing = self.closing_event()
+        return [*events, *([closing] if closing else [])]
+
+    def sum_noises(self, shares: int, phase: int | None = None) -> tuple[SumNoise, ...]:
+        """The noise in the sums of each round of one phase, where so many givers are sure; empty where there is none,
+        and where the mechanism says it itself."""
+        mechanism = self.phase(phase).mechanism
+        return sum_noises(mechanism, self.votes, shares, self.colluders) if self.noise_in_sums else ()
+
+    def node_events(self, shares: int) -> list[ReleaseEvent]:
+        """What nodes are held to, and parties charge, with all caps used up: where the noise is in the sums, the noisy
+        sums themselves; elsewhere what the student is promised."""
+        noises = [self.sum_noises(shares, number) for number in self.phase_numbers]
+        events = self.promised_events()  # a sanitised epsilon, which comes last, has no noise in sums beside it
+        return [towards_nodes(event, each) for event, each in zip(events, noises, strict=False)] + events[len(noises) :]
 
     def federation_digest(self) -> str:
         """Hash of what `[federation]` says, resolved: the same for a simulation and for what is deployed from its file.
@@ -306,11 +344,13 @@ class FederationConfig(Federation):
     seed: seed of the teachers' training, -1 for entropy. noise_seed: null for the operating system's entropy.
     record_votes: write every party's votes under `private/`; clear votes only.
     service: host:port on which the label service listens for a student; port 0 for any free one.
+    noise_shares: givers that are sure to be honest and in a sum, where the noise is in the sums and the mechanism does
+        not say it itself: the roster's u_min less its colluders, 1 of two aggregators; 0 elsewhere.
     edition: above 0 where an earlier federation of the same kits was the same in all else: it is another one all the
         same, with a ledger of its own, and is charged as one.
     """
 
-    UNWRITTEN: ClassVar[Mapping[str, Any]] = {**Federation.UNWRITTEN, "edition": 0}
+    UNWRITTEN: ClassVar[Mapping[str, Any]] = {**Federation.UNWRITTEN, "edition": 0, "noise_shares": 0}
 
     rows: Schema
     roster: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
@@ -321,6 +361,7 @@ class FederationConfig(Federation):
     noise_seed: int | None = Field(default=None, ge=0)
     record_votes: bool = False
     service: str = "127.0.0.1:0"
+    noise_shares: Literal[0] | Shares = 0
     edition: int = Field(default=0, ge=0)
 
     @classmethod
@@ -338,11 +379,60 @@ class FederationConfig(Federation):
 
     @model_validator(mode="after")
     def _mechanism_fits_votes_and_roster(self) -> FederationConfig:
-        check_votes(self.mechanism, self.votes, self.simulation)
-        check_schedule(self.phases, self.votes, self.privacy.sanitised is not None, self.simulation)
+        noise_in_sums, sanitised = self.noise_in_sums, self.privacy.sanitised is not None
+        check_votes(self.mechanism, self.votes, noise_in_sums, self.simulation)
+        check_schedule(self.phases, self.votes, noise_in_sums, sanitised, self.simulation)
         if (self.votes == "clear") != (self.roster == ""):
             raise ValueError("secure, distributed and verified votes need a roster, and clear ones have none")
         return self
+
+    @model_validator(mode="after")
+    def _shares_where_they_are_needed(self) -> FederationConfig:
+        needed = super().noise_in_sums and not self.mechanism.noise_by_parties
+        if self.noise_shares and not needed:
+            raise ValueError(f"noise_shares {self.noise_shares}: no noise is in the sums, or the mechanism says it")
+        if self.noise_shares > 1 and self.votes == "verified":
+            raise ValueError(f"noise_shares {self.noise_shares} must be 1: each of two aggregators knows its own noise")
+        if needed and not self.noise_shares and self.votes == "distributed":
+            raise ValueError("noise_shares is left out: of how many parties' noise is anybody sure?")
+        for noise in (each for number in self.phase_numbers for each in self._noises(number)):
+            try:
+                noise.check()
+            except NoiseError as error:
+                raise ValueError(str(error)) from None
+        return self
+
+    @property
+    def noise_in_sums(self) -> bool:
+        """See `Federation.noise_in_sums`. Verified votes without `noise_shares` are of version 0.9: exact sums."""
+        return super().noise_in_sums and (self.mechanism.noise_by_parties or self.noise_shares > 0)
+
+    def _noises(self, phase: int | None = None) -> tuple[SumNoise, ...]:
+        return self.sum_noises(self.noise_shares, phase)
+
+    def event(self, asked: int, answered: int, phase: int | None = None) -> ReleaseEvent:
+        """See `Federation.event`: with what the shares of the noise cost on top."""
+        return with_slack(super().event(asked, answered, phase), self.phase(phase).mechanism, self._noises(phase))
+
+    def node_event(self, asked: int, answered: int, phase: int | None = None) -> ReleaseEvent:
+        """What nodes are held to for so many queries of one phase: see `Federation.node_events`."""
+        return towards_nodes(self.event(asked, answered, phase), self._noises(phase))
+
+    def held_to(self) -> list[ReleaseEvent]:
+        """`node_events` of this federation's own shares."""
+        return self.node_events(self.noise_shares)
+
+    def top_up(self, parties: int, round_: int = 1, phase: int | None = None) -> float:
+        """Sigma of what the coordinator adds to each count of a sum over so many parties; 0.0 where it adds nothing."""
+        noises = self._noises(phase)
+        if not noises or not self.phase(phase).mechanism.tops_up(round_):
+            return 0.0
+        return noises[round_ - 1].top_up(self.givers(parties))
+
+    def released_sigma(self, parties: int, phase: int | None = None) -> float:
+        """Sigma of the noise on one released count where so many parties are in the sum; 0.0 where labels alone are."""
+        sigma, noises = self.phase(phase).mechanism.count_sigma(self.givers(parties)), self._noises(phase)
+        return noises[-1].total(self.givers(parties)) if sigma > 0 and noises else sigma
 
     @model_validator(mode="after")
     def _reference_suits_the_ballot(self) -> FederationConfig:
@@ -356,8 +446,12 @@ class FederationConfig(Federation):
         return reference_of(self.reference, len(self.rows.features))
 
     def promise(self) -> str:
-        """JSON of the promised events, which parties hold the coordinator to."""
-        return json.dumps([event.to_json() for event in self.promised_events()], sort_keys=True)
+        """JSON of the events that parties hold the coordinator to."""
+        return _listed(self.held_to())
+
+    def student_promise(self) -> str:
+        """JSON of the events that the student is promised; empty where these are the same."""
+        return _listed(self.promised_events()) if self.noise_shares else ""
 
     def train_request(self) -> TrainRequest:
         """The one train request of this federation."""
@@ -379,6 +473,7 @@ class FederationConfig(Federation):
             teachers=self.teachers_per_party,
             simulation=self.simulation,
             promise=self.promise(),
+            student=self.student_promise(),
             votes=self.votes,
             roster=self.roster,
             pool=self.pool.model_dump_json() if self.pool else "",

@@ -60,14 +60,14 @@ def check_caps(mechanism: AnyMechanism, caps: Caps, votes: VotesMode) -> None:
         )
 
 
-def check_votes(mechanism: AnyMechanism, votes: VotesMode, simulation: bool) -> None:
+def check_votes(mechanism: AnyMechanism, votes: VotesMode, noise_in_sums: bool, simulation: bool) -> None:
     """Raise ValueError where votes that are collected in this way cannot feed the mechanism."""
-    if votes == "distributed" and not mechanism.noise_by_parties:
+    if noise_in_sums and mechanism.sums_sigma(1) is None:
         raise ValueError(
-            f"votes are distributed, so the parties add the noise, but {mechanism.name} adds its own:"
-            " take mechanism distributed or distributed_two_phase, or votes secure"
+            f"{mechanism.name} is not private, and {votes} votes have the noise in their sums: collect them in clear,"
+            " or as exact sums (votes secure, or verified with exact_sums)"
         )
-    if mechanism.noise_by_parties and votes not in NOISY_SUMS and not (simulation and votes == "clear"):
+    if mechanism.noise_by_parties and not noise_in_sums and not (simulation and votes == "clear"):
         raise ValueError(f"{mechanism.name} needs noise that is in the sums already: set votes to distributed")
     if votes == "verified" and (noise := mechanism.shares_of_noise) > 1:
         raise ValueError(
@@ -76,7 +76,9 @@ def check_votes(mechanism: AnyMechanism, votes: VotesMode, simulation: bool) -> 
         )
 
 
-def check_schedule(phases: tuple[Phase, ...], votes: VotesMode, sanitised: bool, simulation: bool) -> None:
+def check_schedule(
+    phases: tuple[Phase, ...], votes: VotesMode, noise_in_sums: bool, sanitised: bool, simulation: bool
+) -> None:
     """Raise ValueError where a federation of several phases cannot have these, see docs/decisions/schedule.md."""
     if len(phases) == 1:
         return
@@ -95,7 +97,7 @@ def check_schedule(phases: tuple[Phase, ...], votes: VotesMode, sanitised: bool,
                 " them the parties add the noise"
             )
         try:
-            check_votes(mechanism, votes, simulation)
+            check_votes(mechanism, votes, noise_in_sums, simulation)
             check_caps(mechanism, phase.caps, votes)
         except ValueError as error:
             raise ValueError(f"phase {number}: {error}") from None

@@ -7,9 +7,12 @@ from typing import get_args
 
 from pydantic import Field, ValidationError, model_validator
 
+from consilium.accounting.errors import AccountingError
+from consilium.accounting.events import event_from_json
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.party.data.rules import Columns, DataRules, LabelRule, MissingRule, PatientRule
 from consilium.party.teachers.own_teacher import OwnTeacher
+from consilium.protocol.answers.bounds import bounded_events
 from consilium.protocol.models import Frozen
 from consilium.protocol.parties.messages import EXACT_SUMS, PartyName, Terms, VotesMode
 from consilium.protocol.parties.refusals import Refused, Rule
@@ -33,6 +36,7 @@ class Policy(Frozen):
         "secure" (it sees sums over parties) or "distributed" (it sees sums with noise of the parties' own). Or
         "verified" and nothing else: single votes are hidden as long as coordinator and second aggregator do not work
         together, where the others rely on the other parties, so that a party that wants it says so.
+    exact_sums: take part in sums without noise, whatever `votes` says. What such sums tell together has no epsilon.
     open_pool: serve secure or verified votes though the queries were not fixed beforehand. A coordinator that makes up
         questions as it goes can ask nearly the same again.
     least_distance: of any two queries that are ever answered, see `rows.pool.PoolTerms`; the larger of this and the
@@ -51,7 +55,8 @@ class Policy(Frozen):
     delta: float = Field(default=1e-5, gt=0, lt=1)
     unit: Unit = Unit.PARTY
     neighbouring: Neighbouring = Neighbouring.REPLACE
-    votes: VotesMode = "secure"
+    votes: VotesMode = "distributed"
+    exact_sums: bool = False
     open_pool: bool = False
     least_distance: float = Field(default=0.0, ge=0, le=1e6)
     least_parties: int = Field(default=2, ge=2)
@@ -129,9 +134,21 @@ def check_terms(policy: Policy, terms: Terms) -> None:
         raise Refused(Rule.CLASSES, limit=len(policy.allowed_classes), requested=len(terms.classes))
     check_teachers(policy, terms.teachers)
     check_votes_mode(policy, terms.votes)
+    if not policy.exact_sums and has_exact_sums(terms):
+        raise Refused(Rule.EXACT_SUMS, detail="exact sums are asked for, and policy.exact_sums is false")
     if terms.votes in EXACT_SUMS and not terms.pool and not policy.open_pool:
         raise Refused(Rule.POOL, detail=f"{terms.votes} votes on queries that were not fixed beforehand")
     pool_of(terms)
+
+
+def has_exact_sums(terms: Terms) -> bool:
+    """Whether sums without noise leave by these terms. Refused (MALFORMED) if their promise is none."""
+    if terms.votes != "verified":
+        return terms.votes in EXACT_SUMS
+    try:
+        return not all(event_from_json(item).noise_by_parties for item in bounded_events(terms.promise))
+    except (AccountingError, ValueError, TypeError, RecursionError, OverflowError):
+        raise Refused(Rule.MALFORMED, detail="promise: not a list of release events") from None
 
 
 def pool_of(terms: Terms) -> PoolTerms | None:

@@ -150,12 +150,14 @@ class Audience:
     """Somebody, and what they see. seen: of the votes. sees: all of it, for people.
 
     coordinating: whether the epsilon towards them is that towards the coordinator; else it is the student's.
+    gives_noise: whether some of the noise in the sums is their own, and so none to them.
     """
 
     who: str
     seen: SeenVotes
     sees: str
     coordinating: bool = False
+    gives_noise: bool = False
 
 
 @dataclass(frozen=True)
@@ -195,12 +197,16 @@ class Disclosure:
             Audience("the student", SeenVotes.NOTHING, released),
             Audience("the public, which has the model", SeenVotes.NOTHING, f"what is made of {released}, or these"),
             Audience(
-                f"the other {parties}", SeenVotes.NOTHING, "which public rows are asked, and what the public sees"
+                f"the other {parties}",
+                SeenVotes.NOTHING,
+                "which public rows are asked, and what the public sees",
+                gives_noise=self.noise_in_sums and self.votes != "verified",
             ),
             Audience("the coordinator", coordinator, coordinator.replace("party", party), coordinating=True),
         ]
         if self.votes == "verified":
-            rows.append(Audience("the second aggregator", SeenVotes.SHARES, str(SeenVotes.SHARES)))
+            seen = SeenVotes.SHARES
+            rows.append(Audience("the second aggregator", seen, str(seen), gives_noise=self.noise_in_sums))
         return tuple(rows)
 
     def how_collected(self) -> str:

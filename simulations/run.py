@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from consilium.coordinator.config import FederationConfig, check_threshold
-from consilium.coordinator.ledger.privacy import promised
+from consilium.coordinator.ledger.privacy import NODES, promised
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import replace_private, writing
@@ -287,6 +287,7 @@ def _summary(
             "towards": privacy["promised"]["towards"],
             "epsilon_promised": number(privacy["promised"], "epsilon"),
             "epsilon_student": number(privacy["student"], "epsilon"),
+            **({"epsilon_nodes": number(privacy[NODES], "epsilon")} if NODES in privacy else {}),
             "epsilon_spent": number(privacy["spent"], "epsilon"),
             "epsilon_data_dependent": number(privacy["data_dependent"], "epsilon"),
             "epsilon_sanitised": number(privacy["sanitised"], "epsilon") if "sanitised" in privacy else None,

@@ -28,6 +28,7 @@ import tomli_w
 
 from consilium.aggregator.home import SETTINGS as AGGREGATOR
 from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.rosters import noise_shares
 from consilium.party.home import SETTINGS
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.files import take_lock
@@ -221,6 +222,7 @@ def federation_config(scenario: Scenario, dataset: Dataset, partition: Partition
         noise_seed=seed if scenario.simulation.noise == "seeded" else None,
         record_votes=identities is None,
         roster=identities.roster.digest if identities else "",
+        noise_shares=noise_shares(federation, identities.roster.least_sum if identities else 0),
         pool=public_rows.pool(dataset, partition).terms(federation.pool_least_distance)
         if scenario.pool_is_fixed
         else None,
@@ -263,6 +265,7 @@ def lay_out(
         "most_epsilon": float("inf"),
         "unit": scenario.federation.privacy.unit.value,
         "votes": scenario.federation.votes,
+        "exact_sums": not config.noise_in_sums,
         "allow_simulation": True,
     }
     settings: dict[str, Any] = {"data": "data.npz", "policy": policy}
@@ -303,6 +306,7 @@ def _second_aggregator(space: Workspace, scenario: Scenario, config: FederationC
         "most_queries": scenario.simulation.most_queries,
         "most_epsilon": float("inf"),
         "unit": scenario.federation.privacy.unit.value,
+        "exact_sums": not config.noise_in_sums,
         "allow_simulation": True,
     }
     seed = {} if config.noise_seed is None else {"simulated_noise_seed": config.noise_seed}

@@ -72,6 +72,7 @@ def make_home(folder: Path, name: str, rows: int = 40, seed: int = 0, **policy: 
         "most_epsilon": float("inf"),
         "allow_simulation": True,
         "votes": "clear",
+        "exact_sums": True,
         "open_pool": True,
         **policy,
     }

@@ -14,8 +14,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from consilium.accounting.checks import check_count, check_scale
+from consilium.accounting.checks import check_count, check_orders, check_scale
 from consilium.accounting.errors import NoiseError
+
+NO_SLACK = 1e-18
+"""Of noise that is a sum: with a million queries less than rounding."""
 
 
 def _frozen(values: np.ndarray) -> np.ndarray:
@@ -141,3 +144,31 @@ def convolution_slack(terms: int, sigma: float) -> float:
     head = float(np.exp(-2 * math.pi**2 * sigma**2 * k / (k + 1)).sum())
     rest = max(0, count - 1000) * math.exp(-2 * math.pi**2 * sigma**2 * 1000 / 1001)
     return 5 * (head + rest)
+
+
+def pair_slack(first: float, second: float) -> float:
+    """The same of the sum of one discrete Gaussian of parameter ``first`` and one of ``second``, against one of
+    parameter sqrt(first^2 + second^2): 5 exp(-2 pi^2 / (1 / first^2 + 1 / second^2)), the same Proposition 13.
+
+    Raises
+    ------
+    NoiseError : a parameter is below 1/2, where the proposition does not hold.
+
+    >>> pair_slack(40.0, 2.0) < 1e-30, round(pair_slack(1.0, 1.0), 6)
+    (True, 0.000259)
+    """
+    if min(check_scale(first, "sigma"), check_scale(second, "sigma")) < 0.5:
+        raise NoiseError(f"noise of sigma {first:g} and {second:g}: the bound on its sum needs at least 0.5 each.")
+    return 5 * math.exp(-2 * math.pi**2 / (1 / first**2 + 1 / second**2))
+
+
+def slack_rdp(slack: float, votes_moved: int, orders: object) -> np.ndarray:
+    """What one noisy histogram costs on top where the noise of a count is within e^(+-slack) of a discrete Gaussian:
+    float64 (orders,).
+
+    D_alpha grows by at most slack (2 alpha - 1) / (alpha - 1) for each count that changes, and one moved vote changes
+    two. A winner costs no more on top: the noise of the counts that do not change may have any law, since the bound on
+    the winner (``worst.argmax``) holds for every largest count of the others.
+    """
+    alpha = check_orders(orders)
+    return 2 * votes_moved * slack * (2 * alpha - 1) / (alpha - 1)

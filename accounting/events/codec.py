@@ -54,7 +54,7 @@ def event_from_json(data: object) -> ReleaseEvent:
         raise EventError(f"event {kind!r} has version {version!r}, this program reads {cls.VERSION}. Update it.")
     values = {key: value for key, value in data.items() if key not in ("type", "version")}
     known = {field.name for field in fields(cls)}
-    unknown, missing = sorted(map(str, set(values) - known)), sorted(known - set(values) - LEFT_OUT)
+    unknown, missing = sorted(map(str, set(values) - known)), sorted(known - set(values) - set(LEFT_OUT))
     if unknown or missing:
         raise EventError(f"event {kind!r} has unknown keys {unknown} and lacks {missing}.")
     for name, value in values.items():

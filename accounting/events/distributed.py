@@ -8,8 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from consilium.accounting.checks import check_count, check_orders, check_scale
-from consilium.accounting.curves.discrete import convolution_slack
+from consilium.accounting.checks import check_count, check_scale
+from consilium.accounting.curves.discrete import NO_SLACK, convolution_slack, slack_rdp
 from consilium.accounting.curves.gaussian import rdp_gaussian
 from consilium.accounting.curves.gdp import GaussianPart
 from consilium.accounting.events.parts import PartyNoise
@@ -17,9 +17,6 @@ from consilium.accounting.events.release import ReleaseEvent
 from consilium.accounting.units import Noise, Towards
 from consilium.accounting.worst.argmax import rdp_argmax
 from consilium.accounting.worst.compose import Composed
-
-_NO_SLACK = 1e-18
-"""Of a share's noise: with a million queries less than rounding."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +110,7 @@ def _one(event: ReleaseEvent, sigma: float, shares: int, orders: object) -> np.n
 
 def _composed(event: ReleaseEvent, *phases: tuple[int, float, int]) -> tuple[Composed, ...] | None:
     """None where the sum of the shares is not as good as one discrete Gaussian."""
-    if any(share_slack(event.noise, sigma, shares) > _NO_SLACK for _, sigma, shares in phases):
+    if any(share_slack(event.noise, sigma, shares) > NO_SLACK for _, sigma, shares in phases):
         return None
     what = "histogram" if event.towards is Towards.COORDINATOR else "argmax"
     return tuple(
@@ -138,8 +135,6 @@ def share_slack(noise: Noise, sigma: float, shares: int) -> float:
 def share_penalty(event: ReleaseEvent, sigma: float, shares: int, orders: object) -> np.ndarray:
     """What is added per histogram because a sum of discrete Gaussians is not one: float64 (orders,).
 
-    With |log ratio| <= s at every integer, D_alpha grows by at most s (2 alpha - 1) / (alpha - 1) for each count that
-    changes; one moved vote changes 2 counts.
+    See ``curves.discrete.slack_rdp``.
     """
-    alpha = check_orders(orders)
-    return 2 * event.votes_moved * share_slack(event.noise, sigma, shares) * (2 * alpha - 1) / (alpha - 1)
+    return slack_rdp(share_slack(event.noise, sigma, shares), event.votes_moved, orders)

@@ -35,6 +35,7 @@ class GNMaxEvent(ReleaseEvent):
     """
 
     TYPE: ClassVar[str] = "gnmax"
+    takes_slack: ClassVar[bool] = True
 
     sigma: float
 
@@ -78,6 +79,7 @@ class HistogramEvent(ReleaseEvent):
     """
 
     TYPE: ClassVar[str] = "histogram"
+    takes_slack: ClassVar[bool] = True
 
     sigma: float
 
@@ -111,6 +113,7 @@ class ConfidentEvent(ReleaseEvent):
     """
 
     TYPE: ClassVar[str] = "confident"
+    takes_slack: ClassVar[bool] = True
 
     threshold: float
     sigma1: float

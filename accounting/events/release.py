@@ -10,6 +10,7 @@ Unit, neighbouring relation, audience and noise are required: a default would be
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import Any, ClassVar, Self
@@ -17,6 +18,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from consilium.accounting.checks import check_count, check_log_q, check_orders
+from consilium.accounting.curves.discrete import NO_SLACK, slack_rdp
 from consilium.accounting.curves.gdp import GaussianPart
 from consilium.accounting.errors import EventError, NoDataDependentBoundError, UnitError
 from consilium.accounting.events.parts import Comparison, Evidence, PartyNoise, Step
@@ -24,8 +26,8 @@ from consilium.accounting.histogram import check_same_total
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit, votes_moved
 from consilium.accounting.worst.compose import Composed
 
-LEFT_OUT = frozenset({"weight", "candidates"})
-"""Fields that JSON has only where they are not 1."""
+LEFT_OUT: Mapping[str, float] = {"weight": 1, "candidates": 1, "slack": 0.0}
+"""Fields that JSON has only where they have another value than this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,12 +42,15 @@ class ReleaseEvent:
     towards : who sees the release. noise : which noise was drawn.
     candidates : runs on the same votes, this one among them, of which whoever chose one saw what was released; all of
         them are charged, as a composition of so many.
+    slack : largest |log ratio| between the noise on a count of which a label or histogram is made and one discrete
+        Gaussian; above 0 only where shares of the parties make it up, and charged for every answer.
 
     Of the class
     ------------
     TYPE, VERSION : name and version in JSON.
     phases : how often votes are summed for one batch of queries, with fresh noise each time.
     noise_by_parties : whether each party adds a share of the noise before anybody sees a sum.
+    takes_slack : whether it may be made of noise that is a sum.
     closing : whether it is released at the close of a run, about the releases before it, and asks nothing itself.
 
     Raises
@@ -57,6 +62,7 @@ class ReleaseEvent:
     VERSION: ClassVar[int] = 1
     phases: ClassVar[int] = 1
     noise_by_parties: ClassVar[bool] = False
+    takes_slack: ClassVar[bool] = False
     closing: ClassVar[bool] = False
 
     asked: int
@@ -68,6 +74,7 @@ class ReleaseEvent:
     noise: Noise
     weight: int = 1
     candidates: int = 1
+    slack: float = 0.0
 
     def __post_init__(self) -> None:
         for name, enum in (("unit", Unit), ("neighbouring", Neighbouring), ("towards", Towards), ("noise", Noise)):
@@ -85,6 +92,8 @@ class ReleaseEvent:
         check_count(self.teachers_per_party, "teachers_per_party", 1, UnitError)
         check_count(self.weight, "weight", 1, UnitError)
         check_count(self.candidates, "candidates", 1)
+        if not 0 <= self.slack <= (1 if self.takes_slack else 0):
+            raise EventError(f"slack {self.slack!r} of a {self.TYPE} release. Noise of shares has at most 1, other 0.")
         self._check()
 
     def _check(self) -> None:
@@ -128,7 +137,8 @@ class ReleaseEvent:
 
     def worst_case_rdp(self, orders: object) -> np.ndarray:
         """Curve that holds for all votes: float64 (orders,). Depends on asked, answered and candidates only."""
-        return self.candidates * self._worst_case_rdp(orders)
+        on_top = self.answered * slack_rdp(self.slack, self.votes_moved, orders) if self.slack > 0 else 0.0
+        return self.candidates * (self._worst_case_rdp(orders) + on_top)
 
     def _worst_case_rdp(self, orders: object) -> np.ndarray:
         """The same of one candidate run."""
@@ -148,15 +158,21 @@ class ReleaseEvent:
         What leaves may be less than they are: a winner of a noisy histogram.
         """
         parts = self._gaussian_parts()
-        return parts and tuple(part._replace(releases=self.candidates * part.releases) for part in parts)
+        return parts and tuple(
+            part._replace(
+                releases=self.candidates * part.releases, slack=part.slack + (0.0 if part.scalar else self.slack)
+            )
+            for part in parts
+        )
 
     def _gaussian_parts(self) -> tuple[GaussianPart, ...] | None:
         """The same of one candidate run."""
         return None
 
     def composed_parts(self) -> tuple[Composed, ...] | None:
-        """What leaves, for the composition of winners, bits and histograms; None where there is none for it."""
-        parts = self._composed_parts()
+        """What leaves, for the composition of winners, bits and histograms; None where there is none for it, or where
+        noise is not as good as a discrete Gaussian."""
+        parts = None if self.slack > NO_SLACK else self._composed_parts()
         return parts and tuple(part._replace(releases=self.candidates * part.releases) for part in parts)
 
     def _composed_parts(self) -> tuple[Composed, ...] | None:
@@ -192,6 +208,8 @@ class ReleaseEvent:
             is of several candidate runs, of which one is at hand.
         EventError : votes or predictions do not cover the queries asked.
         """
+        if self.slack > 0:
+            raise NoDataDependentBoundError("noise that is in the sums leaves no votes at hand. Use worst_case_rdp.")
         if self.candidates > 1:
             raise NoDataDependentBoundError(
                 f"of {self.candidates} candidate runs the votes of one are at hand. Use worst_case_rdp."
@@ -252,13 +270,13 @@ class ReleaseEvent:
     def to_json(self) -> dict[str, Any]:
         """Plain values with "type" and "version"; ``codec.event_from_json`` is the inverse.
 
-        A weight or number of candidates of 1 is left out: what was written before there were such reads, and hashes, as
-        it did.
+        A weight or number of candidates of 1, and a slack of 0, is left out: what was written before there were such
+        reads, and hashes, as it did.
         """
         out: dict[str, Any] = {"type": self.TYPE, "version": self.VERSION}
         for field in fields(self):
             value = getattr(self, field.name)
-            if field.name in LEFT_OUT and value == 1:
+            if field.name in LEFT_OUT and value == LEFT_OUT[field.name]:
                 continue
             out[field.name] = value.value if isinstance(value, StrEnum) else value
         return out

@@ -79,11 +79,11 @@ class SecureKeys:
             )
         sure = self.roster.u_min - self.roster.c
         for number in config.phase_numbers:
-            noise = config.event(0, 0, number).party_noise(1)
+            noise = config.node_event(0, 0, number).party_noise(1)
             if noise is not None and noise.shares > sure:
                 where = "" if number is None else f"phase {number}: "
                 raise ConfigError(
-                    f"{where}mechanism.noise_shares {noise.shares} is above the {sure} honest parties that are sure to"
+                    f"{where}noise_shares {noise.shares} is above the {sure} honest parties that are sure to"
                     f" be in a sum (u_min {self.roster.u_min} less {self.roster.c} colluders)",
                     f"Set it to {sure}",
                 )
@@ -203,7 +203,7 @@ class SecureCollector:
         return choose if len(set(roster.weights)) == 1 else WeightedChooser(roster.weights, choose)
 
     def _party_noise(self, phase: int) -> PartyNoise:
-        return self._config.event(0, 0, self._number).party_noise(phase) or PartyNoise(0.0, 0)
+        return self._config.node_event(0, 0, self._number).party_noise(phase) or PartyNoise(0.0, 0)
 
     def _terms(self, queries: np.ndarray, phase: int) -> SessionDescriptor:
         noise = self._party_noise(phase)

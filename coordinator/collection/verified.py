@@ -132,7 +132,7 @@ class VerifiedCollector:
         self._summed.clear()
 
     def _session(self, queries: np.ndarray, phase: int) -> VerifiedSession:
-        noise = self._config.event(0, 0, self._number).party_noise(phase)
+        noise = self._config.node_event(0, 0, self._number).party_noise(phase)
         sigma = 0.0 if noise is None else noise.sigma
         return VerifiedSession.create(
             self._keys.roster,

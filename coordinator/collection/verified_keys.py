@@ -51,7 +51,7 @@ class VerifiedKeys:
 
 def check_verified_sums(config: FederationConfig, roster: VerifiedRoster) -> None:
     """Raise ConfigError unless all sums over this roster, with both aggregators' noise, fit into half of the field."""
-    events = [config.event(0, 0, number) for number in config.phase_numbers]
+    events = [config.node_event(0, 0, number) for number in config.phase_numbers]
     drawn = [event.party_noise(phase) for event in events for phase in (1, 2)]
     sigma = max((noise.sigma for noise in drawn if noise is not None), default=0.0)
     reach = reach_of(roster.n, config.teachers_per_party, sigma, sigma)

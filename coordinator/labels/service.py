@@ -15,6 +15,7 @@ from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger.batch import Batch, Release
 from consilium.coordinator.ledger.privacy import promised, promised_to_student
 from consilium.coordinator.ledger.store import CLOSED, Ledger
+from consilium.coordinator.mechanisms.base import Drawn, Sums
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.errors import BudgetExceeded, ConfigError, ConsiliumError, DataError
 from consilium.protocol.labels.service import (
@@ -86,7 +87,7 @@ class LabelService:
         self._spent_before = frozenset(spent_before)
         self._number = phase
         self._phase = config.phase(phase)
-        self._sigma = self._phase.mechanism.count_sigma(config.givers(parties))
+        self._sigma = config.released_sigma(parties, phase)
         self._lock = threading.Lock()
         self.promised: Guarantee = promised(config)
         self._to_student = promised_to_student(config)
@@ -220,9 +221,7 @@ class LabelService:
             collected.append(self._collector(chosen, query_set_hash(chosen), progress, phase=phase))
             return collected[-1].votes
 
-        # none where the noise is in the sums already: that of the parties, or of two aggregators
-        noise = None if self._config.noise_in_sums else self._noise(self._ledger.next_batch())
-        drawn = self._phase.mechanism.release(sums, len(queries), room, noise, probabilities)
+        drawn = self._drawn(sums, len(queries), room, probabilities, collected)
         histogram = collected[0]
         asked, answered = len(drawn.labels), int(drawn.answered.sum())
         event = self._config.event(asked, answered, self._number)
@@ -256,10 +255,37 @@ class LabelService:
         if drawn.failure is not None:
             raise drawn.failure
 
+    def _drawn(
+        self, sums: Sums, queries: int, room: int, probabilities: np.ndarray, collected: list[Histogram]
+    ) -> Drawn:
+        """What the mechanism makes of the parties' votes, which each call of `sums` adds to `collected`.
+
+        Where they come with noise, the coordinator makes up what is missing of the mechanism's own, by the number of
+        parties in each sum.
+        """
+        mechanism = self._phase.mechanism
+        if self._config.noise_in_sums and mechanism.noise_by_parties:
+            return mechanism.release(sums, queries, room, None, probabilities)
+        noise = self._noise(self._ledger.next_batch())
+        if not self._config.noise_in_sums:
+            return mechanism.release(sums, queries, room, noise, probabilities)
+
+        def topped_up(positions: np.ndarray, round_: int) -> tuple[np.ndarray, int]:
+            noisy = sums(positions, round_)
+            sigma = self._config.top_up(len(collected[-1].parties), round_, self._number)
+            return noisy + (noise.gaussian(sigma, noisy.shape) if sigma > 0 else 0), collected[-1].teachers
+
+        return mechanism.release_from_noisy(topped_up, queries, room, noise, probabilities)
+
     def _evidence(
         self, event: ReleaseEvent, votes: np.ndarray, histogram: Histogram, probabilities: np.ndarray
     ) -> Evidence:
-        """See `Mechanism.evidence`. A row that was made to fit saves nothing: log q = 0, the worst case."""
+        """See `Mechanism.evidence`. A row that was made to fit saves nothing: log q = 0, the worst case.
+
+        Where the noise is in the sums, no votes are at hand.
+        """
+        if self._config.noise_in_sums:
+            return Evidence(None, None)
         evidence = self._phase.mechanism.evidence(event, votes, probabilities)
         clipped = _clipped(histogram, event.asked)
         return Evidence(*(None if log_q is None else np.where(clipped, 0.0, log_q) for log_q in evidence))

@@ -23,6 +23,9 @@ from consilium.protocol.disclosure import ReleaseKind
 from consilium.protocol.errors import ConfigError, LedgerError
 
 EXACT_POINTS = 30
+NODES = "nodes"
+"""The guarantee towards the coordinator, and towards each of two aggregators, where the noise is in the sums of any
+mechanism."""
 
 
 def promised(config: Federation) -> Guarantee:
@@ -56,6 +59,42 @@ def promised_to_student(config: Federation) -> Guarantee:
         return worst_case(events, config.privacy.delta)
     except AccountingError as error:
         raise ConfigError(f"mechanism {config.mechanism_names}: {error}") from None
+
+
+def promised_to_nodes(config: FederationConfig, weight: int | None = None) -> Guarantee:
+    """What the nodes of the federation are held to, and a party charges: where the noise is in the sums, what these
+    tell whoever sees them; elsewhere `promised`.
+
+    weight: of the one party that it is about; None for the largest weight.
+
+    Raises
+    ------
+    ConfigError : the mechanism cannot be charged at this delta.
+    """
+    events = config.held_to()
+    if weight is not None:
+        events = [replace(event, weight=weight) for event in events]
+    try:
+        return worst_case(events, config.privacy.delta)
+    except AccountingError as error:
+        raise ConfigError(f"mechanism {config.mechanism_names}: {error}") from None
+
+
+def promises(config: FederationConfig) -> dict[str, Guarantee]:
+    """All that is promised before a run, by name: `promised`, `student`; `nodes` where these are held to another list
+    of events; and what `promised` means in other units.
+
+    Raises
+    ------
+    ConfigError : the mechanism cannot be charged at this delta.
+    """
+    nodes = {NODES: promised_to_nodes(config)} if config.noise_shares else {}
+    return {
+        "promised": promised(config),
+        "student": promised_to_student(config),
+        **nodes,
+        **promised_in_other_units(config),
+    }
 
 
 def promised_in_other_units(config: Federation) -> dict[str, Guarantee]:

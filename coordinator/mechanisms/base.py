@@ -50,6 +50,26 @@ Sums = Callable[[np.ndarray, int], np.ndarray]
 Each call asks the parties. Where they add noise of their own, it is in the histograms, fresh in every phase.
 """
 
+NoisySums = Callable[[np.ndarray, int], tuple[np.ndarray, int]]
+"""Positions of queries int64 (n,) and round (1, then 2) -> noisy histograms int64 (n, classes), and the number of votes
+that were given on each query, which is public.
+
+Each call asks the parties; the noise is fresh in every round. Counts may be below 0, or above the number of votes.
+"""
+
+
+def projected(noisy: np.ndarray, votes: int) -> np.ndarray:
+    """Noisy histograms int64 (queries, classes), each moved as a whole so that it adds up to the number of votes, or
+    less than one for each class below it: int64.
+
+    A vote for another class moves them as it moves the votes, since it does not change what they add up to. Each count
+    loses its share of the noise on the total. In whole numbers, where no rounding can make one vote look like two.
+
+    >>> projected(np.array([[12, 2, 1], [12, 2, 2]]), 9).tolist()
+    [[10, 0, -1], [9, -1, -1]]
+    """
+    return noisy + (votes - noisy.sum(axis=1, keepdims=True)) // noisy.shape[1]
+
 
 @dataclass(frozen=True)
 class Drawn:
@@ -77,6 +97,21 @@ class Drawn:
         return cls(labels.astype(np.int64, copy=False), np.zeros(len(labels), dtype=bool))
 
     @classmethod
+    def of_passed(cls, unanswered: Drawn, passed: np.ndarray, room: int, sums: NoisySums) -> Drawn:
+        """`unanswered`, and for the first `room` of the queries that passed, bool (queries,), labels from fresh noisy
+        sums in a second round. Where that fails there is no label at all, and its error as `failure`."""
+        chosen = np.flatnonzero(passed)[:room]
+        if not len(chosen):
+            return unanswered
+        try:
+            noisy, _ = sums(chosen, 2)
+        except ConsiliumError as error:
+            return cls.nothing(len(passed), error)
+        labels = unanswered.labels.copy()
+        labels[chosen] = noisy.argmax(axis=1)
+        return replace(unanswered, labels=labels)
+
+    @classmethod
     def nothing(cls, queries: int, failure: ConsiliumError | None = None) -> Drawn:
         """No label for any of so many queries."""
         return cls(np.full(queries, NO_LABEL, dtype=np.int64), np.zeros(queries, dtype=bool), failure)
@@ -85,6 +120,15 @@ class Drawn:
     def answered(self) -> np.ndarray:
         """bool (queries,): where the teachers' votes gave a label, which is what is paid for."""
         return (self.labels != NO_LABEL) & ~self.reinforced
+
+    def within(self, answers: int) -> Drawn:
+        """All queries; those beyond the one that takes the last of so many answers are left without a label.
+
+        >>> Drawn.from_teachers(np.array([2, NO_LABEL, 0, NO_LABEL, 1])).within(2).labels.tolist()
+        [2, -1, 0, -1, -1]
+        """
+        beyond = np.cumsum(self.answered) > answers
+        return replace(self, labels=np.where(beyond & self.answered, NO_LABEL, self.labels))
 
     def up_to(self, answers: int) -> Drawn:
         """The queries up to the one that takes the last of so many answers, at least 1; all, if there are fewer.
@@ -177,6 +221,32 @@ class Mechanism(Protocol):
         """Votes int64 (queries, classes), and the student's float64 (queries, classes) where they are needed."""
         ...
 
+    def sums_sigma(self, round_: int) -> float | None:
+        """Sigma of all noise on a count of the sums of this round, where others than the coordinator add noise to them.
+
+        None where the mechanism is not private, or has no such round.
+        """
+        ...
+
+    def tops_up(self, round_: int) -> bool:
+        """Whether that noise is all there is in this round, so that the coordinator makes up what is missing of it.
+        Else the mechanism adds all of its own on top."""
+        ...
+
+    def release_from_noisy(
+        self,
+        sums: NoisySums,
+        queries: int,
+        room: int,
+        noise: NoiseSource,
+        probabilities: np.ndarray | None = None,
+    ) -> Drawn:
+        """As `release`, where the noise of `sums_sigma` is in the sums. What the student gets has the event that it
+        has from exact sums. Every query is returned, since its noisy sum was seen and is not given again; no outcome
+        depends on whether a sum is one that votes can give.
+        """
+        ...
+
     def event(
         self, *, asked: int, answered: int, unit: Unit, neighbouring: Neighbouring, teachers_per_party: int
     ) -> ReleaseEvent:
@@ -231,6 +301,26 @@ class MechanismModel(BaseModel, ABC):
     def count_sigma(self, parties: int) -> float:
         """See `Mechanism.count_sigma`."""
         return 0.0
+
+    def sums_sigma(self, round_: int) -> float | None:
+        """See `Mechanism.sums_sigma`: by default as much as there is on the counts of a label."""
+        return self.label_noise(1) if round_ == 1 and self.private else None
+
+    def tops_up(self, round_: int) -> bool:
+        """See `Mechanism.tops_up`."""
+        return False
+
+    def release_from_noisy(
+        self,
+        sums: NoisySums,
+        queries: int,
+        room: int,
+        noise: NoiseSource,
+        probabilities: np.ndarray | None = None,
+    ) -> Drawn:
+        """See `Mechanism.release_from_noisy`. By default its own noise on noisy histograms: these move as votes do."""
+        noisy, _ = sums(np.arange(queries), 1)
+        return self.draw(noisy, noise, probabilities).within(room)
 
     @abstractmethod
     def draw(self, votes: np.ndarray, noise: NoiseSource, probabilities: np.ndarray | None = None) -> Drawn:

@@ -8,7 +8,7 @@ import numpy as np
 
 from consilium.accounting.events import ConfidentEvent
 from consilium.accounting.units import Neighbouring, Towards, Unit
-from consilium.coordinator.mechanisms.base import Drawn, MechanismModel, Sigma, Votes, stated
+from consilium.coordinator.mechanisms.base import Drawn, MechanismModel, NoisySums, Sigma, Votes, projected, stated
 from consilium.protocol.labels.service import NO_LABEL
 from consilium.protocol.noise import NoiseSource
 
@@ -36,6 +36,32 @@ class Confident(MechanismModel):
         chosen = votes[passed]
         labels[passed] = (chosen + noise.gaussian(self.sigma2, chosen.shape)).argmax(axis=1)
         return Drawn.from_teachers(labels)
+
+    def sums_sigma(self, round_: int) -> float | None:
+        """See `Mechanism.sums_sigma`."""
+        return {1: self.sigma1, 2: self.sigma2}.get(round_)
+
+    def tops_up(self, round_: int) -> bool:
+        """See `Mechanism.tops_up`."""
+        return round_ == 2
+
+    def release_from_noisy(
+        self,
+        sums: NoisySums,
+        queries: int,
+        room: int,
+        noise: NoiseSource,
+        probabilities: np.ndarray | None = None,
+    ) -> Drawn:
+        """See `Mechanism.release_from_noisy`: the check in one round, the labels of what passed in another.
+
+        Whatever the noise in the sums is, one moved vote moves the largest count by at most one: to the
+        noise of the check it is what the largest count of exact sums is.
+        """
+        noisy, votes = sums(np.arange(queries), 1)
+        largest = projected(noisy, votes).max(axis=1)
+        passed = largest + noise.gaussian(self.sigma1, largest.shape) >= self.threshold
+        return Drawn.of_passed(Drawn.nothing(queries), passed, room, sums)
 
     def event(
         self, *, asked: int, answered: int, unit: Unit, neighbouring: Neighbouring, teachers_per_party: int

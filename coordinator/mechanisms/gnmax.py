@@ -8,7 +8,7 @@ import numpy as np
 
 from consilium.accounting.events import GNMaxEvent
 from consilium.accounting.units import Neighbouring, Towards, Unit
-from consilium.coordinator.mechanisms.base import Drawn, MechanismModel, Sigma, stated
+from consilium.coordinator.mechanisms.base import Drawn, MechanismModel, NoisySums, Sigma, stated
 from consilium.protocol.noise import NoiseSource
 
 
@@ -23,6 +23,21 @@ class GNMax(MechanismModel):
     def draw(self, votes: np.ndarray, noise: NoiseSource, probabilities: np.ndarray | None = None) -> Drawn:
         """See `Mechanism.draw`; never abstains."""
         return Drawn.from_teachers((votes + noise.gaussian(self.sigma, votes.shape)).argmax(axis=1))
+
+    def tops_up(self, round_: int) -> bool:
+        """See `Mechanism.tops_up`."""
+        return True
+
+    def release_from_noisy(
+        self,
+        sums: NoisySums,
+        queries: int,
+        room: int,
+        noise: NoiseSource,
+        probabilities: np.ndarray | None = None,
+    ) -> Drawn:
+        """See `Mechanism.release_from_noisy`: the largest count."""
+        return Drawn.from_teachers(sums(np.arange(queries), 1)[0].argmax(axis=1))
 
     def event(
         self, *, asked: int, answered: int, unit: Unit, neighbouring: Neighbouring, teachers_per_party: int

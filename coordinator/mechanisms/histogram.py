@@ -8,7 +8,7 @@ import numpy as np
 
 from consilium.accounting.events import Evidence, HistogramEvent, ReleaseEvent
 from consilium.accounting.units import Neighbouring, Towards, Unit
-from consilium.coordinator.mechanisms.base import Drawn, MechanismModel, Sigma, stated
+from consilium.coordinator.mechanisms.base import Drawn, MechanismModel, NoisySums, Sigma, stated
 from consilium.protocol.noise import NoiseSource
 
 
@@ -34,6 +34,21 @@ class NoisyHistogram(MechanismModel):
     def draw(self, votes: np.ndarray, noise: NoiseSource, probabilities: np.ndarray | None = None) -> Drawn:
         """See `Mechanism.draw`; never abstains."""
         return Drawn.from_counts(votes + noise.gaussian(self.sigma, votes.shape))
+
+    def tops_up(self, round_: int) -> bool:
+        """See `Mechanism.tops_up`."""
+        return True
+
+    def release_from_noisy(
+        self,
+        sums: NoisySums,
+        queries: int,
+        room: int,
+        noise: NoiseSource,
+        probabilities: np.ndarray | None = None,
+    ) -> Drawn:
+        """See `Mechanism.release_from_noisy`: the sums themselves."""
+        return Drawn.from_counts(sums(np.arange(queries), 1)[0])
 
     def event(
         self, *, asked: int, answered: int, unit: Unit, neighbouring: Neighbouring, teachers_per_party: int

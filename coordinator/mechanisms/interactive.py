@@ -11,7 +11,7 @@ from consilium.accounting.curves.threshold import public_offsets
 from consilium.accounting.events import Evidence, InteractiveEvent, ReleaseEvent
 from consilium.accounting.histogram import check_votes
 from consilium.accounting.units import Neighbouring, Towards, Unit
-from consilium.coordinator.mechanisms.base import Drawn, MechanismModel, Sigma, Votes, stated
+from consilium.coordinator.mechanisms.base import Drawn, MechanismModel, NoisySums, Sigma, Votes, projected, stated
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.labels.service import NO_LABEL
 from consilium.protocol.noise import NoiseSource
@@ -55,6 +55,32 @@ class Interactive(MechanismModel):
         chosen = votes[passed]
         labels[passed] = (chosen + noise.gaussian(self.sigma2, chosen.shape)).argmax(axis=1)
         return Drawn(labels, reinforced)
+
+    def sums_sigma(self, round_: int) -> float | None:
+        """See `Mechanism.sums_sigma`."""
+        return {1: self.sigma1, 2: self.sigma2}.get(round_)
+
+    def tops_up(self, round_: int) -> bool:
+        """See `Mechanism.tops_up`."""
+        return round_ == 2
+
+    def release_from_noisy(
+        self,
+        sums: NoisySums,
+        queries: int,
+        room: int,
+        noise: NoiseSource,
+        probabilities: np.ndarray | None = None,
+    ) -> Drawn:
+        """See `Mechanism.release_from_noisy`: the check in one round, the labels of what passed in another, as
+        `Confident` has them. M is the number of votes that were given, and not what a noisy sum adds up to."""
+        noisy, votes = sums(np.arange(queries), 1)
+        p = self._checked(noisy, probabilities)
+        disagreement = (projected(noisy, votes) - public_offsets(p, votes)).max(axis=1)
+        passed = disagreement + noise.gaussian(self.sigma1, disagreement.shape) >= self.threshold
+        reinforced = ~passed & (p.max(axis=1) > self.confidence)
+        unanswered = Drawn(np.where(reinforced, p.argmax(axis=1), NO_LABEL), reinforced)
+        return Drawn.of_passed(unanswered, passed, room, sums)
 
     def event(
         self, *, asked: int, answered: int, unit: Unit, neighbouring: Neighbouring, teachers_per_party: int

@@ -10,7 +10,7 @@ import numpy as np
 from consilium.accounting.curves.stable import distance_to_instability
 from consilium.accounting.events import StableEvent
 from consilium.accounting.units import Neighbouring, Towards, Unit
-from consilium.coordinator.mechanisms.base import Drawn, MechanismModel, Sigma, Votes, stated
+from consilium.coordinator.mechanisms.base import Drawn, MechanismModel, NoisySums, Sigma, Votes, stated
 from consilium.protocol.labels.service import NO_LABEL
 from consilium.protocol.noise import NoiseSource
 
@@ -34,6 +34,23 @@ class Stable(MechanismModel):
         distance = distance_to_instability(votes)
         passed = distance + noise.gaussian(self.sigma, distance.shape) >= self.threshold
         return Drawn.from_teachers(np.where(passed, votes.argmax(axis=1), NO_LABEL))
+
+    def sums_sigma(self, round_: int) -> float | None:
+        """See `Mechanism.sums_sigma`."""
+        return self.sigma if round_ == 1 else None
+
+    def release_from_noisy(
+        self,
+        sums: NoisySums,
+        queries: int,
+        room: int,
+        noise: NoiseSource,
+        probabilities: np.ndarray | None = None,
+    ) -> Drawn:
+        """See `Mechanism.release_from_noisy`: the plurality of the noisy histogram where that is stable. Only gaps
+        count, so that a constant is taken off and no count is below 0."""
+        noisy, _ = sums(np.arange(queries), 1)
+        return self.draw(noisy - noisy.min(axis=1, keepdims=True), noise).within(room)
 
     def event(
         self, *, asked: int, answered: int, unit: Unit, neighbouring: Neighbouring, teachers_per_party: int

@@ -239,7 +239,7 @@ def _epsilon(config: FederationConfig, weights: Sequence[int]) -> float:
     """Worst case of federations like this one, one at each of these weights; inf where nothing is proved."""
     events: list[ReleaseEvent] = []
     for weight in weights:
-        events += [replace(event, weight=weight) for event in config.promised_events()]
+        events += [replace(event, weight=weight) for event in config.held_to()]
     try:
         return worst_case(events, config.privacy.delta).epsilon
     except AccountingError:

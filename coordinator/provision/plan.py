@@ -224,11 +224,14 @@ class Plan(Frozen):
                 )
         return self
 
-    def config(self, schema: Schema, roster: str, pool: PoolTerms | None, reference: str) -> FederationConfig:
+    def config(
+        self, schema: Schema, roster: str, pool: PoolTerms | None, reference: str, shares: int = 0
+    ) -> FederationConfig:
         """The coordinator's configuration. roster: its hash, empty for clear votes. reference: text of the reference
-        rows. Raises ConfigError."""
+        rows. shares: `FederationConfig.noise_shares`. Raises ConfigError."""
         service = joined(self.coordinator.listen, self.coordinator.label_port)
         added = {"rows": schema, "roster": roster, "pool": pool, "reference": reference, "service": service}
+        added["noise_shares"] = shares
         return validate({**dict(self.federation), **added}, FederationConfig, "federation.toml")
 
 

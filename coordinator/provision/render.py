@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.ledger.privacy import promised_at
+from consilium.coordinator.ledger.privacy import promised_to_nodes
 from consilium.coordinator.provision.pool import EXACT_SUMS
 from consilium.coordinator.rosters import AnyRoster
 from consilium.protocol.node.kit import KitFile
@@ -30,13 +30,14 @@ def _template(file: str, /, **values: Any) -> str:
 
 def party_settings(name: str, config: FederationConfig, roster: AnyRoster | None, weight: int) -> str:
     """`party.toml`: safe limits that are just enough for this federation, and for a party of this weight in it."""
-    epsilon = promised_at(config, weight).epsilon
+    epsilon = promised_to_nodes(config, weight).epsilon
     return _template(
         "party.toml",
         name=name,
         federation=config.name,
         classes=list(config.rows.classes),
         votes=config.votes,
+        exact_sums=config.votes != "clear" and not config.noise_in_sums,
         least_parties=roster.least_sum - roster.c if roster else 2,
         least_difference=roster.least_difference if roster else 0,
         teachers=config.teachers_per_party,
@@ -55,7 +56,7 @@ def party_settings(name: str, config: FederationConfig, roster: AnyRoster | None
 
 def aggregator_settings(name: str, config: FederationConfig, roster: AnyRoster) -> str:
     """`aggregator.toml`: limits that are just enough for this federation."""
-    epsilon = promised_at(config, 1).epsilon
+    epsilon = promised_to_nodes(config, 1).epsilon
     return _template(
         "aggregator.toml",
         name=name,

@@ -17,8 +17,9 @@ CURES_OF_SECOND: Mapping[Rule, str] = {
     Rule.MOST_EPSILON: "The second aggregator raises policy.most_epsilon to what is requested, over all federations,"
     " or does not serve",
     Rule.SIMULATION: "This is a simulated federation; a real second aggregator does not serve in it",
-    Rule.VOTES: "The second aggregator serves for verified votes only; with policy.exact_sums = false, only where it"
-    " adds noise of its own",
+    Rule.VOTES: "The second aggregator serves for verified votes only",
+    Rule.EXACT_SUMS: "The second aggregator sets policy.exact_sums = true if it agrees to halves without noise; or the"
+    " federation leaves federation.exact_sums out",
     Rule.LEAST_PARTIES: "The second aggregator lowers policy.least_parties if it agrees to sums over so few",
     Rule.LEAST_DIFFERENCE: "The second aggregator lowers policy.least_difference if it agrees",
     Rule.NODE_KIND: "This node is the second aggregator, and was asked what other nodes answer; unpack the kit that is"

@@ -20,6 +20,7 @@ MOST: dict[str, float] = {
     "teachers_per_party": MOST_TEACHERS,
     "weight": MOST_WEIGHT,
     "candidates": MOST_CANDIDATES,
+    "slack": 1,
     "threshold": MOST_VOTES,
     "constant": MOST_VOTES,
     "noise_shares": MOST_PARTIES,

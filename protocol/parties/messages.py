@@ -6,13 +6,14 @@ other code sees them. Matrices are numpy arrays; `records` puts them on Flower's
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import AfterValidator, ConfigDict, Field
 
 from consilium.protocol.digests import Hash, OptionalHash, canonical_digest
-from consilium.protocol.models import Strict
+from consilium.protocol.models import Strict, Terse
 from consilium.protocol.rows.queries import QUERY_DTYPE, query_set_hash
 from consilium.protocol.rows.reference import MOST_NUMBERS
 
@@ -75,22 +76,27 @@ class WireModel(Strict):
     """Fields that do not travel where they have their default: messages without them are what they were before."""
 
 
-class Terms(WireModel):
+class Terms(Terse, WireModel):
     """What a federation is, as far as a party is concerned. A party that pins terms takes part in no other.
 
     federation: hash of the coordinator's configuration. classes: to vote for. teachers: votes that the party gives to
     each query. simulation: seeded noise, which protects nobody. promise: JSON list of release events at the caps, which
-    the coordinator will not exceed: one for each phase, in order. votes: how they are collected. roster: hash of the
-    roster, empty for clear votes. pool: JSON of `rows.pool.PoolTerms`, empty where the queries were not fixed
-    beforehand. request: digest of the one `TrainRequest` of the federation.
+    the coordinator will not exceed, and which parties charge: one for each phase, in order. Where the noise is in the
+    sums, they are of these. student: such a list of what the student is promised; empty where it is the same list.
+    votes: how they are collected. roster: hash of the roster, empty for clear votes. pool: JSON of
+    `rows.pool.PoolTerms`, empty where the queries were not fixed beforehand. request: digest of the one `TrainRequest`
+    of the federation.
     """
 
     kind: ClassVar[str] = "terms"
+    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"student": ""}
+    UNSENT: ClassVar[frozenset[str]] = frozenset({"student"})
     federation: Hash
     classes: Annotated[list[Class], Field(min_length=2, max_length=MOST_CLASSES)]
     teachers: int = Field(ge=1, le=MOST_TEACHERS)
     simulation: bool
     promise: PromiseText
+    student: PromiseText = ""
     votes: VotesMode
     roster: OptionalHash
     pool: str = Field(max_length=500)
@@ -114,7 +120,7 @@ class HelloRequest(Terms):
     """
 
     kind: ClassVar[str] = "query.hello"
-    UNSENT: ClassVar[frozenset[str]] = frozenset({"late"})
+    UNSENT: ClassVar[frozenset[str]] = Terms.UNSENT | {"late"}
     protocol_version: int = Field(ge=0, le=1_000_000)
     ledger: Hash
     batch: int = Field(ge=0, le=MOST_BATCHES)

@@ -21,6 +21,7 @@ class Rule(StrEnum):
     MOST_TEACHERS = "most-teachers"
     SIMULATION = "simulation"
     VOTES = "votes"
+    EXACT_SUMS = "exact-sums"  # sums without noise, and the policy does not allow them by name
     UNIT = "unit"  # a promise to patients, and the party does not know whose its rows are
     LEAST_PARTIES = "least-parties"
     NODE_KIND = "node-kind"  # a request to another kind of node: a party, or the second aggregator

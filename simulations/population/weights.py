@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from consilium.coordinator.config import Federation
+from consilium.coordinator.rosters import noise_shares
 from consilium.party.policy import Policy
 from consilium.party.promise import Promise
 from consilium.party.weight import largest_weight
 from consilium.protocol.parties.refusals import Refused
+from consilium.protocol.secagg.roster import least_sum
 from consilium.simulations.population.specs import PolicyShare
 from consilium.simulations.population.teacher_mix import own_limits
 
@@ -31,7 +33,8 @@ def simulated_weights(
     """The weight of each party. One whose policy does not even allow weight 1 has that, and refuses when asked."""
     if federation.most_weight == 1:
         return dict.fromkeys(names, 1)
-    promise = Promise.of(federation.promised_events())
+    least = federation.least_survivors or least_sum(len(names), federation.colluders)
+    promise = Promise.of(federation.node_events(noise_shares(federation, least)))
     limits = own_limits(policies, len(names), seed)
     weights = {limit: _weight(federation, promise, limit) for limit in set(limits.values())}
     return {

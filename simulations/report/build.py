@@ -106,7 +106,7 @@ def _render(data: ReportData, public: bool) -> str:
         guarantees=list(guarantees.values()),
         promised=promised,
         promised_bounded=math.isfinite(promised.epsilon),
-        disclosure=disclosure_of(data, promised),
+        disclosure=disclosure_of(data),
         own_epsilons=own_epsilons(data.by_party),
         phases=phase_rows(data.phases),
         chosen=chosen,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from consilium.accounting.guarantee import Kind
 from consilium.accounting.units import Towards
+from consilium.coordinator.ledger.privacy import NODES
 from consilium.protocol.disclosure import Disclosure
 from consilium.protocol.errors import DataError
 from consilium.protocol.parties.messages import VotesMode
@@ -22,6 +24,7 @@ _NAMES = {
     "data_dependent": "Spent at these very votes",
     "sanitised": "Estimate released with noise",
     "student": "Promised towards who sees what is released",
+    NODES: "Promised towards the nodes that see noisy sums",
     "promised_record": "What the promise means for a record",
     "promised_patient": "What the promise means for a patient",
     "promised_party": "What the promise means for a whole party",
@@ -97,14 +100,15 @@ class GuaranteeRow:
             raise DataError(f"guarantee {name!r} is malformed: {error}", "Run the scenario again") from None
 
 
-def noise_in_sums(votes: VotesMode, towards: str) -> bool:
-    """Whether the coordinator saw noisy sums alone: the promise is then made towards it, and votes are not clear."""
-    return votes != "clear" and towards == Towards.COORDINATOR.value
+def noise_in_sums(votes: VotesMode, guarantees: Mapping[str, Any]) -> bool:
+    """Whether the coordinator saw noisy sums alone: there is a promise towards it, and votes are not clear."""
+    towards_it = NODES in guarantees or guarantees[PROMISED]["towards"] == Towards.COORDINATOR.value
+    return votes != "clear" and towards_it
 
 
-def disclosure_of(data: ReportData, promised: GuaranteeRow) -> Disclosure:
+def disclosure_of(data: ReportData) -> Disclosure:
     """What the run of a report disclosed, and to whom."""
-    return Disclosure(data.release, data.votes, noise_in_sums(data.votes, promised.towards))
+    return Disclosure(data.release, data.votes, noise_in_sums(data.votes, data.guarantees))
 
 
 def shown_guarantees(privacy: dict[str, Any], votes: VotesMode) -> dict[str, Any]:
@@ -113,8 +117,10 @@ def shown_guarantees(privacy: dict[str, Any], votes: VotesMode) -> dict[str, Any
     Where sums come with noise in them nothing depends on the data, and there are two audiences: the coordinator, who
     sees noisy histograms, and the student, who sees what is released. With noise of the coordinator's own there is one.
     """
-    left_out = "data_dependent" if noise_in_sums(votes, privacy["promised"]["towards"]) else "student"
-    return {name: claim for name, claim in privacy.items() if name != left_out}
+    left_out = {"data_dependent" if noise_in_sums(votes, privacy) else "student"}
+    if NODES in privacy:
+        left_out.add("student")  # as promised
+    return {name: claim for name, claim in privacy.items() if name not in left_out}
 
 
 def guarantee_rows(guarantees: dict[str, dict[str, Any]], public: bool) -> dict[str, GuaranteeRow]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from consilium.accounting.units import Neighbouring, Unit
+from consilium.coordinator.ledger.privacy import NODES
 from consilium.protocol.disclosure import People, ReleaseKind, people
 from consilium.protocol.warnings.plain_words import ALWAYS, out_of, rounded_up, surest_guess
 from consilium.simulations.metrics.intervals import wilson
@@ -133,9 +134,11 @@ def _chance(chance: float) -> str:
 def _audiences(data: ReportData, guarantees: Mapping[str, GuaranteeRow]) -> tuple[AudienceRow, ...]:
     promised = guarantees[PROMISED]
     towards_student = guarantees.get(TOWARDS_STUDENT, promised)
+    towards_nodes = guarantees.get(NODES, promised)
     rows = []
-    for view in disclosure_of(data, promised).audiences(data.party_label, plural(data.party_label)):
-        row = promised if view.coordinating else towards_student
+    for view in disclosure_of(data).audiences(data.party_label, plural(data.party_label)):
+        knows_more = view.coordinating or (view.gives_noise and NODES in guarantees)
+        row = towards_nodes if knows_more else towards_student
         known = (
             _number(row, data.seeded_noise) if view.seen.bounded else ("none", "no limit: it must be trusted with this")
         )

@@ -82,7 +82,7 @@ def test_it_serves_what_its_policy_allows(tmp_path: Path) -> None:
 
 
 REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], Rule]] = {
-    "exact sums": ({"exact_sums": False}, {}, Rule.VOTES),
+    "exact sums": ({"exact_sums": False}, {}, Rule.EXACT_SUMS),
     "too few parties": ({"least_parties": 4}, {}, Rule.LEAST_PARTIES),
     "sums too close": ({"least_difference": 3}, {}, Rule.LEAST_DIFFERENCE),
     "no pool": ({"open_pool": False}, {}, Rule.POOL),

@@ -182,7 +182,7 @@ class TestDigest:
 def test_votes_are_secret_unless_they_are_said_not_to_be() -> None:
     said = TestDigest.BASE
     left_out = {key: value for key, value in said.items() if key != "votes"}
-    assert Federation.model_validate(left_out).votes == "secure"
+    assert Federation.model_validate(left_out).votes == "distributed"
 
 
 @pytest.mark.parametrize("kind", TEACHERS, ids=lambda kind: kind.__name__)

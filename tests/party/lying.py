@@ -154,6 +154,7 @@ class Game:
             "unit": self.pick(["party", "record"]) if self.teachers == 1 else "party",
             "votes": self.pick(["clear"] * 4 + ["secure", "distributed"]),
             "open_pool": bool(self.pick([True] * 4 + [False])),
+            "exact_sums": bool(self.pick([True] * 4 + [False])),
         }
 
     def pick(self, items):

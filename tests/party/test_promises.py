@@ -42,7 +42,12 @@ class Liar(Game):
     votes, most_epsilon = "distributed", 3.0
 
     def policy(self):
-        return {"most_queries": 1000, "most_epsilon": self.most_epsilon, "votes": self.votes}
+        return {
+            "most_queries": 1000,
+            "most_epsilon": self.most_epsilon,
+            "votes": self.votes,
+            "exact_sums": self.votes in ("secure", "verified"),
+        }
 
     def number(self, honest, edges=()):
         return honest

@@ -59,7 +59,8 @@ def refused(action, *arguments) -> Refusal:
 
 def test_the_defaults_are_the_safe_ones() -> None:
     policy = Policy(allowed_classes=("a", "b"))
-    assert (policy.votes, policy.unit, policy.open_pool, policy.allow_simulation) == ("secure", "party", False, False)
+    assert (policy.votes, policy.unit, policy.exact_sums) == ("distributed", "party", False)
+    assert (policy.open_pool, policy.allow_simulation) == (False, False)
 
 
 def test_secure_votes_on_questions_that_were_not_fixed_beforehand_are_refused(tmp_path: Path) -> None:

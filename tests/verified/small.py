@@ -78,7 +78,8 @@ def make_aggregators(
     second.save(home / "identity.pem")
     second_sealing.save(home / "sealing.pem")
     roster.save(home / "roster.json")
-    settings = {"most_epsilon": float("inf"), "allow_simulation": True, "open_pool": True, **policy}
+    exact = {"exact_sums": True, "open_pool": True}
+    settings = {"most_epsilon": float("inf"), "allow_simulation": True, **exact, **policy}
     (home / "aggregator.toml").write_text(tomli_w.dumps({"name": "board", "policy": settings}))
     return VerifiedKeys(roster, signer, sealing)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.given_records import RECORDS
-from consilium.coordinator.ledger.privacy import by_phase, promised, promised_in_other_units, promised_to_student, spent
+from consilium.coordinator.ledger.privacy import by_phase, promises, spent
 from consilium.coordinator.ledger.verify.charges import check_caps, check_charges, check_evidence, check_sanitised
 from consilium.coordinator.ledger.verify.claims import check_claims, check_guarantee, number
 from consilium.coordinator.ledger.verify.files import Files, LoggedEvents, entry, read_events
@@ -134,8 +134,7 @@ def _broken_off() -> str:
 
 def _guarantees(recorded: Recorded, found: _Found) -> str:
     config, closing = recorded.config, recorded.closing
-    all_ = {"promised": promised(config), "student": promised_to_student(config)}
-    all_ |= promised_in_other_units(config) | spent(config, recorded.batches, closing is not None)
+    all_ = promises(config) | spent(config, recorded.batches, closing is not None)
     found.guarantees |= {name: guarantee.to_json() for name, guarantee in all_.items()}
     if closing is not None:  # drawn once: what the ledger holds is the truth, and `_sanitised` looks whether it can be
         found.guarantees["sanitised"] = entry(closing, "the closing", "guarantee")

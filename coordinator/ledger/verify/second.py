@@ -41,8 +41,7 @@ def check_given(files: Files, recorded: Recorded) -> str:
 
 
 def _check_batch(at: int, batch: Batch, records: list[KeptRecord], recorded: Recorded) -> None:
-    event = recorded.config.event(0, 0, batch.phase)
-    noise = event.party_noise(1)
+    noise = recorded.config.node_event(0, 0, batch.phase).party_noise(1)
     expected = (batch.parties, 0.0 if noise is None else noise.sigma, batch.phase or 1)
     for kept in records:
         if kept.record.phase == 1 and kept.ids[: len(batch.query_ids)] == batch.query_ids:
