@@ -237,7 +237,7 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("changes", "says"),
         [
-            ({"votes": "distributed", "roster": "a" * 64}, "confident adds its own"),
+            ({"votes": "distributed", "roster": "a" * 64}, "noise_shares is left out"),
             ({"votes": "distributed", "roster": "a" * 64, "mechanism": BY_PARTIES, "caps": CAPS}, "in one schedule"),
             ({"schedule": (Phase(mechanism=BY_PARTIES, caps=CAPS),)}, "phase 2: distributed and confident"),
             (

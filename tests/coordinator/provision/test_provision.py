@@ -286,7 +286,7 @@ def test_rows_may_be_given_inline(tmp_path: Path) -> None:
         ({"party": [{"name": "a"}, {"name": "a"}]}, ConfigError, "two parties have one name"),
         ({"party": [{"name": "a/../b"}, {"name": "c"}]}, ConfigError, "party.0.name"),
         ({"minimum_parties": 4}, ConfigError, "minimum_parties 4"),
-        ({"votes": "distributed"}, ConfigError, "votes are distributed"),
+        ({"votes": "distributed"}, ConfigError, "noise of sigma 1.5 in 3 shares"),
         ({"coordinator": {"hosts": ["a b"]}}, ConfigError, "coordinator.hosts"),
         ({"simulation": True}, ConfigError, "unknown key"),
         ({"caps": {"queries": 1, "answers": 2}}, ConfigError, "answers 2 exceeds"),
