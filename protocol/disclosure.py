@@ -213,14 +213,7 @@ class Disclosure:
         """How votes are collected, and what that protects from whom: a few sentences in the past."""
         if self.votes == "verified" and self.noise_in_sums:
             return _NOISY_VERIFIED
-        words = _COLLECTED[self.votes]
-        return f"{words} {self._student_beside_coordinator()}" if self.votes == "distributed" else words
-
-    def _student_beside_coordinator(self) -> str:
-        """What the student has of the noisy sums."""
-        if self.release is ReleaseKind.COUNTS:
-            return "The student gets these noisy sums themselves, at the same epsilon."
-        return "Labels are computed from the noisy sums and tell less, so the student’s epsilon is at most that."
+        return _COLLECTED[self.votes]
 
 
 def people(party: str = "party", parties: str = "parties", unit: str = "", unprotected: str = "") -> tuple[People, ...]:
@@ -253,7 +246,8 @@ _COLLECTED: Mapping[VotesMode, str] = {
     " exact sums over the parties, and added the noise. There is no epsilon towards the coordinator; it has to be"
     " trusted with the sums.",
     "distributed": "Votes were collected as secure sums with noise that the parties added: nobody saw a party’s votes,"
-    " or an exact sum. The epsilon towards the coordinator holds for everything it saw.",
+    " or an exact sum. The epsilon towards the coordinator holds for everything it saw. What the student gets is made"
+    " of the noisy sums, so that its epsilon is at most that.",
     "verified": "Votes were collected in two parts each, of which the coordinator held one and a second aggregator the"
     " other. They checked every vote without seeing it, and left out by name whoever voted falsely. Nobody saw a"
     " party’s votes, unless these two worked together. The coordinator saw exact sums over the parties, and added the"
@@ -262,9 +256,10 @@ _COLLECTED: Mapping[VotesMode, str] = {
 }
 _NOISY_VERIFIED = (
     "Votes were collected in two parts each, of which the coordinator held one and a second aggregator the other. They"
-    " checked every vote without seeing it, left out by name whoever voted falsely, and each added the whole noise to"
-    " its half of the sum: nobody saw a party’s votes or an exact sum, unless these two worked together. The epsilon"
-    " towards the coordinator holds for everything it saw, and towards the second aggregator for what was released."
+    " checked every vote without seeing it, left out by name whoever voted falsely, and each added noise to its half of"
+    " the sum: nobody saw a party’s votes or an exact sum, unless these two worked together. The epsilon towards the"
+    " coordinator holds for everything that either of them saw. What the student gets is made of the noisy sums, so"
+    " that its epsilon is at most that."
 )
 
 

@@ -47,7 +47,7 @@ MODES: tuple[VotesMode, ...] = get_args(VotesMode)
 NOISY = frozenset({"distributed", "verified"})
 EVERY: list[Mechanism] = [
     *(each for each in MECHANISMS if each.name != "stable"),
-    Stable(threshold=7, sigma=1.5),
+    Stable(threshold=9, sigma=1.5),
     Distributed(threshold=0, sigma=4.0, noise_shares=4),
     Distributed(threshold=0, sigma=4.0, noise_shares=4, release_counts=True),
 ]

@@ -56,9 +56,14 @@ class SumNoise:
         """What the givers are asked to add."""
         return PartyNoise(round_up(math.sqrt(self.part) * self.sigma), self.shares)
 
+    @property
+    def is_too_fine(self) -> bool:
+        """Whether a share is so fine that little is proved of their sum."""
+        return self._share < 1
+
     def check(self) -> None:
-        """Raise NoiseError where a share is so fine that little is proved of their sum."""
-        if self._share < 1:
+        """Raise NoiseError where the noise is too fine to be shared."""
+        if self.is_too_fine:
             raise NoiseError(
                 f"noise of sigma {self.sigma:g} in {self.shares} shares is of variance {self._share:.2g} in each, which"
                 f" must be at least 1: raise sigma to {math.ceil(math.sqrt(self.shares / self.part))}, or promise a"

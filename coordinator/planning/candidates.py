@@ -12,6 +12,7 @@ from consilium.coordinator.config import Caps, Federation
 from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.coordinator.mechanisms.calibration import KINDS, WIDE, noise_scales, with_noise
 from consilium.coordinator.planning.facts import PublicFacts
+from consilium.coordinator.released import sum_noises
 from consilium.protocol.disclosure import ReleaseKind
 from consilium.protocol.secagg.roster import least_sum
 
@@ -44,16 +45,23 @@ class Candidate:
 
 
 def candidates(federation: Mapping[str, Any], facts: PublicFacts, most: int) -> list[Candidate]:
-    """All that are worth a try: `federation` is its table, without mechanism and caps; at most `most` queries."""
+    """All that are worth a try: `federation` is its table, without mechanism and caps; at most `most` queries.
+
+    Of noise in the parties' sums, none that is too fine to be shared among them.
+    """
     found = []
-    for table, share in _tables(federation, facts):
+    votes, colluders = federation.get("votes", "distributed"), int(federation.get("colluders", 0))
+    sure = (federation.get("least_survivors") or least_sum(facts.parties, colluders)) - colluders
+    for table, share in _tables(facts):
         small = _roughly(federation, table, Caps(queries=FEW, answers=round(share * FEW)))
         numbers = sorted({queries for queries in QUERIES if queries < most} | {most})
         for queries in numbers:
             if share * queries < 1:
                 continue
             caps = Caps(queries=queries, answers=round(share * queries))
-            found.append(Candidate(table, _wider(small, math.sqrt(queries / FEW)), caps))
+            mechanism = _wider(small, math.sqrt(queries / FEW))
+            if votes != "distributed" or not any(n.is_too_fine for n in sum_noises(mechanism, votes, sure, colluders)):
+                found.append(Candidate(table, mechanism, caps))
     return found
 
 
@@ -80,19 +88,12 @@ def _roughly(federation: Mapping[str, Any], table: dict[str, Any], caps: Caps) -
 
     found = with_noise(table, caps.queries, caps.answers, float(privacy["epsilon"]), rough, rough)
     mechanism = base.model_validate({**base.model_dump(), "mechanism": {**table, **found}}).mechanism
-    seen = base.disclosure.release is ReleaseKind.COUNTS or mechanism.noise_by_parties
+    seen = base.disclosure.release is ReleaseKind.COUNTS
     return _wider(mechanism, OF_HISTOGRAMS if seen else OF_LABELS)
 
 
-def _tables(federation: Mapping[str, Any], facts: PublicFacts) -> Iterator[tuple[dict[str, Any], float]]:
+def _tables(facts: PublicFacts) -> Iterator[tuple[dict[str, Any], float]]:
     """Tables of mechanisms without noise, and the share of the queries that they answer."""
-    if federation.get("votes", "secure") == "distributed":
-        colluders = int(federation.get("colluders", 0))
-        present = federation.get("least_survivors") or least_sum(facts.parties, colluders)
-        common = {"name": "distributed", "threshold": 0, "noise_shares": max(1, present - colluders)}
-        for release_counts in (False, True):
-            yield {**common, "release_counts": release_counts}, 1.0
-        return
     for name in ("gnmax", "histogram"):
         yield {"name": name}, 1.0
     for threshold in THRESHOLDS:

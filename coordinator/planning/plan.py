@@ -144,10 +144,8 @@ def stand_in(federation: Mapping[str, Any]) -> dict[str, Any]:
             " plan to",
             "Set federation.privacy.epsilon, for example 1.0",
         )
-    distributed = federation.get("votes", "secure") == "distributed"
-    kind = {"name": "distributed", "threshold": 0, "noise_shares": 1} if distributed else {"name": "gnmax"}
     _check_no_schedule(federation.get("schedule"))
-    return {**federation, "mechanism": {**kind, "sigma": _ANY_NOISE}, "caps": {"queries": 1, "answers": 1}}
+    return {**federation, "mechanism": {"name": "gnmax", "sigma": _ANY_NOISE}, "caps": {"queries": 1, "answers": 1}}
 
 
 def plan(

@@ -100,5 +100,6 @@ def cost_table(
 
 def _noise(federation: Federation) -> float:
     """Of parties on one count, where this federation has it."""
-    noise = federation.event(0, 0).party_noise(1)
+    noises = federation.sum_noises(1)  # in how many shares does not matter to their sum
+    noise = noises[0].drawn if noises else federation.event(0, 0).party_noise(1)
     return 0.0 if noise is None else noise.sigma

@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from consilium.coordinator.ledger.privacy import promised
 from consilium.simulations.audit import audit_run
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
@@ -38,7 +39,7 @@ def run(folder: Path, engine: str, *changes: str) -> dict:
 @pytest.fixture(scope="module")
 def verified(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("verified") / "run"
-    run(folder, "local", "federation.votes=verified")
+    run(folder, "local", "federation.votes=verified", "federation.exact_sums=true")
     return folder
 
 
@@ -62,6 +63,27 @@ def test_the_audit_holds(verified: Path) -> None:
     assert [finding for finding in findings if not finding.holds] == []
     (signed,) = (finding for finding in findings if "signed" in finding.check)
     assert signed.found == "1 of 1 signed sums, exact"
+
+
+@pytest.mark.parametrize("votes", ["distributed", "verified"])
+def test_with_noise_in_the_sums_of_any_mechanism_there_are_two_promises(tmp_path: Path, votes: str) -> None:
+    """The student's is that of clear votes; the nodes' is of less noise, and the audit computes both."""
+    privacy = run(tmp_path / "run", "local", f"federation.votes={votes}")["privacy"]
+    clear = promised(load_scenario("stroke", FEW).federation).epsilon
+    assert privacy["epsilon_promised"] == privacy["epsilon_student"] == pytest.approx(clear, rel=1e-12)
+    assert 1.1 < privacy["epsilon_nodes"] / clear < 1.6
+    assert privacy["towards"] == "student"
+    findings = {finding.check: finding for finding in audit_run(tmp_path / "run")}
+    assert [finding for finding in findings.values() if not finding.holds] == []
+    if votes == "verified":
+        assert findings["aggregator.jsonl: sums that were signed"].found.endswith("second aggregator, sigma 79.27")
+    path = tmp_path / "run" / "coordinator.json"
+    claims = json.loads(path.read_text())
+    assert "data_dependent" in claims["privacy"]
+    claims["privacy"]["nodes"] = {**claims["privacy"]["nodes"], "epsilon": privacy["epsilon_student"]}
+    path.write_text(json.dumps(claims))
+    wrong = [finding.check for finding in audit_run(tmp_path / "run") if not finding.holds]
+    assert "coordinator.json: epsilon" in wrong
 
 
 def records(change: Callable[[dict], None]) -> Callable[[Path], None]:
@@ -107,12 +129,12 @@ def test_with_noise_of_both_aggregators(tmp_path: Path) -> None:
     assert summary["privacy"]["towards"] == "coordinator"
     assert [finding for finding in audit_run(tmp_path / "run") if not finding.holds] == []
     page = (tmp_path / "run" / "report.html").read_text()
-    assert "added the whole noise" in page and "noise by each of two aggregators, sigma 20" in page
+    assert "each added noise to its half" in page and "noise by each of two aggregators, sigma 20" in page
 
 
 @pytest.mark.ray
 @pytest.mark.proofs
 def test_on_ray_as_on_this_machine(verified: Path, tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="Ray is not installed (extra `ray`)")
-    run(tmp_path / "ray", "ray", "federation.votes=verified")
+    run(tmp_path / "ray", "ray", "federation.votes=verified", "federation.exact_sums=true")
     assert labels(verified) == labels(tmp_path / "ray")

@@ -185,10 +185,13 @@ def test_several_classes_are_judged_by_accuracy() -> None:
     assert 0.2 < found.forecast.guessing < 0.6
 
 
-def test_distributed_votes_get_noise_by_the_parties_that_are_sure_to_be_there() -> None:
-    found = plan(table(votes="distributed", colluders=3), facts(30), 10_000, partial(made_up, draws=4))
-    assert found.federation.mechanism.noise_by_parties
-    assert found.table["mechanism"]["noise_shares"] == 21 - 3  # floor(2 * 30 / 3) + 1 in every sum, less the colluders
+def test_noise_in_sums_is_planned_as_noise_of_the_coordinator_and_never_too_fine_to_be_shared() -> None:
+    """For the student it is the same; noise of few queries at epsilon 1 cannot be shared among 1,000 parties."""
+    noisy, clear = (candidates(table(votes=votes), facts(1000), 40) for votes in ("distributed", "clear"))
+    sigmas = [[each.mechanism.sums_sigma(number) for number in (1, 2)] for each in clear]
+    fine = [any(sigma is not None and 2 / 3 * sigma**2 < 667 for sigma in of) for of in sigmas]
+    assert noisy == [each for each, too_fine in zip(clear, fine, strict=True) if not too_fine]
+    assert 0 < len(noisy) < len(clear)
 
 
 def test_a_federation_with_a_mechanism_is_looked_at() -> None:
