@@ -1,9 +1,9 @@
-"""Twenty sums, a tenth of the parties away at random in each, and one party that lies in all of them: how many sums
-come out, through the coordinator's collectors and real parties, and what the liar leads to."""
+"""Twenty sums, a tenth of the parties away at random in each (from some stage on), and one party that lies in all of
+them: how many sums come out, through the coordinator's collectors and real parties, and what the liar leads to."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,11 +21,13 @@ from consilium.protocol.parties.refusals import Refusal, Rule
 from consilium.protocol.secagg.errors import SecAggError
 from consilium.protocol.secagg.roster import least_sum
 from consilium.protocol.verified.client import VoteClient
+from tests.coordinator.collection import cluster
 from tests.coordinator.collection.cluster import Cluster, queries
 from tests.federation import FakeTransport, Fault, drop, with_array
 from tests.verified.small import lying, made
 
 SUMS, QUERIES, AWAY = 20, 5, 0.1
+STAGES = tuple(f"query.{stage}" for stage in cluster.STAGES)
 NOBODY = "nobody lies"
 
 
@@ -80,32 +82,29 @@ class Sequel:
     warned: int
 
 
-def play(folder: Path, votes: str, n: int, lie: str, sums: int = SUMS, seed: int = 0) -> Sequel:
-    """One history. folder: empty; everybody's files go there. votes: how they are collected."""
-    rng, chosen = np.random.default_rng([seed, n]), LIES[votes][lie]
+def play(folder: Path, votes: str, n: int, lies: Sequence[str], sums: int = SUMS, seed: int = 0) -> Sequel:
+    """One history. folder: empty; everybody's files go there. votes: how they are collected. lies: names of what the
+    one liar does, one in each session, in turn."""
+    rng, in_turn = np.random.default_rng([seed, n]), [LIES[votes][name] for name in lies]
     transport, collect, log = (_verified if votes == "verified" else _masked)(folder, votes, n)
     liar, absent = int(rng.integers(1, n)), round(AWAY * n)
     summed, failed = [], []
-    with _voting(transport, votes, liar, chosen.votes):
-        for number in range(sums):
-            gone = rng.choice([at for at in range(n) if at != liar], absent, replace=False)
-            transport.faults = {(liar, kind): fault for kind, fault in chosen.faults.items()}
-            transport.faults |= {(int(at), kind): drop for at in gone for kind in KINDS}
+    for number in range(sums):
+        lie = in_turn[number % len(in_turn)]
+        gone = rng.choice([at for at in range(n) if at != liar], absent, replace=False)
+        transport.faults = {(liar, kind): fault for kind, fault in lie.faults.items()}
+        for at in gone:
+            since = int(rng.integers(len(STAGES)))
+            transport.faults |= {(int(at), kind): drop for kind in ("query.va_upload", *STAGES[since:])}
+        with _voting(transport, votes, liar, lie.votes):
             try:
                 summed.append(collect(*queries(QUERIES, 1000 * seed + number)).parties)
             except SecAggError as error:
                 failed.append(type(error).__name__)
-    events = [line for line in map(_event, log.read_text(encoding="utf-8").splitlines())]
+    events = list(map(_event, log.read_text(encoding="utf-8").splitlines()))
     excluded = frozenset(str(event["party"]) for event in events if event["event"] == "excluded")
     warned = sum(event["event"] == "false-votes" for event in events)
     return Sequel(tuple(summed), tuple(failed), excluded, warned)
-
-
-KINDS = (
-    "query.sa_advertise", "query.sa_share", "query.sa_masked", "query.sa_consistency", "query.sa_unmask",
-    "query.va_upload",
-)  # fmt: skip
-"""What a party that is away does not answer."""
 
 
 def _event(line: str) -> dict[str, Any]:
