@@ -33,8 +33,8 @@ def consilium(*words: str, allowed: tuple[int, ...] = (0,)) -> str:
 # ## The scenario
 #
 # Six hospitals with up to 1,500 patients each: rows of the International Stroke Trial, dealt by lot. The promise is
-# about one patient's record, so each hospital may train many teachers, on disjoint shards. Votes are secret: the
-# coordinator sees sums. Noise is left out and calibrated to epsilon.
+# about one patient's record, so each hospital may train many teachers, on disjoint shards. Nobody sees a vote:
+# the coordinator sees sums with the hospitals' own noise in them. Its size is left out and calibrated to epsilon.
 
 # %%
 scenario = """
@@ -51,7 +51,7 @@ public_share = 0.2
 
 [federation]
 name = "Stroke outcome"
-votes = "secure"
+votes = "distributed"
 minimum_parties = 4
 teachers_per_party = 30
 
