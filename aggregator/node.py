@@ -7,6 +7,7 @@ made durable and only then returned; the same message gets the same answer.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -33,6 +34,7 @@ from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.protocol.rows.pool import proves
 from consilium.protocol.rows.queries import canonical_queries, query_ids, query_set_hash
 from consilium.protocol.secagg.errors import Replay, StageOrder
+from consilium.protocol.secagg.session import LIFETIME
 from consilium.protocol.verified.aggregator import ASKED, BATCH
 from consilium.protocol.verified.helper import Helper
 from consilium.protocol.verified.roster import VerifiedRoster
@@ -48,9 +50,12 @@ that kind."""
 
 @dataclass(frozen=True)
 class AggregatorNode:
-    """One second aggregator. Everything it remembers is on its own disk, so a new process can go on at any message."""
+    """One second aggregator. Everything it remembers is on its own disk, so a new process can go on at any message.
+
+    clock: seconds since the epoch."""
 
     home: AggregatorHome
+    clock: Callable[[], float] = time.time
 
     def hello(self, request: AggregatorRequest) -> AggregatorReply:
         """Name and key, if the policy lets it serve; Refused otherwise."""
@@ -88,18 +93,23 @@ class AggregatorNode:
         if query_set_hash(queries) != session.query_set or len(set(ids)) != session.queries:
             raise Refused(Rule.MALFORMED, detail="the queries are not those of the session, or one stands twice")
         with self.store.transaction() as given:
+            given.erase_before(self.clock() - LIFETIME)
             known = given.session(session.sid)
             if known is None:
                 told = self._accept(given, session)
                 pool = pool_of(told)
                 if pool is not None and not proves(pool, ids, request.places, request.proof):
                     raise Refused(Rule.POOL, detail="a query is not proved to be a row of the pool")
-                self._rules(given, roster, told, ids).admit(session)
-                given.open(session.sid, request.terms, ids)
+                helper = self._helper(given, roster, session, told, ids, None)
+                given.open(session.sid, request.terms, ids, self.clock())
+                given.save(session.sid, helper.state())
             elif known.terms != request.terms:
                 raise Replay(f"session {session.sid} is known with other terms")
+            else:
+                helper = self._restored(given, roster, session, known)
             signed = given.signed(session.federation)
-        return OpenReply(sid=bytes.fromhex(session.sid), signed=signed)
+        keys = b"" if helper is None or helper.closed else helper.keys(self.home.identity()).content
+        return OpenReply(sid=bytes.fromhex(session.sid), signed=signed, keys=as_array(keys))
 
     def link(self, request: LinkRequest) -> LinkReply:
         """The answer of the protocol's helper to a message of the leader; with the half of a sum, what is signed.
@@ -117,8 +127,9 @@ class AggregatorNode:
             if known is None:
                 raise StageOrder(f"session {sid} was never opened here")
             session = VerifiedSession.model_validate_json(known.terms)
-            told = self._accept(given, session)
-            helper = self._helper(given, roster, session, told, known)
+            helper = self._restored(given, roster, session, known)
+            if helper is None:
+                raise StageOrder(f"session {sid} was given up here: its keys are deleted")
             reply = answer(helper, content)
             given.save(sid, helper.state())
             record, signature = self._record(given, session, known, helper) if helper.closed else (b"", b"")
@@ -155,12 +166,26 @@ class AggregatorNode:
     def _rules(self, given: GivenSums, roster: VerifiedRoster, told: Terms, ids: list[str]) -> KeptRules:
         return KeptRules(given, self.home.policy, roster, told, ids)
 
+    def _restored(
+        self, given: GivenSums, roster: VerifiedRoster, session: VerifiedSession, known: OpenSession
+    ) -> Helper | None:
+        """The helper of a session that was opened before; None where it was given up."""
+        if known.state is None:
+            return None
+        return self._helper(given, roster, session, self._accept(given, session), list(known.ids), known.state)
+
     def _helper(
-        self, given: GivenSums, roster: VerifiedRoster, session: VerifiedSession, told: Terms, known: OpenSession
+        self,
+        given: GivenSums,
+        roster: VerifiedRoster,
+        session: VerifiedSession,
+        told: Terms,
+        ids: list[str],
+        state: bytes | None,
     ) -> Helper:
-        rules = [self._rules(given, roster, told, list(known.ids))]
+        rules = [self._rules(given, roster, told, ids)]
         noise = self._noise(session, told)
-        return Helper(session, roster, self.home.sealing().private(), rules, noise, state=known.state)
+        return Helper(session, roster, self.home.sealing().private(), rules, noise, state=state)
 
     def _noise(self, session: VerifiedSession, told: Terms) -> NoiseSource:
         seed = self.home.settings.simulated_noise_seed
@@ -187,6 +212,9 @@ class AggregatorNode:
             sigma=session.helper_sigma,
             phase=session.phase,
             release=session.release,
+            session=session.ctx.hex(),
+            commitment=helper.commitments[0],
+            half=helper.commitments[1],
         )
         signed = record.canonical(), record.sign(self.home.identity())
         given.keep_record(session.sid, *signed)

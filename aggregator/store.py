@@ -1,7 +1,8 @@
 """What the second aggregator remembers, on its own disk: federations, sessions, and every half of a sum that it gave.
 
 One SQLite file, mode 0600. A message is one transaction, committed before its reply leaves: whatever process serves the
-next one finds either all of it or nothing. What it holds of a session is a share of a sum, which alone says nothing.
+next one finds either all of it or nothing. What it holds of a session is a share of a sum, which alone says nothing,
+and the seed of its keys, which is overwritten (`secure_delete`) when the half is given or the session is given up.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from consilium.protocol.databases import committed
 from consilium.protocol.errors import LedgerError
 from consilium.protocol.parties.messages import Terms
 
-FORMAT = 1
+FORMAT = 2
 """In SQLite's `user_version`; counted up whenever an older program would misread what a newer one wrote."""
 TABLES = (
     "CREATE TABLE IF NOT EXISTS terms (federation TEXT PRIMARY KEY, content TEXT NOT NULL)",
@@ -28,17 +29,22 @@ TABLES = (
     "CREATE TABLE IF NOT EXISTS charged (federation TEXT, release INTEGER, phase INTEGER, queries INTEGER NOT NULL,"
     " PRIMARY KEY (federation, release, phase)) WITHOUT ROWID",
     "CREATE TABLE IF NOT EXISTS summed (roster TEXT, places BLOB, PRIMARY KEY (roster, places)) WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS opened (sid TEXT PRIMARY KEY, moment REAL NOT NULL) WITHOUT ROWID",
     "CREATE TABLE IF NOT EXISTS records (sid TEXT PRIMARY KEY, record BLOB NOT NULL, signature BLOB NOT NULL)",
 )
 ID_BYTES = 32
+KEY_OF_TERMS = " || ' ' || ".join(
+    f"json_extract(CAST(terms AS TEXT), '$.{name}')" for name in ("federation", "query_set", "phase")
+)
+SAME_KEY = f"SELECT {KEY_OF_TERMS} FROM (SELECT ? AS terms)"
 MOST_VARIABLES = 500
 """Of one statement; SQLite before 3.32 takes 999."""
 
 
 @dataclass(frozen=True)
 class OpenSession:
-    """terms: canonical bytes. ids: of its queries, hex, in order. state: of the protocol's helper; None before the
-    first message."""
+    """terms: canonical bytes. ids: of its queries, hex, in order. state: of the protocol's helper; None where the
+    session was given up, and its keys are deleted."""
 
     terms: bytes
     ids: tuple[str, ...] = field(repr=False)
@@ -77,10 +83,24 @@ class GivenSums:
         ids = tuple(row[1][at : at + ID_BYTES].hex() for at in range(0, len(row[1]), ID_BYTES))
         return OpenSession(row[0], ids, row[2])
 
-    def open(self, sid: str, terms: bytes, ids: Sequence[str]) -> None:
-        """Begin a session."""
+    def open(self, sid: str, terms: bytes, ids: Sequence[str], moment: float) -> None:
+        """Begin a session. Others on the same queries in the same phase, which have given nothing, are given up."""
+        self._connection.execute(
+            f"UPDATE sessions SET state = NULL WHERE {KEY_OF_TERMS} = ({SAME_KEY})"
+            " AND sid NOT IN (SELECT sid FROM records)",
+            (terms,),
+        )
         row = (sid, terms, bytes.fromhex("".join(ids)))
         self._connection.execute("INSERT INTO sessions (sid, terms, ids) VALUES (?, ?, ?)", row)
+        self._connection.execute("INSERT INTO opened VALUES (?, ?)", (sid, moment))
+
+    def erase_before(self, moment: float) -> None:
+        """Give up all sessions that were opened before."""
+        self._connection.execute(
+            "UPDATE sessions SET state = NULL"
+            " WHERE state IS NOT NULL AND sid IN (SELECT sid FROM opened WHERE moment < ?)",
+            (moment,),
+        )
 
     def save(self, sid: str, state: bytes) -> None:
         """The state of the protocol's helper."""

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from benchmarks.cells import command_of
-from consilium.protocol.verified.client import VoteClient
 from consilium.protocol.verified.helper import Helper
 from consilium.protocol.verified.leader import Leader
 from consilium.protocol.verified.proof import Prover, soundness_error
@@ -83,9 +82,12 @@ def session(parties: int, shape: tuple[int, ...], liars: int) -> VerifiedRun:
     queries, classes, teachers = federation.queries, federation.classes, federation.teachers
     grid, names = federation.session.grid, federation.names
     lying = set(names[:: max(1, parties // liars)][:liars]) if liars else set()
-    leader, helper, prover = federation.leader(), federation.helper(), Prover(grid)
-    total, run = np.zeros((queries, classes), dtype=np.int64), VerifiedRun(Clock())
-    clock = run.clock
+    run = VerifiedRun(Clock())
+    clock, helper, prover = run.clock, federation.helper(), Prover(grid)
+    keys = clock("helper", lambda: helper.keys(federation.helper_identity))
+    clock("leader", lambda: keys.check(federation.session.ctx, parties, federation.helper_identity.public))
+    run.between += len(keys.content)
+    leader, total = federation.leader(), np.zeros((queries, classes), dtype=np.int64)
     for place, name in enumerate(names):
         votes = make_votes(place, queries, classes, teachers)
         if name in lying:
@@ -94,7 +96,7 @@ def session(parties: int, shape: tuple[int, ...], liars: int) -> VerifiedRun:
             upload = Forger(federation, name)(matrix)
         else:
             total += votes
-            client = VoteClient(federation.session, federation.roster, name, federation.identities[name], prover=prover)
+            client = clock("party", lambda name=name: federation.client(name, prover=prover))
             upload = clock("party", lambda client=client, votes=votes: client.upload(votes))
         run.up = len(upload)
         clock("leader", lambda name=name, upload=upload: leader.accept(name, upload))

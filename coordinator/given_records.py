@@ -1,24 +1,34 @@
 """`aggregator.jsonl` of a run: what the second aggregator signed of each sum, for the audit, with `roster.json`.
 
-One line for each session: its record and signature, and the ids of its queries, of which the record has the digest.
+One line for each session: its record and signature, and the ids of its queries, of which the record has the digest. In
+`halves/` stands, by session, what the record binds both aggregators to: their totals, as secret as the sum.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from consilium.protocol.aggregators.records import GivenRecord, ids_digest, open_record
 from consilium.protocol.errors import MalformedMessage
-from consilium.protocol.files import append_private, replace_private
+from consilium.protocol.files import append_private, replace_private, replacing
+from consilium.protocol.secagg.packing import Value, pack, unpack
+from consilium.protocol.verified.aggregator import restored, restored_bytes
 from consilium.protocol.verified.errors import BadLink
+from consilium.protocol.verified.leader import ShownFault
 from consilium.protocol.verified.roster import VerifiedRoster
 from consilium.protocol.verified.session import VerifiedSession
+from consilium.protocol.verified.sums import Half, VerifiedSum
 
-RECORDS, ROSTER = "aggregator.jsonl", "roster.json"
+RECORDS, ROSTER, HALVES = "aggregator.jsonl", "roster.json", "halves"
+FAULTS_SHOWN = "faults.jsonl"
+"""Beside `history.json`: what shows that a party lied."""
+WHO = ("leader", "helper")
 
 
 @dataclass(frozen=True)
@@ -33,7 +43,7 @@ class GivenRecords:
     """The file in a run folder; made on first use."""
 
     def __init__(self, run_dir: Path, roster: VerifiedRoster) -> None:
-        self._path, self._roster = run_dir / RECORDS, roster
+        self._path, self._roster, self._halves = run_dir / RECORDS, roster, run_dir / HALVES
         if not (run_dir / ROSTER).exists():
             replace_private(run_dir / ROSTER, roster.model_dump_json(indent=1) + "\n")
 
@@ -47,9 +57,9 @@ class GivenRecords:
         signature: bytes,
         session: VerifiedSession,
         ids: Sequence[str],
-        accepted: Collection[str],
+        result: VerifiedSum,
     ) -> None:
-        """One line, once for each session; on disk when this returns.
+        """One line, once for each session, and the halves; on disk when this returns.
 
         Raises
         ------
@@ -65,22 +75,72 @@ class GivenRecords:
             roster=session.roster,
             ids=ids_digest(ids),
             queries=session.queries,
-            accepted=tuple(sorted(map(self._roster.place, accepted))),
+            accepted=tuple(sorted(map(self._roster.place, result.accepted))),
             left_out=record.left_out,
             sigma=session.helper_sigma,
             phase=session.phase,
             release=session.release,
+            session=session.ctx.hex(),
+            commitment=result.leader.commitment(session.ctx, leads=True).hex(),
+            half=result.helper.commitment(session.ctx, leads=False).hex(),
         )
         if record != expected:
             raise BadLink("the second aggregator signs another sum than the one that it gives")
         if self._path.exists() and any(line.get("sid") == session.sid for line in _lines(self._path)):
             return
+        self._halves.mkdir(mode=0o700, exist_ok=True)
+        with replacing(self._halves / session.sid, 0o600) as file:
+            file.write(pack(_fields(result)))
         _mend(self._path)
         line = {"sid": session.sid, "record": content.decode("ascii"), "signature": signature.hex(), "ids": [*ids]}
         with append_private(self._path) as file:
             file.write(json.dumps(line) + "\n")
             file.flush()
             os.fsync(file.fileno())
+
+
+def _fields(result: VerifiedSum) -> dict[str, Value]:
+    leader, helper = result.leader, result.helper
+    return {
+        "leader_nonce": leader.nonce,
+        "leader": leader.total,
+        "helper_nonce": helper.nonce,
+        "helper": helper.total,
+    }
+
+
+def read_halves(run_dir: Path, record: GivenRecord) -> tuple[np.ndarray, np.ndarray]:
+    """Totals of both aggregators, uint16 (queries, classes) each, that the signed record is bound to.
+
+    Raises
+    ------
+    MalformedMessage : they are missing, damaged, or others than those that were given.
+    """
+    name = f"{HALVES}/{record.sid}"
+    try:
+        fields = unpack((run_dir / name).read_bytes())
+        leader, helper = (Half(restored_bytes(fields, f"{who}_nonce"), _total(fields, who)) for who in WHO)
+    except OSError:
+        raise MalformedMessage(f"{name} is missing: what the aggregators were bound to") from None
+    ctx = bytes.fromhex(record.session or "")
+    if leader.commitment(ctx, leads=True).hex() != record.commitment:
+        raise MalformedMessage(f"{name}: the coordinator's total is not the one that it was bound to")
+    if helper.commitment(ctx, leads=False).hex() != record.half:
+        raise MalformedMessage(f"{name}: the second aggregator's total is not the one that it gave")
+    return leader.total, helper.total
+
+
+def _total(fields: dict[str, Value], name: str) -> np.ndarray:
+    return restored(fields, name, (-1, -1), "uint16")
+
+
+def keep_fault(path: Path, session: VerifiedSession, party: str, shown: ShownFault) -> None:
+    """One line, on disk when this returns: for whoever has the roster, what shows that a party lied."""
+    line = {"party": party, "fault": shown.fault, "session": session.canonical().decode("ascii")}
+    with append_private(path) as file:
+        file.write(json.dumps({**line, "part": shown.part.hex(), "key": shown.key.hex()}) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def read_records(path: Path, roster: VerifiedRoster) -> list[KeptRecord]:

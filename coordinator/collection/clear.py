@@ -45,6 +45,13 @@ class Histogram:
     clipped: np.ndarray | None = field(default=None, repr=False)
 
 
+def seen(votes: np.ndarray, clipped: np.ndarray, teachers: int) -> np.ndarray:
+    """Votes int64 (queries, classes) as the ledger keeps them: unanimous ones stand for rows that were made to fit."""
+    unanimous = np.zeros(votes.shape[1], dtype=np.int64)
+    unanimous[0] = teachers
+    return np.where(clipped[:, None], unanimous, votes)
+
+
 @dataclass(frozen=True)
 class Standing:
     """What goes with every request for votes: where the ledger stands, and the pool that its queries are proved to be

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 
-from flwr.app import Message, RecordDict
+from flwr.app import Array, Message, RecordDict
 from flwr.serverapp import Grid
 
 from consilium.coordinator.collection.exchange import Failure
@@ -66,11 +66,12 @@ class FlowerTransport:
 
     def _push(self, requests: Mapping[int, WireModel], timeout: float) -> dict[str, int]:
         """Send the requests: node by the id of the message that was sent to it."""
-        shared: dict[int, RecordDict] = {}  # most stages send one object to all: encode it once
+        shared: dict[int, RecordDict] = {}  # most stages send one object to all, or one array: encode it once
+        encoded: dict[int, Array] = {}
         messages = []
         for node, request in requests.items():
             if id(request) not in shared:
-                shared[id(request)] = to_record(request)
+                shared[id(request)] = to_record(request, encoded)
             content = shared[id(request)]
             messages.append(Message(content, dst_node_id=node, message_type=request.kind, group_id="0", ttl=timeout))
         with self._lock:

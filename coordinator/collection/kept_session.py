@@ -1,6 +1,8 @@
 """A verified session on the coordinator's disk, from before its first request until its labels are in the ledger.
 
 terms.json      the session's terms and their signature
+fresh           the leader's private key of this session's link
+keys            the second aggregator's public keys of this session
 uploads/00017   what the party at this place of the roster sent
 chosen.json     places of the parties that are summed if their votes are votes
 leader          state of the protocol's leader, before the second aggregator is asked for its half
@@ -12,16 +14,19 @@ import json
 import os
 import shutil
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from consilium.protocol.errors import ConfigError, MalformedMessage
-from consilium.protocol.files import replace_private, replacing
+from consilium.protocol.files import replace_private, replacing, write_private
 from consilium.protocol.secagg.errors import SecAggError
 from consilium.protocol.secagg.identity import Identity
 from consilium.protocol.verified.roster import VerifiedRoster
+from consilium.protocol.verified.sealing import HelperKeys
 from consilium.protocol.verified.session import VerifiedSession, open_session
 
 TERMS, CHOSEN, LEADER, UPLOADS = "terms.json", "chosen.json", "leader", "uploads"
+FRESH, KEYS = "fresh", "keys"
 
 
 class KeptSession:
@@ -35,11 +40,12 @@ class KeptSession:
         """Whether a session was begun here and not settled."""
         return (self.folder / TERMS).exists()
 
-    def begin(self, session: VerifiedSession, signer: Identity) -> None:
-        """On disk when this returns."""
+    def begin(self, session: VerifiedSession, signer: Identity, fresh: bytes) -> None:
+        """On disk when this returns. fresh: private key of the session's `leader_key`."""
         self.forget()
         (self.folder / UPLOADS).mkdir(mode=0o700, parents=True)
         self.folder.chmod(0o700)
+        write_private(self.folder / FRESH, fresh)
         signed = {"terms": session.canonical().decode("ascii"), "signature": session.sign(signer).hex()}
         replace_private(self.folder / TERMS, json.dumps(signed) + "\n")
 
@@ -58,6 +64,23 @@ class KeptSession:
             raise ConfigError(
                 f"{self.folder} holds no session of this roster", "Restore it; without it the session is begun anew"
             ) from None
+
+    def fresh(self) -> bytes:
+        """The leader's private key of this session. Raises ConfigError."""
+        try:
+            return (self.folder / FRESH).read_bytes()
+        except OSError:
+            raise ConfigError(f"{self.folder / FRESH} cannot be read", "The session is begun anew") from None
+
+    def keep_keys(self, keys: HelperKeys) -> None:
+        """The second aggregator's, once they are checked; on disk when this returns."""
+        with replacing(self.folder / KEYS, 0o600) as file:
+            file.write(keys.content)
+
+    def keys(self) -> HelperKeys | None:
+        """Those that were kept; None where there are none yet."""
+        path = self.folder / KEYS
+        return HelperKeys(path.read_bytes()) if path.exists() else None
 
     def keep_upload(self, place: int, content: bytes) -> None:
         """What a party sent."""
@@ -98,7 +121,12 @@ class KeptSession:
         return path.read_bytes() if path.exists() else None
 
     def forget(self) -> None:
-        """Nothing of it is needed any more."""
+        """Nothing of it is needed any more. What opens the link is overwritten, as far as the file system does that."""
+        for path in (self.folder / FRESH, self.folder / LEADER):
+            with suppress(OSError), path.open("r+b") as file:
+                file.write(bytes(path.stat().st_size))
+                file.flush()
+                os.fsync(file.fileno())
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _upload(self, place: int) -> Path:

@@ -2,7 +2,9 @@
 
 Each party sends one upload, which is kept on disk. Who is summed is chosen among those that answered, by the rule of
 exact sums; then uploads are checked batch by batch with the second aggregator, and who voted falsely is left out by
-name before anything is summed. What the second aggregator signs of each sum is kept beside the ledger.
+name before anything is summed. Nobody is left out for good on one aggregator's word: only where its own signed part
+shows the lie, or in the third session in which both did not accept it. What the second aggregator signs of each sum,
+and the halves that it is of, are kept beside the ledger.
 
 The session is on disk from before its first request until its labels are in the ledger: a coordinator that crashed goes
 on with the same one, in which parties and second aggregator answer what they answered before.
@@ -11,7 +13,7 @@ on with the same one, in which parties and second aggregator answer what they an
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -22,7 +24,7 @@ from consilium.coordinator.collection.kept_session import KeptSession
 from consilium.coordinator.collection.second import SecondAggregator
 from consilium.coordinator.collection.verified_keys import SetsBefore, VerifiedKeys
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.given_records import GivenRecords
+from consilium.coordinator.given_records import FAULTS_SHOWN, GivenRecords, keep_fault
 from consilium.coordinator.run_log import EventLog
 from consilium.coordinator.secagg.history import HISTORY, History, RosterPlaces
 from consilium.coordinator.secagg.sets import Chooser
@@ -42,16 +44,21 @@ from consilium.protocol.labels.service import Progress, no_progress
 from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
 from consilium.protocol.parties.refusals import Rule
 from consilium.protocol.rows.queries import query_ids
+from consilium.protocol.secagg.agreement import new_private, public_of
 from consilium.protocol.secagg.errors import SecAggError, ThresholdNotMet
 from consilium.protocol.verified.errors import FAULTS
 from consilium.protocol.verified.leader import Leader
 from consilium.protocol.verified.messages import MOST_BATCH
+from consilium.protocol.verified.sealing import HelperKeys
 from consilium.protocol.verified.session import VerifiedSession
 from consilium.protocol.verified.sums import VerifiedSum
 from consilium.protocol.verified.uploads import upload_bytes
 
 MOST_SESSIONS = 10
 """On one query set in one call; each after the first is without parties that the one before it left out."""
+MOST_REFUSED = 3
+"""Sessions in which both aggregators may fail to accept a party, and nothing shows why: one of them may lie. After
+these it is not asked any more."""
 BATCH_BYTES = 2**26
 """Of uploads that are checked together: what is in memory at once is twice as much."""
 NO_HALF = frozenset({str(Rule.STAGE_ORDER), str(Rule.BAD_SIGNATURE), str(Rule.INCONSISTENT_VIEW)})
@@ -104,10 +111,12 @@ class VerifiedCollector:
         kept = KeptSession(self._folder / f"{query_set[:32]}-{phase}{where}.verified")
         self._summed.append(kept)
         resumed, self._fewer = kept.begun, False
+        self._refused: set[str] = set()
         for left in reversed(range(MOST_SESSIONS)):
             try:
                 if not kept.begun:
-                    kept.begin(self._session(queries, phase), self._keys.signer)
+                    fresh = new_private()
+                    kept.begin(self._session(queries, phase, public_of(fresh)), self._keys.signer, fresh)
                 elif resumed:
                     self._log.write("resumed-session", stage="chosen" if kept.chosen() is not None else "votes")
                 return self._histogram(self._sum(kept, queries, query_set, progress, phase))
@@ -131,7 +140,7 @@ class VerifiedCollector:
             kept.forget()
         self._summed.clear()
 
-    def _session(self, queries: np.ndarray, phase: int) -> VerifiedSession:
+    def _session(self, queries: np.ndarray, phase: int, leader_key: bytes) -> VerifiedSession:
         noise = self._config.node_event(0, 0, self._number).party_noise(phase)
         sigma = 0.0 if noise is None else noise.sigma
         return VerifiedSession.create(
@@ -140,6 +149,7 @@ class VerifiedCollector:
             queries,
             len(self._config.rows.classes),
             self._config.teachers_per_party,
+            leader_key,
             position=self._standing.position(),
             leader_sigma=sigma,
             helper_sigma=sigma,
@@ -166,12 +176,12 @@ class VerifiedCollector:
         opened = self._second.ask(OpenRequest(**begin), OpenReply, self._config.timeouts.secure)
         if opened.signed < self._signed:
             raise AggregatorWentBack(self._signed, opened.signed)
-        chosen = kept.chosen()
+        chosen, keys = kept.chosen(), self._helper_keys(kept, session, opened.keys.tobytes())
         if chosen is None:
-            self._collect(kept, session, UploadRequest(**begin), progress)
+            self._collect(kept, session, begin, keys, progress)
             chosen = sorted(self._choose(session, kept.places(), query_set))
             kept.choose(chosen)
-        leader = self._leader(kept, session)
+        leader = self._leader(kept, session, keys)
         if not leader.closed:
             self._check(kept, leader, sid, chosen, progress)
             asked = leader.ask()
@@ -181,23 +191,42 @@ class VerifiedCollector:
         reply = self._link(sid, asked)
         result = leader.finish(reply.content.tobytes())
         ids = query_ids(queries)
-        self._records.keep(reply.record, reply.signature, session, ids, result.accepted)
+        self._records.keep(reply.record, reply.signature, session, ids, result)
         return result
 
-    def _collect(self, kept: KeptSession, session: VerifiedSession, request: UploadRequest, progress: Progress) -> None:
+    def _helper_keys(self, kept: KeptSession, session: VerifiedSession, content: bytes) -> HelperKeys:
+        """The second aggregator's keys of this session. Uploads are sealed for those that came first."""
+        before = kept.keys()
+        if before is None:
+            keys = HelperKeys(content)
+            keys.check(session.ctx, self._keys.roster.n, bytes.fromhex(self._keys.roster.helper.ed25519_pk))
+            kept.keep_keys(keys)
+            return keys
+        if kept.leader() is None and content != before.content:
+            raise ConfigError("the second aggregator has other keys of this session", "The session is begun anew")
+        return before
+
+    def _collect(
+        self,
+        kept: KeptSession,
+        session: VerifiedSession,
+        begin: dict[str, Any],
+        keys: HelperKeys,
+        progress: Progress,
+    ) -> None:
         """Ask for the uploads that are not here yet, and keep them as they come."""
         roster, there = self._keys.roster, {*kept.places()}
+        out = self._history.left_out.keys() | self._refused
         by_node = {
             member.node: member.party
             for member in self._members
-            if member.party not in self._history.left_out and roster.place(member.party) not in there
+            if member.party not in out and roster.place(member.party) not in there
         }
+        requests = {node: _upload_request(begin, keys, roster.place(party)) for node, party in by_node.items()}
         told = self._telling("votes", len(by_node), progress)
         failures: dict[str, Failure] = {}
         most = upload_bytes(session.grid)
-        replies = stream(
-            self._transport, dict.fromkeys(by_node, request), UploadReply, self._config.timeouts.vote, told, most
-        )
+        replies = stream(self._transport, requests, UploadReply, self._config.timeouts.vote, told, most)
         for node, reply in replies:
             party = by_node[node]
             if isinstance(reply, Failure):
@@ -221,7 +250,7 @@ class VerifiedCollector:
         return Chooser(roster.n, roster.least_accepted, least, sets, spare, seed)(there)
 
     def _check(self, kept: KeptSession, leader: Leader, sid: bytes, chosen: list[int], progress: Progress) -> None:
-        """Every chosen upload, with the second aggregator; who voted falsely is left out by name, for good."""
+        """Every chosen upload, with the second aggregator; who is not accepted is left out by name."""
         told, roster = self._telling("check", len(chosen), progress), self._keys.roster
         size, done = _batch_size(leader.session), 0
         for at in range(0, len(chosen), size):
@@ -232,18 +261,23 @@ class VerifiedCollector:
             done += len(chosen[at : at + size])
             told(done, len(chosen))
         if leader.left_out:
-            reasons = {name: Failure(FAULTS[fault]) for name, fault in leader.left_out.items()}
+            reasons = {name: Failure(_reason(leader, name)) for name in leader.left_out}
             tell_left_out(self._log, "secure sum: check", reasons)
             for name, fault in leader.left_out.items():
+                self._refused.add(name)
+                if name in leader.shown:
+                    keep_fault(self._folder / FAULTS_SHOWN, leader.session, name, leader.shown[name])
+                elif self._history.refuse(name) < MOST_REFUSED:
+                    continue
                 self._history.leave_out([name], str(fault))
                 self._log.write("excluded", party=name, reason=str(fault))
             self._fewer = True
 
-    def _leader(self, kept: KeptSession, session: VerifiedSession) -> Leader:
+    def _leader(self, kept: KeptSession, session: VerifiedSession, keys: HelperKeys) -> Leader:
         rules = [SetsBefore(self._history, self._keys.roster.least_difference)]
         private, noise = self._keys.sealing.private(), self._noise(session)
-        size = _batch_size(session)
-        return Leader(session, self._keys.roster, private, rules, noise, size, state=kept.leader())
+        size, fresh = _batch_size(session), kept.fresh()
+        return Leader(session, self._keys.roster, private, fresh, keys, rules, noise, size, state=kept.leader())
 
     def _link(self, sid: bytes, content: bytes) -> LinkReply:
         request = LinkRequest(sid=sid, content=as_array(content))
@@ -272,6 +306,17 @@ class VerifiedCollector:
     def _histogram(self, result: VerifiedSum) -> Histogram:
         votes = len(result.accepted) * self._config.teachers_per_party
         return Histogram(result.sums, tuple(sorted(result.accepted)), votes, result.clipped)
+
+
+def _upload_request(begin: dict[str, Any], keys: HelperKeys, place: int) -> UploadRequest:
+    key = keys.place(place)
+    return UploadRequest(**begin, helper_key=key.public, helper_signature=key.signature)
+
+
+def _reason(leader: Leader, name: str) -> str:
+    """What the log says of a party that is left out."""
+    fault = leader.left_out[name]
+    return FAULTS[fault] if name in leader.shown else f"both aggregators did not accept it: it {FAULTS[fault]}"
 
 
 def _batch_size(session: VerifiedSession) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 
 from consilium.accounting.events import Evidence, ReleaseEvent
 from consilium.accounting.guarantee import Guarantee
-from consilium.coordinator.collection.clear import Histogram
+from consilium.coordinator.collection.clear import Histogram, seen
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger.batch import Batch, Release
 from consilium.coordinator.ledger.privacy import promised, promised_to_student
@@ -225,7 +225,7 @@ class LabelService:
         histogram = collected[0]
         asked, answered = len(drawn.labels), int(drawn.answered.sum())
         event = self._config.event(asked, answered, self._number)
-        votes = _seen(histogram, asked)
+        votes = seen(histogram.votes, _clipped(histogram, len(histogram.votes)), histogram.teachers)[:asked]
         evidence = self._evidence(event, votes, histogram, probabilities[:asked])
         # the cost at the votes at hand is computed from them whenever somebody asks, and a sanitised epsilon at close
         kept = evidence.log_q_label is not None
@@ -294,13 +294,6 @@ class LabelService:
 def _clipped(histogram: Histogram, asked: int) -> np.ndarray:
     """bool (asked,): rows that were made to fit."""
     return np.zeros(asked, dtype=bool) if histogram.clipped is None else histogram.clipped[:asked]
-
-
-def _seen(histogram: Histogram, asked: int) -> np.ndarray:
-    """Votes int64 (asked, classes). Unanimous ones stand for rows that were made to fit, where rows are checked."""
-    unanimous = np.zeros(histogram.votes.shape[1], dtype=np.int64)
-    unanimous[0] = histogram.teachers
-    return np.where(_clipped(histogram, asked)[:, None], unanimous, histogram.votes[:asked])
 
 
 def check_probabilities(probabilities: np.ndarray, queries: int, classes: int) -> None:

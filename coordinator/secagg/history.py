@@ -34,6 +34,7 @@ class History:
     """One JSON file, made on first use; it is on disk when a method returns.
 
     sets: places of the parties in every exact sum whose unmasking was begun. left_out: reason by name.
+    refused: in how many verified sessions both aggregators did not accept a party, by name.
 
     Raises
     ------
@@ -44,10 +45,11 @@ class History:
         self._path, self._roster = path, roster
         self.sets: list[frozenset[int]] = []
         self.left_out: dict[str, str] = {}
+        self.refused: dict[str, int] = {}
         if not path.exists():
             return
         content = _read(path)
-        self.sets, self.left_out = content.sets, content.left_out
+        self.sets, self.left_out, self.refused = content.sets, content.left_out, content.refused
         if content.roster != roster.digest or any(
             place not in range(roster.n) for places in self.sets for place in places
         ):
@@ -72,11 +74,18 @@ class History:
         self.left_out |= dict.fromkeys(names, reason)
         self._save()
 
+    def refuse(self, name: str) -> int:
+        """Nobody can show why this one was not accepted; how often that was so by now."""
+        self.refused[name] = self.refused.get(name, 0) + 1
+        self._save()
+        return self.refused[name]
+
     def _save(self) -> None:
         content = {
             "roster": self._roster.digest,
             "sets": [sorted(places) for places in self.sets],
             "left_out": self.left_out,
+            "refused": self.refused,
         }
         replace_private(self._path, json.dumps(content) + "\n")
 
@@ -85,6 +94,7 @@ class _Content(NamedTuple):
     roster: str
     sets: list[frozenset[int]]
     left_out: dict[str, str]
+    refused: dict[str, int]
 
 
 def _read(path: Path) -> _Content:
@@ -94,6 +104,7 @@ def _read(path: Path) -> _Content:
             str(content["roster"]),
             [frozenset(int(place) for place in places) for places in content["sets"]],
             {str(name): str(reason) for name, reason in content["left_out"].items()},
+            {str(name): int(times) for name, times in content.get("refused", {}).items()},
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise _unusable(path, "cannot be read") from None

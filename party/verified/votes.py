@@ -26,6 +26,7 @@ from consilium.protocol.secagg.packing import message_digest
 from consilium.protocol.secagg.session import LIFETIME
 from consilium.protocol.verified.client import VoteClient
 from consilium.protocol.verified.roster import VerifiedRoster
+from consilium.protocol.verified.sealing import SignedKey
 from consilium.protocol.verified.session import VerifiedSession, open_session
 
 MOST_SESSIONS = 20
@@ -70,7 +71,8 @@ class VerifiedVotes:
         Raises
         ------
         Refused : policy, promise or budget do not allow it, or so many sessions were tried.
-        SecAggError : the session is not the coordinator's, not of this roster, or was asked in another way before.
+        SecAggError : the session is not the coordinator's, not of this roster, or was asked in another way before; or
+            the key to seal for is not the second aggregator's of this session.
         ConfigError : no usable key or roster.
         """
         roster = VerifiedRoster.load(self.home.roster_file)
@@ -81,7 +83,8 @@ class VerifiedVotes:
         kept = self._store.find(session.sid)
         if kept is None:
             self._check_sessions(session)
-            client = VoteClient(session, roster, self.home.name, Identity.load(self.home.identity_file))
+            key = SignedKey(request.helper_key, request.helper_signature)
+            client = VoteClient(session, roster, self.home.name, Identity.load(self.home.identity_file), key)
             asked = QuerySet(request.queries, session.query_set, request.places, request.proof)
             upload = client.upload(self.charged_votes(asked, told, session.phase, session.release))
             kept = self._store.keep(session.sid, session.query_set, session.phase, now, digest, upload)

@@ -22,6 +22,7 @@ from consilium.protocol.parties.messages import (
 )
 from consilium.protocol.secagg.identity import SIGNATURE_BYTES
 from consilium.protocol.secagg.session import SID_BYTES
+from consilium.protocol.verified.sealing import KEY_BYTES
 
 MOST_BYTES = 2**31 - 1
 """Of one message between the aggregators, or one upload."""
@@ -103,9 +104,12 @@ class AggregatorReply(VerifiedMessage):
 
 
 class UploadRequest(SessionOf):
-    """To a party: its votes on these queries, in two parts."""
+    """To a party: its votes on these queries, in two parts. helper_key, helper_signature: the second aggregator's key
+    for this party in this session (`protocol.verified.sealing.SignedKey`)."""
 
     kind: ClassVar[str] = "query.va_upload"
+    helper_key: Annotated[bytes, Field(min_length=KEY_BYTES, max_length=KEY_BYTES)]
+    helper_signature: Signature
 
 
 class UploadReply(VerifiedMessage):
@@ -124,11 +128,13 @@ class OpenRequest(SessionOf):
 
 
 class OpenReply(VerifiedMessage):
-    """It is open. signed: sums of this federation of which it gave its half, as far as it remembers."""
+    """It is open. signed: sums of this federation of which it gave its half, as far as it remembers. keys: its public
+    keys of this session (`protocol.verified.sealing.HelperKeys`); none where they are deleted."""
 
     kind: ClassVar[str] = "query.va_open"
     sid: Sid
     signed: int = Field(ge=0, le=MOST_BATCHES)
+    keys: Content
 
 
 class LinkRequest(VerifiedMessage):

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from consilium.protocol.digests import Hash
 from consilium.protocol.errors import MalformedMessage
@@ -27,9 +27,11 @@ Place = Annotated[int, Field(ge=0, lt=MOST_VOTERS)]
 class GivenRecord(Strict):
     """sid, federation, roster: of the session. ids: digest of its queries' ids, in order (`ids_digest`). accepted:
     places of the parties in the sum, rising. left_out: how many others sent votes that were none. sigma: of this
-    aggregator's own noise on one count. phase, release: as in the session."""
+    aggregator's own noise on one count. phase, release: as in the session. session: hash of its terms. commitment: by
+    which the first aggregator was bound to its total before it saw this one's half; half: the same of that half
+    (`binder.commit_total`). Version 1, of 0.9, has none of the last three."""
 
-    version: Literal[1] = 1
+    version: Literal[1, 2] = 2
     sid: SessionId
     federation: Hash
     roster: Hash
@@ -40,10 +42,20 @@ class GivenRecord(Strict):
     sigma: float = Field(ge=0, le=MOST_SIGMA, allow_inf_nan=False)
     phase: Literal[1, 2]
     release: int = Field(ge=1, le=MOST_RELEASES)
+    session: Hash | None = None
+    commitment: Hash | None = None
+    half: Hash | None = None
+
+    @model_validator(mode="after")
+    def _is_bound(self) -> GivenRecord:
+        bound = [each is not None for each in (self.session, self.commitment, self.half)]
+        if bound != [self.version > 1] * 3:
+            raise ValueError("a record of this version has session, commitment and half, one of version 1 has none")
+        return self
 
     def canonical(self) -> bytes:
         """The bytes that are signed."""
-        return canonical_json(self.model_dump(mode="json"))
+        return canonical_json(self.model_dump(mode="json", exclude_none=True))
 
     def sign(self, helper: Identity) -> bytes:
         """The second aggregator's signature, 64 bytes."""

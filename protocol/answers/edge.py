@@ -18,7 +18,7 @@ from consilium.protocol.parties.messages import NAME_PATTERN
 from consilium.protocol.parties.refusals import Refusal, Refused, Rule
 from consilium.protocol.secagg import errors
 from consilium.protocol.secagg.errors import SecAggError
-from consilium.protocol.verified.errors import AggregatorsDisagree, BadLink, SumTooLarge
+from consilium.protocol.verified.errors import AggregatorsDisagree, BadLink, OtherVersion, SumTooLarge
 
 DOCTOR = "Run `consilium doctor` in the kit"
 
@@ -39,6 +39,7 @@ RULES: dict[type[errors.SecAggError], Rule] = {
     SumTooLarge: Rule.OVERFLOW_RISK,
     BadLink: Rule.BAD_SIGNATURE,
     AggregatorsDisagree: Rule.INCONSISTENT_VIEW,
+    OtherVersion: Rule.VERSION,
 }
 """The rule that the coordinator learns of an error; the text stays in the node's log."""
 

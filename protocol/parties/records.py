@@ -54,8 +54,9 @@ def decode_array(array: Array) -> np.ndarray:
     return np.frombuffer(array.data, dtype=dtype).reshape(array.shape).astype(dtype.newbyteorder("="))
 
 
-def to_record(message: WireModel) -> RecordDict:
-    """Message -> RecordDict."""
+def to_record(message: WireModel, encoded: dict[int, Array] | None = None) -> RecordDict:
+    """Message -> RecordDict. encoded: arrays by their id that other messages share with it, which live as long."""
+    encoded = {} if encoded is None else encoded
     fields: dict[str, Any] = {}
     arrays: dict[str, Array] = {}
     for name, field in type(message).model_fields.items():
@@ -63,7 +64,9 @@ def to_record(message: WireModel) -> RecordDict:
         if name in message.UNSENT and value == field.default:
             continue
         if isinstance(value, np.ndarray):
-            arrays[name] = encode_array(value)
+            if id(value) not in encoded:
+                encoded[id(value)] = encode_array(value)
+            arrays[name] = encoded[id(value)]
         else:
             fields[name] = value
     record = RecordDict({BODY: ConfigRecord(fields)})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,19 +13,20 @@ from consilium.protocol.noise import NoiseSource
 from consilium.protocol.secagg.agreement import public_of
 from consilium.protocol.secagg.errors import RosterMismatch, StageOrder, ThresholdNotMet, UnsafeSession
 from consilium.protocol.secagg.packing import Value, unpack
-from consilium.protocol.verified.binder import Challenge, challenge_of, reading_point
+from consilium.protocol.verified.binder import NONCE_BYTES, Challenge, challenge_of, reading_point
 from consilium.protocol.verified.errors import VoteFault
 from consilium.protocol.verified.field import WIRE_DTYPE, to_wire
 from consilium.protocol.verified.proof import Opener
-from consilium.protocol.verified.roster import VerifiedRoster
+from consilium.protocol.verified.roster import AggregatorEntry, VerifiedRoster
 from consilium.protocol.verified.rules import AggregatorRule
 from consilium.protocol.verified.sealing import Link
 from consilium.protocol.verified.session import VerifiedSession
+from consilium.protocol.verified.sums import Half
 from consilium.protocol.verified.uploads import HelperPart
 
 BATCH, CHECKED, ASKED, GIVEN = 1, 2, 3, 4
 """Kinds of messages between them, in order."""
-STATE_FORMAT = 1
+STATE_FORMAT = 2
 
 FAULT_CODES: tuple[VoteFault, ...] = tuple(VoteFault)
 
@@ -42,6 +44,8 @@ class VoteAggregator:
     session : terms, from `session.open_session`.
     roster : its own copy.
     private : its X25519 key, 32 bytes.
+    fresh : its own private X25519 key of this session's link and the other one's public key; None where they are
+        deleted, so that nothing is opened any more.
     rules : what it refuses on its own.
     noise : where its noise comes from; needed where the session has noise of this aggregator.
     leads : whether it is the leader.
@@ -49,7 +53,7 @@ class VoteAggregator:
     Raises
     ------
     RosterMismatch : the key is not the one in the roster, or the session is of another roster.
-    UnsafeSession : noise is asked for and there is no source.
+    UnsafeSession : noise is asked for and there is no source. BadKey : a key is of low order.
     """
 
     def __init__(
@@ -57,6 +61,7 @@ class VoteAggregator:
         session: VerifiedSession,
         roster: VerifiedRoster,
         private: bytes,
+        fresh: tuple[bytes, bytes] | None,
         rules: Sequence[AggregatorRule],
         noise: NoiseSource | None,
         leads: bool,
@@ -70,11 +75,11 @@ class VoteAggregator:
             raise UnsafeSession("the session has noise of this aggregator, which has no source of noise")
         self.session, self.roster = session, roster
         self._rules, self._noise = tuple(rules), noise
-        self._link = Link(private, bytes.fromhex(other.x25519_pk), session.ctx)
-        self._open = Opener(session.grid, reading_point(self._link.secret(), session.ctx), leads)
+        self._secrets = None if fresh is None else _secrets(private, other, fresh, session, leads)
+        self._leads = leads
         self._total = np.zeros((session.queries, session.classes), dtype=np.uint32)
         self._accepted = np.zeros(roster.n, dtype=np.uint8)
-        self._noisy: np.ndarray | None = None
+        self._half: Half | None = None
         self.left_out: dict[str, VoteFault] = {}
 
     @property
@@ -85,7 +90,20 @@ class VoteAggregator:
     @property
     def closed(self) -> bool:
         """Whether the total has been made ready to be given: nobody is accepted any more."""
-        return self._noisy is not None
+        return self._half is not None
+
+    @property
+    def _link(self) -> Link:
+        return self._kept_secrets()[0]
+
+    @property
+    def _open(self) -> Opener:
+        return self._kept_secrets()[1]
+
+    def _kept_secrets(self) -> tuple[Link, Opener]:
+        if self._secrets is None:
+            raise StageOrder("this session is over: its keys are deleted")
+        return self._secrets
 
     def _places(self) -> list[int]:
         return np.flatnonzero(self._accepted).tolist()
@@ -104,15 +122,15 @@ class VoteAggregator:
         self._accepted[place] = 1
         self.left_out.pop(self.roster.name(place), None)
 
-    def _close(self) -> np.ndarray:
-        """The total as it is given, uint16 (queries, classes), with this aggregator's noise; the same each time.
+    def _close(self) -> Half:
+        """The total as it is given, with this aggregator's noise; the same each time.
 
         Raises
         ------
         ThresholdNotMet : too few parties are accepted. Others : what rules raise.
         """
-        if self._noisy is not None:
-            return self._noisy
+        if self._half is not None:
+            return self._half
         places = self._places()
         if len(places) < self.roster.least_accepted:
             missing = (name for name in self.roster.places if name not in self.accepted)
@@ -124,21 +142,22 @@ class VoteAggregator:
         total = self._total.astype(np.int64)
         if self._sigma > 0 and self._noise is not None:
             total += self._noise.gaussian(self._sigma, total.shape)
-        self._noisy = to_wire(total)
-        return self._noisy
+        self._half = Half(secrets.token_bytes(NONCE_BYTES), to_wire(total))
+        return self._half
 
     def _still_open(self) -> None:
         if self.closed:
             raise StageOrder("the total of this session is made: no upload is taken any more")
 
     def _common_state(self) -> dict[str, Value]:
-        noisy = np.zeros((0, 0), dtype=WIRE_DTYPE) if self._noisy is None else self._noisy
+        half = self._half or Half(b"", np.zeros((0, 0), dtype=WIRE_DTYPE))
         return {
             "format": STATE_FORMAT,
             "ctx": self.session.ctx,
             "total": self._total,
             "accepted": self._accepted,
-            "noisy": noisy,
+            "noisy": half.total,
+            "nonce": half.nonce,
             "left_out": json.dumps(self.left_out),
         }
 
@@ -147,11 +166,19 @@ class VoteAggregator:
         self._accepted = restored(state, "accepted", self._accepted.shape, "uint8")
         noisy = state.get("noisy")
         if isinstance(noisy, np.ndarray) and noisy.size:
-            self._noisy = restored(state, "noisy", self._total.shape, "uint16")
+            nonce = restored_bytes(state, "nonce")
+            self._half = Half(nonce, restored(state, "noisy", self._total.shape, "uint16"))
         self.left_out = {name: VoteFault(fault) for name, fault in json.loads(str(state["left_out"])).items()}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(session={self.session.sid}, accepted={int(self._accepted.sum())})"
+
+
+def _secrets(
+    private: bytes, other: AggregatorEntry, fresh: tuple[bytes, bytes], session: VerifiedSession, leads: bool
+) -> tuple[Link, Opener]:
+    link = Link(private, bytes.fromhex(other.x25519_pk), *fresh, session.ctx)
+    return link, Opener(session.grid, reading_point(link.secret(), session.ctx), leads)
 
 
 def opened_state(content: bytes, session: VerifiedSession) -> dict[str, Value]:
@@ -180,3 +207,11 @@ def restored(state: dict[str, Value], name: str, shape: tuple[int, ...], dtype: 
     if any(want not in (-1, have) for want, have in zip(shape, value.shape, strict=True)):
         raise MalformedMessage("saved state is damaged or of another version")
     return value.astype(dtype)
+
+
+def restored_bytes(state: dict[str, Value], name: str) -> bytes:
+    """Bytes of a state. Raises MalformedMessage where there are none of this name."""
+    value = state.get(name)
+    if not isinstance(value, bytes):
+        raise MalformedMessage("saved state is damaged or of another version")
+    return value

@@ -17,10 +17,13 @@ from consilium.protocol.verified.field import reduce
 from consilium.protocol.verified.grid import VoteGrid
 from consilium.protocol.verified.streams import elements
 
-SPACE = "verified/1/"
+VERSION = 2
+"""Of sessions, uploads and messages between aggregators. 2: keys of one session."""
+SPACE = f"verified/{VERSION}/"
 SEED_BYTES = 16
 BLIND_BYTES = 16
 DIGEST_BYTES = 32
+NONCE_BYTES = 16
 
 
 def place_bytes(place: int) -> bytes:
@@ -41,6 +44,12 @@ def commit_helper(ctx: bytes, place: int, seed: bytes) -> bytes:
 def commit_proof(ctx: bytes, place: int, blind: bytes, proof: bytes) -> bytes:
     """Commitment to the leader's share of the proof."""
     return digest(SPACE + "proof", ctx, place_bytes(place), blind, proof)
+
+
+def commit_total(ctx: bytes, leads: bool, nonce: bytes, total: bytes) -> bytes:
+    """Commitment to the total of one aggregator. nonce: 16 random bytes, without which a small total could be tried
+    out."""
+    return digest(SPACE + ("total-of-leader" if leads else "total-of-helper"), ctx, nonce, total)
 
 
 def expand_seed(ctx: bytes, place: int, seed: bytes, purpose: str, count: int) -> np.ndarray:

@@ -23,6 +23,7 @@ from consilium.protocol.verified.extension import DEGREE
 from consilium.protocol.verified.field import PRIME, from_wire, reduce, to_wire
 from consilium.protocol.verified.proof import Prover, proof_elements
 from consilium.protocol.verified.roster import VerifiedRoster
+from consilium.protocol.verified.sealing import SignedKey
 from consilium.protocol.verified.session import VerifiedSession
 from consilium.protocol.verified.streams import KEY_BYTES, elements
 from consilium.protocol.verified.uploads import HelperPart, Upload
@@ -36,12 +37,14 @@ class VoteClient:
     session : terms that the party has accepted (`session.open_session`).
     roster : the party's own copy.
     name, identity : of the party.
+    helper_key : the second aggregator's key for this party in this session, with its signature.
     entropy : so many random bytes; the operating system's but in tests.
     prover : one that several parties of one process use in turn.
 
     Raises
     ------
     RosterMismatch : the party is not in the roster with this key, or the session is of another roster.
+    BadSignature : the second aggregator has not signed that key for this party and session.
     """
 
     def __init__(
@@ -50,6 +53,7 @@ class VoteClient:
         roster: VerifiedRoster,
         name: str,
         identity: Identity,
+        helper_key: SignedKey,
         entropy: Callable[[int], bytes] = secrets.token_bytes,
         prover: Prover | None = None,
     ) -> None:
@@ -57,7 +61,9 @@ class VoteClient:
         self._place = roster.place(name)
         if roster.key(self._place) != identity.public:
             raise RosterMismatch(f"the roster has another key for {name} than this node")
+        helper_key.check(session.ctx, self._place, bytes.fromhex(roster.helper.ed25519_pk))
         self._session, self._roster, self._identity, self._entropy = session, roster, identity, entropy
+        self._helper_key = helper_key.public
         self._prove = prover or Prover(session.grid)
 
     def upload(self, votes: np.ndarray) -> bytes:
@@ -88,8 +94,7 @@ class VoteClient:
         given = expand_seed(ctx, place, seed, "proof", proof_elements(grid))
         proof = to_wire(np.concatenate((starts, values)).ravel() - given)
         commitments = to_leader, to_helper, commit_proof(ctx, place, blind, proof.tobytes())
-        helper_key = bytes.fromhex(self._roster.helper.x25519_pk)
-        part = HelperPart.make(ctx, place, commitments, seed, helper_key, self._identity, self._entropy)
+        part = HelperPart.make(ctx, place, commitments, seed, self._helper_key, self._identity, self._entropy)
         return Upload(part, blind, proof, share).write()
 
 

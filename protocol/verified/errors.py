@@ -20,6 +20,7 @@ class VoteFault(StrEnum):
     COMMITMENT = "commitment"
     NOT_FOR_US = "not-for-us"
     FALSE_VOTES = "false-votes"
+    OTHER_KEY = "other-key"
 
 
 FAULTS: dict[VoteFault, str] = {
@@ -32,8 +33,11 @@ FAULTS: dict[VoteFault, str] = {
     VoteFault.COMMITMENT: "is bound to other shares than it sent",
     VoteFault.NOT_FOR_US: "sealed a part that the helper cannot open",
     VoteFault.FALSE_VOTES: "sent votes that are none, or has no proof that they are",
+    VoteFault.OTHER_KEY: "sealed its part for another key than the helper's of this session",
 }
 """What a reader is told after the party's name."""
+SHOWN = frozenset({VoteFault.NOT_FOR_US, VoteFault.COMMITMENT})
+"""What the helper says of a sealed part, it shows: by the private key of that party's place in that session."""
 
 
 class VerifiedError(SecAggError):
@@ -74,11 +78,23 @@ class TooManyWaiting(VerifiedError):
 
 
 class AggregatorsDisagree(VerifiedError):
-    """The two aggregators do not take the same parties for accepted. Nothing is given."""
+    """The two aggregators do not take the same parties for accepted. Nothing is given.
 
-    def __init__(self, parties: Iterable[str]) -> None:
-        self.parties = tuple(parties)
+    at_fault: "the second aggregator", where what it says is disproved by what it shows; empty where nobody can tell.
+    """
+
+    def __init__(self, parties: Iterable[str], at_fault: str = "") -> None:
+        self.parties, self.at_fault = tuple(parties), at_fault
         super().__init__(
-            f"the aggregators disagree about {named(self.parties)}",
-            "Start a new session; if it stays so, one of the two does not run this program",
+            f"the aggregators disagree about {named(self.parties)}" + (f": {at_fault} is at fault" if at_fault else ""),
+            f"Telephone whoever runs {at_fault}: it does not run this program"
+            if at_fault
+            else "Start a new session; if it stays so, one of the two does not run this program",
         )
+
+
+class OtherVersion(VerifiedError):
+    """The other node speaks another version of verified votes."""
+
+    def __init__(self, what: str, version: object, known: int) -> None:
+        super().__init__(f"{what} is of version {version}, this node knows {known}", "Install one version at all nodes")

@@ -9,13 +9,15 @@ What `batch` and `ask` return is sent after `state` is on disk; a leader made fr
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from consilium.protocol.noise import NoiseSource
-from consilium.protocol.secagg.errors import StageOrder
+from consilium.protocol.secagg.agreement import public_of
+from consilium.protocol.secagg.errors import RosterMismatch, StageOrder
 from consilium.protocol.secagg.packing import pack
 from consilium.protocol.verified.aggregator import (
     ASKED,
@@ -28,7 +30,7 @@ from consilium.protocol.verified.aggregator import (
     opened_state,
     restored,
 )
-from consilium.protocol.verified.errors import AggregatorsDisagree, TooManyWaiting, VoteFault
+from consilium.protocol.verified.errors import SHOWN, AggregatorsDisagree, TooManyWaiting, VoteFault
 from consilium.protocol.verified.messages import (
     MOST_BATCH,
     body_digest,
@@ -40,11 +42,31 @@ from consilium.protocol.verified.messages import (
 from consilium.protocol.verified.proof import ProofShare, holds, opening_elements
 from consilium.protocol.verified.roster import VerifiedRoster
 from consilium.protocol.verified.rules import AggregatorRule
+from consilium.protocol.verified.sealing import HelperKeys
 from consilium.protocol.verified.session import VerifiedSession
 from consilium.protocol.verified.sums import VerifiedSum, add_up
 from consilium.protocol.verified.uploads import PART_BYTES, HelperPart, Upload
 
 BATCH_SIZE = 32
+HELPER = "the second aggregator"
+OWN_WORD = frozenset({VoteFault.FALSE_VOTES, VoteFault.TWICE})
+"""What the helper may say and need not show: that the openings of both do not fit, which the leader sees, or that it
+has another part of this party. Whatever else would be wrong with a part the leader has seen before."""
+
+
+@dataclass(frozen=True)
+class ShownFault:
+    """That a party lied, for whoever has the roster: its signed part, and the private key of the helper's key that
+    stands in it, under which the seal does not open, or holds another seed."""
+
+    fault: VoteFault
+    part: bytes = field(repr=False)
+    key: bytes = field(repr=False)
+
+    def holds(self) -> bool:
+        """Whether part and key bear it out."""
+        part = HelperPart.read(self.part)
+        return public_of(self.key) == part.helper_key and part.opened(self.key) is self.fault
 
 
 @dataclass(frozen=True)
@@ -57,27 +79,38 @@ class _Waiting:
 
 
 class Leader(VoteAggregator):
-    """See `VoteAggregator`. batch_size: uploads that are sent together; twice as many may wait, each with its share of
-    the votes."""
+    """See `VoteAggregator`.
+
+    fresh: private key of the session's `leader_key`. keys: the helper's of this session, which were checked.
+    batch_size: uploads that are sent together; twice as many may wait, each with its share of the votes.
+    """
 
     def __init__(
         self,
         session: VerifiedSession,
         roster: VerifiedRoster,
         private: bytes,
+        fresh: bytes,
+        keys: HelperKeys,
         rules: Sequence[AggregatorRule] = (),
         noise: NoiseSource | None = None,
         batch_size: int = BATCH_SIZE,
         *,
         state: bytes | None = None,
     ) -> None:
-        super().__init__(session, roster, private, rules, noise, leads=True)
+        if public_of(fresh).hex() != session.leader_key:
+            raise RosterMismatch("the session has another key of the leader than this node")
+        super().__init__(session, roster, private, (fresh, keys.link), rules, noise, leads=True)
+        self._keys = keys
         if not 1 <= batch_size <= MOST_BATCH:
             raise ValueError(f"batch_size {batch_size} must be from 1 to {MOST_BATCH}")
         self._batch_size = batch_size
         self._waiting: list[_Waiting] = []
         self._out = 0  # of the waiting, from the first on, which are with the helper
         self._taken: dict[int, bytes] = {}  # part by place, of all that were taken
+        self._question = b""  # sealed, once the sum is asked for: the same bytes get the same answer
+        self.shown: dict[str, ShownFault] = {}
+        """Of those who lied, by name, what shows it. Of others who are left out only the two aggregators know why."""
         if state is None:
             self._admit()
         else:
@@ -111,7 +144,7 @@ class Leader(VoteAggregator):
         if upload is None:
             return VoteFault.MALFORMED
         part, place = upload.part, self.roster.place(name)
-        fault = part.fault(self.session.ctx, self.roster)
+        fault = part.fault(self.session.ctx, self.roster, lambda place: self._keys.place(place).public)
         if fault is not None:
             return fault
         if part.place != place:
@@ -140,14 +173,14 @@ class Leader(VoteAggregator):
         Raises
         ------
         BadLink : it is not that; nothing has changed.
-        AggregatorsDisagree : the helper's verdicts are not what its own openings say.
+        AggregatorsDisagree : the helper's verdicts are not what its own openings, or the keys that it shows, say.
         """
         out, grid = self._waiting[: self._out], self.session.grid
         if not out:
             raise StageOrder("no batch is with the helper")
         body = self._link.open(CHECKED, reply)
-        codes, opened = read_checked(body, grid, body_digest(self._batch_body()), len(out), len(FAULT_CODES))
-        faults = [FAULT_CODES[code - 1] if code else None for code in codes]
+        faults, opened, reasons = read_checked(body, grid, body_digest(self._batch_body()), len(out), FAULT_CODES)
+        self._check_reasons(out, faults, reasons)
         checked = [fault in (None, VoteFault.FALSE_VOTES) for fault in faults]
         good = [
             of_proof and holds(grid, each.opened, other)
@@ -165,8 +198,27 @@ class Leader(VoteAggregator):
         del self._waiting[: self._out]
         self._out = 0
 
+    def _check_reasons(
+        self, out: list[_Waiting], faults: Sequence[VoteFault | None], reasons: dict[int, bytes]
+    ) -> None:
+        """Raise AggregatorsDisagree for what the helper says of a part and does not show."""
+        shown: dict[str, ShownFault] = {}
+        lies: list[str] = []
+        for at, (waiting, fault) in enumerate(zip(out, faults, strict=True)):
+            name = self.roster.name(waiting.part.place)
+            if fault in SHOWN and fault is not None:
+                shown[name] = ShownFault(fault, waiting.part.content, reasons[at])
+                if not shown[name].holds():
+                    lies.append(name)
+            elif fault is not None and fault not in OWN_WORD:
+                lies.append(name)
+        if lies:
+            raise AggregatorsDisagree(lies, HELPER)
+        self.shown |= shown
+
     def ask(self) -> bytes:
-        """For `Helper.give`. From now on no upload is taken.
+        """For `Helper.give`: who is accepted, and what binds this aggregator to its total before it sees the other
+        one's. From now on no upload is taken. The same bytes each time.
 
         Raises
         ------
@@ -174,8 +226,11 @@ class Leader(VoteAggregator):
         """
         if self._waiting:
             raise StageOrder(f"{len(self._waiting)} uploads wait for the helper")
-        self._close()
-        return self._link.seal(ASKED, self._question())
+        half = self._close()
+        if not self._question:
+            commitment = half.commitment(self.session.ctx, leads=True)
+            self._question = self._link.seal(ASKED, self._question_body(commitment))
+        return self._question
 
     def finish(self, reply: bytes) -> VerifiedSum:
         """The sum, from the helper's total.
@@ -186,9 +241,12 @@ class Leader(VoteAggregator):
         """
         if not self.closed:
             raise StageOrder("the helper's total was not asked for")
-        other = read_given(self._link.open(GIVEN, reply), self.session.grid, body_digest(self._question()))
-        sums, clipped = add_up(self.session, self._close(), other, len(self._places()))
-        return VerifiedSum(sums, clipped, self.accepted, dict(self.left_out))
+        own = self._close()
+        asked = body_digest(self._question_body(own.commitment(self.session.ctx, leads=True)))
+        other = read_given(self._link.open(GIVEN, reply), self.session.grid, asked)
+        votes = len(self._places()) * self.session.teachers
+        sums, clipped = add_up(own.total, other.total, votes, self.session.tail)
+        return VerifiedSum(sums, clipped, self.accepted, dict(self.left_out), own, other)
 
     def state(self) -> bytes:
         """All that is needed to go on after a restart. It holds shares of the votes of each party that waits."""
@@ -198,6 +256,8 @@ class Leader(VoteAggregator):
             {
                 **self._common_state(),
                 "out": self._out,
+                "question": np.frombuffer(self._question, dtype=np.uint8),
+                "shown": json.dumps({name: [each.part.hex(), each.key.hex()] for name, each in self.shown.items()}),
                 "taken": np.frombuffer(taken, dtype=np.uint8).reshape(-1, PART_BYTES),
                 "waiting": np.array([each.part.place for each in self._waiting], dtype=np.uint32),
                 "shares": _stacked([each.share for each in self._waiting], grid.cells),
@@ -218,10 +278,15 @@ class Leader(VoteAggregator):
             for place, share, each in zip(places, shares, opened, strict=True)
         ]
         self._out = int(str(state["out"]))
+        self._question = restored(state, "question", (-1,), "uint8").tobytes()
+        self.shown = {
+            name: ShownFault(self.left_out[name], *map(bytes.fromhex, row))
+            for name, row in json.loads(str(state["shown"])).items()
+        }
 
-    def _question(self) -> bytes:
+    def _question_body(self, commitment: bytes) -> bytes:
         left_out = sorted((self.roster.place(name), fault_code(fault)) for name, fault in self.left_out.items())
-        return write_asked(self._places(), left_out)
+        return write_asked(self._places(), left_out, commitment)
 
     def _batch_body(self) -> bytes:
         out = self._waiting[: self._out]

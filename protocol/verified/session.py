@@ -4,6 +4,7 @@ and seal: what was made for another session, other queries or another roster fit
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import secrets
 from functools import cached_property
@@ -23,13 +24,14 @@ from consilium.protocol.parties.messages import (
     LedgerPosition,
 )
 from consilium.protocol.rows.queries import query_ids, query_set_hash
+from consilium.protocol.secagg.agreement import check_order
 from consilium.protocol.secagg.errors import BadSignature, RosterMismatch, UnsafeSession
 from consilium.protocol.secagg.framing import canonical_json
 from consilium.protocol.secagg.identity import Identity, verify
 from consilium.protocol.secagg.ring import TAIL
 from consilium.protocol.secagg.session import MOST_SIGMA, NO_LEDGER, SID_BYTES, SessionId
-from consilium.protocol.verified.binder import SPACE
-from consilium.protocol.verified.errors import SumTooLarge
+from consilium.protocol.verified.binder import SPACE, VERSION
+from consilium.protocol.verified.errors import OtherVersion, SumTooLarge
 from consilium.protocol.verified.field import PRIME
 from consilium.protocol.verified.grid import MOST_ROWS, VoteGrid
 from consilium.protocol.verified.roster import VerifiedRoster
@@ -45,16 +47,18 @@ class VerifiedSession(Strict):
 
     sid: 16 random bytes, hex. federation: digest of the federation's configuration. roster: digest of the roster.
     query_set: hash of the ordered queries. queries, classes: shape of the sum.
+    leader_key: the leader's X25519 key of this session's link to the helper, made for it, hex.
     teachers: of each party; each gives one vote to each query, and each of these votes is proved.
     leader_sigma, helper_sigma: standard deviation of the noise that each aggregator adds to one count of its total;
     0.0 for none.
     phase, release, ledger, batch, head: as in `protocol.secagg.session.SessionDescriptor`.
     """
 
-    version: Literal[1] = 1
+    version: Literal[2] = VERSION
     sid: SessionId
     federation: Hash
     roster: Hash
+    leader_key: Hash
     query_set: Hash
     queries: int = Field(ge=1, le=10_000_000)
     classes: int = Field(ge=2, le=MOST_CLASSES)
@@ -82,6 +86,7 @@ class VerifiedSession(Strict):
         queries: np.ndarray,
         classes: int,
         teachers: int,
+        leader_key: bytes,
         *,
         position: LedgerPosition = NO_LEDGER,
         leader_sigma: float = 0.0,
@@ -104,6 +109,7 @@ class VerifiedSession(Strict):
             sid=secrets.token_hex(SID_BYTES),
             federation=federation,
             roster=roster.digest,
+            leader_key=leader_key.hex(),
             query_set=query_set_hash(queries),
             queries=len(queries),
             classes=classes,
@@ -124,10 +130,11 @@ class VerifiedSession(Strict):
         ------
         RosterMismatch : the session names another roster.
         SumTooLarge : sums do not fit into half of the field.
-        UnsafeSession : a second phase without noise.
+        UnsafeSession : a second phase without noise. BadKey : the leader's key is of low order.
         """
         if self.roster != roster.digest:
             raise RosterMismatch(f"the session names roster {self.roster[:12]}, this node holds {roster.digest[:12]}")
+        check_order(bytes.fromhex(self.leader_key), "the leader")
         if self.phase == 2 and self.sigma == 0:
             raise UnsafeSession("a second phase without noise would tell exact sums twice")
         reach = reach_of(roster.n, self.teachers, self.leader_sigma, self.helper_sigma)
@@ -182,11 +189,14 @@ def open_session(content: bytes, signature: bytes, roster: VerifiedRoster) -> Ve
 
     Raises
     ------
-    BadSignature : not signed by the roster's leader.
+    BadSignature : not signed by the roster's leader. OtherVersion : signed as that version does it.
     MalformedMessage : not the canonical bytes of a session.
     RosterMismatch, SumTooLarge, UnsafeSession : see `VerifiedSession.check`.
     """
     if not verify(bytes.fromhex(roster.leader.ed25519_pk), signature, SPACE + "session", content):
+        version = _version(content)
+        if version != VERSION:
+            raise OtherVersion("the session", version, VERSION)
         raise BadSignature("the leader", "terms of the session")
     try:
         session = VerifiedSession.model_validate_json(content)
@@ -196,3 +206,11 @@ def open_session(content: bytes, signature: bytes, roster: VerifiedRoster) -> Ve
         raise MalformedMessage("terms of a session are not in canonical form")
     session.check(roster)
     return session
+
+
+def _version(content: bytes) -> object:
+    """What unsigned bytes say that they are."""
+    try:
+        return json.loads(content).get("version")
+    except (ValueError, AttributeError, RecursionError):
+        return None

@@ -1,7 +1,8 @@
 """The one message of a party: the helper's part, which is signed and travels through the leader, and the leader's own.
 
-    part     version (1), CTX (32), place (4), three commitments (32 each), X25519 key (32), sealed seed (32),
-    signature (64) leader   blind (16), share of the proof (2 for each number), share of the votes (2 for each cell)
+    part     version (1), CTX (32), place (4), the helper's key of that place (32), three commitments (32 each), X25519
+             key (32), sealed seed (32), signature (64)
+    leader   blind (16), share of the proof (2 for each number), share of the votes (2 for each cell)
 
 The signature covers all of the upload: its part as bytes, the rest by the commitments. Numbers of 16 bits are below
 the prime and little-endian, the place is big-endian; all uploads of a session have one length.
@@ -21,6 +22,8 @@ from consilium.protocol.verified.binder import (
     BLIND_BYTES,
     SEED_BYTES,
     SPACE,
+    VERSION,
+    commit_helper,
     commit_leader,
     commit_proof,
 )
@@ -31,8 +34,7 @@ from consilium.protocol.verified.proof import proof_elements
 from consilium.protocol.verified.roster import VerifiedRoster
 from consilium.protocol.verified.sealing import seal_once, unseal_once
 
-VERSION = 1
-_BOUND = struct.Struct(">B32sI32s32s32s")
+_BOUND = struct.Struct(">B32sI32s32s32s32s")
 _SEAL = struct.Struct(f"32s{SEED_BYTES + TAG_BYTES}s")
 _SIGNED = _BOUND.size + _SEAL.size
 PART_BYTES = _SIGNED + SIGNATURE_BYTES
@@ -43,13 +45,15 @@ PART_BYTES = _SIGNED + SIGNATURE_BYTES
 class HelperPart:
     """What the helper gets of an upload; its bytes are signed.
 
-    place: of the party in the roster. to_leader, to_helper, to_proof: commitments (`binder`).
+    place: of the party in the roster. helper_key: the helper's public key for that place, for which the seed is sealed:
+    the party signs which one it was. to_leader, to_helper, to_proof: commitments (`binder`).
     """
 
     content: bytes = field(repr=False)
     version: int
     ctx: bytes = field(repr=False)
     place: int
+    helper_key: bytes = field(repr=False)
     to_leader: bytes = field(repr=False)
     to_helper: bytes = field(repr=False)
     to_proof: bytes = field(repr=False)
@@ -71,13 +75,13 @@ class HelperPart:
         entropy: Callable[[int], bytes],
     ) -> HelperPart:
         """A signed part with the seed sealed for the helper. commitments: to_leader, to_helper, to_proof."""
-        bound = _BOUND.pack(VERSION, ctx, place, *commitments)
+        bound = _BOUND.pack(VERSION, ctx, place, helper_key, *commitments)
         own = entropy(32)
         signed = bound + _SEAL.pack(public_of(own), seal_once(own, helper_key, seed, bound))
         return cls.read(signed + identity.sign(SPACE + "upload", signed))
 
-    def fault(self, ctx: bytes, roster: VerifiedRoster) -> VoteFault | None:
-        """What is wrong with it before anything is opened; None if nothing is."""
+    def fault(self, ctx: bytes, roster: VerifiedRoster, key_of: Callable[[int], bytes]) -> VoteFault | None:
+        """What is wrong with it before anything is opened; None if nothing is. key_of: the helper's key of a place."""
         if self.version != VERSION:
             return VoteFault.MALFORMED
         if self.ctx != ctx:
@@ -87,12 +91,16 @@ class HelperPart:
         signed, signature = self.content[:_SIGNED], self.content[_SIGNED:]
         if not verify(roster.key(self.place), signature, SPACE + "upload", signed):
             return VoteFault.SIGNATURE
-        return None
+        return None if self.helper_key == key_of(self.place) else VoteFault.OTHER_KEY
 
-    def seed(self, helper: Agreement, helper_key: bytes) -> bytes | None:
-        """The helper's seed, or None if it is not sealed for this helper and this very part."""
+    def opened(self, private: bytes) -> bytes | VoteFault:
+        """The helper's seed, or what is wrong with the seal: it does not open, or holds another seed than the party is
+        bound to. private: of `helper_key`; whoever has it comes to the same."""
         sender, sealed = _SEAL.unpack_from(self.content, _BOUND.size)
-        return unseal_once(helper, helper_key, sender, sealed, self.content[: _BOUND.size])
+        seed = unseal_once(Agreement(private), self.helper_key, sender, sealed, self.content[: _BOUND.size])
+        if seed is None:
+            return VoteFault.NOT_FOR_US
+        return seed if commit_helper(self.ctx, self.place, seed) == self.to_helper else VoteFault.COMMITMENT
 
 
 @dataclass(frozen=True)
@@ -131,6 +139,6 @@ def upload_bytes(grid: VoteGrid) -> int:
     """Length of an upload.
 
     >>> upload_bytes(VoteGrid(10_000, 10, 1))
-    205093
+    205125
     """
     return PART_BYTES + BLIND_BYTES + WIRE_DTYPE.itemsize * (proof_elements(grid) + grid.cells)

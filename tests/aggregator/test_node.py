@@ -24,6 +24,7 @@ from consilium.protocol.errors import ConfigError, LedgerError, OutputExists
 from consilium.protocol.parties.messages import PROTOCOL_VERSION
 from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.protocol.rows.pool import PoolTree
+from consilium.protocol.secagg.agreement import new_private, public_of
 from consilium.protocol.secagg.errors import BadSignature, Replay, StageOrder
 from consilium.protocol.secagg.identity import Identity
 from consilium.protocol.secagg.session import NO_LEDGER
@@ -44,7 +45,7 @@ class Board:
         self.keys = make_aggregators(homes, root, **policy)
         values: dict[str, Any] = {"mechanism": GNMax(sigma=4.0), "caps": Caps(queries=10, answers=10)}
         self.config = make_config(votes="verified", roster=self.keys.roster.digest, **{**values, **(changes or {})})
-        self.home = root / "second"
+        self.home, self.leader_key = root / "second", public_of(new_private())
 
     @property
     def node(self) -> AggregatorNode:
@@ -58,7 +59,13 @@ class Board:
     def session(self, queries: np.ndarray = QUERIES, **terms: Any) -> VerifiedSession:
         fields = {"federation": self.config.digest(), "classes": 2, "teachers": 1, **terms}
         return VerifiedSession.create(
-            self.keys.roster, fields.pop("federation"), queries, fields.pop("classes"), fields.pop("teachers"), **fields
+            self.keys.roster,
+            fields.pop("federation"),
+            queries,
+            fields.pop("classes"),
+            fields.pop("teachers"),
+            self.leader_key,
+            **fields,
         )
 
     def open(self, session: VerifiedSession, queries: np.ndarray = QUERIES, signer: Identity | None = None) -> Any:
@@ -194,7 +201,8 @@ def test_one_session_is_not_another(tmp_path: Path) -> None:
     board = Board(tmp_path)
     board.node.hello(board.hello())
     session = board.session()
-    assert board.open(session) == board.open(session)
+    first, again = board.open(session), board.open(session)
+    assert (first.sid, first.signed, first.keys.tobytes()) == (again.sid, again.signed, again.keys.tobytes())
     others = queries_of(6, seed=9)
     same = board.session(others).model_copy(update={"sid": session.sid})
     with pytest.raises(Replay):

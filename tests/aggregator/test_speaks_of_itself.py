@@ -31,7 +31,7 @@ from consilium.protocol.secagg.errors import (
     UnsafeSession,
 )
 from consilium.protocol.secagg.session import NO_LEDGER
-from consilium.protocol.verified.errors import AggregatorsDisagree, BadLink, SumTooLarge
+from consilium.protocol.verified.errors import AggregatorsDisagree, BadLink, OtherVersion, SumTooLarge
 from tests.aggregator.given_rules import OWN, ROOM, errors_raised, rules_given
 from tests.aggregator.test_node import Board
 
@@ -40,7 +40,7 @@ SPEAKS_OF_A_PARTY = re.compile(r"\bparty\b", re.IGNORECASE)
 ERRORS: list[SecAggError] = [
     AlreadyAnswered(1, 3), BadSignature("the leader", "terms"), Replay("x"), RosterMismatch("x"), SetTooClose(1, 2),
     StageOrder("x"), ThresholdNotMet("sum", 1, 2, ["ward-a"]), UnsafeSession("x"), AggregatorsDisagree(["ward-a"]),
-    BadLink("x"), SumTooLarge(70_000, 65_521),
+    BadLink("x"), SumTooLarge(70_000, 32_760), OtherVersion("the session", 1, 2),
 ]  # fmt: skip
 
 

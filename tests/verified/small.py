@@ -37,6 +37,7 @@ from consilium.protocol.secagg.identity import Identity
 from consilium.protocol.secagg.session import NO_LEDGER
 from consilium.protocol.verified.client import VoteClient
 from consilium.protocol.verified.roster import AggregatorEntry, VerifiedRoster
+from consilium.protocol.verified.sealing import SignedKey
 from tests import federation
 from tests.federation import FEATURES, FakeTransport, Fault, make_homes, make_rows
 from tests.protocol.verified.liars import Forger
@@ -206,13 +207,15 @@ def queries_of(count: int, seed: int = 50) -> np.ndarray:
     return canonical_queries(make_rows(count, seed)[0], len(FEATURES))
 
 
-def lying(matrix_of: Callable[[np.ndarray], np.ndarray]) -> Callable[[VoteClient, np.ndarray], bytes]:
-    """`VoteClient.upload` of a liar: any matrix in place of its votes, with the best proof there is for it."""
+def lying(matrix_of: Callable[[np.ndarray], np.ndarray], **changes: Any) -> Callable[[VoteClient, np.ndarray], bytes]:
+    """`VoteClient.upload` of a liar: any matrix in place of its votes, with the best proof there is for it. changes: of
+    its `Forger`."""
 
     def upload(client: VoteClient, votes: np.ndarray) -> bytes:
         mine: Any = client
         name = mine._roster.name(mine._place)
         has = SimpleNamespace(session=mine._session, roster=mine._roster, identities={name: mine._identity})
-        return Forger(has, name)(matrix_of(votes.astype(np.int64)))  # type: ignore[arg-type]
+        has.keys = lambda session: SimpleNamespace(place=lambda place: SignedKey(mine._helper_key, b""))
+        return Forger(has, name, **changes)(matrix_of(votes.astype(np.int64)))  # type: ignore[arg-type]
 
     return upload

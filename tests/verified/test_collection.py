@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +15,9 @@ from flwr.app import RecordDict
 from consilium.coordinator.collection.admission import Member
 from consilium.coordinator.collection.second import SecondAggregator
 from consilium.coordinator.collection.secure import SecureCollector
+from consilium.coordinator.collection.verified import MOST_REFUSED
 from consilium.coordinator.collection.verified_keys import SetsBefore
-from consilium.coordinator.given_records import RECORDS, GivenRecords, read_records
+from consilium.coordinator.given_records import FAULTS_SHOWN, RECORDS, GivenRecords, read_records
 from consilium.coordinator.mechanisms.distributed import Distributed
 from consilium.coordinator.run_log import EventLog
 from consilium.party.node import PartyNode
@@ -24,10 +27,17 @@ from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.parties.records import refusal_to_record
 from consilium.protocol.parties.refusals import Refusal, Rule
 from consilium.protocol.rows.queries import query_ids, query_set_hash
+from consilium.protocol.secagg.agreement import new_private
 from consilium.protocol.secagg.errors import SetTooClose, ThresholdNotMet
+from consilium.protocol.secagg.identity import Identity
 from consilium.protocol.verified import leader
+from consilium.protocol.verified.aggregator import fault_code
 from consilium.protocol.verified.client import VoteClient
+from consilium.protocol.verified.errors import AggregatorsDisagree, VoteFault
 from consilium.protocol.verified.field import PRIME
+from consilium.protocol.verified.helper import Helper
+from consilium.protocol.verified.leader import ShownFault
+from consilium.protocol.verified.uploads import HelperPart
 from tests.federation import FakeTransport, drop, hello_of, make_config, make_homes, make_secure, standing
 from tests.verified.small import SECOND, VerifiedSmall, lying, made, queries_of
 
@@ -39,9 +49,9 @@ def small(tmp_path: Path) -> VerifiedSmall:
     return made(tmp_path)
 
 
-def as_liar(monkeypatch: pytest.MonkeyPatch, name: str, matrix_of) -> None:
+def as_liar(monkeypatch: pytest.MonkeyPatch, name: str, matrix_of, **changes) -> None:
     """One party's program is another one; the others' is as it is."""
-    honest, liar = VoteClient.upload, lying(matrix_of)
+    honest, liar = VoteClient.upload, lying(matrix_of, **changes)
 
     def upload(client: VoteClient, votes: np.ndarray) -> bytes:
         mine = client._roster.name(client._place) == name
@@ -81,13 +91,101 @@ def test_a_liar_is_left_out_by_name_and_the_sum_is_that_of_the_others(small, mon
     found = small.ask(QUERIES)
     assert found.parties == ("p00", "p01", "p03", "p04")
     assert found.votes.tolist() == small.true_sum(QUERIES, [0, 1, 3, 4]).tolist()
-    assert small.left_out() == {"p02": "sent votes that are none, or has no proof that they are"}
+    reason = "both aggregators did not accept it: it sent votes that are none, or has no proof that they are"
+    assert small.left_out() == {"p02": reason}
     small.ask(queries_of(5, seed=51))
     asked = [node for node, kind in small.transport.requests if kind == "query.va_upload"]
-    assert asked.count(2) == 1, "a liar is not asked again"
+    assert asked.count(2) == 2, "one of the aggregators may lie: it is asked again"
+    assert "excluded" not in {each["event"] for each in small.events()}
 
 
-def unclipped(session, one: np.ndarray, other: np.ndarray, accepted: int) -> tuple[np.ndarray, np.ndarray]:
+def test_whom_both_do_not_accept_is_asked_again_and_not_without_end(tmp_path: Path, monkeypatch) -> None:
+    small = made(tmp_path, mechanism=Distributed(threshold=0, sigma=30.0, noise_shares=1))
+    as_liar(monkeypatch, "p02", two_hot)
+    for seed in range(51, 55):
+        assert len(small.ask(queries_of(5, seed=seed)).parties) == 4
+    asked = [node for node, kind in small.transport.requests if kind == "query.va_upload"]
+    assert asked.count(2) == MOST_REFUSED == 3
+    assert [each["party"] for each in small.events() if each["event"] == "excluded"] == ["p02"]
+
+
+def test_one_refusal_without_a_reason_costs_an_honest_party_nothing_afterwards(tmp_path: Path, monkeypatch) -> None:
+    """A lying second aggregator has an honest party left out of one session: both sums are right, and it is back."""
+    small = made(tmp_path, mechanism=Distributed(threshold=0, sigma=30.0, noise_shares=1))
+    honest = Helper._open_part
+
+    def opens_falsely(self, part, opened):
+        found = honest(self, part, opened)
+        opened[0] ^= part.place == 2
+        return found
+
+    monkeypatch.setattr(Helper, "_open_part", opens_falsely)
+    assert small.ask(QUERIES).parties == ("p00", "p01", "p03", "p04")
+    monkeypatch.setattr(Helper, "_open_part", honest)
+    assert len(small.ask(queries_of(5, seed=51)).parties) == 5
+
+
+def shown_faults(small: VerifiedSmall) -> list[dict]:
+    """What the coordinator has kept against parties."""
+    path = small.root / "run" / "sessions" / FAULTS_SHOWN
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+@pytest.mark.parametrize(("change", "fault"), [("helper_key", "not-for-us"), ("change_seed", "commitment")])
+def test_a_party_whose_seal_is_false_is_left_out_for_good_and_anybody_can_check_it(
+    tmp_path: Path, monkeypatch, change: str, fault: str
+) -> None:
+    small = made(tmp_path, mechanism=Distributed(threshold=0, sigma=30.0, noise_shares=1))
+    changes = {"helper_key": Identity.generate().public, "change_seed": lambda seed: seed[::-1]}
+    as_liar(monkeypatch, "p02", np.array, **{change: changes[change]})
+    assert len(small.ask(QUERIES).parties) == 4
+    (shown,) = shown_faults(small)
+    assert (shown["party"], shown["fault"]) == ("p02", fault)
+    proof = ShownFault(VoteFault(fault), bytes.fromhex(shown["part"]), bytes.fromhex(shown["key"]))
+    assert proof.holds()
+    part = HelperPart.read(proof.part)
+    ctx = hashlib.sha256(shown["session"].encode()).digest()
+    assert part.fault(ctx, small.keys.roster, lambda place: part.helper_key) is None, "its key has signed it"
+    other = VoteFault.COMMITMENT if fault == "not-for-us" else VoteFault.NOT_FOR_US
+    assert not replace(proof, fault=other).holds()
+    assert not replace(proof, key=new_private()).holds()
+    small.ask(queries_of(5, seed=51))
+    asked = [node for node, kind in small.transport.requests if kind == "query.va_upload"]
+    assert asked.count(2) == 1
+
+
+@pytest.mark.parametrize("fault", [VoteFault.NOT_FOR_US, VoteFault.COMMITMENT, VoteFault.SIGNATURE])
+def test_a_second_aggregator_that_accuses_an_honest_party_is_the_one_at_fault(tmp_path, monkeypatch, fault) -> None:
+    small = made(tmp_path, mechanism=Distributed(threshold=0, sigma=30.0, noise_shares=1))
+    honest = Helper._look
+    monkeypatch.setattr(
+        Helper,
+        "_look",
+        lambda self, part, *more: fault_code(fault) if part.place == 2 else honest(self, part, *more),
+    )
+    with pytest.raises(AggregatorsDisagree, match="about p02: the second aggregator is at fault"):
+        small.ask(QUERIES)
+    assert (small.given(), shown_faults(small)) == (0, [])
+    monkeypatch.setattr(Helper, "_look", honest)
+    assert len(small.ask(QUERIES).parties) == 5, "the honest party is not left out"
+
+
+def test_control_taken_at_its_word_the_same_lie_leaves_the_party_out_for_good(tmp_path, monkeypatch) -> None:
+    """As version 0.9 did: whatever the second aggregator says of a part is the party's fault."""
+    monkeypatch.setattr(ShownFault, "holds", lambda self: True)
+    small = made(tmp_path, mechanism=Distributed(threshold=0, sigma=30.0, noise_shares=1))
+    honest, fault = Helper._look, VoteFault.NOT_FOR_US
+    monkeypatch.setattr(
+        Helper,
+        "_look",
+        lambda self, part, *more: fault_code(fault) if part.place == 2 else honest(self, part, *more),
+    )
+    assert len(small.ask(QUERIES).parties) == 4
+    monkeypatch.setattr(Helper, "_look", honest)
+    assert len(small.ask(queries_of(5, seed=51)).parties) == 4
+
+
+def unclipped(one: np.ndarray, other: np.ndarray, votes: int, tail: int) -> tuple[np.ndarray, np.ndarray]:
     """What aggregators that check nothing add up."""
     return (one.astype(int) + other + 100) % PRIME - 100, np.zeros(len(one), dtype=bool)
 

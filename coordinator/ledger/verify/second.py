@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from consilium.coordinator.given_records import RECORDS, ROSTER, KeptRecord, read_records
+import numpy as np
+
+from consilium.coordinator.collection.clear import seen
+from consilium.coordinator.given_records import RECORDS, ROSTER, KeptRecord, read_halves, read_records
 from consilium.coordinator.ledger.batch import Batch
 from consilium.coordinator.ledger.verify.files import Files
 from consilium.coordinator.ledger.verify.findings import Contradiction, Damaged
 from consilium.coordinator.ledger.verify.recorded import Recorded
+from consilium.protocol.aggregators.records import GivenRecord
 from consilium.protocol.errors import ConfigError, MalformedMessage
 from consilium.protocol.secagg.sets import nearest
 from consilium.protocol.verified.roster import VerifiedRoster
+from consilium.protocol.verified.sums import add_up
 
 
 def check_given(files: Files, recorded: Recorded) -> str:
-    """Each batch is of one signed sum; no query is in two exact ones, and their parties differ by nobody or by enough.
+    """Each batch is of one signed sum, and each aggregator's total the one that it was bound to; no query is in two
+    exact sums, and their parties differ by nobody or by enough.
 
     Raises
     ------
@@ -33,22 +39,38 @@ def check_given(files: Files, recorded: Recorded) -> str:
         if kept.record.federation != config.digest() or kept.record.roster != roster.digest:
             raise Contradiction(f"{RECORDS}: session {kept.record.sid} is of another federation")
     for at, batch in enumerate(recorded.batches, 1):
-        _check_batch(at, batch, records, recorded)
+        _check_halves(at, batch, _record_of(at, batch, records, recorded), files, recorded)
     _check_sets(records, roster)
     noise = max((kept.record.sigma for kept in records), default=0.0)
     told = f", each with noise of the second aggregator, sigma {noise:g}" if noise > 0 else ", exact"
     return f"{len(recorded.batches)} of {len(records)} signed sums{told}"
 
 
-def _check_batch(at: int, batch: Batch, records: list[KeptRecord], recorded: Recorded) -> None:
+def _record_of(at: int, batch: Batch, records: list[KeptRecord], recorded: Recorded) -> GivenRecord:
     noise = recorded.config.node_event(0, 0, batch.phase).party_noise(1)
     expected = (batch.parties, 0.0 if noise is None else noise.sigma, batch.phase or 1)
     for kept in records:
         if kept.record.phase == 1 and kept.ids[: len(batch.query_ids)] == batch.query_ids:
             if (len(kept.record.accepted), kept.record.sigma, kept.record.release) == expected:
-                return
+                return kept.record
             raise Contradiction(f"batch {at}: the second aggregator signed a sum of other parties, noise or release")
     raise Contradiction(f"batch {at}: the second aggregator signed no sum on its queries")
+
+
+def _check_halves(at: int, batch: Batch, record: GivenRecord, files: Files, recorded: Recorded) -> None:
+    """The totals that both were bound to, and the votes of the ledger, where it has them."""
+    if record.version == 1:
+        return  # 0.9 bound nobody
+    try:
+        one, other = read_halves(files.folder, record)
+    except MalformedMessage as error:
+        raise Contradiction(error.what) from None
+    if batch.histogram is None or record.sigma > 0:
+        return
+    votes = batch.parties * recorded.config.teachers_per_party
+    sums, clipped = add_up(one, other, votes, 0)
+    if not np.array_equal(seen(sums, clipped, votes)[: len(batch.histogram)], batch.histogram):
+        raise Contradiction(f"batch {at}: its votes are not the sum of the two totals")
 
 
 def _check_sets(records: list[KeptRecord], roster: VerifiedRoster) -> None:

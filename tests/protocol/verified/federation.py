@@ -16,7 +16,7 @@ from consilium.protocol.verified.leader import Leader
 from consilium.protocol.verified.proof import Prover
 from consilium.protocol.verified.roster import AggregatorEntry, VerifiedRoster
 from consilium.protocol.verified.rules import AggregatorRule
-from consilium.protocol.verified.sealing import Link
+from consilium.protocol.verified.sealing import HelperKeys, Link, link_key
 from consilium.protocol.verified.session import VerifiedSession
 from consilium.protocol.verified.sums import VerifiedSum
 
@@ -46,12 +46,14 @@ class VerifiedFederation:
     least_accepted: int = 2
     terms: dict = field(default_factory=dict)
     no_votes: bool = False
+    _keys: dict[bytes, HelperKeys] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         self.names = [f"h{place}" for place in range(self.n)]
         self.identities = {name: Identity.generate() for name in self.names}
         self.leader_identity, self.helper_identity = Identity.generate(), Identity.generate()
         self.leader_key, self.helper_key = new_private(), new_private()
+        self.leader_fresh, self.helper_seed = new_private(), new_private()
         self.roster = VerifiedRoster.build(
             {name: identity.public.hex() for name, identity in self.identities.items()},
             AggregatorEntry(ed25519_pk=self.leader_identity.public.hex(), x25519_pk=public_of(self.leader_key).hex()),
@@ -68,11 +70,26 @@ class VerifiedFederation:
         """Terms of a session of this roster, on queries of this seed."""
         rows = make_queries(self.queries, seed)
         return VerifiedSession.create(
-            self.roster, FEDERATION, rows, self.classes, self.teachers, **{**self.terms, **terms}
+            self.roster,
+            FEDERATION,
+            rows,
+            self.classes,
+            self.teachers,
+            public_of(self.leader_fresh),
+            **{**self.terms, **terms},
         )
 
+    def keys(self, session: VerifiedSession | None = None) -> HelperKeys:
+        """The helper's of a session, as any helper of this federation gives them."""
+        ctx = (session or self.session).ctx
+        if ctx not in self._keys:
+            self._keys[ctx] = HelperKeys.make(self.helper_seed, ctx, self.roster.n, self.helper_identity)
+        return self._keys[ctx]
+
     def client(self, name: str, **more) -> VoteClient:
-        return VoteClient(more.pop("session", self.session), self.roster, name, self.identities[name], **more)
+        session = more.pop("session", self.session)
+        key = self.keys(session).place(self.roster.place(name))
+        return VoteClient(session, self.roster, name, self.identities[name], more.pop("helper_key", key), **more)
 
     def uploads(self, names: Sequence[str] | None = None) -> dict[str, bytes]:
         """Honest uploads."""
@@ -80,10 +97,13 @@ class VerifiedFederation:
         return {name: self.client(name, prover=prover).upload(self.votes[name]) for name in names or self.names}
 
     def leader(self, rules: Sequence[AggregatorRule] = (), noise: NoiseSource | None = None, **more) -> Leader:
-        return Leader(more.pop("session", self.session), self.roster, self.leader_key, rules, noise, **more)
+        session = more.pop("session", self.session)
+        fresh, keys = self.leader_fresh, self.keys(session)
+        return Leader(session, self.roster, self.leader_key, fresh, keys, rules, noise, **more)
 
     def helper(self, rules: Sequence[AggregatorRule] = (), noise: NoiseSource | None = None, **more) -> Helper:
-        return Helper(more.pop("session", self.session), self.roster, self.helper_key, rules, noise, **more)
+        session = more.pop("session", self.session)
+        return Helper(session, self.roster, self.helper_key, rules, noise, lambda _: self.helper_seed, **more)
 
     def total(self, names: Sequence[str]) -> np.ndarray:
         """The clear sum of these parties' votes."""
@@ -92,8 +112,15 @@ class VerifiedFederation:
 
 def leader_link(federation: VerifiedFederation) -> Link:
     """The leader's end of its line to the helper, for whoever has its keys and speaks for itself."""
-    roster = federation.roster
-    return Link(federation.leader_key, bytes.fromhex(roster.helper.x25519_pk), federation.session.ctx)
+    other, keys = bytes.fromhex(federation.roster.helper.x25519_pk), federation.keys()
+    return Link(federation.leader_key, other, federation.leader_fresh, keys.link, federation.session.ctx)
+
+
+def helper_link(federation: VerifiedFederation) -> Link:
+    """The helper's end of it."""
+    other, ctx = bytes.fromhex(federation.roster.leader.x25519_pk), federation.session.ctx
+    fresh = link_key(federation.helper_seed, ctx), bytes.fromhex(federation.session.leader_key)
+    return Link(federation.helper_key, other, *fresh, ctx)
 
 
 def settle_all(leader: Leader, helper: Helper) -> None:

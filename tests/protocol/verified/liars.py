@@ -8,8 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from consilium.protocol.secagg.agreement import public_of
 from consilium.protocol.secagg.identity import Identity
+from consilium.protocol.verified import uploads
 from consilium.protocol.verified.binder import (
+    SPACE,
     Challenge,
     challenge_of,
     commit_helper,
@@ -21,6 +24,7 @@ from consilium.protocol.verified.extension import DEGREE, inner, multiply, squar
 from consilium.protocol.verified.field import PRIME, WIRE_DTYPE, continuation, reduce, to_wire
 from consilium.protocol.verified.grid import VoteGrid
 from consilium.protocol.verified.proof import proof_elements
+from consilium.protocol.verified.sealing import seal_once
 from consilium.protocol.verified.session import VerifiedSession
 from consilium.protocol.verified.uploads import HelperPart, Upload
 from tests.protocol.verified.federation import VerifiedFederation
@@ -85,11 +89,19 @@ def random_proof(grid: VoteGrid, matrix: np.ndarray, challenge: Challenge, start
 PROOFS = (true_squares, fitted, zero_proof, random_proof)
 
 
+def sealed_for(part: HelperPart, key: bytes, seed: bytes, identity: Identity) -> HelperPart:
+    """The part, whose seal is for another key than the one that it names, signed anew."""
+    bound, own = part.content[: uploads._BOUND.size], os.urandom(32)
+    signed = bound + uploads._SEAL.pack(public_of(own), seal_once(own, key, seed, bound))
+    return HelperPart.read(signed + identity.sign(SPACE + "upload", signed))
+
+
 @dataclass
 class Forger:
     """Makes uploads of a party step by step; what is set is done otherwise than the program does it.
 
-    change_seed : what is sealed instead of the seed. change_commitments : the three of them. helper_key : to seal for.
+    change_seed : what is sealed instead of the seed. change_commitments : the three of them. helper_key : to seal for;
+    named_key : the helper's key that is signed, where it is another one.
     change_proof : leader's share of the proof, uint16.
     """
 
@@ -99,6 +111,7 @@ class Forger:
     identity: Identity | None = None
     place: int | None = None
     helper_key: bytes | None = None
+    named_key: bytes | None = None
     change_seed: Callable[[bytes], bytes] = bytes
     change_commitments: Callable[[tuple[bytes, bytes, bytes]], tuple[bytes, bytes, bytes]] = lambda them: them
     change_proof: Callable[[np.ndarray], np.ndarray] = np.asarray
@@ -128,10 +141,12 @@ class Forger:
             place,
             self.change_commitments(commitments),
             self.change_seed(seed),
-            self.helper_key or bytes.fromhex(federation.roster.helper.x25519_pk),
+            self.named_key or federation.keys(session).place(min(place, federation.roster.n - 1)).public,
             self.identity or federation.identities[self.name],
             os.urandom,
         )
+        if self.helper_key is not None:
+            part = sealed_for(part, self.helper_key, seed, self.identity or federation.identities[self.name])
         return Upload(part, blind, proof, share).write()
 
 

@@ -112,7 +112,7 @@ class TestNoise:
         federation = VerifiedFederation(6, queries=200, terms={"leader_sigma": 30.0, "helper_sigma": 30.0})
         leader, helper = federation.leader(noise=SeededNoise(1)), federation.helper(noise=SeededNoise(2))
         result = collect(leader, helper, federation.uploads())
-        own = leader._close().astype(np.int64) - leader._total
+        own = leader._close().total.astype(np.int64) - leader._total
         known = (result.sums - own) % PRIME
         left = (known - federation.total(federation.names) + PRIME // 2) % PRIME - PRIME // 2
         assert 20 < left.std() < 40
@@ -139,9 +139,15 @@ class TestStates:
 
     def test_aggregators_have_their_own_keys(self) -> None:
         federation = VerifiedFederation(3)
-        for cls, key in ((Leader, federation.helper_key), (Helper, federation.leader_key)):
+        session, roster, keys = federation.session, federation.roster, federation.keys()
+        with pytest.raises(RosterMismatch):
+            Helper(session, roster, federation.leader_key)
+        for private, fresh in (
+            (federation.helper_key, federation.leader_fresh),
+            (federation.leader_key, federation.helper_key),
+        ):
             with pytest.raises(RosterMismatch):
-                cls(federation.session, federation.roster, key)
+                Leader(session, roster, private, fresh, keys)
 
     def test_memory_of_a_session_is_not_in_its_parties(self) -> None:
         """Both states after 4 and after 40 parties: a part for each at the leader, a digest at the helper, no share."""

@@ -14,8 +14,10 @@ import pytest
 from consilium.protocol.secagg.identity import Identity
 from consilium.protocol.verified import helper as helper_module
 from consilium.protocol.verified import leader as leader_module
+from consilium.protocol.verified import uploads as uploads_module
 from consilium.protocol.verified.errors import VoteFault
 from consilium.protocol.verified.field import PRIME
+from consilium.protocol.verified.sealing import place_key
 from consilium.protocol.verified.uploads import PART_BYTES, HelperPart, Upload
 from tests.protocol.verified.federation import VerifiedFederation, collect, settle_all
 from tests.protocol.verified.liars import HALF, PROOFS, THIRD, Forger, fitted, one_hot, true_squares, zero_proof
@@ -126,12 +128,12 @@ def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Aggregators that take whatever can be read and opened."""
     for module in (leader_module, helper_module):
         monkeypatch.setattr(module, "holds", lambda grid, one, other: True)
-    monkeypatch.setattr(HelperPart, "fault", lambda self, ctx, roster: None)
+    monkeypatch.setattr(HelperPart, "fault", lambda self, ctx, roster, key_of: None)
     monkeypatch.setattr(Upload, "is_bound", lambda self: True)
     monkeypatch.setattr(
         leader_module,
         "add_up",
-        lambda session, one, other, n: ((one.astype(int) + other) % PRIME, np.zeros(len(one), bool)),
+        lambda one, other, votes, tail: ((one.astype(int) + other) % PRIME, np.zeros(len(one), bool)),
     )
 
 
@@ -249,6 +251,7 @@ BOUND = {
     "bound to another seed": ({"change_commitments": other_helper}, VoteFault.COMMITMENT),
     "bound to another share": ({"change_commitments": other_leader}, VoteFault.COMMITMENT),
     "sealed for somebody else": ({"helper_key": Identity.generate().public}, VoteFault.NOT_FOR_US),
+    "signed for another key": ({"named_key": Identity.generate().public}, VoteFault.OTHER_KEY),
     "signed by somebody else": ({"identity": Identity.generate()}, VoteFault.SIGNATURE),
     "another place, own signature": ({"place": 3}, VoteFault.SIGNATURE),
     "no such place": ({"place": 8}, VoteFault.UNKNOWN),
@@ -264,16 +267,13 @@ def test_what_is_not_bound_to_the_party_and_its_shares_is_left_out(kind) -> None
 
 
 def test_control_a_wrong_seed_spoils_the_sum_where_nobody_checks(unchecked, monkeypatch) -> None:
-    monkeypatch.setattr(helper_module, "commit_helper", lambda ctx, place, seed: seeds[place])
+    monkeypatch.setattr(uploads_module, "commit_helper", lambda ctx, place, seed: commitments[place])
     federation = make_federation()
-    seeds = {place: b"" for place in range(8)}
     leader, helper = federation.leader(), federation.helper()
     uploads = federation.uploads(federation.names[:-1])
     uploads[LIAR] = Forger(federation, LIAR, change_seed=another_seed)(one_hot(federation, LIAR))
-    for name, content in uploads.items():
-        read = Upload.read(content, federation.session.grid)
-        assert read is not None
-        seeds[federation.roster.place(name)] = read.part.to_helper
+    read = [HelperPart.read(content[:PART_BYTES]) for content in uploads.values()]
+    commitments = {part.place: part.to_helper for part in read}
     result = collect(leader, helper, uploads)
     assert not np.array_equal(result.sums, federation.total(federation.names))
 
@@ -298,6 +298,10 @@ def test_an_upload_is_good_in_one_session_only(kind) -> None:
 def test_control_a_replay_is_in_the_sum_where_nobody_checks(unchecked, monkeypatch) -> None:
     federation = make_federation()
     earlier = federation.new_session()
+    contexts = {federation.roster.place(LIAR): earlier.ctx}  # and a helper whose keys are not of one session
+    monkeypatch.setattr(
+        helper_module, "place_key", lambda seed, ctx, place: place_key(seed, contexts.get(place, ctx), place)
+    )
     lie = federation.client(LIAR, session=earlier).upload(federation.votes[LIAR])
     _, _, result = run(federation, lie)
     assert LIAR in result.accepted
@@ -348,7 +352,7 @@ SHAPES = {
     "twice": lambda content: content * 2,
     "the prime itself": lambda content: content[:-2] + PRIME.to_bytes(2, "little"),
     "above the prime": lambda content: content[:-2] + b"\xff\xff",
-    "other version": lambda content: b"\2" + content[1:],
+    "other version": lambda content: b"\1" + content[1:],
 }
 
 

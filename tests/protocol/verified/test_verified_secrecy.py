@@ -10,15 +10,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from consilium.protocol.secagg.agreement import Agreement
 from consilium.protocol.verified.binder import challenge_of, expand_seed, reading_point
 from consilium.protocol.verified.extension import lagrange_at, multiply, multiply_all, square_sums
 from consilium.protocol.verified.field import PRIME, from_wire, reduce, to_wire
 from consilium.protocol.verified.grid import VoteGrid
 from consilium.protocol.verified.proof import Opener, ProofShare, holds, proof_elements
-from consilium.protocol.verified.sealing import Link
+from consilium.protocol.verified.sealing import place_key
 from consilium.protocol.verified.uploads import Upload
-from tests.protocol.verified.federation import VerifiedFederation, collect
+from tests.protocol.verified.federation import VerifiedFederation, collect, leader_link
 
 BINS = 64
 
@@ -88,12 +87,12 @@ class TestUniform:
         """Without them what is opened would be an equation for the votes, though it looks as random."""
         federation = VerifiedFederation(2, queries=20_000, classes=2)
         session, grid = federation.session, federation.session.grid
-        helper, key = Agreement(federation.helper_key), bytes.fromhex(federation.roster.helper.x25519_pk)
+        key = place_key(federation.helper_seed, session.ctx, 0)
         found = []
         for seed in (30, 31):
             upload, _, _ = seen(federation, federation.votes["h0"], seeded(seed))
-            opened = upload.part.seed(helper, key)
-            assert opened is not None
+            opened = upload.part.opened(key)
+            assert isinstance(opened, bytes)
             other = expand_seed(session.ctx, 0, opened, "proof", proof_elements(grid))
             found.append(to_wire(from_wire(upload.proof) + other)[: grid.lines * 8])
         assert all(p_uniform(starts) > 1e-6 for starts in found)
@@ -110,8 +109,8 @@ class TestUniform:
         assert upload is not None
         part = upload.part
         challenge = challenge_of(grid, session.ctx, part.place, part.to_leader, part.to_helper)
-        seed = part.seed(Agreement(federation.helper_key), bytes.fromhex(federation.roster.helper.x25519_pk))
-        assert seed is not None
+        seed = part.opened(place_key(federation.helper_seed, session.ctx, 0))
+        assert isinstance(seed, bytes)
         at_one = np.array([1.0] + [0.0] * 7)
         proof = ProofShare.read(grid, upload.proof)
         other = ProofShare.read(grid, expand_seed(session.ctx, 0, seed, "proof", proof_elements(grid)))
@@ -145,8 +144,7 @@ class TestLyingAggregator:
         leader = federation.leader()
         opened = leader._open(to_wire(share), ProofShare.read(grid, upload.proof), challenge)
         if with_proof:
-            link = Link(federation.leader_key, bytes.fromhex(federation.roster.helper.x25519_pk), part.ctx)
-            t = reading_point(link.secret(), part.ctx)
+            t = reading_point(leader_link(federation).secret(), part.ctx)
             whole = lagrange_at(t, grid.values)
             table = multiply_all(challenge.y[:1], challenge.r)[0]
             shift = reduce(multiply(table[target], table[target]) - multiply(table[guess], table[guess]))

@@ -16,12 +16,12 @@ from consilium.protocol.secagg.agreement import Agreement, new_private, public_o
 from consilium.protocol.secagg.curve import SMALL_ORDER
 from consilium.protocol.secagg.errors import BadSignature, RosterMismatch, UnsafeSession
 from consilium.protocol.secagg.identity import Identity
-from consilium.protocol.verified.binder import challenge_of, reading_point
+from consilium.protocol.verified.binder import SPACE, challenge_of, reading_point
 from consilium.protocol.verified.client import VoteClient
 from consilium.protocol.verified.errors import NotVotes, SumTooLarge
 from consilium.protocol.verified.field import PRIME, to_wire
 from consilium.protocol.verified.roster import MOST_VOTERS, AggregatorEntry, VerifiedRoster
-from consilium.protocol.verified.sealing import Link, seal_once, unseal_once
+from consilium.protocol.verified.sealing import HelperKeys, Link, SignedKey, seal_once, unseal_once
 from consilium.protocol.verified.session import MOST_REACH, VerifiedSession, open_session
 from consilium.protocol.verified.uploads import Upload
 from tests.protocol.verified.federation import FEDERATION, VerifiedFederation, collect, make_queries
@@ -120,7 +120,7 @@ class TestSessions:
         spaced = json.dumps(json.loads(content)).encode()
         for wrong in (spaced, b"{}", b"", content[:-1]):
             with pytest.raises(MalformedMessage):
-                open_session(wrong, identity.sign("verified/1/session", wrong), federation.roster)
+                open_session(wrong, identity.sign(SPACE + "session", wrong), federation.roster)
         with pytest.raises(RosterMismatch):
             other_roster = federation.roster.model_copy(update={"least_accepted": 3})
             open_session(content, signature, VerifiedRoster.model_validate_json(other_roster.model_dump_json()))
@@ -141,7 +141,8 @@ class TestSessions:
             {"helper_sigma": float("nan")},
             {"queries": 5.0},
             {"sid": "x"},
-            {"version": 2},
+            {"version": 1},
+            {"leader_key": "0"},
         ],
     )
     def test_numbers_have_bounds(self, change) -> None:
@@ -149,14 +150,17 @@ class TestSessions:
         content = json.dumps(
             {**json.loads(federation.session.canonical()), **change}, sort_keys=True, separators=(",", ":")
         ).encode()
-        signature = federation.leader_identity.sign("verified/1/session", content)
+        signature = federation.leader_identity.sign(SPACE + "session", content)
         with pytest.raises(MalformedMessage):
             open_session(content, signature, federation.roster)
 
     def test_sums_that_do_not_fit_are_refused_before_anything_is_asked(self) -> None:
         federation = VerifiedFederation(33)
         rows = make_queries(4)
-        make = VerifiedSession.create
+
+        def make(*terms, **noise) -> VerifiedSession:
+            return VerifiedSession.create(*terms, public_of(federation.leader_fresh), **noise)
+
         make(federation.roster, FEDERATION, rows, 3, 992)
         with pytest.raises(SumTooLarge, match="sums may reach 32769"):
             make(federation.roster, FEDERATION, rows, 3, 993)
@@ -170,7 +174,7 @@ class TestSessions:
             federation.new_session(phase=2)
         federation.new_session(phase=2, helper_sigma=4.0)
         with pytest.raises(UnsafeSession, match="stands twice"):
-            VerifiedSession.create(federation.roster, FEDERATION, make_queries(4)[[0, 1, 1]], 3, 1)
+            VerifiedSession.create(federation.roster, FEDERATION, make_queries(4)[[0, 1, 1]], 3, 1, bytes([9]) * 32)
 
 
 class TestClient:
@@ -195,12 +199,32 @@ class TestClient:
 
     def test_a_party_needs_its_own_key_and_its_own_roster(self) -> None:
         federation = VerifiedFederation(3)
+        key = federation.keys().place(0)
         with pytest.raises(RosterMismatch):
-            VoteClient(federation.session, federation.roster, "h0", federation.identities["h1"])
+            VoteClient(federation.session, federation.roster, "h0", federation.identities["h1"], key)
         with pytest.raises(RosterMismatch):
-            VoteClient(federation.session, federation.roster, "nobody", federation.identities["h1"])
+            VoteClient(federation.session, federation.roster, "nobody", federation.identities["h1"], key)
         with pytest.raises(RosterMismatch):
-            VoteClient(VerifiedFederation(3).session, federation.roster, "h0", federation.identities["h0"])
+            VoteClient(VerifiedFederation(3).session, federation.roster, "h0", federation.identities["h0"], key)
+
+    def test_a_party_seals_for_the_second_aggregators_key_of_its_place_in_this_session_only(self) -> None:
+        federation = VerifiedFederation(3)
+        key, other = federation.keys().place(0), federation.keys(federation.new_session()).place(0)
+        own = new_private()
+        signed_by_leader = federation.leader_identity.sign(
+            SPACE + "place-key", federation.session.ctx, bytes(4), public_of(own)
+        )
+        wrong = [
+            federation.keys().place(1),
+            other,
+            SignedKey(public_of(own), key.signature),
+            SignedKey(public_of(own), signed_by_leader),
+            SignedKey(key.public, bytes(64)),
+        ]
+        for each in wrong:
+            with pytest.raises(BadSignature, match="second aggregator"):
+                federation.client("h0", helper_key=each)
+        federation.client("h0", helper_key=key)
 
     @pytest.mark.parametrize("dtype", ["uint8", "uint16", "int32", "int64"])
     def test_any_integers_will_do(self, dtype) -> None:
@@ -225,9 +249,18 @@ class TestSeals:
 
     def test_both_ends_of_a_link_agree_and_nobody_else(self) -> None:
         one, other, third = new_private(), new_private(), new_private()
-        ends = [Link(one, public_of(other), b"c" * 32), Link(other, public_of(one), b"c" * 32)]
+        fresh, theirs = new_private(), new_private()
+        ctx, publics = b"c" * 32, (public_of(other), public_of(theirs))
+        ends = [
+            Link(one, publics[0], fresh, publics[1], ctx),
+            Link(other, public_of(one), theirs, public_of(fresh), ctx),
+        ]
         assert ends[0].secret() == ends[1].secret()
-        strangers = [Link(third, public_of(other), b"c" * 32), Link(one, public_of(other), b"d" * 32)]
+        strangers = [
+            Link(third, publics[0], fresh, publics[1], ctx),
+            Link(one, publics[0], third, publics[1], ctx),
+            Link(one, publics[0], fresh, publics[1], b"d" * 32),
+        ]
         assert all(each.secret() != ends[0].secret() for each in strangers)
         assert ends[1].open(1, ends[0].seal(1, b"body")) == b"body"
         assert ends[0].seal(1, b"body") != ends[0].seal(1, b"body")
@@ -243,24 +276,28 @@ def made_vector() -> dict[str, object]:
     """All of one upload from fixed keys and fixed random bytes."""
     drawn = counted("keys")
     identities = [Identity(Ed25519PrivateKey.from_private_bytes(drawn(32))) for _ in range(4)]
-    boxes = [drawn(32), drawn(32)]
+    boxes, fresh = [drawn(32), drawn(32)], drawn(32)
     leader, helper = (
         AggregatorEntry(ed25519_pk=identity.public.hex(), x25519_pk=public_of(box).hex())
         for identity, box in zip(identities[2:], boxes, strict=True)
     )
     roster = VerifiedRoster.build({"a": identities[0].public.hex(), "b": identities[1].public.hex()}, leader, helper)
-    session = VerifiedSession.create(roster, FEDERATION, make_queries(5), 3, 2).model_copy(update={"sid": "5" * 32})
+    session = VerifiedSession.create(roster, FEDERATION, make_queries(5), 3, 2, public_of(fresh)).model_copy(
+        update={"sid": "5" * 32}
+    )
     session = VerifiedSession.model_validate_json(session.canonical())
     votes = np.array([[2, 0, 0], [0, 1, 1], [1, 1, 0], [0, 0, 2], [0, 2, 0]])
-    content = VoteClient(session, roster, "b", identities[1], counted("upload")).upload(votes)
+    keys = HelperKeys.make(drawn(32), session.ctx, 2, identities[3])
+    content = VoteClient(session, roster, "b", identities[1], keys.place(1), counted("upload")).upload(votes)
     upload = Upload.read(content, session.grid)
     assert upload is not None
-    part, link = upload.part, Link(boxes[0], public_of(boxes[1]), session.ctx)
+    part, link = upload.part, Link(boxes[0], public_of(boxes[1]), fresh, keys.link, session.ctx)
     challenge = challenge_of(session.grid, session.ctx, 1, part.to_leader, part.to_helper)
     return {
         "queries": hashlib.sha256(make_queries(5).tobytes()).hexdigest(),
         "session": session.canonical().decode(),
         "votes": votes.tolist(),
+        "helper_keys": keys.content.hex(),
         "upload": content.hex(),
         "r": to_wire(challenge.r).tolist(),
         "u": to_wire(challenge.u).tolist(),
