@@ -26,7 +26,6 @@ from consilium.protocol.rows.pool import PoolTree, proves
 from consilium.protocol.rows.queries import query_ids, query_set_hash
 from consilium.protocol.secagg.messages import REPLIES, REQUESTS, SecAggMessage
 from consilium.protocol.secagg.stages import Stage
-from consilium.protocol.verified.client import VoteClient
 from consilium.protocol.verified.proof import Prover
 from tests.protocol.verified.federation import VerifiedFederation, make_votes
 from tests.secagg.network import Federation, make_queries
@@ -118,14 +117,16 @@ def verified(load: Load, meter: Meter) -> None:
     asked = Questions(load)
     federation = VerifiedFederation(load.parties, load.queries, load.classes, load.teachers, no_votes=True)
     base = meter.base()
-    with meter(NodeKind.COORDINATOR, base):
-        leader = federation.leader()
-        query_ids(asked.rows)
     before = meter.base()
     with meter(NodeKind.SECOND):
         helper = federation.helper()
+        federation.keys()
         asked.read()
     own = meter.base() - before
+    with meter(NodeKind.COORDINATOR, base):
+        federation.keys().check(federation.session.ctx, load.parties, federation.helper_identity.public)
+        leader = federation.leader()
+        query_ids(asked.rows)
     base += own  # what the helper holds between its turns is not the leader's, and the other way round
 
     def settle() -> None:
@@ -144,7 +145,7 @@ def verified(load: Load, meter: Meter) -> None:
         with meter(NodeKind.PARTY):
             asked.read()
             prover = Prover(federation.session.grid)
-            client = VoteClient(federation.session, federation.roster, name, federation.identities[name], prover=prover)
+            client = federation.client(name, prover=prover)
             upload = client.upload(votes)
         del prover, client
         with meter(NodeKind.COORDINATOR, base):

@@ -17,7 +17,7 @@ from consilium.protocol.models import Strict, Terse
 from consilium.protocol.rows.queries import QUERY_DTYPE, query_set_hash
 from consilium.protocol.rows.reference import MOST_NUMBERS
 
-PROTOCOL_VERSION = 6
+PROTOCOL_VERSION = 7
 VOTE_DTYPE = np.dtype("<u2")
 MOST_TEACHERS = 1000
 MOST_WEIGHT = 50

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,6 +31,7 @@ from consilium.protocol.rows.queries import query_ids, query_set_hash
 from consilium.protocol.secagg.agreement import new_private
 from consilium.protocol.secagg.errors import SetTooClose, ThresholdNotMet
 from consilium.protocol.secagg.identity import Identity
+from consilium.protocol.secagg.packing import unpack
 from consilium.protocol.verified import leader
 from consilium.protocol.verified.aggregator import fault_code
 from consilium.protocol.verified.client import VoteClient
@@ -421,6 +423,52 @@ def test_noise_that_was_not_promised_is_refused(small: VerifiedSmall, monkeypatc
     monkeypatch.setattr(VerifiedSession, "create", classmethod(create))
     with pytest.raises(AggregatorRefuses, match="promise"):
         small.ask(QUERIES)
+
+
+def seed_on_disk(small: VerifiedSmall) -> bytes:
+    """Of the second aggregator's keys, as its state has it."""
+    with sqlite3.connect(small.root / "second" / "state" / "given.db") as file:
+        (state,) = file.execute("SELECT state FROM sessions ORDER BY rowid DESC LIMIT 1").fetchone()
+    seed = unpack(state)["seed"]
+    assert isinstance(seed, bytes)
+    return seed
+
+
+def everywhere(small: VerifiedSmall) -> bytes:
+    """All files of all nodes."""
+    return b"".join(path.read_bytes() for path in small.root.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("how", ["given", "given up"])
+def test_the_keys_of_a_session_are_on_no_disk_once_it_is_over(small: VerifiedSmall, monkeypatch, how: str) -> None:
+    """Neither the seed of the second aggregator's keys nor the coordinator's own key of the link."""
+    small.transport.faults[(SECOND, "query.va_link")] = drop
+    with pytest.raises(AggregatorAway):
+        small.ask(QUERIES)
+    (fresh,) = (small.root / "run" / "sessions").glob("*.verified/fresh")
+    secrets = seed_on_disk(small), fresh.read_bytes()
+    assert len(secrets[0]) == len(secrets[1]) == 32
+    held = everywhere(small)
+    assert secrets[0].hex().encode() in held and secrets[1] in held, "the control: while it is open they are there"
+    small.transport.faults.clear()
+    if how == "given up":
+        monkeypatch.setattr("consilium.aggregator.node.LIFETIME", -1.0)
+    assert small.ask(QUERIES).votes.tolist() == small.true_sum(QUERIES).tolist()
+    assert ("session-lost" in {each["event"] for each in small.events()}) is (how == "given up")
+    held = everywhere(small)
+    for secret in secrets:
+        assert secret not in held and secret.hex().encode() not in held
+
+
+def test_another_session_on_the_same_queries_gives_the_former_up(small: VerifiedSmall) -> None:
+    small.transport.faults[(SECOND, "query.va_link")] = drop
+    with pytest.raises(AggregatorAway):
+        small.ask(QUERIES)
+    before = seed_on_disk(small)
+    small.transport.faults.clear()
+    shutil.rmtree(small.root / "run" / "sessions")
+    small.ask(QUERIES)
+    assert before.hex().encode() not in everywhere(small)
 
 
 def test_a_repeated_request_gets_the_same_bytes_and_another_one_none(small: VerifiedSmall) -> None:

@@ -7,10 +7,12 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
 from consilium.coordinator.ledger.privacy import promised
+from consilium.protocol.secagg.packing import pack, unpack
 from consilium.simulations.audit import audit_run
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
@@ -102,7 +104,23 @@ def fewer_parties(line: dict) -> None:
     line["record"] = json.dumps(record, sort_keys=True, separators=(",", ":"))
 
 
+def total(who: str) -> Callable[[Path], None]:
+    """One vote more in the total of one aggregator, after it was bound to it."""
+
+    def apply(run: Path) -> None:
+        (path,) = (run / "halves").iterdir()
+        fields = unpack(path.read_bytes())
+        moved = np.array(fields[who])
+        moved[0, 0] += 1
+        path.write_bytes(pack({**fields, who: moved}))
+
+    return apply
+
+
 FORGED: dict[str, Callable[[Path], None]] = {
+    "another total of the coordinator": total("leader"),
+    "another total of the second aggregator": total("helper"),
+    "no totals": lambda run: shutil.rmtree(run / "halves"),
     "no record": lambda run: (run / "aggregator.jsonl").write_text(""),
     "no file": lambda run: (run / "aggregator.jsonl").unlink(),
     "no roster": lambda run: (run / "roster.json").unlink(),
@@ -113,6 +131,14 @@ FORGED: dict[str, Callable[[Path], None]] = {
         (run / "roster.json").read_text().replace('"c": 0', '"c": 1')
     ),
 }
+
+
+def test_control_without_commitments_another_total_is_not_found(verified: Path, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("consilium.coordinator.ledger.verify.second._check_halves", lambda *_: None)
+    shutil.copytree(verified, tmp_path / "run")
+    total("leader")(tmp_path / "run")
+    wrong = {finding.check for finding in audit_run(tmp_path / "run") if not finding.holds}
+    assert "aggregator.jsonl: sums that were signed" not in wrong
 
 
 @pytest.mark.parametrize("name", FORGED)

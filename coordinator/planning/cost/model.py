@@ -41,7 +41,7 @@ def costs(mode: CostedMode, load: Load) -> Costs:
 
     >>> found = costs("verified", Load(5000, 10_000, 10))
     >>> found.nodes[NodeKind.PARTY].up, NodeKind.SECOND in found.nodes
-    (205901, True)
+    (205933, True)
     """
     if mode not in NOISY:
         load = replace(load, sigma=0.0)

@@ -16,8 +16,10 @@ from consilium.protocol.secagg.messages import CIPHERTEXT_BYTES, KEY_BYTES, KEYS
 from consilium.protocol.secagg.session import SID_BYTES
 from consilium.protocol.secagg.shamir import SHARE_BYTES
 from consilium.protocol.verified.binder import DIGEST_BYTES
+from consilium.protocol.verified.binder import NONCE_BYTES as NONCE_BYTES_OF_TOTAL
 from consilium.protocol.verified.leader import BATCH_SIZE
 from consilium.protocol.verified.proof import opening_elements
+from consilium.protocol.verified.sealing import SIGNED_KEY_BYTES
 from consilium.protocol.verified.uploads import PART_BYTES, upload_bytes
 
 MESSAGE, ARRAYS, ARRAY, EMPTY, FIELD = 280, 155, 311, 240, 17
@@ -26,6 +28,8 @@ HASH = 64
 NAME = 12
 TERMS = 550
 """Of the terms of a session, as JSON: to some tens of bytes."""
+LEADER_KEY = 80
+"""Of the leader's key of the session, in terms of verified votes."""
 PLACE = 2
 FLOAT = 4
 
@@ -110,18 +114,21 @@ def distributed(load: Load) -> Sent:
 
 
 def verified(load: Load) -> Sent:
-    """Terms and queries down, one upload up; between the aggregators all batches, the question and the half."""
+    """Terms, queries and a key down, one upload up; between the aggregators the keys of all parties, all batches, the
+    question and the half."""
     grid, n = load.grid, load.parties
     opened, sealed = 2 * opening_elements(grid), 2 + NONCE_BYTES + TAG_BYTES
     batches = math.ceil(n / BATCH_SIZE)
     carried = form((SID_BYTES,), (sealed,))
     answered = form((SID_BYTES, 0, 0), (sealed,))
-    session = form((TERMS, SIGNATURE_BYTES), question_arrays(load))
+    terms, questions = TERMS + LEADER_KEY, question_arrays(load)
+    session, keys = form((terms, SIGNATURE_BYTES), questions), form((SID_BYTES, 8), ((n + 1) * SIGNED_KEY_BYTES,))
+    half = NONCE_BYTES_OF_TOTAL + 2 * load.cells
     return Sent(
         up=form((SID_BYTES, NAME), (upload_bytes(grid),)),
-        down=session,
-        to_second=session + batches * (carried + 4) + n * (PART_BYTES + opened) + carried + 4 + 4 * n,
-        from_second=(batches + 1) * (answered + DIGEST_BYTES) + 4 * batches + n * (1 + opened) + 2 * load.cells,
+        down=form((terms, SIGNATURE_BYTES, SIGNED_KEY_BYTES, 0), questions),
+        to_second=session + batches * (carried + 4) + n * (PART_BYTES + opened) + carried + 4 + 4 * n + DIGEST_BYTES,
+        from_second=keys + (batches + 1) * (answered + DIGEST_BYTES) + 4 * batches + n * (1 + opened) + half,
     )
 
 

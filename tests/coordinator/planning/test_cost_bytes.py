@@ -136,9 +136,21 @@ def test_verified_votes(parties: int, queries: int, classes: int, teachers: int)
         {"terms": federation.session.canonical(), "signature": bytes(64)},
         {"queries": np.zeros((queries, 10), dtype=np.float32), "places": places, "proof": proof},
     )
+    key, arrays = federation.keys().place(0), {"queries": np.zeros((queries, 10), dtype=np.float32)}
+    asked = as_message(
+        {
+            "terms": federation.session.canonical(),
+            "signature": bytes(64),
+            "helper_key": key.public,
+            "helper_signature": key.signature,
+        },
+        {**arrays, "places": places, "proof": proof},
+    )
+    keys = np.frombuffer(federation.keys().content, dtype=np.uint8)
+    back.append(as_message({"sid": sid, "signed": 0}, {"keys": keys}))
     sent = wire.verified(Load(parties, queries, classes, 10, teachers))
     assert sent.up == pytest.approx(up, rel=CLOSE)
-    assert sent.down == pytest.approx(begun, rel=CLOSE)
+    assert sent.down == pytest.approx(asked, rel=CLOSE)
     assert sent.to_second == pytest.approx(begun + sum(there), rel=CLOSE)
     assert sent.from_second == pytest.approx(sum(back), rel=CLOSE)
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from consilium.protocol.noise import SeededNoise
+from consilium.protocol.secagg.agreement import new_private
 from consilium.protocol.secagg.errors import StageOrder, ThresholdNotMet
 from consilium.protocol.verified.aggregator import ASKED, BATCH, CHECKED, FAULT_CODES, fault_code
-from consilium.protocol.verified.errors import AggregatorsDisagree, VerifiedError, VoteFault
+from consilium.protocol.verified.binder import expand_seed
+from consilium.protocol.verified.errors import AggregatorsDisagree, BadLink, VerifiedError, VoteFault
 from consilium.protocol.verified.field import PRIME
 from consilium.protocol.verified.helper import Helper
 from consilium.protocol.verified.messages import (
@@ -19,9 +24,11 @@ from consilium.protocol.verified.messages import (
     write_checked,
 )
 from consilium.protocol.verified.proof import opening_elements
+from consilium.protocol.verified.sealing import Link, place_key
 from consilium.protocol.verified.sums import add_up
-from consilium.protocol.verified.uploads import PART_BYTES
+from consilium.protocol.verified.uploads import PART_BYTES, HelperPart, Upload
 from tests.protocol.verified.federation import VerifiedFederation, collect, helper_link, leader_link, settle_all
+from tests.protocol.verified.liars import Forger, one_hot
 
 
 class TestOrder:
@@ -207,6 +214,162 @@ class TestLyingHelper:
         helper._total[0, (cell + 1) % 3] += 1
         result = leader.finish(helper.give(leader.ask()))
         assert not np.array_equal(result.sums, total)
+
+
+class TestReveals:
+    """What a lying leader gets of the helper's keys: only that of a party whose own key has signed a false seal."""
+
+    @staticmethod
+    def asked(federation: VerifiedFederation, helper: Helper, part: bytes) -> tuple[VoteFault | None, dict[int, bytes]]:
+        """What the helper says of one part, and the keys that it shows."""
+        grid, link = federation.session.grid, leader_link(federation)
+        body = write_batch([part], [np.zeros(opening_elements(grid), dtype=np.uint16)])
+        reply = link.open(CHECKED, helper.check(link.seal(BATCH, body)))
+        faults, _, reasons = read_checked(reply, grid, body_digest(body), 1, FAULT_CODES)
+        return faults[0], reasons
+
+    def test_no_altered_byte_and_no_other_order_gets_the_key_of_an_honest_party(self) -> None:
+        federation = VerifiedFederation(3)
+        part = federation.uploads(["h0"])["h0"][:PART_BYTES]
+        for at in range(PART_BYTES):
+            altered = part[:at] + bytes([part[at] ^ 1]) + part[at + 1 :]
+            fault, reasons = self.asked(federation, federation.helper(), altered)
+            assert fault is not None and not reasons
+        helper = federation.helper()
+        for content in (part, altered, part):
+            assert not self.asked(federation, helper, content)[1]
+
+    def test_control_without_the_partys_signature_an_altered_seal_gets_its_key_and_with_it_its_votes(
+        self, monkeypatch
+    ) -> None:
+        """Why the helper looks at the signature first: the leader has the other share already."""
+        monkeypatch.setattr("consilium.protocol.verified.uploads.verify", lambda *_: True)
+        federation = VerifiedFederation(3)
+        content = federation.uploads(["h0"])["h0"]
+        at = PART_BYTES - 80  # in the seal
+        altered = content[:at] + bytes([content[at] ^ 1]) + content[at + 1 : PART_BYTES]
+        fault, reasons = self.asked(federation, federation.helper(), altered)
+        assert fault is VoteFault.NOT_FOR_US
+        upload, grid = Upload.read(content, federation.session.grid), federation.session.grid
+        assert upload is not None
+        seed = upload.part.opened(reasons[0])
+        assert isinstance(seed, bytes)
+        other = expand_seed(federation.session.ctx, 0, seed, "votes", grid.cells)
+        votes = (grid.summed(upload.share).astype(np.int64) + grid.summed(other)) % PRIME
+        assert np.array_equal(votes, federation.votes["h0"])
+
+    def test_a_liar_s_key_opens_nothing_but_its_own_seal(self) -> None:
+        federation = VerifiedFederation(3)
+        lie = Forger(federation, "h1", helper_key=new_private())(one_hot(federation, "h1"))[:PART_BYTES]
+        fault, reasons = self.asked(federation, federation.helper(), lie)
+        assert fault is VoteFault.NOT_FOR_US
+        honest = HelperPart.read(federation.uploads(["h0"])["h0"][:PART_BYTES])
+        assert honest.opened(reasons[0]) is VoteFault.NOT_FOR_US
+
+
+class TestForwardSecrecy:
+    """All that went over the wire in one session of five parties, every long-term key of every node, and what is on the
+    helper's disk after the sum: how many uploads does it open?"""
+
+    @staticmethod
+    def opened(federation: VerifiedFederation, uploads: dict[str, bytes], keys: list[bytes]) -> int:
+        """Uploads of which one of these keys gives both shares, that is, the votes."""
+        found = 0
+        for name, content in uploads.items():
+            upload, grid = Upload.read(content, federation.session.grid), federation.session.grid
+            assert upload is not None
+            seeds = [seed for key in keys if isinstance(seed := upload.part.opened(key), bytes)]
+            for seed in seeds[:1]:
+                other = expand_seed(federation.session.ctx, upload.part.place, seed, "votes", grid.cells)
+                votes = (grid.summed(upload.share).astype(np.int64) + grid.summed(other)) % PRIME
+                found += np.array_equal(votes, federation.votes[name])
+        return found
+
+    @staticmethod
+    def from_disk(federation: VerifiedFederation, state: bytes) -> list[bytes]:
+        """Keys that a thief gets of any 32 bytes in a row that a state holds, in hex or as they are: tried as a key of
+        a place, and as the seed of all of them."""
+        texts = [state, *(bytes.fromhex(each.decode()) for each in re.findall(rb"(?:[0-9a-f]{2}){32,}", state))]
+        tries = {text[at : at + 32] for text in texts for at in range(max(0, len(text) - 31))}
+        ctx = federation.session.ctx
+        return [*tries, *(place_key(each, ctx, place) for each in tries for place in range(federation.roster.n))]
+
+    def session(self, federation: VerifiedFederation) -> tuple[dict[str, bytes], bytes, bytes]:
+        """Uploads; the helper's state before and after it gives its half."""
+        leader, helper, uploads = federation.leader(), federation.helper(), federation.uploads()
+        for name, upload in uploads.items():
+            leader.accept(name, upload)
+        settle_all(leader, helper)
+        before = helper.state()
+        leader.finish(helper.give(leader.ask()))
+        return uploads, before, helper.state()
+
+    @staticmethod
+    def long_term(federation: VerifiedFederation) -> list[bytes]:
+        """Of all nodes; signing keys as if they were of the other kind, too."""
+        signing = [*federation.identities.values(), federation.leader_identity, federation.helper_identity]
+        private = [each._key.private_bytes_raw() for each in signing]
+        return [federation.leader_key, federation.helper_key, *private]
+
+    def test_nothing_is_opened_after_the_sum(self) -> None:
+        federation = VerifiedFederation(5, queries=3)
+        uploads, before, after = self.session(federation)
+        stolen = self.long_term(federation)
+        assert self.opened(federation, uploads, [*stolen, *self.from_disk(federation, after)]) == 0
+        assert federation.helper_seed.hex().encode() not in after
+        assert self.opened(federation, uploads, [*stolen, *self.from_disk(federation, before)]) == 5, (
+            "the control: the same search finds the seed while the session is open"
+        )
+
+    def test_control_with_keys_that_last_everything_is(self, monkeypatch) -> None:
+        """As version 0.9 sealed: for the one long-term key of the helper."""
+        federation = VerifiedFederation(5, queries=3)
+        for module in ("sealing", "helper"):
+            monkeypatch.setattr(
+                f"consilium.protocol.verified.{module}.place_key", lambda seed, ctx, place: federation.helper_key
+            )
+        uploads, _, _ = self.session(federation)
+        assert self.opened(federation, uploads, self.long_term(federation)) == 5
+
+    def test_the_link_is_not_opened_by_both_long_term_keys(self) -> None:
+        federation = VerifiedFederation(3)
+        leader = federation.leader()
+        leader.accept("h0", federation.uploads(["h0"])["h0"])
+        batch = leader.batch()
+        assert batch is not None
+        other, session = bytes.fromhex(federation.roster.leader.x25519_pk), federation.session
+        leader_fresh = bytes.fromhex(session.leader_key)
+        for own_fresh in self.long_term(federation):
+            with pytest.raises(BadLink):
+                Link(federation.helper_key, other, own_fresh, leader_fresh, session.ctx).open(BATCH, batch)
+        helper_link(federation).open(BATCH, batch)
+
+
+class TestCommitments:
+    def test_a_leader_that_changes_its_total_afterwards_is_not_the_one_that_was_bound(self) -> None:
+        federation = VerifiedFederation(4)
+        leader, helper = federation.leader(), federation.helper()
+        result = collect(leader, helper, federation.uploads())
+        ctx = federation.session.ctx
+        assert helper.commitments == (
+            result.leader.commitment(ctx, leads=True).hex(),
+            result.helper.commitment(ctx, leads=False).hex(),
+        )
+        moved = result.leader.total.copy()
+        moved[0, 0] += 1
+        assert replace(result.leader, total=moved).commitment(ctx, leads=True).hex() != helper.commitments[0]
+
+    def test_it_is_bound_before_it_sees_the_helpers_total(self) -> None:
+        """A leader that asks, looks at the answer, and asks again with another commitment gets nothing."""
+        federation = VerifiedFederation(4)
+        leader, helper = federation.leader(), federation.helper()
+        for name, upload in federation.uploads().items():
+            leader.accept(name, upload)
+        settle_all(leader, helper)
+        helper.give(leader.ask())
+        again = leader_link(federation).seal(ASKED, write_asked(list(range(4)), [], bytes(32)))
+        with pytest.raises(StageOrder, match="keys are deleted"):
+            helper.give(again)
 
 
 class TestClipping:
