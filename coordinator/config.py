@@ -281,7 +281,8 @@ class Federation(Countable, Frozen):
     def disclosure(self) -> Disclosure:
         """What is disclosed, of all phases together, and to whom."""
         kind = widest(phase.mechanism.releases for phase in self.phases)
-        return Disclosure(kind, self.votes, self.noise_in_sums)
+        noisy = self.noise_in_sums
+        return Disclosure(kind, self.votes, noisy, explicit=noisy and self.mechanism.noise_by_parties)
 
     def describe(self) -> str:
         """Mechanism, and how teachers vote, for people: as reports, terms and cards name them."""
@@ -316,6 +317,13 @@ class Federation(Countable, Frozen):
         and where the mechanism says it itself."""
         mechanism = self.phase(phase).mechanism
         return sum_noises(mechanism, self.votes, shares, self.colluders) if self.noise_in_sums else ()
+
+    def sure_givers(self, least_sum: int) -> int:
+        """`FederationConfig.noise_shares` where so many parties must be in a sum; that number does not matter where no
+        noise is in the sums, or the mechanism says it itself."""
+        if not self.noise_in_sums or self.mechanism.noise_by_parties:
+            return 0
+        return 1 if self.votes == "verified" else least_sum - self.colluders
 
     def node_events(self, shares: int) -> list[ReleaseEvent]:
         """What nodes are held to, and parties charge, with all caps used up: where the noise is in the sums, the noisy

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from consilium.coordinator.config import Federation
-from consilium.coordinator.ledger.privacy import promised
+from consilium.coordinator.config import Federation, FederationConfig
+from consilium.coordinator.ledger.privacy import promised, towards_coordinator
 from consilium.protocol.parties.messages import VotesMode
 from consilium.protocol.warnings.before import Expected
 from consilium.protocol.warnings.plain_words import in_plain_words
@@ -55,3 +55,9 @@ def promise_in_words(federation: Federation) -> str:
         privacy.sanitised is not None,
     )
     return f"{federation.disclosure.release.sentence} {words}"
+
+
+def towards_nodes(config: FederationConfig) -> str:
+    """What is promised towards whoever collects votes, for people. Raises ConfigError where it cannot be charged."""
+    found = towards_coordinator(config)
+    return config.disclosure.towards_nodes(0 if found is None else found.epsilon)

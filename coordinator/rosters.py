@@ -41,14 +41,6 @@ def least_accepted(federation: Federation, parties: int) -> int:
     return least_sum(parties, federation.colluders)
 
 
-def noise_shares(federation: Federation, least_sum: int) -> int:
-    """`FederationConfig.noise_shares` where so many parties must be in a sum; that number does not matter where no
-    noise is in the sums, or the mechanism says it itself."""
-    if not federation.noise_in_sums or federation.mechanism.noise_by_parties:
-        return 0
-    return 1 if federation.votes == "verified" else least_sum - federation.colluders
-
-
 def _secure_sums(config: FederationConfig, roster: Any) -> None:
     SecureKeys(roster, Identity.generate()).check(config)  # the check does not look at the signer
 

@@ -8,7 +8,7 @@ from statistics import NormalDist
 from typing import get_args
 
 from consilium.coordinator.ledger.privacy import promised
-from consilium.protocol.disclosure import AT_MOST, Disclosure, ReleaseKind, people, vote_odds
+from consilium.protocol.disclosure import AT_MOST, Bound, Disclosure, ReleaseKind, people, vote_odds
 from consilium.protocol.parties.messages import VotesMode
 from consilium.protocol.warnings.plain_words import rounded_up, times_as_likely
 from consilium.simulations.scenario import load_scenario, shipped
@@ -43,23 +43,26 @@ def releases() -> str:
 
 
 def views() -> str:
-    """Who sees what of votes, by how these are collected."""
+    """Who sees what of votes, by how these are collected, and whose epsilon holds towards them."""
     columns = {
         (mode, noisy): Disclosure(ReleaseKind.COUNTS, mode, noisy).audiences()
         for mode in MODES
-        for noisy in ((mode == "distributed",) if mode != "verified" else (False, True))
+        for noisy in ((mode == "distributed",) if mode != "verified" else (True, False))
     }
-    heads = [f"`{mode}`{', noise in the sums' if noisy and mode == 'verified' else ''}" for mode, noisy in columns]
+    heads = [f"`{mode}`{', `exact_sums`' if mode == 'verified' and not noisy else ''}" for mode, noisy in columns]
     whom = list(dict.fromkeys(audience.who for column in columns.values() for audience in column))
     rows = []
     for who in whom:
         cells = []
         for column in columns.values():
             audience = next((audience for audience in column if audience.who == who), None)
-            cell = "–" if audience is None else audience.seen.value
-            cells.append(cell if audience is None or audience.seen.bounded else f"{cell}; **no epsilon**")
+            cells.append("–" if audience is None else f"{audience.seen.value}; {_epsilon_of(audience.bound)}")
         rows.append([who, *cells])
     return _table(["sees of the votes, beside what is released", *heads], rows)
+
+
+def _epsilon_of(bound: Bound) -> str:
+    return "**no epsilon**" if bound is Bound.TRUSTED else f"{bound} epsilon"
 
 
 def unprotected() -> str:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from consilium.party.home import Home
 from consilium.party.policy import Policy
-from consilium.party.promise import epsilon, promise_of
+from consilium.party.promise import epsilon, parse_events, promise_of
 from consilium.party.rosters import agreed_weight
 from consilium.party.spend import Share, SpendStore
+from consilium.protocol.disclosure import AT_MOST, Disclosure, widest
 from consilium.protocol.parties.messages import Terms
 from consilium.protocol.parties.refusals import Refused
 from consilium.protocol.warnings.before import Expected, before_run
 from consilium.protocol.warnings.kinds import RunWarning
-from consilium.protocol.warnings.plain_words import in_plain_words
+from consilium.protocol.warnings.plain_words import epsilon_text, in_plain_words
 
 
 def own_share(home: Home, terms: Terms) -> Share:
@@ -51,14 +54,37 @@ def told_share(home: Home, terms: Terms) -> tuple[Share | None, list[str]]:
     return share, [weight_line(terms, home.policy, share)]
 
 
-def promise_in_words(terms: Terms, policy: Policy, epsilon: float) -> str:
-    """What these terms release at most, and the epsilon that it may cost the party by its own unit and delta."""
+def _disclosed(terms: Terms) -> Disclosure:
+    """What these terms disclose, and to whom: what the student gets, else what the party is charged for."""
     promise = promise_of(terms)
-    words = in_plain_words(
-        epsilon, policy.delta, policy.unit.value, policy.neighbouring.value, promise.closing is not None
-    )
-    kind = promise.releases
-    return f"Released for each query is at most {kind.leaves}. {kind.stays} {words}"
+    events = parse_events(terms.student) if terms.student else promise.events
+    kind = widest(AT_MOST[event.TYPE] for event in events if not event.closing)
+    in_sums = promise.release.noise_by_parties and terms.votes != "clear"
+    return Disclosure(kind, terms.votes, in_sums, explicit=in_sums and not terms.student)
+
+
+def student_epsilon(terms: Terms, policy: Policy, weight: int) -> float | None:
+    """Epsilon towards the student and the public, by the party's own unit and delta; None where the terms promise one
+    epsilon to all. Raises Refused for a promise that cannot be read."""
+    events = parse_events(terms.student) if terms.student else ()
+    return epsilon([replace(event, weight=weight) for event in events], policy) if events else None
+
+
+def towards_whom(terms: Terms, charged: float, student: float | None) -> str:
+    """Of this party's epsilons, whom each holds towards. charged: `Share.epsilon`. student: `student_epsilon`."""
+    disclosed = _disclosed(terms)
+    own = charged if student is None else student
+    nodes = disclosed.towards_nodes(charged)
+    return f"epsilon at most {epsilon_text(own)} towards the student and the public; {nodes}"
+
+
+def promise_in_words(terms: Terms, policy: Policy, share: Share) -> str:
+    """What these terms release at most, and the epsilon that it may cost the party by its own unit and delta."""
+    closing = promise_of(terms).closing is not None
+    words = in_plain_words(share.epsilon, policy.delta, policy.unit.value, policy.neighbouring.value, closing)
+    kind, student = _disclosed(terms).release, student_epsilon(terms, policy, share.weight)
+    whom = towards_whom(terms, share.epsilon, student)
+    return f"Released for each query is at most {kind.leaves}. {kind.stays} {words} Towards whom: {whom}."
 
 
 def party_warnings(terms: Terms, policy: Policy, weight: int) -> list[RunWarning]:

@@ -100,12 +100,18 @@ class StatementCheck:
                 )
         return f"{len(heads) - 1} batches, through each of {len(seen)} positions that this party was told"
 
-    def _release_of(self, number: int, batch: ChargedBatch) -> Promise:
-        """What is promised of a batch's release. Raises LedgerError."""
+    def _number(self, number: int, batch: ChargedBatch) -> int:
+        """The number of a batch's release, from 1. Raises LedgerError."""
         scheduled = bool(self._promise.later)
         if scheduled != (batch.phase is not None) or (batch.phase or 1) > len(self._promise.each):
             raise LedgerError(f"batch {number} is of no release that was promised", ASK)
-        return self._promise.only(batch.phase or 1)
+        return batch.phase or 1
+
+    @cached_property
+    def _to_student(self) -> tuple[ReleaseEvent, ...]:
+        """What the ledger is charged for each release: what the student is promised."""
+        events = parse_events(self._terms.student) if self._terms.student else self._promise.events
+        return tuple(event for event in events if not event.closing)
 
     def _charged(self, number: int, batch: ChargedBatch) -> ReleaseEvent:
         """The event of a batch as if each query had been answered, in which case it costs most. Raises LedgerError."""
@@ -118,9 +124,8 @@ class StatementCheck:
     def _events(self) -> str:
         """Each batch is charged for its queries what was promised of such a release."""
         for number, batch in enumerate(self.statement.batches, 1):
-            asked = len(batch.queries)
-            promised = replace(self._release_of(number, batch).release, asked=asked, answered=asked).to_json()
-            charged = self._charged(number, batch).to_json()
+            release, asked = self._to_student[self._number(number, batch) - 1], len(batch.queries)
+            promised, charged = release.with_counts(asked, asked).to_json(), self._charged(number, batch).to_json()
             if charged != promised:
                 differing = sorted(key for key in promised | charged if charged.get(key) != promised.get(key))
                 raise LedgerError(
@@ -158,8 +163,9 @@ class StatementCheck:
 
     def _caps(self) -> str:
         spent: dict[int, int] = {}
-        for batch in self.statement.batches:
-            spent[batch.phase or 1] = spent.get(batch.phase or 1, 0) + len(batch.queries)
+        for number, batch in enumerate(self.statement.batches, 1):
+            release = self._number(number, batch)
+            spent[release] = spent.get(release, 0) + len(batch.queries) + len(batch.left_over)
         lines = []
         for release, promise in enumerate(self._promise.each, 1):
             if spent.get(release, 0) > promise.release.asked:
@@ -180,8 +186,19 @@ class StatementCheck:
             for number, batch in enumerate(self.statement.batches, 1)
         ]
         own = epsilon(self._promise.at(weight).events, policy)
-        so_far = min(epsilon(charged, policy), own) if charged else 0.0
-        return (
-            f"the coordinator's ledger so far: epsilon at most {so_far:.4f}; this party's own account of the"
-            f" federation: at most {own:.4f} (delta {policy.delta:g}, {policy.unit}, {policy.neighbouring.value})"
+        to_student = epsilon([replace(event, weight=weight) for event in self._to_student], policy)
+        so_far = min(epsilon(charged, policy), to_student) if charged else 0.0
+        whom = " towards the student and the public" if self._terms.student else ""
+        told = (
+            f"the coordinator's ledger so far: epsilon at most {so_far:.4f}{whom}; this party's own account of the"
+            f" federation: at most {own:.4f}"
         )
+        if self._terms.student:
+            seen = [
+                self._promise.at(weight).only(self._number(number, batch)).release.with_counts(asked, asked)
+                for number, batch in enumerate(self.statement.batches, 1)
+                for asked in [len(batch.queries) + len(batch.left_over)]
+            ]
+            nodes = min(epsilon(seen, policy), own) if seen else 0.0
+            told += f", towards the nodes that see noisy sums; of this, so far at most {nodes:.4f}"
+        return f"{told} (delta {policy.delta:g}, {policy.unit}, {policy.neighbouring.value})"

@@ -15,7 +15,7 @@ from statistics import NormalDist
 from typing import Literal
 
 from consilium.protocol.parties.messages import VotesMode
-from consilium.protocol.warnings.plain_words import rounded_up
+from consilium.protocol.warnings.plain_words import epsilon_text, rounded_up
 
 RELEASED = "noisy counts of the votes, or noisy winners"
 """What leaves a federation at all, whichever mechanism it has."""
@@ -145,19 +145,30 @@ class SeenVotes(StrEnum):
         return self in (SeenVotes.NOTHING, SeenVotes.SHARES, SeenVotes.NOISY_SUMS)
 
 
+class Bound(StrEnum):
+    """Which of the promised epsilons holds towards somebody."""
+
+    STUDENT = "the student's"
+    NODES = "the nodes'"
+    """That of the noisy sums: of the noise in them that the nodes do not know."""
+    TRUSTED = "none"
+    """It sees what no noise covers."""
+    OWN_NOISE = "not stated"
+    """Some of the noise is its own, and nobody has counted without it."""
+
+
 @dataclass(frozen=True)
 class Audience:
     """Somebody, and what they see. seen: of the votes. sees: all of it, for people.
 
-    coordinating: whether the epsilon towards them is that towards the coordinator; else it is the student's.
-    gives_noise: whether some of the noise in the sums is their own, and so none to them.
+    bound: whose epsilon holds towards them. coordinating: it is the coordinator.
     """
 
     who: str
     seen: SeenVotes
     sees: str
+    bound: Bound
     coordinating: bool = False
-    gives_noise: bool = False
 
 
 @dataclass(frozen=True)
@@ -173,6 +184,8 @@ class People:
 class Disclosure:
     """What is disclosed to whom. release: to the student. votes: how they are collected. noise_in_sums: whether sums
     come with the parties' noise in them, or that of two aggregators, so that the coordinator sees no exact one.
+    explicit: that noise is all there is, since the mechanism itself says it (`distributed`, `distributed_two_phase`):
+    one list of events for the coordinator and the student. Else the nodes are held to a list of their own.
 
     >>> Disclosure(ReleaseKind.WINNER, "distributed", True).towards_coordinator
     <SeenVotes.NOISY_SUMS: 'noisy sums of the votes'>
@@ -181,6 +194,12 @@ class Disclosure:
     release: ReleaseKind
     votes: VotesMode
     noise_in_sums: bool
+    explicit: bool = False
+
+    @property
+    def two_promises(self) -> bool:
+        """Whether one epsilon is promised to the student, and another to the nodes that see noisy sums."""
+        return self.noise_in_sums and not self.explicit
 
     @property
     def towards_coordinator(self) -> SeenVotes:
@@ -191,29 +210,65 @@ class Disclosure:
 
     def audiences(self, party: str = "party", parties: str = "parties") -> tuple[Audience, ...]:
         """Who sees what. party, parties: what one, and several, are called."""
-        released = f"the released {self.release.noun}s"
-        coordinator = self.towards_coordinator
+        released, coordinator = f"the released {self.release.noun}s", self.towards_coordinator
+        masked = self.noise_in_sums and self.votes != "verified"
+        # whoever adds some of the noise knows it
+        of_party = Bound.STUDENT if not masked else Bound.NODES if self.two_promises else Bound.OWN_NOISE
+        of_second = Bound.NODES if self.two_promises else Bound.STUDENT
         rows = [
-            Audience("the student", SeenVotes.NOTHING, released),
-            Audience("the public, which has the model", SeenVotes.NOTHING, f"what is made of {released}, or these"),
+            Audience("the student", SeenVotes.NOTHING, released, Bound.STUDENT),
+            Audience(
+                "the public, which has the model",
+                SeenVotes.NOTHING,
+                f"what is made of {released}, or these",
+                Bound.STUDENT,
+            ),
             Audience(
                 f"the other {parties}",
                 SeenVotes.NOTHING,
                 "which public rows are asked, and what the public sees",
-                gives_noise=self.noise_in_sums and self.votes != "verified",
+                of_party,
             ),
-            Audience("the coordinator", coordinator, coordinator.replace("party", party), coordinating=True),
+            Audience(
+                "the coordinator",
+                coordinator,
+                coordinator.replace("party", party),
+                Bound.NODES if coordinator.bounded else Bound.TRUSTED,
+                coordinating=True,
+            ),
         ]
         if self.votes == "verified":
-            seen = SeenVotes.SHARES
-            rows.append(Audience("the second aggregator", seen, str(seen), gives_noise=self.noise_in_sums))
+            rows.append(Audience("the second aggregator", SeenVotes.SHARES, str(SeenVotes.SHARES), of_second))
         return tuple(rows)
+
+    def towards_nodes(self, epsilon: float) -> str:
+        """What is promised towards whoever collects votes, as the end of a line. epsilon: of the noisy sums, if any.
+
+        >>> Disclosure(ReleaseKind.WINNER, "distributed", True).towards_nodes(2.1)
+        'epsilon at most 2.100 towards the coordinator and the other parties'
+        >>> Disclosure(ReleaseKind.WINNER, "secure", False).towards_nodes(0)
+        'no epsilon towards the coordinator: it is trusted with exact sums of the votes, without noise'
+        """
+        if not self.noise_in_sums:
+            return f"no epsilon towards the coordinator: it is trusted with {self.towards_coordinator}"
+        also = {"distributed": " and the other parties", "verified": " and the second aggregator"}
+        whom = f"the coordinator{also[self.votes] if self.two_promises else ''}"
+        return f"epsilon at most {epsilon_text(epsilon)} towards {whom}"
 
     def how_collected(self) -> str:
         """How votes are collected, and what that protects from whom: a few sentences in the past."""
-        if self.votes == "verified" and self.noise_in_sums:
-            return _NOISY_VERIFIED
-        return _COLLECTED[self.votes]
+        if not self.noise_in_sums:
+            return _EXACT[self.votes]
+        if self.two_promises:
+            return f"{_NOISY[self.votes]} {_NODES_EPSILON[self.votes]}"
+        words = _NOISE_OF_ALL[self.votes]
+        return f"{words} {self._student_beside_coordinator()}" if self.votes == "distributed" else words
+
+    def _student_beside_coordinator(self) -> str:
+        """What the student has of the noisy sums, where all noise is in them."""
+        if self.release is ReleaseKind.COUNTS:
+            return "The student gets these noisy sums themselves, at the same epsilon."
+        return "Labels are computed from the noisy sums and tell less, so the student’s epsilon is at most that."
 
 
 def people(party: str = "party", parties: str = "parties", unit: str = "", unprotected: str = "") -> tuple[People, ...]:
@@ -239,28 +294,42 @@ def people(party: str = "party", parties: str = "parties", unit: str = "", unpro
     )
 
 
-_COLLECTED: Mapping[VotesMode, str] = {
+_IN_PARTS = (
+    "Votes were collected in two parts each, of which the coordinator held one and a second aggregator the other. They"
+    " checked every vote without seeing it, "
+)
+_EXACT: Mapping[VotesMode, str] = {
     "clear": "Votes were collected in clear: the coordinator saw what each party voted, and added the noise. There is"
     " no epsilon towards the coordinator; it has to be trusted with the votes.",
     "secure": "Votes were collected as secure sums: nobody but the party itself saw its votes. The coordinator saw"
     " exact sums over the parties, and added the noise. There is no epsilon towards the coordinator; it has to be"
     " trusted with the sums.",
-    "distributed": "Votes were collected as secure sums with noise that the parties added: nobody saw a party’s votes,"
-    " or an exact sum. The epsilon towards the coordinator holds for everything it saw. What the student gets is made"
-    " of the noisy sums, so that its epsilon is at most that.",
-    "verified": "Votes were collected in two parts each, of which the coordinator held one and a second aggregator the"
-    " other. They checked every vote without seeing it, and left out by name whoever voted falsely. Nobody saw a"
-    " party’s votes, unless these two worked together. The coordinator saw exact sums over the parties, and added the"
-    " noise. There is no epsilon towards the coordinator; it has to be trusted with the sums. The second aggregator saw"
-    " neither votes nor sums.",
+    "verified": f"{_IN_PARTS}and left out by name whoever voted falsely. Nobody saw a party’s votes, unless these two"
+    " worked together. The coordinator saw exact sums over the parties, and added the noise. There is no epsilon"
+    " towards the coordinator; it has to be trusted with the sums. The second aggregator saw neither votes nor sums.",
 }
-_NOISY_VERIFIED = (
-    "Votes were collected in two parts each, of which the coordinator held one and a second aggregator the other. They"
-    " checked every vote without seeing it, left out by name whoever voted falsely, and each added noise to its half of"
-    " the sum: nobody saw a party’s votes or an exact sum, unless these two worked together. The epsilon towards the"
-    " coordinator holds for everything that either of them saw. What the student gets is made of the noisy sums, so"
-    " that its epsilon is at most that."
-)
+_NOISY: Mapping[VotesMode, str] = {
+    "distributed": "Votes were collected as secure sums with noise that the parties added: nobody saw a party’s votes,"
+    " or an exact sum. The coordinator saw the noisy sums, and added noise of its own before anything was released.",
+    "verified": f"{_IN_PARTS}left out by name whoever voted falsely, and each added noise to its half of the sum:"
+    " nobody saw a party’s votes or an exact sum, unless these two worked together. The coordinator saw the noisy"
+    " sums.",
+}
+_NODES_EPSILON: Mapping[VotesMode, str] = {
+    "distributed": "What it saw has an epsilon of its own, that of the nodes. It holds towards the other parties too,"
+    " who know their own part of the noise, and towards the student and the public if the coordinator leaves its noise"
+    " out.",
+    "verified": "What it saw has an epsilon of its own, that of the nodes. It holds towards the second aggregator too,"
+    " which knows its own part of the noise, and towards the student and the public if the coordinator leaves its noise"
+    " out.",
+}
+_NOISE_OF_ALL: Mapping[VotesMode, str] = {
+    "distributed": "Votes were collected as secure sums with noise that the parties added: nobody saw a party’s votes,"
+    " or an exact sum. The epsilon towards the coordinator holds for everything it saw.",
+    "verified": f"{_IN_PARTS}left out by name whoever voted falsely, and each added the whole noise to its half of the"
+    " sum: nobody saw a party’s votes or an exact sum, unless these two worked together. The epsilon towards the"
+    " coordinator holds for everything it saw, and towards the second aggregator for what was released.",
+}
 
 
 SAVE_WITH = 0.001

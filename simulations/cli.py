@@ -295,7 +295,7 @@ def _number(value: object) -> str:
     return f"{value:.3f}" if isinstance(value, int | float) else "-"
 
 
-_TOWARDS = {"student": "the student", "coordinator": "the coordinator"}
+_TOWARDS = {"student": "the student and the public", "coordinator": "the coordinator"}
 
 
 def _print_summary(summary: dict[str, Any]) -> None:
@@ -303,18 +303,18 @@ def _print_summary(summary: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from consilium.protocol.disclosure import ReleaseKind
+    from consilium.protocol.disclosure import Disclosure, ReleaseKind
     from consilium.protocol.strict_json import is_infinite, number
+    from consilium.protocol.warnings.plain_words import epsilon_text
     from consilium.simulations.report.own_epsilon import own_epsilons
-    from consilium.simulations.report.wording import epsilon_text
     from consilium.simulations.report.worth import hand_label_rows, worth_sentence
 
     console = Console()
     privacy, queries, release = summary["privacy"], summary["queries"], ReleaseKind(summary["release"])
     epsilons = {
         name: epsilon_text(number(privacy, f"epsilon_{name}"))
-        for name in ("promised", "student", "spent", "data_dependent", "sanitised")
-        if privacy[f"epsilon_{name}"] is not None or is_infinite(privacy, f"epsilon_{name}")
+        for name in ("promised", "student", "nodes", "spent", "data_dependent", "sanitised")
+        if privacy.get(f"epsilon_{name}") is not None or is_infinite(privacy, f"epsilon_{name}")
     }
     console.print(
         f"{summary['parties']} parties ({summary['teachers']} teachers) voted on {queries['asked']} cases,"
@@ -324,10 +324,13 @@ def _print_summary(summary: dict[str, Any]) -> None:
     console.print(
         f"epsilon at most {epsilons['promised']}, promised before the run, at delta"
         f" {privacy['delta']:g}; unit: {privacy['relation']}; towards"
-        f" {_TOWARDS[privacy['towards']]}"
+        f" {_TOWARDS['student' if privacy['votes'] == 'clear' else privacy['towards']]}"
     )
-    if privacy["towards"] == "coordinator":
+    if privacy["votes"] != "clear" and privacy["towards"] == "coordinator":
         console.print(f"epsilon at most {epsilons['student']} towards the student, and whoever sees what is released")
+    else:
+        disclosure = Disclosure(release, privacy["votes"], "nodes" in epsilons)
+        console.print(disclosure.towards_nodes(number(privacy, "epsilon_nodes") if "nodes" in epsilons else 0))
     for own in own_epsilons(summary.get("by_party", {})):
         console.print(f"  weight {own.weight}: {own.count} parties, own epsilon at most {own.epsilon_text}")
     console.print(

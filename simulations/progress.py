@@ -20,7 +20,8 @@ from consilium.coordinator.run_log import EventLog
 from consilium.protocol.disclosure import ReleaseKind
 from consilium.protocol.progress.display import Display
 from consilium.protocol.strict_json import number
-from consilium.simulations.report.wording import epsilon_text, many
+from consilium.protocol.warnings.plain_words import epsilon_text
+from consilium.simulations.report.wording import many
 
 EVENTS = "events.jsonl"
 BEGIN = "begin"

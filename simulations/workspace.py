@@ -28,7 +28,6 @@ import tomli_w
 
 from consilium.aggregator.home import SETTINGS as AGGREGATOR
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.rosters import noise_shares
 from consilium.party.home import SETTINGS
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.files import take_lock
@@ -222,7 +221,7 @@ def federation_config(scenario: Scenario, dataset: Dataset, partition: Partition
         noise_seed=seed if scenario.simulation.noise == "seeded" else None,
         record_votes=identities is None,
         roster=identities.roster.digest if identities else "",
-        noise_shares=noise_shares(federation, identities.roster.least_sum if identities else 0),
+        noise_shares=federation.sure_givers(identities.roster.least_sum if identities else 0),
         pool=public_rows.pool(dataset, partition).terms(federation.pool_least_distance)
         if scenario.pool_is_fixed
         else None,

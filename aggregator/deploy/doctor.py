@@ -10,6 +10,7 @@ from consilium.aggregator.home import AggregatorHome, open_home
 from consilium.aggregator.policy import check_terms
 from consilium.aggregator.promise import events_of, within
 from consilium.protocol.aggregators.cures import CURES_OF_SECOND
+from consilium.protocol.disclosure import Disclosure, ReleaseKind
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.monitor.checks import monitor_checks
 from consilium.protocol.node.checks import (
@@ -31,6 +32,7 @@ from consilium.protocol.node.kit import Kit
 from consilium.protocol.node.refused import refused_is_wrong
 from consilium.protocol.node.state import check_versions
 from consilium.protocol.parties.refusals import Rule
+from consilium.protocol.warnings.plain_words import epsilon_text
 
 LEAST_FREE_BYTES = 500_000_000
 
@@ -113,8 +115,9 @@ def _policy(kit: Kit) -> str:
     def allowed() -> None:
         earlier = list(given_in(home, terms).earlier)
         check_terms(policy, terms, roster, earlier)
-        events = [event for text in (*earlier, terms.promise) for event in events_of(text)]
-        costs.append(within(events, policy.unit, policy.neighbouring, policy.delta, policy.most_epsilon)[1])
+        for promise in (terms.promise, terms.student or terms.promise):
+            events = [event for text in (*earlier, promise) for event in events_of(text)]
+            costs.append(within(events, policy.unit, policy.neighbouring, policy.delta, policy.most_epsilon)[1])
 
     refused_is_wrong(
         allowed,
@@ -122,9 +125,13 @@ def _policy(kit: Kit) -> str:
         "Change the policy, or do not serve: the coordinator will ask exactly this",
         CURES_OF_SECOND,
     )
-    sums = "exact sums" if policy.exact_sums else "sums with noise of its own"
+    noisy = all(event.noise_by_parties for event in events_of(terms.promise))
+    disclosed = Disclosure(ReleaseKind.COUNTS, "verified", noisy, explicit=noisy and not terms.student)
+    nodes = disclosed.towards_nodes(costs[0])
+    student = f"epsilon at most {epsilon_text(costs[-1])} towards the student and the public"
     return (
-        f"allows this federation: {sums}, epsilon at most {costs[0]:.3f} at delta {policy.delta:g} for a {policy.unit}"
+        f"allows this federation: {'sums with noise of its own' if noisy else 'exact sums'}; {student}; {nodes}; at"
+        f" delta {policy.delta:g} for a {policy.unit}, with all earlier federations"
     )
 
 

@@ -11,15 +11,17 @@ from consilium.coordinator.collection.roll import Roll, RollEntry, SecondEntry, 
 from consilium.coordinator.deploy.flower import NodesFile
 from consilium.coordinator.deploy.runs import KitRun, asked_before, current_run, run_of_kit
 from consilium.coordinator.deploy.start import listens
+from consilium.coordinator.expectation import towards_nodes
 from consilium.coordinator.ledger.earlier import asked_in
 from consilium.coordinator.ledger.kit_runs import LEDGER
 from consilium.coordinator.ledger.left import use_of_phases
-from consilium.coordinator.ledger.privacy import promised
+from consilium.coordinator.ledger.privacy import promised, promised_to_student, towards_coordinator
 from consilium.coordinator.ledger.store import Ledger
 from consilium.protocol.config_files import load
 from consilium.protocol.node.kit import Kit
 from consilium.protocol.parties.cures import cure_of
 from consilium.protocol.rows.pool import PoolTree
+from consilium.protocol.warnings.plain_words import epsilon_text
 
 MOST_ERRORS = 5
 REVOKED = "revoked: it is not in nodes.json"
@@ -27,8 +29,10 @@ REVOKED = "revoked: it is not in nodes.json"
 
 @dataclass
 class Status:
-    """Of the federation that was begun last. `epsilon_promised` is the worst case at the caps; nothing here is
-    data-dependent.
+    """Of the federation that was begun last. Nothing here is data-dependent.
+
+    epsilon_promised: the worst case at the caps. epsilon_student: towards the student and the public. epsilon_nodes:
+    towards the coordinator; None where it sees exact sums, or votes. towards_student, towards_nodes: both in words.
 
     run: its digest, as far as people compare it. next: that of the federation that the kit holds, where an update made
     it another one. parties: how each stands, in words; roll: the same in parts.
@@ -51,6 +55,10 @@ class Status:
     rows_open: int | None = None
     rows_spent: int | None = None
     epsilon_promised: float = 0.0
+    epsilon_student: float = 0.0
+    epsilon_nodes: float | None = None
+    towards_student: str = ""
+    towards_nodes: str = ""
     delta: float = 0.0
     phases: list[dict[str, Any]] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
@@ -75,6 +83,7 @@ def status(kit: Kit) -> Status:
     finally:
         if ledger is not None:
             ledger.close()
+    student, nodes = promised_to_student(config).epsilon, towards_coordinator(config)
     found = Status(
         federation=kit.federation,
         run=run.short,
@@ -83,6 +92,10 @@ def status(kit: Kit) -> Status:
         queries_left=sum(phase.queries_left for phase in used),
         answers_left=sum(phase.answers_left for phase in used),
         epsilon_promised=promised(config).epsilon,
+        epsilon_student=student,
+        epsilon_nodes=None if nodes is None else nodes.epsilon,
+        towards_student=f"epsilon at most {epsilon_text(student)} towards the student and the public",
+        towards_nodes=towards_nodes(config),
         delta=config.privacy.delta,
         phases=[phase.to_json() for phase in used] if config.schedule else [],
     )

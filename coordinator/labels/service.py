@@ -13,7 +13,7 @@ from consilium.accounting.guarantee import Guarantee
 from consilium.coordinator.collection.clear import Histogram, seen
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger.batch import Batch, Release
-from consilium.coordinator.ledger.privacy import promised, promised_to_student
+from consilium.coordinator.ledger.privacy import promised, promised_to_student, towards_coordinator
 from consilium.coordinator.ledger.store import CLOSED, Ledger
 from consilium.coordinator.mechanisms.base import Drawn, Sums
 from consilium.coordinator.run_log import EventLog
@@ -90,7 +90,7 @@ class LabelService:
         self._sigma = config.released_sigma(parties, phase)
         self._lock = threading.Lock()
         self.promised: Guarantee = promised(config)
-        self._to_student = promised_to_student(config)
+        self._to_student, self._to_nodes = promised_to_student(config), towards_coordinator(config)
         self.finished = threading.Event()
 
     def describe(self) -> LabelTerms:
@@ -105,6 +105,7 @@ class LabelService:
             neighbouring=self._config.privacy.neighbouring.value,
             delta=self._config.privacy.delta,
             epsilon=self._to_student.epsilon,
+            epsilon_nodes=0.0 if self._to_nodes is None else self._to_nodes.epsilon,
             queries_left=(self._phase.caps.queries - asked) * open_,
             answers_left=(self._phase.caps.answers - answered) * open_,
             parties=self._parties,

@@ -80,6 +80,16 @@ def promised_to_nodes(config: FederationConfig, weight: int | None = None) -> Gu
         raise ConfigError(f"mechanism {config.mechanism_names}: {error}") from None
 
 
+def towards_coordinator(config: FederationConfig) -> Guarantee | None:
+    """What holds towards the coordinator for all that it sees; None where it sees exact sums, or votes.
+
+    Raises
+    ------
+    ConfigError : the mechanism cannot be charged at this delta.
+    """
+    return promised_to_nodes(config) if config.noise_in_sums else None
+
+
 def promises(config: FederationConfig) -> dict[str, Guarantee]:
     """All that is promised before a run, by name: `promised`, `student`; `nodes` where these are held to another list
     of events; and what `promised` means in other units.

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from consilium.accounting.errors import CalibrationError
+from consilium.accounting.errors import AccountingError, CalibrationError
 from consilium.accounting.planning.target import worst_case
 from consilium.coordinator.config import Caps, Federation
 from consilium.coordinator.planning.candidates import Candidate, candidates
@@ -22,6 +22,7 @@ from consilium.protocol.config_faults import faults_of, in_one
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.models import Frozen
+from consilium.protocol.secagg.roster import least_sum
 
 AUTO = "auto"
 _ANY_NOISE = 9_999.0
@@ -43,7 +44,9 @@ class PlannedMechanism(Frozen):
 class PlannedFederation:
     """A federation that is planned, or whose own plan was looked at.
 
-    federation: resolved. trainer: a table `[student.trainer]` for it. runner_up: the best with another mechanism.
+    federation: resolved. epsilon: towards the student and the public; epsilon_nodes: towards the coordinator, None
+    where it sees exact sums, or votes. trainer: a table `[student.trainer]` for it. runner_up: the best with another
+    mechanism.
     """
 
     facts: PublicFacts
@@ -53,6 +56,7 @@ class PlannedFederation:
     runner_up: tuple[Candidate, StudentForecast] | None
     noise: NoiseInVotes | None
     epsilon: float
+    epsilon_nodes: float | None
     cautions: list[Caution]
 
     @property
@@ -72,7 +76,9 @@ class PlannedFederation:
         lines = [
             f"{facts.parties} parties, {facts.votes} votes on a query, {facts.classes} classes, {facts.public_rows}",
             f"plan       {own.described()}",
-            f"promise    epsilon {self.epsilon:.4g} at delta {privacy.delta:g}; unit: {privacy.unit.value}",
+            f"promise    epsilon {self.epsilon:.4g} at delta {privacy.delta:g}; unit: {privacy.unit.value}; towards the"
+            " student and the public",
+            f"nodes      {self.federation.disclosure.towards_nodes(self.epsilon_nodes or 0)}",
             f"student    {', '.join(f'{key} {value}' for key, value in self.trainer.items())}",
         ]
         if self.noise is not None:
@@ -112,6 +118,7 @@ class PlannedFederation:
             **self.table,
             "trainer": self.trainer,
             "epsilon": self.epsilon,
+            "epsilon_nodes": self.epsilon_nodes,
             "delta": self.federation.privacy.delta,
             "noise": None if self.noise is None else asdict(self.noise),
             "forecast": self.forecast.to_json(),
@@ -254,5 +261,15 @@ def _told(
     forecast = StudentForecast.of(best, facts.classes, told.source)
     noise = NoiseInVotes.of(federation, facts, features)
     epsilon = worst_case(federation.promised_events(), federation.privacy.delta).epsilon
+    nodes = _epsilon_of_nodes(federation, facts.parties) if federation.noise_in_sums else None
     warned = cautions(forecast, noise, facts, epsilon, federation.all_caps.queries, untried)
-    return PlannedFederation(facts, federation, best.trainer, forecast, runner_up, noise, epsilon, warned)
+    return PlannedFederation(facts, federation, best.trainer, forecast, runner_up, noise, epsilon, nodes, warned)
+
+
+def _epsilon_of_nodes(federation: Federation, parties: int) -> float:
+    """Of noisy sums over as few of so many parties as may be. Raises ConfigError."""
+    least = federation.least_survivors or least_sum(parties, federation.colluders)
+    try:
+        return worst_case(federation.node_events(federation.sure_givers(least)), federation.privacy.delta).epsilon
+    except AccountingError as error:
+        raise ConfigError(f"federation: {error}", "Promise less, or collect votes in another way") from None

@@ -139,6 +139,7 @@ def _tell(made: Made, output: Format) -> None:
     if made.promised is not None:
         lines.append(f"federation_digest  {made.federation_digest}")
         lines.append(f"epsilon promised   {made.promised.epsilon:.4g} at delta {made.promised.delta:g}")
+        lines.append(f"nodes              {made.towards_nodes}")
         lines.append(f"in plain words     {made.in_plain_words}")
         lines.append(f"parties needed     {made.least}: fewer are waited for, and no sum is of fewer")
     if made.authority:
@@ -153,6 +154,7 @@ def _tell(made: Made, output: Format) -> None:
         "federation_digest": made.federation_digest,
         "promised": None if made.promised is None else made.promised.to_json(),
         "in_plain_words": made.in_plain_words,
+        "towards_nodes": made.towards_nodes,
         "authority": made.authority,
         "kits": [f"{kit}.tar.gz" for kit in made.kits],
         "updates": [str(update) for update in made.updates],

@@ -18,7 +18,7 @@ from pathlib import Path
 from cryptography import x509
 
 from consilium.accounting.guarantee import Guarantee
-from consilium.coordinator.expectation import expected, promise_in_words
+from consilium.coordinator.expectation import expected, promise_in_words, towards_nodes
 from consilium.coordinator.ledger.privacy import promised
 from consilium.coordinator.planning.plan import PlannedFederation
 from consilium.coordinator.provision.authority import Authority
@@ -68,7 +68,8 @@ class Made:
     """New kits, and files to send to nodes that are deployed already, by node.
 
     enrolled: fingerprints of the parties that made their own keys. federation_digest, authority (its fingerprint),
-    promised, in_plain_words, warnings, least: of a new federation, the last of parties that must be there, 0 elsewhere.
+    promised, in_plain_words, towards_nodes, warnings, least: of a new federation, the last of parties that must be
+    there, 0 elsewhere.
     planned: of a new federation whose mechanism was left open. outlook: what a change of the parties means for each.
     """
 
@@ -80,6 +81,7 @@ class Made:
     authority: str = ""
     promised: Guarantee | None = None
     in_plain_words: str = ""
+    towards_nodes: str = ""
     warnings: tuple[RunWarning, ...] = ()
     planned: PlannedFederation | None = None
     least: int = 0
@@ -154,6 +156,7 @@ def make(plan_file: Path, out: Path) -> Made:
         authority=authority_fingerprint(authority.certificate),
         promised=promised(plan.federation),
         in_plain_words=promise_in_words(plan.federation),
+        towards_nodes=towards_nodes(registry.federation()),
         warnings=tuple(
             before_run(expected(plan.federation, len(plan.party), len(rows.classes), votes, asks_typical=None))
         ),

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from consilium.coordinator.config import FederationConfig, check_threshold
 from consilium.coordinator.provision.plan import Plan
-from consilium.coordinator.rosters import AnyRoster, check_sums, least_accepted, noise_shares
+from consilium.coordinator.rosters import AnyRoster, check_sums, least_accepted
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import replace_text
@@ -111,7 +111,7 @@ class Registry(Frozen):
         """The coordinator's configuration with the present parties: no earlier one, which may be closed already, though
         the parties may be the same again. Raises ConfigError."""
         roster = self.roster()
-        shares = noise_shares(self.plan.federation, roster.least_sum if roster else 0)
+        shares = self.plan.federation.sure_givers(roster.least_sum if roster else 0)
         config = self.plan.config(self.rows, roster.digest if roster else "", self.pool, self.reference, shares)
         check_sums(config, roster)
         if len(self.parties) < config.minimum_parties:

@@ -88,6 +88,7 @@ def status(kit: KitArgument, output: FormatOption = Format.text) -> None:
         f"standing     {found.standing}{f' (since {found.since})' if found.since else ''}",
         f"queries      {found.queries} answered ever, of {found.most_queries} that its policy allows",
         f"epsilon      {epsilon}; its policy allows {found.most_epsilon:g} over all federations",
+        *([f"towards      {found.towards}"] if found.towards else []),
         *([f"problem      {found.problem}"] if found.problem else []),
     ]
     show(output, found.to_json(), lines)

@@ -60,7 +60,7 @@ def terms_checks(kit: Kit) -> list[Check]:
         ("policy", lambda: _policy(kit)),
         ("roster", lambda: _roster(kit)),
         ("second", lambda: check_second(kit, pinned_roster(open_home(kit.folder)))),
-        ("promise", lambda: promise_in_words(_asked(kit), open_home(kit.folder).policy, _share(kit).epsilon)),
+        ("promise", lambda: promise_in_words(_asked(kit), open_home(kit.folder).policy, _share(kit))),
         ("expectation", lambda: _expectation(kit)),
         ("queries", lambda: _queries(kit)),
     ]

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from consilium.party import journal
-from consilium.party.expectation import own_share
+from consilium.party.expectation import own_share, student_epsilon, towards_whom
 from consilium.party.home import open_home
 from consilium.party.journal import LastAnswer
 from consilium.party.spend import SpendStore
@@ -24,7 +24,8 @@ class OwnStatus:
 
     federation: digest of the one that it takes part in, as far as people compare it. connection, standing: in words.
     since: of the standing. queries: that it ever answered, of `most_queries`. epsilon: of this federation, by the
-    party's own unit; None where its policy does not allow it. problem: why, and what to do.
+    party's own unit; None where its policy does not allow it. problem: why, and what to do. epsilon_student: the same
+    towards the student and the public; None where no noise is in the sums. towards: whom each holds towards, in words.
     """
 
     party: str
@@ -38,6 +39,8 @@ class OwnStatus:
     epsilon: float | None
     most_epsilon: float
     problem: str
+    epsilon_student: float | None = None
+    towards: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
@@ -53,9 +56,11 @@ def status(kit: Kit) -> OwnStatus:
     running = is_held(kit.folder / "state" / "lock")
     last = journal.read(kit.folder)
     standing, since = standing_of(last)
-    epsilon, problem = None, ""
+    epsilon, problem, student, towards = None, "", None, ""
     try:
-        epsilon = own_share(home, terms).epsilon
+        share = own_share(home, terms)
+        epsilon, student = share.epsilon, student_epsilon(terms, home.policy, share.weight)
+        towards = towards_whom(terms, share.epsilon, student)
     except Refused as error:
         problem = f"its own policy refuses this federation: {error}. {cure_of(f'refused: {error.refusal}')}"
     return OwnStatus(
@@ -70,6 +75,8 @@ def status(kit: Kit) -> OwnStatus:
         epsilon=epsilon,
         most_epsilon=home.policy.most_epsilon,
         problem=problem,
+        epsilon_student=student,
+        towards=towards,
     )
 
 

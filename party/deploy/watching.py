@@ -36,6 +36,8 @@ def watched(kit: Kit, heard: Heard, connected: Callable[[], bool]) -> Watched:
             yield one("epsilon_most", "Epsilon that its policy allows over all federations.", found.most_epsilon)
             if found.epsilon is not None:
                 yield one("epsilon_promised", "Epsilon that this federation may cost it at most.", found.epsilon)
+            if found.epsilon_student is not None:
+                yield one("epsilon_student", "Of it, towards the student and the public.", found.epsilon_student)
 
     def page() -> Answer:
         found = own()

@@ -43,7 +43,8 @@ class LabelTerms:
     `epsilon` holds at `delta` if all caps are used up, whatever the votes are; it is fixed before the run.
     It is of a `unit`, whose data may differ as `neighbouring` says. `count_sigma`: noise on one count, in votes, where
     noisy histograms are given, 0 where labels alone are; each answer says its own. `release`: what is released for a
-    query, of all phases together.
+    query, of all phases together. `epsilon_nodes`: towards whoever sees noisy sums of the votes; 0 where none is
+    stated.
 
     phases: of the federation's schedule, 0 where it has none. phase: the one that `queries_left` and `answers_left` are
     of, from 1; 0 where there is no schedule. All else holds for all phases together.
@@ -62,6 +63,7 @@ class LabelTerms:
     neighbouring: str = "replace"
     count_sigma: float = 0.0
     release: ReleaseKind = ReleaseKind.WINNER_OR_ABSTENTION
+    epsilon_nodes: float = 0.0
     phases: int = 0
     phase: int = 0
 

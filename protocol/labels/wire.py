@@ -51,6 +51,7 @@ def terms_to_wire(terms: LabelTerms) -> pb.Terms:
         simulation=terms.simulation,
         count_sigma=terms.count_sigma,
         release=terms.release,
+        epsilon_nodes=terms.epsilon_nodes,
         phases=terms.phases,
         phase=terms.phase,
     )
@@ -86,6 +87,7 @@ def terms_from_wire(message: pb.Terms) -> LabelTerms:
         simulation=message.simulation,
         count_sigma=message.count_sigma,
         release=_release_from_wire(message),
+        epsilon_nodes=message.epsilon_nodes,
         phases=message.phases,
         phase=message.phase,
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from decimal import ROUND_CEILING, Decimal
 
 ALWAYS = "always"
 _BASES = (100, 1000, 10_000, 100_000, 1_000_000)
@@ -23,6 +24,17 @@ _CHANGES: Mapping[str, str] = {
     "replace": "Other data of {} make",
     "add_or_remove": "Whether {} is among the data makes",
 }
+
+
+def epsilon_text(epsilon: float) -> str:
+    """Rounded up: a shorter epsilon must not promise more than the long one.
+
+    >>> epsilon_text(0.97401), epsilon_text(0.5), epsilon_text(math.inf)
+    ('0.975', '0.500', 'unbounded')
+    """
+    if math.isinf(epsilon):
+        return "unbounded"
+    return str(Decimal(repr(float(epsilon))).quantize(Decimal("0.001"), ROUND_CEILING))
 
 
 def surest_guess(epsilon: float, delta: float) -> float:

@@ -74,6 +74,8 @@ def parameters(run: Run) -> Iterator[tuple[str, str]]:
 def metrics(run: Run, private: bool) -> Iterator[tuple[str, float]]:
     """Dotted name and value: the promise, the student and its yardsticks."""
     yield "privacy.epsilon_promised", run.privacy.epsilon
+    if run.privacy.epsilon_nodes is not None:
+        yield "privacy.epsilon_nodes", run.privacy.epsilon_nodes
     yield "privacy.delta", run.privacy.delta
     for name, metric, value in run.metrics.filter(pl.col("scope") == "run").drop("scope").iter_rows():
         if name in _COVERED or (private and name not in _NEVER):

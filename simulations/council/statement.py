@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from consilium.protocol.strict_json import number
-from consilium.simulations.report.wording import delta_text, epsilon_text
+from consilium.protocol.disclosure import Disclosure, ReleaseKind
+from consilium.protocol.parties.messages import VotesMode
+from consilium.protocol.strict_json import is_infinite, number
+from consilium.protocol.warnings.plain_words import epsilon_text
+from consilium.simulations.report.wording import delta_text
 
 SEEDED = "The noise came from a seed, so that the run can be repeated: this protects nobody."
-_TOWARDS = {"student": "whoever sees the student or its labels", "coordinator": "the coordinator"}
+_TOWARDS = {"student": "whoever sees the student or what was released", "coordinator": "the coordinator"}
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,8 @@ class PrivacyStatement:
     noise : "system", or "seeded", which protects nobody.
     fits, epsilon_of_all_fits, delta_of_all_fits : the same estimator fitted again on rows of the same owners: releases
         add up, by basic composition (the sums).
-    epsilon_student : towards whoever sees what is released; less than `epsilon` where the coordinator sees more.
+    epsilon_student : towards whoever sees what is released; less than `epsilon` where that is about the coordinator.
+    epsilon_nodes : towards the coordinator, who sees noisy sums; None where it sees exact sums, or votes.
     secret_epsilon_data_dependent : at the votes at hand; a function of them, so telling it tells about them. It is in
         no text and no picture of the run.
     """
@@ -33,9 +37,10 @@ class PrivacyStatement:
     unit: str
     relation: str
     towards: str
-    votes: str
+    votes: VotesMode
     noise: str
     epsilon_student: float
+    epsilon_nodes: float | None
     secret_epsilon_data_dependent: float | None = field(repr=False, compare=False)
     fits: int = 1
     epsilon_of_all_fits: float = 0.0
@@ -52,9 +57,10 @@ class PrivacyStatement:
             unit=str(privacy["unit"]),
             relation=str(privacy["relation"]),
             towards=str(privacy["towards"]),
-            votes=str(privacy["votes"]),
+            votes=privacy["votes"],
             noise=str(privacy["noise"]),
             epsilon_student=number(privacy, "epsilon_student"),
+            epsilon_nodes=_towards_nodes(privacy, epsilon),
             secret_epsilon_data_dependent=None if secret is None else float(secret),
             fits=1 + len(before),
             epsilon_of_all_fits=epsilon + sum(earlier for earlier, _ in before),
@@ -68,15 +74,18 @@ class PrivacyStatement:
 
     def lines(self) -> list[str]:
         """For people; nothing secret in it."""
+        whom = "student" if self.votes == "clear" else self.towards  # which sees votes, whatever noise comes later
         told = [
             f"epsilon at most {epsilon_text(self.epsilon)} at delta {delta_text(self.delta)},"
             " promised before anything was asked",
             f"unit: {self.relation}",
-            f"towards {_TOWARDS.get(self.towards, self.towards)}; votes: {self.votes}",
+            f"towards {_TOWARDS[whom]}; votes: {self.votes}",
         ]
-        if self.votes == "clear" or self.towards == "student":
-            seen = "votes" if self.votes == "clear" else "sums of votes"
-            told.append(f"no epsilon towards the coordinator, which is trusted with {seen}")
+        if whom == "student":
+            seen = Disclosure(ReleaseKind.WINNER, self.votes, self.epsilon_nodes is not None)
+            told.append(seen.towards_nodes(self.epsilon_nodes or 0))
+        else:
+            told.append(f"epsilon at most {epsilon_text(self.epsilon_student)} towards {_TOWARDS['student']}")
         if self.fits > 1:
             told.append(
                 f"fitted {self.fits} times on the same owners: together epsilon at most"
@@ -86,3 +95,10 @@ class PrivacyStatement:
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
+
+
+def _towards_nodes(privacy: Mapping[str, Any], promised: float) -> float | None:
+    """`PrivacyStatement.epsilon_nodes`, of a block `privacy` of any version."""
+    if privacy.get("epsilon_nodes") is not None or is_infinite(privacy, "epsilon_nodes"):
+        return number(privacy, "epsilon_nodes")
+    return promised if privacy["votes"] != "clear" and privacy["towards"] == "coordinator" else None

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from consilium.coordinator.config import Federation
-from consilium.coordinator.rosters import noise_shares
 from consilium.party.policy import Policy
 from consilium.party.promise import Promise
 from consilium.party.weight import largest_weight
@@ -34,7 +33,7 @@ def simulated_weights(
     if federation.most_weight == 1:
         return dict.fromkeys(names, 1)
     least = federation.least_survivors or least_sum(len(names), federation.colluders)
-    promise = Promise.of(federation.node_events(noise_shares(federation, least)))
+    promise = Promise.of(federation.node_events(federation.sure_givers(least)))
     limits = own_limits(policies, len(names), seed)
     weights = {limit: _weight(federation, promise, limit) for limit in set(limits.values())}
     return {

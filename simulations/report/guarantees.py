@@ -14,17 +14,18 @@ from consilium.protocol.disclosure import Disclosure
 from consilium.protocol.errors import DataError
 from consilium.protocol.parties.messages import VotesMode
 from consilium.protocol.strict_json import number
+from consilium.protocol.warnings.plain_words import epsilon_text
 from consilium.simulations.report.data import ReportData
-from consilium.simulations.report.wording import delta_text, epsilon_text
+from consilium.simulations.report.wording import delta_text
 
 PROMISED, SPENT = "promised", "spent"
 _NAMES = {
     PROMISED: "Promised before the run (all caps used up)",
+    NODES: "Promised towards the nodes that see noisy sums",
     SPENT: "Spent at the released counts",
     "data_dependent": "Spent at these very votes",
     "sanitised": "Estimate released with noise",
     "student": "Promised towards who sees what is released",
-    NODES: "Promised towards the nodes that see noisy sums",
     "promised_record": "What the promise means for a record",
     "promised_patient": "What the promise means for a patient",
     "promised_party": "What the promise means for a whole party",
@@ -103,12 +104,13 @@ class GuaranteeRow:
 def noise_in_sums(votes: VotesMode, guarantees: Mapping[str, Any]) -> bool:
     """Whether the coordinator saw noisy sums alone: there is a promise towards it, and votes are not clear."""
     towards_it = NODES in guarantees or guarantees[PROMISED]["towards"] == Towards.COORDINATOR.value
-    return votes != "clear" and towards_it
+    return votes == "distributed" or (votes != "clear" and towards_it)
 
 
 def disclosure_of(data: ReportData) -> Disclosure:
     """What the run of a report disclosed, and to whom."""
-    return Disclosure(data.release, data.votes, noise_in_sums(data.votes, data.guarantees))
+    noisy = noise_in_sums(data.votes, data.guarantees)
+    return Disclosure(data.release, data.votes, noisy, explicit=noisy and NODES not in data.guarantees)
 
 
 def shown_guarantees(privacy: dict[str, Any], votes: VotesMode) -> dict[str, Any]:

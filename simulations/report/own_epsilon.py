@@ -8,7 +8,7 @@ from typing import Any
 
 from consilium.protocol.errors import DataError
 from consilium.protocol.strict_json import number
-from consilium.simulations.report.wording import epsilon_text
+from consilium.protocol.warnings.plain_words import epsilon_text
 
 
 @dataclass(frozen=True)

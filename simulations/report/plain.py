@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.ledger.privacy import NODES
-from consilium.protocol.disclosure import People, ReleaseKind, people
+from consilium.protocol.disclosure import Bound, People, ReleaseKind, people
 from consilium.protocol.warnings.plain_words import ALWAYS, out_of, rounded_up, surest_guess
 from consilium.simulations.metrics.intervals import wilson
 from consilium.simulations.report.data import ReportData
@@ -133,17 +133,24 @@ def _chance(chance: float) -> str:
 
 def _audiences(data: ReportData, guarantees: Mapping[str, GuaranteeRow]) -> tuple[AudienceRow, ...]:
     promised = guarantees[PROMISED]
-    towards_student = guarantees.get(TOWARDS_STUDENT, promised)
-    towards_nodes = guarantees.get(NODES, promised)
-    rows = []
-    for view in disclosure_of(data).audiences(data.party_label, plural(data.party_label)):
-        knows_more = view.coordinating or (view.gives_noise and NODES in guarantees)
-        row = towards_nodes if knows_more else towards_student
-        known = (
-            _number(row, data.seeded_noise) if view.seen.bounded else ("none", "no limit: it must be trusted with this")
+    rows = {
+        Bound.STUDENT: guarantees.get(TOWARDS_STUDENT, promised),
+        Bound.NODES: guarantees.get(NODES, promised),
+    }
+    return tuple(
+        AudienceRow(
+            view.who,
+            view.sees,
+            *(_number(rows[view.bound], data.seeded_noise) if view.bound in rows else (view.bound, _WHY[view.bound])),
         )
-        rows.append(AudienceRow(view.who, view.sees, *known))
-    return tuple(rows)
+        for view in disclosure_of(data).audiences(data.party_label, plural(data.party_label))
+    )
+
+
+_WHY = {
+    Bound.TRUSTED: "no limit: it must be trusted with this",
+    Bound.OWN_NOISE: "some of the noise in the sums is its own",
+}
 
 
 def _people(data: ReportData, promised: GuaranteeRow) -> tuple[People, ...]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from consilium.coordinator.ledger.privacy import NODES
 from consilium.protocol.disclosure import ReleaseKind
 from consilium.simulations.metrics.intervals import wilson
 from consilium.simulations.report.data import ReportData
-from consilium.simulations.report.guarantees import PROMISED, SPENT, GuaranteeRow
+from consilium.simulations.report.guarantees import PROMISED, SPENT, GuaranteeRow, disclosure_of
 from consilium.simulations.report.models import METRIC_NAMES, lead, with_interval
 from consilium.simulations.report.wording import many, plural, share_text
 from consilium.simulations.report.worth import METRIC_NAMES as WRITTEN
@@ -30,6 +31,10 @@ def tiles(
     """In the order of the page."""
     promised, spent = guarantees[PROMISED], guarantees.get(SPENT)
     used = f", {spent.epsilon_text} spent" if spent else "" if asked else ", nothing spent"
+    nodes = guarantees.get(NODES)
+    beside = f"; {nodes.epsilon_text} towards the nodes" if nodes else ""
+    if not nodes and not disclosure_of(data).noise_in_sums:
+        beside = "; none towards the coordinator"
     teachers = many(data.teachers, "teacher")
     return [
         Tile(plural(data.party_label), f"{data.parties:,}", f"invited, with {teachers}" if public else teachers),
@@ -41,7 +46,7 @@ def tiles(
         Tile(
             "epsilon, worst case",
             promised.epsilon_text,
-            f"at delta {promised.delta_text} for each {promised.unit}; promised before the run{used}",
+            f"at delta {promised.delta_text} for each {promised.unit}; promised before the run{used}{beside}",
         ),
         _student(data),
         _labels(data, answered),

@@ -2,20 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from decimal import ROUND_CEILING, Decimal
-
-
-def epsilon_text(epsilon: float) -> str:
-    """Rounded up: a shorter epsilon must not promise more than the long one.
-
-    >>> epsilon_text(0.97401), epsilon_text(0.5), epsilon_text(math.inf)
-    ('0.975', '0.500', 'unbounded')
-    """
-    if math.isinf(epsilon):
-        return "unbounded"
-    return str(Decimal(repr(float(epsilon))).quantize(Decimal("0.001"), ROUND_CEILING))
-
 
 def delta_text(delta: float) -> str:
     """

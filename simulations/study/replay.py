@@ -24,7 +24,7 @@ from consilium.coordinator.federation import noise_for
 from consilium.coordinator.labels.service import LabelService
 from consilium.coordinator.ledger.batch import Batch
 from consilium.coordinator.ledger.closing import close
-from consilium.coordinator.ledger.privacy import promised_to_student, spent
+from consilium.coordinator.ledger.privacy import promised_to_student, spent, towards_coordinator
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.labels.service import NO_LABEL, Outcome, Progress, no_progress
@@ -42,7 +42,8 @@ from consilium.student.run import run_student
 class Replayed:
     """What a federation ended with. All but what was promised, `student` and the labels is secret.
 
-    promised: towards whoever sees most; to_student: towards the student and everybody. spent: see `ledger.privacy`.
+    promised: what the ledger is charged, at the caps; to_student: towards the student and everybody; to_nodes: towards
+    whoever sees noisy sums, None where sums are exact, or votes are seen. spent: see `ledger.privacy`.
     sanitised: what the closing released, None where none is planned. batches: the ledger's.
     rows, outcomes, labels: int64 (n,), what the student asked, in its order: rows of the pool, `Outcome`, and classes
     (NO_LABEL where there is none), as in labels.parquet. voted_rows, voted_batch: int64 (m,), on which rows the parties
@@ -51,6 +52,7 @@ class Replayed:
 
     promised: Guarantee
     to_student: Guarantee
+    to_nodes: Guarantee | None
     spent: dict[str, Guarantee] = field(repr=False)
     sanitised: dict[str, Any] | None
     batches: list[Batch] = field(repr=False)
@@ -96,6 +98,7 @@ def replay(case: Case, said: Said) -> Replayed:
     return Replayed(
         promised=service.promised,
         to_student=promised_to_student(config),
+        to_nodes=towards_coordinator(config),
         spent=spent(config, batches, closed=sanitised is not None),
         sanitised=sanitised,
         batches=batches,

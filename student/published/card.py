@@ -21,6 +21,7 @@ from consilium.protocol.provenance import NOT_COVERED, NOT_STATED, uncovered, we
 from consilium.protocol.strict_json import dumps
 from consilium.protocol.versions import versions
 from consilium.protocol.warnings.kinds import listed
+from consilium.protocol.warnings.plain_words import epsilon_text
 from consilium.student.calibration import BINS
 from consilium.student.config import StudentSpec
 from consilium.student.operating import DECLARED
@@ -109,6 +110,7 @@ def make_card(
             " all who get it",
             "delta": terms.delta,
             "epsilon": terms.epsilon,
+            **({"epsilon_nodes": terms.epsilon_nodes} if terms.epsilon_nodes else {}),
             "simulation": terms.simulation,
         },
         "asked": result.asked,
@@ -228,7 +230,7 @@ def _columns(columns: list[dict[str, Any]]) -> list[str]:
 
 def _privacy(card: dict[str, Any]) -> list[str]:
     privacy = card["privacy"]
-    epsilon = f"{privacy['epsilon']:.4g}" if math.isfinite(privacy["epsilon"]) else "without bound"
+    epsilon = epsilon_text(privacy["epsilon"]) if math.isfinite(privacy["epsilon"]) else "without bound"
     unprotected = "this was made in a simulation" if privacy["simulation"] else ""
     if math.isinf(privacy["epsilon"]):
         unprotected = "the mechanism has no bound"
@@ -237,8 +239,8 @@ def _privacy(card: dict[str, Any]) -> list[str]:
         f"- epsilon at most **{epsilon}** at delta {privacy['delta']:g}: the worst case of the caps, fixed before"
         " anything was asked. It does not depend on anybody's data",
         f"- unit: a {_plain(privacy['unit'])}; neighbouring: {_relation(privacy['neighbouring'])}",
-        f"- towards {privacy['towards']}. What the coordinator and the parties see is another matter: see the"
-        " federation's threat model",
+        f"- towards {privacy['towards']}",
+        f"- {_towards_nodes(privacy)}",
         "- it holds for all students of the federation together, and for whatever anybody computes from the model",
     ]
     if privacy["simulation"]:
@@ -246,6 +248,20 @@ def _privacy(card: dict[str, Any]) -> list[str]:
     if card["model"]["holds_public_rows"]:
         lines.append("- the file holds public rows of the pool: give it only to those who may have these rows")
     return lines
+
+
+def _towards_nodes(privacy: dict[str, Any]) -> str:
+    """What is promised towards whoever collects the votes, of which a student knows a number at most."""
+    if "epsilon_nodes" not in privacy:
+        return (
+            "towards the coordinator, who collects votes, no epsilon is stated: it is trusted, as the federation's"
+            " threat model says"
+        )
+    nodes = epsilon_text(privacy["epsilon_nodes"])
+    return (
+        f"epsilon at most **{nodes}** at delta {privacy['delta']:g} towards the coordinator, who sees noisy sums of the"
+        " votes; the federation's threat model says towards which other nodes"
+    )
 
 
 def _released(card: dict[str, Any], unprotected: str) -> list[str]:

@@ -22,6 +22,7 @@ from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.deploy.statement import write_statement
 from consilium.coordinator.ledger.store import Ledger
 from consilium.party.home import Home, open_home
+from consilium.party.promise import epsilon
 from consilium.party.spend import SpendStore
 from consilium.party.statement import StatementCheck
 from consilium.protocol.config_files import load
@@ -36,7 +37,7 @@ from tests.coordinator.ledger.verify.runs import kit_run, run_of
 
 NOISY = {
     "votes": "distributed",
-    "mechanism": {"name": "distributed", "threshold": 6, "sigma": 2.0, "noise_shares": 2},
+    "mechanism": {"name": "gnmax", "sigma": 4.0},
     "minimum_parties": 3,
     "caps": {"queries": 40, "answers": 40},
 }
@@ -83,9 +84,29 @@ def test_an_honest_ledger_holds(run: Path) -> None:
     texts = {name: result.what for name, result in found(run, statement).items()}
     assert texts["queries"] == "20 queries that this party answered, each charged"
     assert "20 of 40" in texts["caps"]
-    so_far, own = map(float, re.findall(r"at most (\d+\.\d+)", texts["guarantee"]))
-    assert 0 < so_far < own
+    to_student, own, so_far = map(float, re.findall(r"at most (\d+\.\d+)", texts["guarantee"]))
+    assert 0 < to_student < so_far < own
+    config = load(run / "kits" / "coordinator" / "federation.json", FederationConfig)
+    policy = home_of(run).policy
+    assert (to_student, own, so_far) == tuple(
+        round(epsilon(events, policy), 4)
+        for events in ([config.event(5, 5)] * 4, config.held_to(), [config.node_event(5, 5)] * 4)
+    )
     assert re.match(r"4 batches, through each of [4-9] positions", texts["positions"])
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        {"name": "distributed", "threshold": 6, "sigma": 2.0, "noise_shares": 2},
+        {"name": "confident", "threshold": 7, "sigma1": 5.0, "sigma2": 4.0},
+        {"name": "histogram", "sigma": 4.0},
+    ],
+    ids=lambda table: table["name"],
+)
+def test_it_holds_whatever_the_mechanism_on_noisy_sums(tmp_path: Path, mechanism: dict) -> None:
+    run = kit_run(tmp_path, **{**NOISY, "mechanism": mechanism})
+    assert wrong(run, statement_of(run)) == {}
 
 
 def test_a_statement_holds_no_votes_labels_or_ids(run: Path) -> None:

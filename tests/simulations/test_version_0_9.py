@@ -14,11 +14,11 @@ import pytest
 
 from consilium.coordinator.ledger.verify import RunPlace, Verdict, verify_run, verify_student
 from consilium.protocol.labels import labels_pb2
+from consilium.protocol.warnings.plain_words import epsilon_text
 from consilium.simulations.council.results import Run
 from consilium.simulations.council.studies import StudyResults
 from consilium.simulations.report.build import render
 from consilium.simulations.report.store import load_report_data
-from consilium.simulations.report.wording import epsilon_text
 from consilium.simulations.study.report.folder import open_folder
 
 GUARANTEE, SPENT, DATA_DEPENDENT = 14.614296079073979, 13.369409763474108, 12.7074831507601

@@ -73,7 +73,8 @@ class ConsoleView:
     """At one moment, of the federation that runs. next: the other one that the kit holds, where an update made it one.
 
     aggregators: how the second aggregator stands, by its name, where votes are verified.
-    epsilon_so_far: if every question so far had been answered; both epsilons at `delta`. rows_open: rows of the fixed
+    epsilon_so_far: if every question so far had been answered, of epsilon_promised; all epsilons at `delta`, see
+    `status.Status`. rows_open: rows of the fixed
     pool that can still be asked, None without a pool.
     """
 
@@ -96,6 +97,10 @@ class ConsoleView:
     rows_open: int | None = None
     epsilon_so_far: float = 0.0
     epsilon_promised: float = 0.0
+    epsilon_student: float = 0.0
+    epsilon_nodes: float | None = None
+    towards_student: str = ""
+    towards_nodes: str = ""
     delta: float = 0.0
     unit: str = ""
     troubles: list[Trouble] = field(default_factory=list)
@@ -192,6 +197,10 @@ class ConsoleReader:
             "rows_open": found.rows_open,
             "epsilon_so_far": most_so_far(config, asked),
             "epsilon_promised": found.epsilon_promised,
+            "epsilon_student": found.epsilon_student,
+            "epsilon_nodes": found.epsilon_nodes,
+            "towards_student": found.towards_student,
+            "towards_nodes": found.towards_nodes,
             "delta": found.delta,
             "unit": config.privacy.unit.value,
             "troubles": troubles[:MOST_TROUBLES],

@@ -22,10 +22,11 @@ class Pate(StudyMethod):
     """Noisy votes, charged and released one query after the other, and the student that learns from them.
 
     figures: asked, answered, reinforced; parties, teachers; epsilon (promised to the student, from the caps alone),
-    epsilon_promised (towards whoever sees most), epsilon_as_histogram (the same promise as the papers charge it),
+    epsilon_promised (with the same events), epsilon_nodes (towards whoever sees noisy sums; none where sums are exact,
+    or votes are seen), epsilon_as_histogram (the same promise as the papers charge it),
     epsilon_spent (of the counts that came out), epsilon_data_dependent (at the votes at hand, exact where that is
     known), epsilon_published (at the votes, by the papers' bounds), epsilon_sanitised, delta; labels_right (share of
-    the answered), labels_per_epsilon (of `epsilon`). Only the first three epsilons, the sanitised one, and what the
+    the answered), labels_per_epsilon (of `epsilon`). Only the first four epsilons, the sanitised one, and what the
     student was told could be published.
     arrays: asked_rows, outcome, labels, int64 (n,), in the order asked, with the rows that came after the last answer;
     voted_rows, voted_batch, see `replay.Replayed`; by class (of how many, `base.BY_CLASS`): labels_right, abstained,
@@ -35,7 +36,7 @@ class Pate(StudyMethod):
     title: ClassVar[str] = "PATE"
     private: ClassVar[bool] = True
     needs_ensemble: ClassVar[bool] = True
-    format: ClassVar[int] = 2
+    format: ClassVar[int] = 3
 
     name: Literal["pate"] = "pate"
 
@@ -76,6 +77,7 @@ def _figures(case: Case, found: Replayed) -> dict[str, float]:
         "teachers": float(len(case.parties) * config.teachers_per_party),
         "epsilon": epsilon,
         "epsilon_promised": found.promised.epsilon,
+        "epsilon_nodes": None if found.to_nodes is None else found.to_nodes.epsilon,
         "epsilon_as_histogram": as_histograms(config.promised_events(), config.privacy.delta),
         "epsilon_spent": found.spent["spent"].epsilon,
         "epsilon_data_dependent": found.spent["data_dependent"].epsilon,

@@ -68,32 +68,39 @@ def test_seeded_noise_protects_nobody_and_says_what_would(public: bool) -> None:
     assert box(promised(float("inf"), seeded_noise=True)).otherwise == ""
 
 
-NOISY = ("distributed",)
+EXPLICIT = {
+    "promised": {**guarantee(Kind.WORST_CASE, 0.988), "towards": Towards.COORDINATOR.value},
+    "student": guarantee(Kind.WORST_CASE, 0.4),
+}
+"""Of a mechanism that says itself how parties add the noise: all of it is in the sums."""
+TWO = {"nodes": {**guarantee(Kind.WORST_CASE, 1.2), "towards": Towards.COORDINATOR.value}}
+"""Beside the student's promise."""
 
 
 @pytest.mark.parametrize(
-    ("votes", "sees", "epsilon"),
+    ("votes", "guarantees", "sees", "epsilons"),
     [
-        ("clear", "each hospital's votes, without noise", "none"),
-        ("secure", "exact sums of the votes, without noise", "none"),
-        ("distributed", "noisy sums of the votes", "0.988"),
+        ("clear", {}, "each hospital's votes, without noise", ["0.988", "0.988", "none"]),
+        ("secure", {}, "exact sums of the votes, without noise", ["0.988", "0.988", "none"]),
+        ("distributed", EXPLICIT, "noisy sums of the votes", ["0.400", "not stated", "0.988"]),
+        ("distributed", TWO, "noisy sums of the votes", ["0.988", "1.200", "1.200"]),
+        ("verified", {}, "exact sums of the votes, without noise", ["0.988", "0.988", "none", "0.988"]),
+        ("verified", EXPLICIT, "noisy sums of the votes", ["0.400", "0.400", "0.988", "0.400"]),
+        ("verified", TWO, "noisy sums of the votes", ["0.988", "0.988", "1.200", "1.200"]),
     ],
 )
-def test_each_audience_has_its_own_epsilon(votes: Any, sees: str, epsilon: str) -> None:
+def test_each_audience_has_its_own_epsilon(votes: Any, guarantees: dict, sees: str, epsilons: list[str]) -> None:
     data = run()
-    towards = {}
-    if votes in NOISY:
-        promised = {**data.guarantees["promised"], "towards": Towards.COORDINATOR.value}
-        towards = {"promised": promised, "student": guarantee(Kind.WORST_CASE, 0.4)}
-    *everybody, coordinator = box(replace(data, votes=votes, guarantees={**data.guarantees, **towards})).audiences
-    assert (coordinator.sees, coordinator.epsilon_text) == (sees, epsilon)
-    student = "0.400" if votes in NOISY else "0.988"
-    assert [each.epsilon_text for each in everybody] == [student] * 3
-    assert [each.who for each in everybody] == [
+    rows = box(replace(data, votes=votes, guarantees={**data.guarantees, **guarantees})).audiences
+    assert [row.epsilon_text for row in rows] == epsilons[:1] + epsilons  # student and public have the same
+    assert rows[3].sees == sees
+    assert [row.who for row in rows] == [
         "the student",
         "the public, which has the model",
         "the other hospitals",
-    ]
+        "the coordinator",
+        "the second aggregator",
+    ][: len(rows)]
 
 
 def test_of_verified_votes_the_second_aggregator_has_a_row() -> None:

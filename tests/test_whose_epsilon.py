@@ -1,0 +1,170 @@
+"""Both promises stand beside each other everywhere, and towards nobody is another's number said.
+
+Of every mechanism with every way to collect votes: each epsilon is computed here from sigma itself, and held against
+what the program computes, and against every text that states it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from html import unescape
+from typing import Any
+
+import pytest
+
+from consilium.accounting.events import DistributedEvent, DistributedTwoPhaseEvent
+from consilium.accounting.planning.target import round_up, worst_case
+from consilium.accounting.units import Towards
+from consilium.coordinator.config import Caps, FederationConfig
+from consilium.coordinator.expectation import towards_nodes
+from consilium.coordinator.ledger.privacy import promised, promised_to_student, promises, towards_coordinator
+from consilium.coordinator.mechanisms import Confident, Interactive, Mechanism
+from consilium.party.expectation import student_epsilon, towards_whom
+from consilium.party.policy import Policy
+from consilium.party.promise import epsilon, promise_of
+from consilium.protocol.disclosure import Bound, ReleaseKind
+from consilium.protocol.labels.wire import terms_from_wire, terms_to_wire
+from consilium.protocol.parties.messages import VotesMode
+from consilium.protocol.warnings.plain_words import epsilon_text
+from consilium.simulations.council.statement import PrivacyStatement
+from consilium.simulations.report.build import render
+from consilium.simulations.report.guarantees import disclosure_of, guarantee_rows, shown_guarantees
+from consilium.simulations.report.plain import plain_box
+from consilium.simulations.report.wording import plural
+from tests.simulations.report.cases import Page, run
+from tests.test_what_leaves import NOISY, collected, possible, serve
+
+__all__ = ["serve"]  # a fixture
+
+PRIVATE = [
+    case
+    for case in possible()
+    if case.values[0].private
+    and case.values[0].name != "stable"
+    and not (case.values[0].noise_by_parties and case.values[1] == "clear")
+]
+"""Of which an epsilon at delta 1e-5 is proved at all, and which a real federation may have."""
+
+
+def promised_of(mechanism: Mechanism, votes: VotesMode) -> tuple[FederationConfig, dict[Bound, float]]:
+    """A federation, and each epsilon that holds towards somebody, from sigma itself and not from the configuration.
+
+    Whoever sees noisy sums has the events of these, of 2/3 of the mechanism's variance under masks, half of it of two
+    aggregators (with one sure giver each, as in `collected`); an explicit mechanism has all of it.
+    """
+    few = Caps(queries=30, answers=30)
+    config = collected(mechanism, votes, caps=few)
+    own = config.mechanism
+    event = own.event(
+        asked=30,
+        answered=30,
+        unit=config.privacy.unit,
+        neighbouring=config.privacy.neighbouring,
+        teachers_per_party=config.teachers_per_party,
+    )
+    found = {Bound.STUDENT: worst_case([replace(event, towards=Towards.STUDENT)], config.privacy.delta).epsilon}
+    if own.noise_by_parties:
+        coordinator = worst_case([event], config.privacy.delta).epsilon
+        if own.releases is ReleaseKind.COUNTS:
+            found[Bound.STUDENT] = coordinator  # the very sums
+        return config, found | {Bound.NODES: coordinator}
+    if votes in NOISY:
+        part = 1 / 2 if votes == "verified" else 2 / 3
+        sigmas = (
+            [own.sigma1, own.sigma2] if isinstance(own, Confident | Interactive) else [float(own.label_noise(1) or 0)]
+        )
+        drawn = [round_up(math.sqrt(part) * sigma) for sigma in sigmas]
+        stated = {"asked": 30, "answered": 30, "unit": event.unit, "neighbouring": event.neighbouring}
+        stated |= {"teachers_per_party": event.teachers_per_party, "towards": Towards.COORDINATOR, "noise_shares": 1}
+        stated |= {"noise": event.noise}
+        sums = (
+            DistributedEvent(sigma=drawn[0], **stated)
+            if len(drawn) == 1
+            else DistributedTwoPhaseEvent(sigma1=drawn[0], sigma2=drawn[1], **stated)
+        )
+        found[Bound.NODES] = worst_case([sums], config.privacy.delta).epsilon
+    return config, found
+
+
+class TestEachNumber:
+    """Every way to say what is promised to a node says that node's number, and never another's."""
+
+    @pytest.mark.parametrize(("mechanism", "votes"), PRIVATE)
+    def test_what_the_program_computes(self, mechanism: Mechanism, votes: VotesMode) -> None:
+        config, right = promised_of(mechanism, votes)
+        assert promised_to_student(config).epsilon == pytest.approx(right[Bound.STUDENT], rel=1e-9)
+        nodes = towards_coordinator(config)
+        assert (nodes is None) == (not config.noise_in_sums) == (votes in ("clear", "secure"))
+        if nodes is not None:
+            assert nodes.epsilon == pytest.approx(right[Bound.NODES], rel=1e-9)
+        exact = votes == "verified" and not mechanism.noise_by_parties
+        if exact:
+            config = collected(mechanism, votes, exact_sums=True, noise_shares=0)
+            assert towards_coordinator(config) is None
+
+    @pytest.mark.parametrize(("mechanism", "votes"), PRIVATE)
+    def test_report_public_report_and_their_tables(self, mechanism: Mechanism, votes: VotesMode) -> None:
+        config, right = promised_of(mechanism, votes)
+        stated = {name: guarantee.to_json() for name, guarantee in promises(config).items()}
+        shown = shown_guarantees({**stated, "spent": stated["promised"], "data_dependent": stated["promised"]}, votes)
+        data = replace(run(), votes=votes, release=config.disclosure.release, guarantees=shown)
+        assert disclosure_of(data) == config.disclosure
+        rows = {row.who: row.epsilon_text for row in plain_box(data, guarantee_rows(shown, public=True)).audiences}
+        for view in config.disclosure.audiences(data.party_label, plural(data.party_label)):
+            expected = epsilon_text(right[view.bound]) if view.bound in right else view.bound.value
+            assert rows[view.who] == expected, view.who
+        for public in (False, True):
+            page = " ".join(unescape(Page(render(data, public)).text).split())
+            assert config.disclosure.how_collected() in page
+            if config.disclosure.two_promises:
+                assert "Promised towards the nodes that see noisy sums" in page
+            elif votes in ("clear", "secure"):
+                assert "There is no epsilon towards the coordinator" in page
+
+    @pytest.mark.parametrize(("mechanism", "votes"), PRIVATE)
+    def test_card_terms_and_lines(self, serve: Any, mechanism: Mechanism, votes: VotesMode) -> None:
+        config, right = promised_of(mechanism, votes)
+        terms = serve(config).describe()
+        assert terms_from_wire(terms_to_wire(terms)) == terms
+        assert terms.epsilon == pytest.approx(right[Bound.STUDENT], rel=1e-9)
+        assert terms.epsilon_nodes == pytest.approx(right.get(Bound.NODES, 0.0), rel=1e-9)
+        line, stated = towards_nodes(config), right.get(Bound.NODES)
+        if stated is None:
+            assert line.startswith("no epsilon towards the coordinator: it is trusted with ")
+            assert line.endswith(config.disclosure.towards_coordinator)
+        else:
+            assert line.startswith(f"epsilon at most {epsilon_text(stated)} towards the coordinator")
+            whom = [view.who for view in config.disclosure.audiences() if view.bound is Bound.NODES]
+            assert all(who in line for who in whom)
+        privacy = {
+            **{key: getattr(promised(config), key) for key in ("delta", "unit", "relation", "towards")},
+            "votes": votes,
+            "noise": "system",
+            "epsilon_promised": promised(config).epsilon,
+            "epsilon_student": right[Bound.STUDENT],
+            **({"epsilon_nodes": stated} if config.noise_shares else {}),
+        }
+        told = " ".join(PrivacyStatement.of(privacy).lines())
+        assert f"{epsilon_text(right[Bound.STUDENT])}" in told
+        assert ("no epsilon towards the coordinator" in told) == (not config.noise_in_sums)
+        if stated is not None:
+            assert epsilon_text(stated) in told
+
+    @pytest.mark.parametrize(("mechanism", "votes"), PRIVATE)
+    def test_a_party_and_its_account(self, mechanism: Mechanism, votes: VotesMode) -> None:
+        """By its own unit and delta, which are here those of the federation."""
+        config, right = promised_of(mechanism, votes)
+        privacy = config.privacy
+        policy = Policy(
+            allowed_classes=("a", "b"), unit=privacy.unit, neighbouring=privacy.neighbouring, delta=privacy.delta
+        )
+        terms = config.terms()
+        charged, student = epsilon(promise_of(terms).events, policy), student_epsilon(terms, policy, 1)
+        assert charged == pytest.approx(right.get(Bound.NODES, right[Bound.STUDENT]), rel=1e-9)
+        assert (student is not None) == config.disclosure.two_promises
+        line = towards_whom(terms, charged, student)
+        own = charged if student is None else right[Bound.STUDENT]
+        assert line.startswith(f"epsilon at most {epsilon_text(own)} towards the student and the public; ")
+        nodes = config.disclosure.towards_nodes(right.get(Bound.NODES, 0))
+        assert line.endswith(nodes)
