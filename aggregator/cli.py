@@ -1,4 +1,4 @@
-"""`consilium aggregator`: keys, join, fingerprint, check, status and start of a second aggregator."""
+"""`consilium aggregator`: keys, join, fingerprint, accept, check, status and start of a second aggregator."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from consilium.protocol.files import writing
-from consilium.protocol.output import Format, FormatOption, show
+from consilium.protocol.output import Format, FormatOption, KitHere, PrintOption, YesOption, show
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -78,6 +78,25 @@ def fingerprint(kit: KitArgument, output: FormatOption = Format.text) -> None:
         "Every party must see the same two last fingerprints: consilium party fingerprint.",
     ]
     show(output, asdict(found), lines)
+
+
+@app.command()
+def accept(
+    kit: KitHere = Path(),
+    yes: YesOption = None,
+    only_print: PrintOption = False,
+    output: FormatOption = Format.text,
+) -> None:
+    """See what the operator asks beside defaults and earlier federations, and allow it: a yes for each looser line."""
+    from consilium.aggregator.acceptance import policy_request, terms_of
+    from consilium.aggregator.home import open_home
+    from consilium.protocol.node.acceptance import run
+    from consilium.protocol.node.kit import open_kit
+
+    node = open_kit(kit, KIND)
+    home = open_home(node.folder)
+    with writing(kit):
+        run(node, policy_request(home, terms_of(home)), yes, only_print, output)
 
 
 @app.command()

@@ -9,6 +9,7 @@ from typing import TypeVar
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
+from consilium.aggregator.acceptance import check_is_accepted
 from consilium.aggregator.home import open_home
 from consilium.aggregator.node import AggregatorNode
 from consilium.protocol.aggregators.kinds import TO_PARTIES, refusing
@@ -33,6 +34,7 @@ def _answer(
     try:
         request = from_record(message.content, model)
         node = AggregatorNode(open_home(home_folder(context)))
+        check_is_accepted(node.home)
         with thread_pools().limit(limits=1):
             reply = to_record(action(node, request))
     except Exception as error:  # Flower would send the text of any exception to the coordinator

@@ -1,6 +1,7 @@
 """The home of a second aggregator: the folder with its settings, its keys and its state.
 
-aggregator.toml      name, policy
+aggregator.toml      name; policy, but in a kit
+policy.toml          in a kit: what it allows, written by `consilium aggregator accept` (protocol.node.acceptance)
 identity.pem         signing key
 sealing.pem          key for which parts of votes are sealed
 roster.json          parties and both aggregators, with their keys
@@ -17,8 +18,9 @@ from pydantic import ValidationError
 
 from consilium.aggregator.policy import AggregatorFile, AggregatorPolicy
 from consilium.protocol.aggregators.keys import SealingKey
-from consilium.protocol.config_files import load
+from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.node.acceptance import LIMITS, is_kit, not_accepted, read_policy, read_settings
 from consilium.protocol.parties.messages import Terms
 from consilium.protocol.secagg.identity import Identity
 from consilium.protocol.verified.roster import VerifiedRoster
@@ -40,7 +42,9 @@ class AggregatorHome:
 
     @property
     def policy(self) -> AggregatorPolicy:
-        """Its own limits."""
+        """Its own limits. Raises NotAccepted while its people have said nothing."""
+        if self.settings.policy is None:
+            raise not_accepted(self.folder, "aggregator")
         return self.settings.policy
 
     def roster(self) -> VerifiedRoster:
@@ -81,10 +85,14 @@ class AggregatorHome:
 
 
 def open_home(folder: Path) -> AggregatorHome:
-    """Read `aggregator.toml`.
+    """Read `aggregator.toml`, and in a kit `policy.toml`.
 
     Raises
     ------
     ConfigError : the folder or file is missing, or says something it may not say.
     """
-    return AggregatorHome(folder, load(folder / SETTINGS, AggregatorFile))
+    settings = read_settings(folder / SETTINGS, AggregatorFile)
+    if is_kit(folder):
+        policy = read_policy(folder, AggregatorPolicy, LIMITS).policy
+        settings = validate({**dict(settings), "policy": policy}, AggregatorFile, str(folder / SETTINGS))
+    return AggregatorHome(folder, settings)

@@ -14,7 +14,7 @@ from consilium.protocol.verified.roster import VerifiedRoster
 
 
 class AggregatorPolicy(Frozen):
-    """The `[policy]` table of `aggregator.toml`; every limit has a safe default.
+    """The `[policy]` table of `policy.toml` in a kit, of `aggregator.toml` elsewhere; every limit has a safe default.
 
     most_queries: the most queries ever given, over all federations.
     most_epsilon, delta, unit, neighbouring: the largest worst-case epsilon that the federations served may promise
@@ -43,7 +43,8 @@ class AggregatorFile(Frozen):
 
     identity, sealing: its keys, Ed25519 to sign and X25519 to open what is sealed for it. roster: parties and both
     aggregators. terms: file with the terms of the one federation that it serves (`terms.json` of a kit); without it,
-    any that the policy allows. simulated_noise_seed: of its noise in simulations, which must be allowed.
+    any that the policy allows. policy: None in a kit whose people have accepted nothing yet. simulated_noise_seed: of
+    its noise in simulations, which must be allowed.
     """
 
     name: PartyName
@@ -51,12 +52,13 @@ class AggregatorFile(Frozen):
     sealing: str = Field(default="sealing.pem", min_length=1)
     roster: str = Field(default="roster.json", min_length=1)
     terms: str = ""
-    policy: AggregatorPolicy
+    policy: AggregatorPolicy | None = None
     simulated_noise_seed: int | None = Field(default=None, ge=0)
 
     @model_validator(mode="after")
     def _seed_only_in_simulations(self) -> AggregatorFile:
-        if self.simulated_noise_seed is not None and not self.policy.allow_simulation:
+        simulates = self.policy is not None and self.policy.allow_simulation
+        if self.simulated_noise_seed is not None and not simulates:
             raise ValueError("simulated_noise_seed needs policy.allow_simulation: seeded noise protects nobody")
         return self
 

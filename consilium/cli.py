@@ -124,6 +124,7 @@ for _command in (
     consilium.party.deploy.cli.keys,
     consilium.party.deploy.cli.join,
     consilium.party.deploy.cli.fingerprint,
+    consilium.party.deploy.cli.accept,
     consilium.party.deploy.cli.status,
     consilium.party.deploy.cli.audit,
     consilium.party.deploy.cli.start,

@@ -38,8 +38,9 @@ def check(home: HomeArgument, federation: FederationArgument, output: FormatOpti
     """Hold the data against the federation's schema: every problem of every column at once. Trains nothing."""
     from consilium.party.data.federation import load_federation
     from consilium.party.dry_run import check
+    from consilium.party.home import read_party
 
-    settings = _settings(home)
+    settings = read_party(home)
     terms = load_federation(federation)
     rows, found = check(settings, home, terms)
     _usable(rows, found, settings, output)
@@ -63,8 +64,9 @@ def dry_run_command(
     """Train the teachers and vote, on this machine only: nothing is sent, nothing is spent, nothing is kept."""
     from consilium.party.data.federation import load_federation
     from consilium.party.dry_run import check, dry_run
+    from consilium.party.home import read_party
 
-    settings = _settings(home)
+    settings = read_party(home)
     terms = load_federation(federation)
     asked = None if queries is None else _read_queries(queries, terms.rows)
     start = time.perf_counter()
@@ -115,35 +117,28 @@ def _form(choices: np.ndarray, clear: bool, classes: int) -> dict[str, Any]:
 
 def _share(home: Path) -> tuple[Share | None, list[str]]:
     """Weight and own epsilon by the terms that the party pins, and lines on them; see `party.expectation.told_share`.
-    Nothing where it pins none. Raises ConfigError."""
+    Nothing where it pins none, or has accepted nothing yet. Raises ConfigError."""
     from consilium.party.expectation import told_share
     from consilium.party.home import open_home
 
     opened = open_home(home)
-    pinned = opened.pinned_terms()
+    pinned = None if opened.own_policy is None else opened.pinned_terms()
     return (None, []) if pinned is None else told_share(opened, pinned)
 
 
 def _warnings(home: Path, share: Share | None) -> list[RunWarning]:
-    """What the terms that the party pins promise; none where it pins none. Raises ConfigError."""
+    """What the terms that the party pins promise; none where it pins none, or has accepted nothing yet. Raises
+    ConfigError."""
     from consilium.party.expectation import party_warnings
     from consilium.party.home import open_home
     from consilium.protocol.parties.refusals import Refused
 
     opened = open_home(home)
-    pinned = opened.pinned_terms()
+    pinned = None if opened.own_policy is None else opened.pinned_terms()
     try:
         return [] if pinned is None else party_warnings(pinned, opened.policy, share.weight if share else 1)
     except Refused:
         return []  # why the terms are refused is said by doctor, and by the party itself when it is asked
-
-
-def _settings(home: Path) -> PartyFile:
-    from consilium.party.home import SETTINGS
-    from consilium.party.policy import PartyFile
-    from consilium.protocol.config_files import load
-
-    return load(home / SETTINGS, PartyFile)
 
 
 def _lines(found: PartyCheck, settings: PartyFile) -> list[str]:

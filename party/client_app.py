@@ -14,6 +14,7 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
 from consilium.party import journal
+from consilium.party.acceptance import check_is_accepted
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.protocol.aggregators.kinds import TO_AGGREGATORS, refusing
@@ -46,6 +47,7 @@ def _answer(
     try:
         request = from_record(message.content, model)
         node = PartyNode(open_home(home_folder(context), "home" in context.node_config))
+        check_is_accepted(node.home)
         with thread_pools().limit(limits=1):  # many parties may share one machine: a pool each would only thrash
             reply = to_record(action(node, request))
     except Exception as error:  # Flower would send the text of any exception to the coordinator

@@ -20,7 +20,7 @@ from consilium.accounting.units import Unit
 from consilium.party.data import DataReport, Problem, Rows, read_rows
 from consilium.party.data.federation import FederationFile
 from consilium.party.data.files import there
-from consilium.party.policy import PartyFile, check_shards, check_terms
+from consilium.party.policy import PartyFile, Policy, check_shards, check_terms
 from consilium.party.teachers import shards, store
 from consilium.party.teachers.ballot import Lot, ballots, check_reference, thresholds_of
 from consilium.party.teachers.ensemble import check_rows, train_all
@@ -68,15 +68,17 @@ class DryRun:
 
 
 def check(settings: PartyFile, home: Path, federation: FederationFile) -> tuple[Rows | None, PartyCheck]:
-    """The rows, if they could be trained on, and what is wrong with policy or data.
+    """The rows, if they could be trained on, and what is wrong with policy or data; with the default of what nobody has
+    accepted yet.
 
     Raises
     ------
     PathError : there is no data file. ConfigError : the party's secret is damaged.
     """
-    refusals = []
+    refusals, policy = [], settings.policy or Policy(allowed_classes=federation.rows.classes)
     try:
-        check_terms(settings.policy, _terms(federation))
+        if settings.policy is not None:
+            check_terms(policy, _terms(federation))
     except Refused as error:
         refusals.append(f"the policy would refuse this federation: {error}")
     try:
@@ -100,7 +102,7 @@ def check(settings: PartyFile, home: Path, federation: FederationFile) -> tuple[
         secret, lasting = _secret(settings.name, home, federation)
         smallest = min(map(len, shards.split(rows.identities, federation.teachers_per_party, secret)))
         try:
-            check_shards(settings.policy, smallest)
+            check_shards(policy, smallest)
         except Refused as error:
             what = f"the smallest of {federation.teachers_per_party} shards has {smallest} rows"
             least = f"the policy's least_rows_per_teacher is {error.refusal.limit}"

@@ -1,6 +1,7 @@
 """A party's home: the folder with its settings, its data and its state.
 
-party.toml          name, data file, policy
+party.toml          name, data file; policy, but in a kit
+policy.toml         in a kit: what the party allows, written by `consilium party accept` (protocol.node.acceptance)
 data.npz            or .csv, .parquet: rows float (n, features), labels int (n,), features and classes as text
 identity.pem        signing key, and
 roster.json         the parties and their keys, for all but clear votes; with both aggregators for verified ones
@@ -22,9 +23,10 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from consilium.party.data import DataRules
-from consilium.party.policy import PartyFile, Policy
-from consilium.protocol.config_files import load
+from consilium.party.policy import LIMITS, PartyFile, Policy
+from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.node.acceptance import is_kit, not_accepted, read_policy, read_settings
 from consilium.protocol.parties.messages import Terms
 from consilium.protocol.parties.teachers import TeacherKind
 
@@ -36,13 +38,13 @@ class Home:
     """Paths and settings of one party.
 
     durable: what the party has given is on disk before anything leaves, so that a power cut loses nothing. Not so in a
-    simulation, whose parties begin anew after one.
+    simulation, whose parties begin anew after one. own_policy: None while nothing was accepted.
     """
 
     folder: Path
     name: str
     data_file: Path
-    policy: Policy
+    own_policy: Policy | None
     identity_file: Path
     roster_file: Path
     simulated_noise_seed: int | None = None
@@ -50,6 +52,13 @@ class Home:
     teacher: TeacherKind | None = None
     terms_file: Path | None = None
     durable: bool = True
+
+    @property
+    def policy(self) -> Policy:
+        """What the party enforces. Raises NotAccepted while its people have said nothing."""
+        if self.own_policy is None:
+            raise not_accepted(self.folder, "party")
+        return self.own_policy
 
     def pinned_terms(self) -> Terms | None:
         """Terms of the one federation that this party takes part in; None where it pins none. Raises ConfigError."""
@@ -77,20 +86,29 @@ class Home:
         return self.state / f"teachers-{federation[:12]}"
 
 
+def read_party(folder: Path) -> PartyFile:
+    """Settings and policy. Raises ConfigError as `open_home`."""
+    settings = read_settings(folder / SETTINGS, PartyFile)
+    if not is_kit(folder):
+        return settings
+    policy = read_policy(folder, Policy, LIMITS).policy
+    return validate({**dict(settings), "policy": policy}, PartyFile, str(folder / SETTINGS))
+
+
 def open_home(folder: Path, durable: bool = True) -> Home:
-    """Read `party.toml`. durable: see `Home`.
+    """Read `party.toml`, and in a kit `policy.toml`. durable: see `Home`.
 
     Raises
     ------
     ConfigError : the folder or file is missing, or says something it may not say.
     """
-    settings = load(folder / SETTINGS, PartyFile)
+    settings = read_party(folder)
     teacher = None if settings.teacher is None else settings.teacher.at(folder)
     return Home(
         folder=folder,
         name=settings.name,
         data_file=folder / settings.data,
-        policy=settings.policy,
+        own_policy=settings.policy,
         identity_file=folder / settings.identity,
         roster_file=folder / settings.roster,
         simulated_noise_seed=settings.simulated_noise_seed,

@@ -14,6 +14,8 @@ from consilium.party.data.rules import Columns, DataRules, LabelRule, MissingRul
 from consilium.party.teachers.own_teacher import OwnTeacher
 from consilium.protocol.answers.bounds import bounded_events
 from consilium.protocol.models import Frozen
+from consilium.protocol.node.acceptance import COLUMNS, Limit, fewer, more, others
+from consilium.protocol.node.acceptance import LIMITS as COMMON
 from consilium.protocol.parties.messages import EXACT_SUMS, PartyName, Terms, VotesMode
 from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.protocol.rows.csv_files import CsvRule
@@ -21,7 +23,7 @@ from consilium.protocol.rows.pool import PoolTerms
 
 
 class Policy(Frozen):
-    """The `[policy]` table of `party.toml`; every limit has a safe default.
+    """The `[policy]` table of `policy.toml` in a kit, of `party.toml` elsewhere; every limit has a safe default.
 
     allowed_classes: class names the party is willing to vote on, in any order; a request must ask exactly these.
     least_rows_per_teacher: no teacher is trained on fewer rows; 0 allows an empty shard, whose teacher is constant.
@@ -73,12 +75,58 @@ ALLOWED_VOTES: Mapping[VotesMode, frozenset[VotesMode]] = {
 """By `Policy.votes`, the ways in which votes may be collected."""
 
 
+def _less_secret(votes: VotesMode, than: VotesMode) -> bool:
+    return votes not in ALLOWED_VOTES[than]
+
+
+LIMITS: Mapping[str, Limit] = {
+    "votes": Limit(
+        "how votes are collected",
+        _less_secret,
+        {
+            "clear": "The coordinator learns every vote of this party, with no epsilon towards it.",
+            "secure": "The coordinator learns exact sums of votes, with no epsilon towards it; with all the other"
+            " parties of a sum it would learn this party's votes.",
+            "distributed": "The coordinator learns sums of votes with noise in them. Votes are hidden as long as enough"
+            " of the other parties do not work with it.",
+            "verified": "Coordinator and second aggregator hold half of each vote: together they would learn this"
+            " party's votes, and alone neither, whatever other parties do.",
+        },
+    ),
+    **{key: COMMON[key] for key in ("exact_sums", "open_pool", "unit", "neighbouring", "delta", "most_epsilon")},
+    "most_queries": COMMON["most_queries"],
+    "most_teachers": Limit(
+        "teachers, each with a vote",
+        more,
+        "Whoever sees votes or sums learns {asked} votes of this party for each question, and how its teachers differ.",
+    ),
+    "least_rows_per_teacher": Limit(
+        "rows that a teacher has at least",
+        fewer,
+        "A vote may rest on {asked} rows only: it tells more of each of them.",
+    ),
+    **{key: COMMON[key] for key in ("least_parties", "allow_simulation")},
+    "allowed_classes": Limit(
+        "classes that are voted on",
+        others,
+        "Whoever has the student learns about other classes than before: {asked}.",
+    ),
+    COLUMNS: Limit(
+        "columns of the rows that are read",
+        others,
+        "Whoever has the student learns, within the guarantee, from columns that were not read before: {asked}.",
+    ),
+}
+"""By key, in the order in which people read them."""
+
+
 class PartyFile(Frozen):
     """The file `party.toml` in a party's home.
 
     identity, roster: files that all but clear votes need.
     terms: file with the terms of the one federation that the party takes part in (`terms.json` of a kit); without it,
     in any that the policy allows.
+    policy: None in a kit whose people have accepted nothing yet.
     simulated_noise_seed: of the party's share of the noise in simulations, which must be allowed; elsewhere the
     operating system's entropy is used whatever this says.
     teacher: what is trained here, instead of the kind that the coordinator asks for; also an estimator that others
@@ -90,7 +138,7 @@ class PartyFile(Frozen):
     identity: str = Field(default="identity.pem", min_length=1)
     roster: str = Field(default="roster.json", min_length=1)
     terms: str = ""
-    policy: Policy
+    policy: Policy | None = None
     simulated_noise_seed: int | None = Field(default=None, ge=0)
     columns: Columns = Field(default_factory=dict)
     label: LabelRule = LabelRule()
@@ -101,15 +149,19 @@ class PartyFile(Frozen):
 
     @model_validator(mode="after")
     def _seed_only_in_simulations(self) -> PartyFile:
-        if self.simulated_noise_seed is not None and not self.policy.allow_simulation:
+        if self.simulated_noise_seed is not None and not self._simulates:
             raise ValueError("simulated_noise_seed needs policy.allow_simulation: seeded noise protects nobody")
         return self
 
     @model_validator(mode="after")
     def _patients_are_known_where_they_are_protected(self) -> PartyFile:
-        if self.policy.unit is Unit.PATIENT and not self.patient.known:
+        if self.policy is not None and self.policy.unit is Unit.PATIENT and not self.patient.known:
             raise ValueError('policy.unit is "patient": name the column under [patient], or set rows_are_patients')
         return self
+
+    @property
+    def _simulates(self) -> bool:
+        return self.policy is not None and self.policy.allow_simulation
 
     @property
     def rules(self) -> DataRules:
@@ -121,7 +173,7 @@ class PartyFile(Frozen):
             missing=self.missing,
             csv=self.csv,
             patient=self.patient,
-            allow_one_class=self.label.allow_one_class or self.policy.allow_simulation,
+            allow_one_class=self.label.allow_one_class or self._simulates,
             keep_missing=self.teacher is not None and self.teacher.keeps_missing,
         )
 

@@ -73,6 +73,16 @@ class Seen(NamedTuple):
     answered: dict[int, frozenset[str]]
 
 
+class Past(NamedTuple):
+    """What other federations than one were charged: events at the party's weights there, of how many federations, and
+    queries answered in them. weight: that the party has in the one, None before it enrols."""
+
+    events: list[ReleaseEvent]
+    federations: int
+    elsewhere: int
+    weight: int | None
+
+
 class SpendStore:
     """The file `spend.db`; made on first use. durable: see `party.home.Home`."""
 
@@ -150,12 +160,18 @@ class SpendStore:
         with self._transaction() as connection:
             return _answered(connection)
 
-    def answered_elsewhere(self, federation: str) -> int:
-        """Queries ever answered in other federations than this one."""
+    def past(self, federation: str) -> Past:
+        """What was given beside this federation."""
         if not self._path.exists():
-            return 0
+            return Past([], 0, 0, None)
         with self._transaction() as connection:
-            return _answered_elsewhere(connection, federation)
+            others = connection.execute("SELECT COUNT(*) FROM promises WHERE federation != ?", (federation,))
+            return Past(
+                _earlier(connection, federation),
+                others.fetchone()[0],
+                _answered_elsewhere(connection, federation),
+                _weight_of(connection, federation),
+            )
 
     def weight(self, federation: str) -> int:
         """How often this party's answers count in a federation that it enrolled in."""

@@ -49,6 +49,10 @@ class FederationOpen(ConfigError):
     """What was asked for has to wait until the federation that is open is closed."""
 
 
+class NotAccepted(ConfigError):
+    """The people of a node have not allowed what its kit asks."""
+
+
 class DataError(ConsiliumError):
     """A data file is malformed or does not fit the federation's schema."""
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
+from consilium.aggregator.acceptance import check_is_accepted, given_in, terms_of
 from consilium.aggregator.deploy.keys import check_own, lacks_own_keys, roster_of
-from consilium.aggregator.deploy.standing import given_in, terms_of
 from consilium.aggregator.home import AggregatorHome, open_home
-from consilium.aggregator.policy import check_terms
+from consilium.aggregator.policy import AggregatorPolicy, check_terms
 from consilium.aggregator.promise import events_of, within
 from consilium.protocol.aggregators.cures import CURES_OF_SECOND
 from consilium.protocol.disclosure import Disclosure, ReleaseKind
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.monitor.checks import monitor_checks
+from consilium.protocol.node.acceptance import LIMITS, accepted_in_words, is_answered, read_policy
 from consilium.protocol.node.checks import (
     Advice,
     Check,
@@ -39,7 +40,12 @@ LEAST_FREE_BYTES = 500_000_000
 
 def set_up(kit: Kit) -> list[Check]:
     """What a start rests on: it is refused in the same words."""
-    return [("flower", _flower), ("place", lambda: _place(kit)), ("state", lambda: _state(kit))]
+    return [
+        ("flower", _flower),
+        ("place", lambda: _place(kit)),
+        ("state", lambda: _state(kit)),
+        ("accepted", lambda: _accepted(kit)),
+    ]
 
 
 def terms_checks(kit: Kit) -> list[Check]:
@@ -69,7 +75,7 @@ def checks(kit: Kit, running: bool) -> list[Check]:
         ("clock", lambda: check_clock(kit)),
         *set_up(kit),
         ("own keys", lambda: check_own(kit)),
-        *(terms_checks(kit) if joined else []),
+        *(terms_checks(kit) if joined and is_answered(kit) else []),
         ("disk", lambda: check_disk(kit.state, LEAST_FREE_BYTES)),
         *monitor_checks(kit, running),
     ]
@@ -94,6 +100,12 @@ def _place(kit: Kit) -> str:
     if '"' in str(kit.folder) or " " in str(kit.folder):
         raise ConfigError(f"{kit.folder}: a path with spaces or quotes", "Move the kit: Flower cannot pass it on")
     return f"{kit.folder}"
+
+
+def _accepted(kit: Kit) -> str:
+    """That its people have allowed what is asked: before that, nothing else of the policy can be said."""
+    check_is_accepted(open_home(kit.folder))
+    return accepted_in_words(read_policy(kit.folder, AggregatorPolicy, LIMITS))
 
 
 def _state(kit: Kit) -> str:
@@ -121,7 +133,7 @@ def _policy(kit: Kit) -> str:
 
     refused_is_wrong(
         allowed,
-        "policy in aggregator.toml",
+        "policy in policy.toml",
         "Change the policy, or do not serve: the coordinator will ask exactly this",
         CURES_OF_SECOND,
     )

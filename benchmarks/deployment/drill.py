@@ -94,8 +94,11 @@ def bring_all_data(site: Site) -> None:
 
 
 def policies(site: Site) -> None:
-    """Rules that used to surface in the middle of a sum are known to doctor before anything is spent."""
+    """Nothing starts before a hospital has said what it allows; and rules that used to surface in the middle of a sum
+    are known to doctor before anything is spent."""
     machine = site.party(FIRST[1])
+    site.at(machine, "party start .", code=2, says="not accepted yet")
+    site.accept(FIRST)
     for key, value, says in (("most_queries", 100, "most-queries"), ("least_parties", 4, "wrong +roster.*policy")):
         before = site.policy(machine.name, **{key: value})
         site.at(machine, "doctor .", code=1, says=says)
@@ -212,7 +215,7 @@ def add_fifth(site: Site) -> None:
     """The plan first; an update that came too early; close, audit, report; then a new federation of five."""
     record, coordinator = site.record, site.coordinator
     asked = 200 - site.status().get("queries_left", 0)
-    outlook = site.outlook(f"--add {FIFTH} --asked {asked}")
+    site.outlook(f"--add {FIFTH} --asked {asked}")
     made = site.add_party(FIFTH)
     site.join(FIFTH)
     site.seal_and_open([(site.party(FIFTH), f"party-{FIFTH}")])
@@ -224,8 +227,8 @@ def add_fifth(site: Site) -> None:
     close(site, asked)
     for name in FIRST:
         site.open_update(site.party(name), made)
-    site.at(site.party(FIRST[0]), "doctor .", code=1, says="most-epsilon|most-queries")
-    site.agree(outlook, FIRST)
+    site.at(site.party(FIRST[0]), "doctor .", code=1, says="than was accepted: most_epsilon, most_queries")
+    site.accept([*FIRST, FIFTH])
     for name in FIRST:
         site.at(site.party(name), "doctor .", says="ok +policy", code=1)  # the coordinator is not there yet
     site.at(coordinator, "doctor .", says="5 parties may connect")
@@ -254,7 +257,7 @@ def close(site: Site, asked: int) -> None:
 def revoke(site: Site) -> None:
     """A hospital is shut out; the next federation is without it."""
     record, coordinator, out = site.record, site.coordinator, site.party(REVOKED)
-    outlook = site.outlook(f"--revoke {REVOKED} --asked {3 * QUERIES}")
+    site.outlook(f"--revoke {REVOKED} --asked {3 * QUERIES}")
     said = out.position()
     made = record.run(site.operator, f"provision revoke kits {REVOKED}", says="result", needed=True)
     site.open_update(coordinator, made)
@@ -275,7 +278,7 @@ def revoke(site: Site) -> None:
     site.parties.remove(REVOKED)
     for name in site.parties:
         site.open_update(site.party(name), made)
-    site.agree(outlook, site.parties)
+    site.accept(site.parties)
     after = site.start_coordinator()
     site.serving(after)
     all_in(site, len(site.parties))

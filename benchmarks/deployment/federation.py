@@ -19,7 +19,7 @@ from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.provision import kits
 from consilium.protocol.config_files import load
 from tests.deploy import netns
-from tests.deploy.kits import STUDENT, write_data, write_plan, write_pool
+from tests.deploy.kits import STUDENT, accept_all, write_data, write_plan, write_pool
 
 PARTIES = ("ward-a", "ward-b", "ward-c", "ward-d")
 FAULTY = PARTIES[-1]
@@ -49,6 +49,7 @@ class Federation:
         kits.make(write_plan(folder, **plan), self.out)
         for seed, name in enumerate(PARTIES):
             write_data(self.kit(name), seed)
+        accept_all(self.out)
         self.hosts = {name: network.add(name) for name in (COORDINATOR, *PARTIES, STUDENT_HOST)}
         assert self.hosts[COORDINATOR].address == ADDRESS
         self.logs = folder / "logs"

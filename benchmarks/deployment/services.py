@@ -25,7 +25,7 @@ from benchmarks.deployment.other_versions import build, this_version
 from benchmarks.deployment.systemd_machines import Layers, Machine, machines, why_not
 from consilium.coordinator.provision import kits
 from tests.deploy import netns
-from tests.deploy.kits import PARTIES, STUDENT, write_data, write_plan, write_pool
+from tests.deploy.kits import PARTIES, STUDENT, request_of_kit, write_data, write_plan, write_pool
 
 COORDINATOR, UNIVERSITY, KITS = "coordinator", "university", "/srv/consilium"
 ADDRESS = "10.77.0.1"
@@ -147,6 +147,8 @@ def set_up(drill: Drill, out: Path) -> None:
         if name in PARTIES:
             shutil.copy(out / f"party-{name}" / "data.npz", machine.root / kit.lstrip("/") / "data.npz")
             machine.run(f"chown consilium: {kit}/data.npz")
+            named = " ".join(f"--yes {line.key}" for line in request_of_kit(out / f"party-{name}").looser)
+            machine.as_node(f"consilium party accept {kit} {named}")
         if name != UNIVERSITY:
             machine.run(f"cp {kit}/{drill.unit(name)}.service /etc/systemd/system/")
 

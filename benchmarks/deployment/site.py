@@ -145,7 +145,7 @@ class Site:
 
     def policy(self, name: str, **values: float) -> dict[str, str]:
         """Set keys of a hospital's policy; returns what stood there."""
-        settings, before = self.kit(self.party(name)) / "party.toml", {}
+        settings, before = self.kit(self.party(name)) / "policy.toml", {}
         text = settings.read_text(encoding="utf-8")
         for key, value in values.items():
             found = re.search(rf"^{key} = (\S+)", text, re.MULTILINE)
@@ -155,17 +155,18 @@ class Site:
         settings.write_text(text, encoding="utf-8")
         return before
 
-    def agree(self, outlook: dict[str, Any], names: Sequence[str]) -> None:
-        """Each hospital writes into its policy what `provision plan` said that it needs."""
-        for told in outlook["parties"]:
-            if told["name"] in names:
-                keys = ("most_epsilon", "most_queries", "least_parties")
-                self.policy(told["name"], **{key: told[key] for key in keys})
+    def accept(self, names: Sequence[str]) -> None:
+        """Each hospital allows what is asked of it, line by line."""
+        for name in names:
+            machine = self.party(name)
+            page = self._json(machine, "party accept . --print --format json")
+            keys = [line["key"] for line in page.get("lines", []) if line["looser"]]
+            command = " ".join(["party accept .", *(f"--yes {key}" for key in keys)])
+            self.at(machine, command, says="accepted", needed=True)
 
-    def outlook(self, options: str) -> dict[str, Any]:
-        """What a change would mean, as JSON; the text is a step of the record."""
+    def outlook(self, options: str) -> None:
+        """What a change would mean."""
         self.record.run(self.operator, f"provision plan kits {options}", says="result", needed=True)
-        return json.loads(self.operator.consilium(*f"provision plan kits {options} --format json".split()).stdout)
 
     def status(self) -> dict[str, Any]:
         """`consilium status` at the coordinator, as JSON; {} while it cannot be read."""

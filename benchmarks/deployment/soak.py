@@ -109,6 +109,7 @@ class Soak:
         for name in FIRST:
             site.export(name)
             site.say_columns(name)
+            site.accept([name])
             site.policy(name, most_epsilon=1e4, most_queries=1e6, least_parties=2)
             site.start_party(name)
 

@@ -111,8 +111,9 @@ class ChangeOutlook:
             return []
         return [
             "Let students finish; at the coordinator: consilium coordinator close KIT",
-            "Have each party agree to what is said of it above, and set its policy in party.toml so",
             "Make the change (consilium provision add-party or revoke), and unpack the update at every node",
+            "At each party, if it agrees to what is said of it above: consilium party accept KIT; likewise at a second"
+            " aggregator: consilium aggregator accept KIT",
             "At every node: consilium doctor KIT; then start the coordinator",
         ]
 

@@ -16,6 +16,7 @@ from consilium.protocol.config_faults import faults_of
 from consilium.protocol.config_files import read_table, validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.models import Countable, Frozen
+from consilium.protocol.node.acceptance import LIMITS as COMMON
 from consilium.protocol.node.kit import Coordinator, Port, joined
 from consilium.protocol.parties.messages import MOST_WEIGHT, PartyName
 from consilium.protocol.provenance import Provenance, of_own_votes
@@ -25,6 +26,8 @@ from consilium.protocol.rows.pool import PoolTerms
 from consilium.protocol.rows.representation import Representation
 from consilium.protocol.rows.schema import Name, Range, Schema
 
+LIMITS = frozenset({"policy", "limits", *COMMON})
+"""What no operator's file says."""
 SHIPPED = "consilium.simulations.scenarios"
 """Where scenarios lie that come with the package: a folder of files, nothing of which is imported."""
 
@@ -250,7 +253,24 @@ def plan_table(path: Path) -> dict[str, Any]:
     table = read_table(path)
     if is_old(table):
         raise old_form(new_plan(table), str(path))
+    _check_limits(table, path)
     return _with_scenario(table, path)
+
+
+def _check_limits(table: dict[str, Any], path: Path) -> None:
+    """Raise ConfigError where the operator states what a party or the second aggregator allows."""
+    nodes = [table, *(table[key] for key in ("aggregator",) if key in table), *_tables(table.get("party"))]
+    for node in nodes:
+        stated = sorted(LIMITS.intersection(node)) if isinstance(node, dict) else []
+        if stated:
+            raise ConfigError(
+                f"{path}: {stated[0]} is a limit, and those are for each party and second aggregator to say",
+                "Remove it: they see what this federation asks, and allow it: consilium party accept",
+            )
+
+
+def _tables(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def validated(table: dict[str, Any], path: Path) -> tuple[Plan, Schema]:

@@ -10,15 +10,12 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.ledger.privacy import promised_to_nodes
-from consilium.coordinator.provision.pool import EXACT_SUMS
-from consilium.coordinator.rosters import AnyRoster
 from consilium.protocol.node.kit import KitFile
 from consilium.protocol.versions import DISTRIBUTION
 
 PLACE = "/srv/consilium"
 LEAST_ROWS = 20
-"""That a kit's policy asks for every teacher."""
+"""That a party's policy asks for every teacher, unless it says otherwise."""
 
 
 def _template(file: str, /, **values: Any) -> str:
@@ -28,50 +25,15 @@ def _template(file: str, /, **values: Any) -> str:
     return environment.get_template(file + ".j2").render(values)
 
 
-def party_settings(name: str, config: FederationConfig, roster: AnyRoster | None, weight: int) -> str:
-    """`party.toml`: safe limits that are just enough for this federation, and for a party of this weight in it."""
-    epsilon = promised_to_nodes(config, weight).epsilon
-    return _template(
-        "party.toml",
-        name=name,
-        federation=config.name,
-        classes=list(config.rows.classes),
-        votes=config.votes,
-        exact_sums=config.votes != "clear" and not config.noise_in_sums,
-        least_parties=roster.least_sum - roster.c if roster else 2,
-        least_difference=roster.least_difference if roster else 0,
-        teachers=config.teachers_per_party,
-        queries=config.all_caps.queries,
-        unit=config.privacy.unit.value,
-        neighbouring=config.privacy.neighbouring.value,
-        open_pool=config.votes in EXACT_SUMS and config.pool is None,
-        epsilon=f"{epsilon:.4g}",
-        weight=weight,
-        most_weight=config.most_weight,
-        limit=limit_for(epsilon),
-        least_rows=LEAST_ROWS,
-        delta=repr(config.privacy.delta),
-    )
+def party_settings(name: str, config: FederationConfig) -> str:
+    """`party.toml`: where the rows are, and no limits: those are the party's to say."""
+    unit = config.privacy.unit.value
+    return _template("party.toml", name=name, federation=config.name, unit=unit)
 
 
-def aggregator_settings(name: str, config: FederationConfig, roster: AnyRoster) -> str:
-    """`aggregator.toml`: limits that are just enough for this federation."""
-    epsilon = promised_to_nodes(config, 1).epsilon
-    return _template(
-        "aggregator.toml",
-        name=name,
-        federation=config.name,
-        queries=config.all_caps.queries,
-        least_parties=roster.least_sum - roster.c,
-        least_difference=roster.least_difference,
-        exact_sums=not config.noise_in_sums,
-        open_pool=config.pool is None,
-        unit=config.privacy.unit.value,
-        neighbouring=config.privacy.neighbouring.value,
-        epsilon=f"{epsilon:.4g}",
-        limit=limit_for(epsilon),
-        delta=repr(config.privacy.delta),
-    )
+def aggregator_settings(name: str, config: FederationConfig) -> str:
+    """`aggregator.toml`, without limits."""
+    return _template("aggregator.toml", name=name, federation=config.name)
 
 
 def limit_for(epsilon: float) -> float:

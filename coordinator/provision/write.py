@@ -50,9 +50,7 @@ def party_kit(out: Path, registry: Registry, authority: Authority, name: str, ke
         keys.fill(folder)
         (folder / "federation.json").write_text(federation(registry), encoding="utf-8")
         (folder / "terms.json").write_text(terms(registry), encoding="utf-8")
-        weight = registry.parties[name].weight
-        settings = party_settings(name, registry.federation(), registry.roster(), weight)
-        (folder / "party.toml").write_text(settings, encoding="utf-8")
+        (folder / "party.toml").write_text(party_settings(name, registry.federation()), encoding="utf-8")
         if found := registry.roster():
             (folder / "roster.json").write_text(roster(found), encoding="utf-8")
         _second(folder, registry)
@@ -72,8 +70,8 @@ def aggregator_kit(
         (folder / "terms.json").write_text(terms(registry), encoding="utf-8")
         if found is not None:
             (folder / "roster.json").write_text(roster(found), encoding="utf-8")
-            settings = aggregator_settings(record.name, registry.federation(), found)
-            (folder / "aggregator.toml").write_text(settings, encoding="utf-8")
+        settings = aggregator_settings(record.name, registry.federation())
+        (folder / "aggregator.toml").write_text(settings, encoding="utf-8")
         _second(folder, registry)
 
     return _kit(out / node_id("aggregator", record.name), registry, authority, "aggregator", record.name, fill)
@@ -99,9 +97,9 @@ def _kit(
         raise OutputExists(f"{folder} is already there", "Keys are never overwritten")
     private_folder(folder)
     kit = KitFile(kind=kind, name=name, federation=registry.plan.federation.name, coordinator=registry.place)
-    ports = registry.node_ports
+    ports, party = registry.node_ports, registry.parties.get(name)
     if name in ports:
-        kit = kit.model_copy(update={"node_port": ports[name]})
+        kit = kit.model_copy(update={"node_port": ports[name], "weight": party.weight if party else 1})
     (folder / KIT_FILE).write_text(kit.model_dump_json(indent=1) + "\n", encoding="utf-8")
     (folder / "ca.crt").write_bytes(authority.certificate.public_bytes(Encoding.PEM))
     fill(folder)

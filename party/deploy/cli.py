@@ -1,4 +1,4 @@
-"""`consilium party keys`, `join`, `fingerprint`, `status`, `audit` and `start`."""
+"""`consilium party keys`, `join`, `fingerprint`, `accept`, `status`, `audit` and `start`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from consilium.protocol.files import writing
-from consilium.protocol.output import Format, FormatOption, show
+from consilium.protocol.output import Format, FormatOption, KitHere, PrintOption, YesOption, show
 
 KitArgument = Annotated[Path, typer.Argument(metavar="KIT", help="The node's kit.")]
 
@@ -73,6 +73,25 @@ def fingerprint(kit: KitArgument, output: FormatOption = Format.text) -> None:
     else:
         lines.append("roster       none: votes are clear")
     show(output, asdict(found), lines)
+
+
+def accept(
+    kit: KitHere = Path(),
+    yes: YesOption = None,
+    only_print: PrintOption = False,
+    output: FormatOption = Format.text,
+) -> None:
+    """See what the operator asks beside defaults and earlier federations, and allow it: a yes for each looser line."""
+    from consilium.party.acceptance import policy_request
+    from consilium.party.deploy.status import terms_of
+    from consilium.party.home import open_home
+    from consilium.protocol.node.acceptance import run
+    from consilium.protocol.node.kit import open_kit
+
+    node = open_kit(kit, "party")
+    home = open_home(node.folder)
+    with writing(kit):
+        run(node, policy_request(home, terms_of(home)), yes, only_print, output)
 
 
 def status(kit: KitArgument, output: FormatOption = Format.text) -> None:

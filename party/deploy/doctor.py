@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
+from consilium.party.acceptance import check_is_accepted
 from consilium.party.data.federation import load_federation
 from consilium.party.data.files import there
 from consilium.party.deploy.keys import check_own, lacks_own_keys, pinned_roster
+from consilium.party.deploy.status import terms_of
 from consilium.party.dry_run import check, usable
 from consilium.party.expectation import own_share, party_warnings, promise_in_words
-from consilium.party.home import SETTINGS, open_home
-from consilium.party.policy import PartyFile, check_terms
+from consilium.party.home import open_home, read_party
+from consilium.party.policy import LIMITS, Policy, check_terms
 from consilium.party.promise import promise_of
 from consilium.party.rosters import agreed_weight
 from consilium.party.secagg.store import SessionStore
 from consilium.party.spend import Share, SpendStore
 from consilium.party.units import check_promised_unit
 from consilium.party.verified.store import UploadStore
-from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
 from consilium.protocol.monitor.checks import monitor_checks
+from consilium.protocol.node.acceptance import accepted_in_words, is_answered, read_policy
 from consilium.protocol.node.checks import (
     Advice,
     Check,
@@ -50,7 +52,12 @@ LEAST_FREE_BYTES = 500_000_000
 
 def set_up(kit: Kit) -> list[Check]:
     """What a start rests on: it is refused in the same words."""
-    return [("flower", _flower), ("place", lambda: _place(kit)), ("state", lambda: _state(kit))]
+    return [
+        ("flower", _flower),
+        ("place", lambda: _place(kit)),
+        ("state", lambda: _state(kit)),
+        ("accepted", lambda: _accepted(kit)),
+    ]
 
 
 def terms_checks(kit: Kit) -> list[Check]:
@@ -84,7 +91,7 @@ def checks(kit: Kit, running: bool) -> list[Check]:
         ("clock", lambda: check_clock(kit)),
         *set_up(kit),
         ("own keys", lambda: check_own(kit)),
-        *(terms_checks(kit) if joined else []),
+        *(terms_checks(kit) if joined and is_answered(kit) else []),
         ("data", lambda: _data(kit)),
         ("disk", lambda: check_disk(kit.state, LEAST_FREE_BYTES)),
         *monitor_checks(kit, running),
@@ -111,6 +118,12 @@ def _place(kit: Kit) -> str:
     return f"{kit.folder}"
 
 
+def _accepted(kit: Kit) -> str:
+    """That the party's people have allowed what is asked: before that, nothing else of the policy can be said."""
+    check_is_accepted(open_home(kit.folder))
+    return accepted_in_words(read_policy(kit.folder, Policy, LIMITS))
+
+
 def _state(kit: Kit) -> str:
     """What it gave is in three files, all of which this program must be able to read."""
     given, sessions, uploads = 0, kit.state / "sessions.db", kit.state / "uploads.db"
@@ -131,7 +144,7 @@ def _state(kit: Kit) -> str:
 def _queries(kit: Kit) -> str:
     """Whether the policy's most_queries lasts. With secure votes a party refuses beforehand where it does not."""
     home, asked = open_home(kit.folder), _asked(kit)
-    before, most = SpendStore(home.spend_file).answered_elsewhere(asked.federation), home.policy.most_queries
+    before, most = SpendStore(home.spend_file).past(asked.federation).elsewhere, home.policy.most_queries
     told = f"{before} answered in other federations, at most {promise_of(asked).asked} in this one; policy: {most}"
     if before + promise_of(asked).asked > most:
         raise Advice(told, CURES[Rule.MOST_QUERIES])
@@ -139,21 +152,14 @@ def _queries(kit: Kit) -> str:
 
 
 def _asked(kit: Kit) -> Terms:
-    """The terms of the one federation that this kit takes part in. Raises ConfigError."""
-    pinned = open_home(kit.folder).pinned_terms()
-    if pinned is None:
-        raise ConfigError(
-            "party.toml pins no terms, so the party would take part in whatever a coordinator asks",
-            'Set terms = "terms.json" in party.toml',
-        )
-    return pinned
+    return terms_of(open_home(kit.folder))
 
 
 def _policy(kit: Kit) -> str:
     home, asked = open_home(kit.folder), _asked(kit)
     refused_is_wrong(
         lambda: (check_terms(home.policy, asked), check_promised_unit(asked, home.rules)),
-        "policy in party.toml",
+        "policy in policy.toml",
         "Change the policy, or do not take part: the coordinator will ask exactly this",
     )
     share, policy = _share(kit), home.policy
@@ -170,7 +176,7 @@ def _share(kit: Kit) -> Share:
     found: list[Share] = []
     refused_is_wrong(
         lambda: found.append(own_share(open_home(kit.folder), _asked(kit))),
-        "policy in party.toml",
+        "policy in policy.toml",
     )
     return found[0]
 
@@ -190,7 +196,7 @@ def _data(kit: Kit) -> str:
         raise DataError(
             f"{home.data_file} is missing", "Put the party's rows there; docs/parties.md says in which form"
         )
-    rows, found = check(load(kit / SETTINGS, PartyFile), kit.folder, load_federation(kit / "federation.json"))
+    rows, found = check(read_party(kit.folder), kit.folder, load_federation(kit / "federation.json"))
     try:
         count = len(usable(rows, found).y)
     except ConsiliumError as error:
@@ -208,6 +214,6 @@ def _roster(kit: Kit) -> str:
     said = check_roster(kit, found, asked.roster, found.parties.get(kit.name))
     refused_is_wrong(
         lambda: agreed_weight(open_home(kit.folder), asked),
-        "policy in party.toml",
+        "policy in policy.toml",
     )
     return said

@@ -6,15 +6,17 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from consilium.party import journal
+from consilium.party.acceptance import check_is_accepted
 from consilium.party.expectation import own_share, student_epsilon, towards_whom
-from consilium.party.home import open_home
+from consilium.party.home import Home, open_home
 from consilium.party.journal import LastAnswer
 from consilium.party.spend import SpendStore
-from consilium.protocol.errors import ConfigError
+from consilium.protocol.errors import ConfigError, NotAccepted
 from consilium.protocol.files import is_held
 from consilium.protocol.node.connection import read_connection
 from consilium.protocol.node.kit import Kit
 from consilium.protocol.parties.cures import cure_of
+from consilium.protocol.parties.messages import Terms
 from consilium.protocol.parties.refusals import Refused
 
 
@@ -47,20 +49,32 @@ class OwnStatus:
         return asdict(self)
 
 
+def terms_of(home: Home) -> Terms:
+    """The terms of the one federation that a kit takes part in. Raises ConfigError."""
+    pinned = home.pinned_terms()
+    if pinned is None:
+        raise ConfigError(
+            "party.toml pins no terms, so the party would take part in whatever a coordinator asks",
+            'Set terms = "terms.json" in party.toml',
+        )
+    return pinned
+
+
 def status(kit: Kit) -> OwnStatus:
-    """Raises ConfigError if the party's settings or terms cannot be read."""
+    """Raises ConfigError if the party's settings or terms cannot be read, or nothing was accepted yet."""
     home = open_home(kit.folder)
-    terms = home.pinned_terms()
-    if terms is None:
-        raise ConfigError("party.toml pins no terms", 'Set terms = "terms.json" in party.toml')
+    terms = terms_of(home)
     running = is_held(kit.folder / "state" / "lock")
     last = journal.read(kit.folder)
     standing, since = standing_of(last)
     epsilon, problem, student, towards = None, "", None, ""
     try:
+        check_is_accepted(home)
         share = own_share(home, terms)
         epsilon, student = share.epsilon, student_epsilon(terms, home.policy, share.weight)
         towards = towards_whom(terms, share.epsilon, student)
+    except NotAccepted as error:
+        problem = str(error)
     except Refused as error:
         problem = f"its own policy refuses this federation: {error}. {cure_of(f'refused: {error.refusal}')}"
     return OwnStatus(

@@ -24,6 +24,7 @@ CURES_OF_SECOND: Mapping[Rule, str] = {
     Rule.LEAST_DIFFERENCE: "The second aggregator lowers policy.least_difference if it agrees",
     Rule.NODE_KIND: "This node is the second aggregator, and was asked what other nodes answer; unpack the kit that is"
     " meant",
+    Rule.NOT_ACCEPTED: "Its own people say what they allow: consilium aggregator accept",
     Rule.TERMS: _NEW_KIT,
     Rule.ROSTER_MISMATCH: _NEW_KIT,
     Rule.UNSAFE_SESSION: _NEW_KIT,

@@ -13,7 +13,7 @@ from pathlib import Path
 from flwr.app import Context
 from threadpoolctl import ThreadpoolController
 
-from consilium.protocol.errors import ConfigError, LedgerError, MalformedMessage
+from consilium.protocol.errors import ConfigError, LedgerError, MalformedMessage, NotAccepted
 from consilium.protocol.parties.messages import NAME_PATTERN
 from consilium.protocol.parties.refusals import Refusal, Refused, Rule
 from consilium.protocol.secagg import errors
@@ -107,6 +107,9 @@ def refusal_for(kind: str, error: Exception, log: logging.Logger, whose: str) ->
         case SecAggError():
             log.warning("%s refused: %s", kind, error)
             return refusal_of(error)
+        case NotAccepted():
+            log.warning("%s refused: %s", kind, error)
+            return Refusal(rule=Rule.NOT_ACCEPTED)
         case ConfigError() | LedgerError():
             log.error("%s: %s", kind, error)
             return Refusal(rule=Rule.POLICY)

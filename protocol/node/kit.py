@@ -5,6 +5,7 @@ ca.crt              the federation's certificate authority
 signed.json         what the authority put in, signed by it (protocol.node.manifest)
 state/              made by the node itself: ledgers, teachers, logs, Flower's own files
 coordinator: federation.json nodes.json students.json server.crt server.key identity.pem [roster.json] [pool.npy]
+policy.toml         what a party or second aggregator allows, written by its own people (protocol.node.acceptance)
 party:       party.toml federation.json terms.json node.key node.pub identity.pem [roster.json], and its data file;
              one that made its own keys gets enrolment.json, and puts node.key, node.pub and identity.pem in itself
 aggregator:  aggregator.toml federation.json terms.json roster.json node.key node.pub identity.pem sealing.pem; with
@@ -24,10 +25,10 @@ from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import private_folder
 from consilium.protocol.labels.tls import TlsFiles
-from consilium.protocol.models import Frozen
-from consilium.protocol.parties.messages import PartyName
+from consilium.protocol.models import Countable, Frozen
+from consilium.protocol.parties.messages import MOST_WEIGHT, PartyName
 
-KIT_FILE = "kit.json"
+KIT_FILE, POLICY_FILE = "kit.json", "policy.toml"
 NodeKind = Literal["coordinator", "party", "aggregator", "student"]
 EnrolledKind = Literal["party", "aggregator"]
 """Nodes that connect with a SuperNode, and may make their own keys."""
@@ -85,9 +86,9 @@ class Coordinator(Frozen):
         return f"127.0.0.1:{self.internal_port}"
 
 
-class KitFile(Frozen):
+class KitFile(Countable, Frozen):
     """The file `kit.json`. node_port: loopback port of a party's or aggregator's SuperNode; distinct where
-    nodes share a machine."""
+    nodes share a machine. weight: times that a party's answers are asked to count."""
 
     format: Literal[1] = 1
     kind: NodeKind
@@ -95,6 +96,7 @@ class KitFile(Frozen):
     federation: str = Field(min_length=1, max_length=100)
     coordinator: Coordinator
     node_port: Port = 9094
+    weight: int = Field(default=1, ge=1, le=MOST_WEIGHT)
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,7 @@ class Kit:
     federation: str
     coordinator: Coordinator
     node_port: int
+    weight: int = 1
 
     def __truediv__(self, name: str) -> Path:
         return self.folder / name
@@ -152,4 +155,4 @@ def open_kit(folder: Path, kind: NodeKind | None = None) -> Kit:
             f"{folder} is the kit of {a_node(file.kind)}, not of {a_node(kind)}",
             f"Run: consilium {file.kind} start {folder}",
         )
-    return Kit(folder.resolve(), file.kind, file.name, file.federation, file.coordinator, file.node_port)
+    return Kit(folder.resolve(), file.kind, file.name, file.federation, file.coordinator, file.node_port, file.weight)

@@ -25,7 +25,7 @@ from consilium.protocol.files import unreadable
 from consilium.protocol.labels.tls import fingerprint, load_certificate
 from consilium.protocol.models import Strict
 from consilium.protocol.node.enrolment import grouped
-from consilium.protocol.node.kit import KIT_FILE, Kit, node_id
+from consilium.protocol.node.kit import KIT_FILE, POLICY_FILE, Kit, node_id
 from consilium.protocol.secagg.framing import frame
 
 MANIFEST = "signed.json"
@@ -128,6 +128,11 @@ def check_signed(kit: Kit) -> Manifest | None:
         raise ConfigError(
             f"{kit / MANIFEST} is of {found.node} in {found.federation!r}, this kit is of {own} in {kit.federation!r}",
             "Two kits were unpacked into one folder: unpack each into its own",
+        )
+    if POLICY_FILE in {*found.files, *found.settings}:
+        raise ConfigError(
+            f"{kit / POLICY_FILE} came with the kit: what a node allows, its own people say",
+            "Delete it, and ask the operator, by telephone, what was sent",
         )
     check_files(kit.folder, found.files)
     return found

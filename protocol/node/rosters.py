@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from consilium.protocol.node.enrolment import grouped
@@ -18,13 +18,16 @@ ROSTER = "roster.json"
 @dataclass(frozen=True)
 class PinnedRoster:
     """Public keys, hex: `parties` by name and the coordinator's, Ed25519. Of verified votes
-    coordinator_sealing, X25519, and second: those of the second aggregator."""
+    coordinator_sealing, X25519, and second: those of the second aggregator. sure: parties other than assumed colluders
+    in every sum. weights: times that a party's answers count, where not once."""
 
     digest: str
     parties: Mapping[str, str]
     coordinator: str
     coordinator_sealing: str = ""
     second: AggregatorEntry | None = None
+    sure: int = 0
+    weights: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def second_fingerprint(self) -> str:
@@ -40,13 +43,17 @@ def _none(path: Path) -> None:
 
 def _secure(path: Path) -> PinnedRoster:
     found = Roster.load(path)
-    return PinnedRoster(found.digest, {entry.id: entry.ed25519_pk for entry in found.parties}, found.coordinator_pk)
+    keys = {entry.id: entry.ed25519_pk for entry in found.parties}
+    weights = {entry.id: entry.weight for entry in found.parties}
+    sure = found.least_sum - found.c
+    return PinnedRoster(found.digest, keys, found.coordinator_pk, sure=sure, weights=weights)
 
 
 def _verified(path: Path) -> PinnedRoster:
     found = VerifiedRoster.load(path)
     keys = {entry.id: entry.ed25519_pk for entry in found.parties}
-    return PinnedRoster(found.digest, keys, found.leader.ed25519_pk, found.leader.x25519_pk, found.helper)
+    sure = found.least_sum - found.c
+    return PinnedRoster(found.digest, keys, found.leader.ed25519_pk, found.leader.x25519_pk, found.helper, sure)
 
 
 LOADERS: Mapping[VotesMode, Callable[[Path], PinnedRoster | None]] = {

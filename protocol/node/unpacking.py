@@ -15,7 +15,7 @@ from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.files import private_folder, replacing
 from consilium.protocol.labels.tls import load_certificate
 from consilium.protocol.node.enrolment import ENROLMENT, IDENTITY, NODE_KEY
-from consilium.protocol.node.kit import KIT_FILE, Kit, node_id, open_kit
+from consilium.protocol.node.kit import KIT_FILE, POLICY_FILE, Kit, node_id, open_kit
 from consilium.protocol.node.manifest import (
     MANIFEST,
     Manifest,
@@ -70,6 +70,8 @@ def _new(staged: Path, name: str, into: Path) -> OpenedKit:
     if manifest is None:
         raise ConfigError(f"{name} is not signed: it was made by an older version", "Unpack it with tar -xzf")
     check_files(kit.folder, manifest.settings)
+    if (kit / POLICY_FILE).exists():
+        raise ConfigError(f"{name} holds {POLICY_FILE}: what a node allows, its own people say", ASK)
     unlisted = digests_of(kit.folder).keys() - {*manifest.files, *manifest.settings}
     if unlisted:
         raise ConfigError(f"{name} holds {min(unlisted)}, which the authority did not sign", ASK)
@@ -90,6 +92,8 @@ def _update(staged: Path, name: str, kit: Kit) -> OpenedKit:
     secret = sorted(SECRET & found.keys())
     if secret:
         raise ConfigError(f"{name} holds {secret[0]}: an update has no keys", ASK)
+    if POLICY_FILE in found:
+        raise ConfigError(f"{name} holds {POLICY_FILE}: what a node allows, its own people say", ASK)
     manifest = read_manifest(staged, kit.authority)
     if manifest is None:
         raise ConfigError(f"{name} is no signed update of a kit", "Give the NODE.tar.gz out of the operator's updates")

@@ -26,6 +26,7 @@ CURES: Mapping[Rule, str] = {
     Rule.NODE_KIND: "This node is of another kind: a party, or the second aggregator; unpack the kit that is meant",
     Rule.VERSION: "Install the same version of Consilium at both",
     Rule.SCHEMA: "The party's columns are not the federation's: consilium party check",
+    Rule.NOT_ACCEPTED: "Its own people say what they allow: consilium party accept",
     Rule.TERMS: _NEW_KIT,
     Rule.POOL: "Ask rows of the kit's pool.npz only",
     Rule.NEAR_QUERY: "Leave out rows that are nearly the same as one that was asked",

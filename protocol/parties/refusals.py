@@ -27,6 +27,7 @@ class Rule(StrEnum):
     NODE_KIND = "node-kind"  # a request to another kind of node: a party, or the second aggregator
     VERSION = "protocol-version"
     SCHEMA = "schema"
+    NOT_ACCEPTED = "not-accepted"  # its own people have not allowed what its kit asks
     TERMS = "pinned-terms"  # the party takes part in the federation of its own terms only
     POOL = "pool"  # queries were not fixed beforehand, or are no rows of the pool
     NEAR_QUERY = "near-query"  # a query that is hardly another one than one that was answered

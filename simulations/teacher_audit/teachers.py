@@ -60,7 +60,7 @@ class AuditedParty:
             votes="clear",
             allow_simulation=True,
         )
-        self._home = replace(home, folder=folder, policy=policy, terms_file=None)
+        self._home = replace(home, folder=folder, own_policy=policy, terms_file=None)
         terms = self._config.terms().model_dump()
         self._hello = HelloRequest(
             **terms, protocol_version=PROTOCOL_VERSION, ledger="0" * 64, batch=0, head="0" * 64, program=""

@@ -23,8 +23,7 @@ from benchmarks.deployment.soak import trend
 from consilium.coordinator.provision import kits
 from consilium.party.data.federation import load_federation
 from consilium.party.dry_run import check, usable
-from consilium.party.policy import PartyFile
-from consilium.protocol.config_files import load
+from consilium.party.home import read_party
 from tests.deploy import netns
 
 
@@ -45,7 +44,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
 def told(site: Site, name: str) -> tuple[int, list[str]]:
     """Rows that can be used, 0 where something is wrong, and what is told."""
     kit = site.kit(site.party(name))
-    rows, found = check(load(kit / "party.toml", PartyFile), kit, load_federation(kit / "federation.json"))
+    rows, found = check(read_party(kit), kit, load_federation(kit / "federation.json"))
     said = [str(problem) for problem in (*found.report.problems, *found.report.doubts, *found.report.remarks)]
     return (0 if found.faults else len(usable(rows, found).y)), said
 

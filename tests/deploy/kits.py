@@ -10,11 +10,18 @@ from typing import Any
 import numpy as np
 import tomli_w
 
+from consilium.aggregator.acceptance import policy_request as policy_request_of_second
+from consilium.aggregator.acceptance import terms_of as terms_of_second
 from consilium.aggregator.deploy.keys import join as join_second
 from consilium.aggregator.deploy.keys import make as make_second
+from consilium.aggregator.home import open_home as open_second
 from consilium.coordinator.config import Federation
 from consilium.coordinator.provision import kits
+from consilium.party.acceptance import policy_request
 from consilium.party.deploy.keys import join, make
+from consilium.party.deploy.status import terms_of
+from consilium.party.home import open_home
+from consilium.protocol.node.acceptance import PolicyRequest, accept
 from consilium.protocol.node.kit import open_kit
 from tests.federation import CLASSES, FEATURES, make_rows
 
@@ -79,9 +86,9 @@ def write_plan(folder: Path, **changes: Any) -> Path:
     return path
 
 
-def make_kits(folder: Path, own: Sequence[str] = (), **changes: Any) -> Path:
+def make_kits(folder: Path, own: Sequence[str] = (), accepted: bool = True, **changes: Any) -> Path:
     """Kits of the three wards, each with data. own: the parties, and the second aggregator, that make
-    their own keys, and put them in."""
+    their own keys, and put them in. accepted: everybody has allowed what is asked."""
     out, plan = folder / "kits", plan_table(**changes)
     wards = [name for name in own if name != SECOND]
     plan["party"] = [
@@ -99,7 +106,31 @@ def make_kits(folder: Path, own: Sequence[str] = (), **changes: Any) -> Path:
         join_second(open_kit(out / f"aggregator-{SECOND}"), folder / f"keys-{SECOND}")
     for seed, name in enumerate(PARTIES):
         write_data(out / f"party-{name}", seed)
+    if accepted:
+        accept_all(out)
     return out
+
+
+def accept_all(kits: Path) -> None:
+    """Every party and second aggregator allows what is asked of it, line by line, as a script does."""
+    for folder in sorted(kits.glob("party-*/kit.json")) + sorted(kits.glob("aggregator-*/kit.json")):
+        accept_kit(folder.parent)
+
+
+def accept_kit(folder: Path) -> None:
+    """One of them."""
+    kit = open_kit(folder)
+    asked = request_of_kit(kit.folder)
+    accept(kit.folder, asked, [line.key for line in asked.looser], lambda _: None)
+
+
+def request_of_kit(folder: Path) -> PolicyRequest:
+    """What its people are shown."""
+    if open_kit(folder).kind == "party":
+        home = open_home(folder)
+        return policy_request(home, terms_of(home))
+    second = open_second(folder)
+    return policy_request_of_second(second, terms_of_second(second))
 
 
 def write_data(kit: Path, seed: int, rows: int = 240, label: int | None = None) -> None:

@@ -27,7 +27,7 @@ from tests.federation import CLASSES, FEATURES, hello_of, make_rows
 
 
 def policy(old: str, new: str) -> Spoil:
-    return lambda kit: edit(kit / "party.toml", old, new)
+    return lambda kit: edit(kit / "policy.toml", old, new)
 
 
 def asked_elsewhere(kit: Path) -> None:
@@ -71,12 +71,13 @@ FORESEEN: dict[Rule, Foreseen] = {
     Rule.MOST_EPSILON: Foreseen(policy("most_epsilon = ", "most_epsilon = 0.1 # ")),
     Rule.MOST_QUERIES: Foreseen(asked_elsewhere),
     Rule.LEAST_PARTIES: Foreseen(policy("least_parties = 3", "least_parties = 5"), "roster"),
-    Rule.LEAST_DIFFERENCE: Foreseen(policy("least_difference = 2", "least_difference = 4"), "roster"),
+    Rule.LEAST_DIFFERENCE: Foreseen(policy("least_difference = 0", "least_difference = 4"), "roster"),
     Rule.LEAST_ROWS: Foreseen(lambda kit: write_data(kit, 1, rows=30), "data"),
     Rule.SCHEMA: Foreseen(other_columns, "data"),
     Rule.DATA: Foreseen(no_table, "data"),
 }
 OTHER_CHECKS: dict[Rule, str] = {
+    Rule.NOT_ACCEPTED: "accepted: tests/deploy/test_acceptance.py",
     Rule.UNIT: "policy: tests/party/teachers/test_shards.py",
     Rule.ROSTER_MISMATCH: "roster: tests/deploy/test_refused_starts.py, of a coordinator, and test_kits_doctor.py",
     Rule.BAD_KEY: "roster and own keys: tests/coordinator/provision/test_own_keys.py",

@@ -56,6 +56,10 @@ def settings(old: str, new: str) -> Spoil:
     return lambda kit: edit(kit / "aggregator.toml", old, new)
 
 
+def policy(old: str, new: str) -> Spoil:
+    return lambda kit: edit(kit / "policy.toml", old, new)
+
+
 def written(name: str, content: str) -> Spoil:
     return lambda kit: (kit / name).write_text(content)
 
@@ -113,8 +117,8 @@ REFUSED: dict[str, tuple[Spoil, str, str]] = {
         lambda kit: written("version.json", "{")(open_kit(kit).state), "versions", "version.json is not valid JSON",
     ),
     "another name": (settings(f'name = "{SECOND}"', 'name = "bored"'), "place", "the kit is that of 'board'"),
-    "settings unreadable": (settings("[policy]", "[policy"), "place", "not valid TOML"),
-    "a key that settings do not have": (settings("exact_sums", "exact_sum"), "place", "exact_sum"),
+    "settings unreadable": (policy("[policy]", "[policy"), "place", "not valid TOML"),
+    "a key that settings do not have": (policy("exact_sums", "exact_sum"), "place", "exact_sum"),
     "no settings": (lambda kit: (kit / "aggregator.toml").unlink(), "place", "aggregator.toml"),
     "no terms pinned": (settings('terms = "terms.json"', ""), "state", "pins no terms"),
     "terms unreadable": (unsigned(lambda kit: replaced(kit, "terms.json", b"{")), "state", "terms.json cannot be read"),
@@ -202,17 +206,18 @@ class ForeseenOfSecond:
 
 
 FORESEEN: dict[Rule, ForeseenOfSecond] = {
-    Rule.VOTES: ForeseenOfSecond(settings("exact_sums = true", "exact_sums = false")),
+    Rule.VOTES: ForeseenOfSecond(policy("exact_sums = true", "exact_sums = false")),
     Rule.POOL: ForeseenOfSecond(changed_terms(pool="")),
     Rule.MALFORMED: ForeseenOfSecond(changed_terms(pool="{}")),
-    Rule.MOST_EPSILON: ForeseenOfSecond(settings("most_epsilon = ", "most_epsilon = 0.1 # ")),
-    Rule.LEAST_PARTIES: ForeseenOfSecond(settings("least_parties = 3", "least_parties = 5")),
-    Rule.LEAST_DIFFERENCE: ForeseenOfSecond(settings("least_difference = 2", "least_difference = 4")),
+    Rule.MOST_EPSILON: ForeseenOfSecond(policy("most_epsilon = ", "most_epsilon = 0.1 # ")),
+    Rule.LEAST_PARTIES: ForeseenOfSecond(policy("least_parties = 3", "least_parties = 5")),
+    Rule.LEAST_DIFFERENCE: ForeseenOfSecond(policy("least_difference = 0", "least_difference = 4")),
     Rule.ROSTER_MISMATCH: ForeseenOfSecond(unsigned(other_roster)),
     Rule.SIMULATION: ForeseenOfSecond(changed_terms(simulation=True)),
 }
 OTHER_CHECKS: dict[Rule, str] = {
     Rule.MOST_QUERIES: "queries, as advice: a coordinator may ask fewer than it promised; the test below",
+    Rule.NOT_ACCEPTED: "accepted: tests/deploy/test_acceptance.py",
     Rule.POLICY: "place, state, keys and roster, by whichever file it is: the cases above",
     Rule.STORAGE: "disk: tests/deploy/test_troubles.py",
     Rule.VERSION: "versions, against those of the operator",

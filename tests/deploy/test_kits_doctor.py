@@ -127,20 +127,20 @@ PARTY_CASES: dict[str, tuple[Callable[[Path], object], str, str, str]] = {
     "key missing": (lambda kit: (kit / "node.key").unlink(), "keys", "No such file", "Unpack the kit"),
     "no identity": (lambda kit: (kit / "identity.pem").unlink(), "identity", "No such file", ""),
     "authority damaged": (lambda kit: (kit / "ca.crt").write_text("x"), "authority", "not a PEM", "Unpack"),
-    "policy unreadable": (lambda kit: edit(kit / "party.toml", "[policy]", "[policy"), "policy", "not valid TOML", ""),
-    "unknown key": (lambda kit: edit(kit / "party.toml", "most_teachers", "most_teacher"), "policy", "unknown key", ""),
+    "policy unreadable": (lambda kit: edit(kit / "policy.toml", "[policy]", "[policy"), "policy", "not valid TOML", ""),
+    "unknown key": (lambda kit: edit(kit / "policy.toml", "most_teachers", "most_teach"), "policy", "unknown key", ""),
     "another name": (rename, "place", "ward-x", "Set name back"),
-    "other classes": (lambda kit: edit(kit / "party.toml", '"ill"', '"x"'), "policy", "classes", "Change the policy"),
+    "other classes": (lambda kit: edit(kit / "policy.toml", '"ill"', '"x"'), "policy", "classes", "Change the policy"),
     "votes too open": (
-        lambda kit: edit(kit / "party.toml", 'votes = "secure"', 'votes = "distributed"'),
+        lambda kit: edit(kit / "policy.toml", 'votes = "secure"', 'votes = "distributed"'),
         "policy", "distributed", "Change the policy",
     ),
     "too few teachers": (
-        lambda kit: edit(kit / "party.toml", "most_teachers = 4", "most_teachers = 3"),
+        lambda kit: edit(kit / "policy.toml", "most_teachers = 4", "most_teachers = 3"),
         "policy", "requested 4, limit 3", "",
     ),
     "budget too small": (
-        lambda kit: edit(kit / "party.toml", "most_epsilon = ", "most_epsilon = 0.1 # "),
+        lambda kit: edit(kit / "policy.toml", "most_epsilon = ", "most_epsilon = 0.1 # "),
         "policy", "limit 0.1", "raises policy.most_epsilon",
     ),
     "terms damaged": (lambda kit: (kit / "terms.json").write_text("{}"), "policy", "terms.json", "Unpack"),
@@ -152,7 +152,7 @@ PARTY_CASES: dict[str, tuple[Callable[[Path], object], str, str, str]] = {
     "old roster": (old_roster, "roster", "hash", "newest update"),
     "roster lost": (lambda kit: (kit / "roster.json").unlink(), "roster", "No such file", "operator"),
     "larger sums wanted": (
-        lambda kit: edit(kit / "party.toml", "least_parties = 3", "least_parties = 5"),
+        lambda kit: edit(kit / "policy.toml", "least_parties = 3", "least_parties = 5"),
         "roster", "least-parties", "least_parties",
     ),
 }  # fmt: skip

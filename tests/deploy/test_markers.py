@@ -42,7 +42,7 @@ from consilium.protocol.config_files import load
 from consilium.protocol.labels.tls import TlsFiles
 from consilium.protocol.node.kit import open_kit
 from consilium.protocol.rows.queries import canonical_queries, query_ids
-from tests.deploy.kits import SECOND, STUDENT, free_ports, write_plan, write_pool
+from tests.deploy.kits import SECOND, STUDENT, accept_all, free_ports, write_plan, write_pool
 from tests.federation import CLASSES, FEATURES, make_rows
 
 pytestmark = [pytest.mark.deploy, pytest.mark.slow, pytest.mark.proofs, pytest.mark.timeout(580)]
@@ -244,6 +244,7 @@ def run(folder: Path, votes: str, wards: tuple[str, ...]) -> tuple[Path, bytes, 
     if votes == "clear":
         changes["minimum_parties"] = len(wards)
     kits.make(write_plan(folder, **{**changes, "mechanism": mechanism}), out)
+    accept_all(out)
     logs = folder / "logs"
     logs.mkdir()
     coordinator, student = open_kit(out / "coordinator"), open_kit(out / f"student-{STUDENT}")

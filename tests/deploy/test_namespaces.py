@@ -27,6 +27,7 @@ from consilium.protocol.labels.service import NO_LABEL
 from consilium.protocol.node.kit import open_kit
 from consilium.protocol.rows.queries import canonical_queries, query_ids
 from tests.deploy import netns
+from tests.deploy.kits import accept_all
 
 pytestmark = [
     pytest.mark.deploy,
@@ -90,6 +91,7 @@ def write_federation(heart: dict[str, np.ndarray], folder: Path) -> Path:
     kits.make(folder / "federation.toml", out)
     for at, name in enumerate(HOSPITALS):
         write_hospital(heart, (heart["hospital"] == at) & ~open_rows, out / f"party-{name}")
+    accept_all(out)
     return out
 
 

@@ -25,7 +25,7 @@ from consilium.protocol.secagg.errors import BadSignature, ThresholdNotMet
 from consilium.protocol.secagg.identity import Identity
 from consilium.protocol.secagg.roster import Roster
 from consilium.protocol.secagg.stages import Stage
-from tests.deploy.kits import PARTIES, plan_table, write_plan
+from tests.deploy.kits import PARTIES, accept_kit, plan_table, write_plan
 from tests.secagg.network import Federation, Network, make_votes, run_until
 
 OWN, MADE = "ward-a", "ward-b"
@@ -161,6 +161,8 @@ def test_parties_that_compare_find_a_roster_that_is_not_everybodys(folder: Path,
     shutil.copytree(truth / f"party-{OWN}", tmp_path / "own")
     own, other = open_kit(tmp_path / "own"), open_kit(lie / f"party-{MADE}")
     join(own, folder / "hospital")
+    for kit in (own, other):
+        accept_kit(kit.folder)
 
     # control: no kit shows by itself that anything is wrong, and OWN's place in the others' session is the operator's
     assert [roster_level(own.folder), roster_level(other.folder)] == ["ok", "ok"]

@@ -177,7 +177,8 @@ PARTY: dict[str, tuple[Spoil, str, str]] = {
     "a file was changed": (lambda kit: (kit / "terms.json").write_text("{}"), "signature", "not as the federation's"),
     "a newer program's state": (newer_state, "versions", "used by consilium-pate 9.9, in format 99"),
     "another name": (lambda kit: edit(kit / "party.toml", 'name = "ward-a"', 'name = "w"'), "place", "the kit is that"),
-    "settings unreadable": (lambda kit: edit(kit / "party.toml", "[policy]", "[policy"), "place", "not valid TOML"),
+    "settings unreadable": (lambda kit: edit(kit / "party.toml", "name = ", "name "), "place", "not valid TOML"),
+    "policy unreadable": (lambda kit: edit(kit / "policy.toml", "[policy]", "[policy"), "place", "not valid TOML"),
     "sessions of a newer program": (
         partial(newer_database, name="sessions.db"),
         "state",

@@ -13,7 +13,7 @@ from consilium.coordinator.provision import kits
 from consilium.protocol.config_files import load
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
-from tests.deploy.kits import PARTIES, STUDENT, write_data, write_pool
+from tests.deploy.kits import PARTIES, STUDENT, accept_all, write_data, write_pool
 from tests.deploy.test_kits_loopback import Node, audit, command, wait_for
 from tests.simulations.test_one_federation import write_deployment, write_scenario
 
@@ -30,6 +30,7 @@ def test_what_was_simulated_runs_from_its_kits(tmp_path: Path) -> None:
     made = kits.make(write_deployment(tmp_path, "few.toml"), out)
     for seed, name in enumerate(PARTIES):
         write_data(out / f"party-{name}", seed)
+    accept_all(out)
     logs = tmp_path / "logs"
     logs.mkdir()
     with contextlib.ExitStack() as stack:

@@ -19,6 +19,7 @@ import pytest
 from consilium.party.deploy.keys import join, make
 from consilium.protocol.node.kit import open_kit
 from consilium.student.published.model import load_model
+from tests.deploy.kits import accept_all
 from tests.docs.pages import ROOT, blocks
 from tests.federation import FEATURES, make_rows
 
@@ -109,6 +110,7 @@ def kits(operator: Path) -> Path:
     x, y = make_rows(600, 1)
     classes = np.array(json.loads((home / "federation.json").read_text(encoding="utf-8"))["rows"]["classes"])
     np.savez(home / "data.npz", x=x, y=y, features=np.array(FEATURES), classes=classes)
+    accept_all(operator / "made")
     return operator / "made"
 
 

@@ -15,8 +15,11 @@ import pytest
 import tomli_w
 
 from consilium.party.home import open_home
+from consilium.party.policy import LIMITS, Policy
 from consilium.protocol.config_files import validate
 from consilium.protocol.monitor.settings import MonitorSettings
+from consilium.protocol.node.acceptance import read_policy
+from consilium.protocol.node.kit import POLICY_FILE
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import load_scenario
 from consilium.simulations.study.cells import expand
@@ -56,7 +59,11 @@ def as_scenario(shown: dict[str, Any], folder: Path, base: str) -> None:
 
 
 def as_party(shown: dict[str, Any], folder: Path) -> None:
-    """A fragment of party.toml, over the least that one must say."""
+    """A fragment of party.toml, over the least that one must say; or of policy.toml."""
+    if set(shown) == {"limits"}:
+        (folder / POLICY_FILE).write_text(tomli_w.dumps(shown), encoding="utf-8")
+        assert read_policy(folder, Policy, LIMITS).limits == shown["limits"]
+        return
     least = {"name": "hospital-a", "data": "data.npz", "policy": {"allowed_classes": ["a", "b"]}}
     (folder / "party.toml").write_text(tomli_w.dumps(merged(least, shown)), encoding="utf-8")
     open_home(folder)

@@ -6,7 +6,9 @@ Blocks are found, not listed: a page may be written anew without a change here, 
 from __future__ import annotations
 
 import re
+import shutil
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,11 @@ from click import Command as ClickCommand
 from click import Group
 
 import consilium.cli
+from consilium.party.policy import LIMITS, Policy
+from consilium.protocol.node.acceptance import read_policy
+from consilium.protocol.node.kit import POLICY_FILE
+from tests.deploy.kits import request_of_kit
+from tests.deploy.terminal import typed
 from tests.docs.conftest import OWN_KEYS, SHORTER, Desk
 from tests.docs.conftest import consilium as in_a_process
 from tests.docs.pages import ROOT, Command, commands
@@ -31,7 +38,8 @@ ONLY_PARSED = {
     r"(audit|report) \.": "a deployed run: tests/coordinator/deploy/test_runs.py, tests/deploy/test_kits_loopback.py",
     r"coordinator close": "a federation that was begun: tests/coordinator/deploy/test_runs.py",
     r"kit (open|seal)": "kits on their way: tests/coordinator/provision/test_signed.py",
-    r"aggregator (check|fingerprint|join|start|status)": "kits of verified votes: of each of these commands,"
+    r"party accept": "a person answers: tests/deploy/test_acceptance.py",
+    r"aggregator (accept|check|fingerprint|join|start|status)": "kits of verified votes: of each of these commands,"
     " tests/coordinator/provision/test_second_aggregator.py; start: tests/deploy/test_kits_verified.py",
     r"provision (add-aggregator|revoke kits board)": "the same: tests/coordinator/provision/test_second_aggregator.py",
     r"(coordinator|party|student) start": "serves until it is stopped: tests/deploy/test_kits_loopback.py",
@@ -104,6 +112,26 @@ def marked(command: Command) -> Any:
     slow = on_a_run or re.match(rf"plan|{SIMULATES}", told)
     marks = [pytest.mark.proofs] if re.match(WHOLE, told) else [pytest.mark.slow] if slow else []
     return pytest.param(command, id=command.text, marks=marks)
+
+
+def test_the_page_shows_what_accept_shows(kits: Path, tmp_path: Path) -> None:
+    """docs/deploy.md has all of it, on a terminal, of the federation on that page; but for digests, time and place."""
+    kit = Path(shutil.copytree(kits / f"party-{OWN_KEYS}", tmp_path / "kit"))
+    (kit / POLICY_FILE).unlink()
+    asked = request_of_kit(kit)
+    code, said = typed(["party", "accept", "."], ["yes\n"] * len(asked.looser), "Type yes to allow it: ", kit)
+    assert code == 0, said
+    accepted = read_policy(kit, Policy, LIMITS).accepted
+    assert accepted is not None
+    shown = {
+        asked.terms.federation[:12]: "19b8ff58a5c1",
+        accepted.terms[:12]: "5d0c2f9e7a14",
+        accepted.at: "2026-11-24T09:30:12+00:00",
+        str(kit): f"/srv/consilium/party-{OWN_KEYS}",
+    }
+    for there, here in shown.items():
+        said = said.replace(there, here)
+    assert f"```text\n{said.strip()}\n```" in (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8"), said
 
 
 @pytest.mark.parametrize("command", [marked(command) for command in TO_RUN])

@@ -127,7 +127,7 @@ def test_another_ledger_of_the_same_federation_gets_nothing(tmp_path: Path) -> N
     other = make_config(pool=CONFIG.pool, name="again")
     alone = SpendStore(tmp_path / "none.db").check(other.terms(), party.home.policy).epsilon
     policy = party.home.policy.model_copy(update={"most_epsilon": alone * 1.01})
-    strict = PartyNode(dataclasses.replace(party.home, policy=policy))
+    strict = PartyNode(dataclasses.replace(party.home, own_policy=policy))
     assert refused(strict.hello, hello_of(other, ledger="1" * 64)).rule is Rule.MOST_EPSILON
 
 

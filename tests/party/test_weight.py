@@ -101,7 +101,7 @@ def test_every_vote_counts_as_often_as_the_weight_says(tmp_path: Path) -> None:
 
 def with_limit(member: PartyNode, limit: float) -> PartyNode:
     policy = member.home.policy.model_copy(update={"most_epsilon": limit})
-    return PartyNode(dataclasses.replace(member.home, policy=policy))
+    return PartyNode(dataclasses.replace(member.home, own_policy=policy))
 
 
 def test_the_weight_of_the_first_enrolment_stays(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_a_partys_own_words_say_its_weight_and_epsilon(tmp_path: Path) -> None:
         ],
     )
     assert told_share(home, make_config().terms()) == (None, [])
-    tight = dataclasses.replace(home, policy=home.policy.model_copy(update={"most_epsilon": 0.01}))
+    tight = dataclasses.replace(home, own_policy=home.policy.model_copy(update={"most_epsilon": 0.01}))
     (line,) = told_share(tight, CONFIG.terms())[1]
     assert line.startswith("weight     none: this federation would be refused: most-epsilon")
 

@@ -54,12 +54,12 @@ def answer_all(kit: Path) -> None:
 
 
 def allow(kit: Path, **limits: float) -> None:
-    """Set limits of the policy in party.toml."""
-    text = (kit / "party.toml").read_text()
+    """Set limits of the policy in policy.toml."""
+    text = (kit / "policy.toml").read_text()
     for key, value in limits.items():
         text, count = re.subn(rf"^{key} = \S+", f"{key} = {value}", text, flags=re.MULTILINE)
         assert count == 1
-    (kit / "party.toml").write_text(text)
+    (kit / "policy.toml").write_text(text)
 
 
 def test_adding_a_party_to_a_secure_federation_adds_a_promise_for_all_others(secure: Path) -> None:

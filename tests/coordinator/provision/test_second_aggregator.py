@@ -36,7 +36,7 @@ from consilium.protocol.parties.refusals import Refused
 from consilium.protocol.secagg.identity import Identity
 from consilium.protocol.secagg.roster import least_sum
 from consilium.protocol.verified.roster import VerifiedRoster
-from tests.deploy.kits import PARTIES, SECOND, edit, make_kits, plan_table, write_plan
+from tests.deploy.kits import PARTIES, SECOND, accept_all, accept_kit, edit, make_kits, plan_table, write_plan
 
 KIT = f"aggregator-{SECOND}"
 
@@ -112,19 +112,19 @@ def test_a_policy_that_is_a_little_stricter_refuses(out: Path) -> None:
         ("most_epsilon = ", "most_epsilon = 0.5 # "),
         ("exact_sums = true", "exact_sums = false"),
         ("least_parties = 3", "least_parties = 4"),
-        ("least_difference = 2", "least_difference = 3"),
+        ("least_difference = 0", "least_difference = 3"),
     ):
         kit = out / KIT
-        before = (kit / "aggregator.toml").read_text()
-        edit(kit / "aggregator.toml", old, new)
+        before = (kit / "policy.toml").read_text()
+        edit(kit / "policy.toml", old, new)
         home = open_home(kit)
         with pytest.raises(Refused):
             check_terms(home.policy, registry.federation().terms(), home.roster(), [])
         found = findings(kit)["policy"]
         assert found.level == "wrong"
-        assert "policy in aggregator.toml" in found.what
+        assert "policy in policy.toml" in found.what
         assert found.action
-        (kit / "aggregator.toml").write_text(before)
+        (kit / "policy.toml").write_text(before)
     assert findings(out / KIT)["policy"].level == "ok"
 
 
@@ -198,6 +198,7 @@ def test_from_its_keys_to_the_operator_and_back(tmp_path: Path) -> None:
     assert findings(kit)["own keys"].level == "wrong"
     run("aggregator", "join", kit, "--keys", keys)
     run("aggregator", "join", kit, "--keys", keys)
+    accept_all(out)
     told, of_party = run("aggregator", "fingerprint", kit), run("party", "fingerprint", out / "party-ward-a")
     assert "made by this aggregator" in told
     assert fingerprint in told
@@ -306,6 +307,7 @@ def test_it_is_shut_out_and_another_takes_its_place(out: Path, tmp_path: Path) -
     after = load_registry(out)
     assert after.federation().digest() != before.federation().digest()
     join(open_kit(out / "aggregator-registry"), tmp_path / "keys")
+    accept_kit(out / "aggregator-registry")
     assert findings(out / "aggregator-registry")["roster"].level == "ok"
     with pytest.raises(ConfigError, match="the second aggregator is registry"):
         kits.add_aggregator(out, "third")
@@ -337,7 +339,7 @@ def test_check_and_status_from_its_own_files(out: Path) -> None:
     assert "allows this federation: exact sums" in run("aggregator", "check", out / KIT)
     told = json.loads(run("aggregator", "status", out / KIT, "--format", "json"))
     assert (told["standing"], told["connection"], told["problem"]) == ("not asked yet", "not started", "")
-    edit(out / KIT / "aggregator.toml", "exact_sums = true", "exact_sums = false")
+    edit(out / KIT / "policy.toml", "exact_sums = true", "exact_sums = false")
     assert "policy.exact_sums is false" in run("aggregator", "check", out / KIT, code=1)
     told = json.loads(run("aggregator", "status", out / KIT, "--format", "json"))
     assert "exact sums are asked for" in told["problem"]
@@ -349,8 +351,8 @@ def test_check_and_status_from_its_own_files(out: Path) -> None:
         ("roster.json", lambda text: text.replace('"c": 0', '"c": 1'), "signature"),
         ("aggregator.toml", lambda text: text.replace(f'name = "{SECOND}"', 'name = "bored"'), "place"),
         ("aggregator.toml", lambda text: text.replace('terms = "terms.json"', ""), "policy"),
-        ("aggregator.toml", lambda text: text.replace("most_queries = 40", "most_queries = 39"), "queries"),
-        ("aggregator.toml", lambda text: text.replace("[policy]", "[polity]"), "policy"),
+        ("policy.toml", lambda text: text.replace("most_queries = 40", "most_queries = 39"), "queries"),
+        ("policy.toml", lambda text: text.replace("[policy]", "[polity]"), "policy"),
         ("terms.json", lambda text: text.replace("verified", "secure"), "policy"),
         ("terms.json", lambda text: "{", "roster"),
         ("kit.json", lambda text: text.replace(f'"name": "{SECOND}"', '"name": "bored"'), "signature"),

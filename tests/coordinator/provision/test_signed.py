@@ -35,7 +35,7 @@ NODES = ("coordinator", "party-ward-a", f"student-{STUDENT}")
 @pytest.fixture(scope="module")
 def federation(tmp_path_factory) -> Path:
     """Kits, and three changes after them; not to be altered. The updates: a party, the same revoked, a certificate."""
-    out = make_kits(tmp_path_factory.mktemp("signed"), own=["ward-b"], votes="secure")
+    out = make_kits(tmp_path_factory.mktemp("signed"), own=["ward-b"], accepted=False, votes="secure")
     kits.add_party(out, "ward-d")
     kits.revoke(out, "ward-d")
     kits.renew(out, "coordinator")
@@ -108,7 +108,7 @@ def test_what_was_changed_is_named(out: Path, case: str) -> None:
 
 def test_what_belongs_to_its_people_may_change(out: Path) -> None:
     kit = out / "party-ward-a"
-    edit(kit / "party.toml", "most_queries = ", "most_queries = 1")
+    edit(kit / "party.toml", "data.npz", "data.csv")
     (kit / KIT_FILE).write_text(json.dumps({**json.loads((kit / KIT_FILE).read_text()), "node_port": 9999}))
     (kit / "notes.txt").write_text("ours")
     assert check_signed(open_kit(kit)) is not None

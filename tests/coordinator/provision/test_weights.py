@@ -46,7 +46,7 @@ def test_a_partys_kit_allows_just_its_own_weight(tmp_path: Path, votes: str) -> 
     config = load(out / "coordinator" / "federation.json", FederationConfig)
     for name, weight in zip(PARTIES, weights, strict=True):
         kit = out / f"party-{name}"
-        limit = tomllib.loads((kit / "party.toml").read_text())["policy"]["most_epsilon"]
+        limit = tomllib.loads((kit / "policy.toml").read_text())["policy"]["most_epsilon"]
         own = promised_at(config, weight).epsilon
         assert own <= limit <= 1.01 * own + 0.01
         assert hello(kit).weight == weight

@@ -131,7 +131,6 @@ def test_a_lost_supernode_is_looked_after_again(out: Path) -> None:
 )
 def test_why_it_is_refused_is_not_forgotten_when_it_ends(out: Path, messages: list[str], noted: str) -> None:
     watch, _ = told_by(out)
-    (out / "party-ward-a" / "state").mkdir()
     for message in messages:
         watch.tell("supernode", message)
     assert noted in read_connection(open_kit(out / "party-ward-a"))

@@ -129,7 +129,7 @@ def test_the_command_says_connection_standing_and_limits(kit: Path) -> None:
 
 
 def test_the_command_says_what_the_partys_own_policy_would_refuse(kit: Path) -> None:
-    edit(kit / "party.toml", "most_queries = 40", "most_queries = 39")
+    edit(kit / "policy.toml", "most_queries = 40", "most_queries = 39")
     found = consilium("party", "status", kit, "--format", "json").json()
     assert found["epsilon"] is None
     assert "most-queries, requested 40, limit 39. The party raises policy.most_queries" in found["problem"]

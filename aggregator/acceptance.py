@@ -1,0 +1,133 @@
+"""What a federation asks of the second aggregator, and what it gave in earlier ones; see `protocol.node.acceptance`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from consilium.accounting.events import ReleaseEvent
+from consilium.aggregator.home import SETTINGS, AggregatorHome
+from consilium.aggregator.policy import AggregatorPolicy, pool_of
+from consilium.aggregator.promise import events_of, within
+from consilium.aggregator.store import GivenStore
+from consilium.protocol.aggregators.cures import CURES_OF_SECOND
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.node.acceptance import (
+    LIMITS,
+    PolicyRequest,
+    check_accepted,
+    check_covered,
+    counting,
+    guarantees,
+    is_kit,
+    lines_of,
+    load_federation_part,
+    past_in_words,
+    read_policy,
+    rounded_up,
+    written_by_operator,
+)
+from consilium.protocol.node.refused import refused_is_wrong
+from consilium.protocol.parties.messages import Terms
+
+
+@dataclass(frozen=True)
+class GivenSoFar:
+    """introduced: the coordinator came with this federation's terms. here, elsewhere: queries in sums that it gave its
+    half of. promised: queries that this federation may ask; earlier: promises of others that it gave sums in."""
+
+    introduced: bool
+    here: int
+    elsewhere: int
+    promised: int
+    earlier: tuple[str, ...]
+
+
+def check_is_accepted(home: AggregatorHome) -> None:
+    """Raise NotAccepted unless its people have allowed what its kit asks. What is no kit, as in a simulation, has a
+    policy of its own from the beginning."""
+    if not is_kit(home.folder):
+        return
+    known, terms = read_policy(home.folder, AggregatorPolicy, LIMITS), home.pinned_terms()
+    if not check_accepted(home.folder, known, "aggregator", LIMITS, terms) and terms is not None:
+        check_covered(home.folder, policy_request(home, terms))
+
+
+def policy_request(home: AggregatorHome, terms: Terms) -> PolicyRequest:
+    """All that these terms ask, beside the defaults and what was accepted before.
+
+    Raises
+    ------
+    ConfigError : a file of the kit cannot be read, or its terms are none. LedgerError : its state cannot be read.
+    """
+    requests: list[PolicyRequest] = []
+    action = "Do not serve: ask the operator"
+    refused_is_wrong(lambda: requests.append(_policy_request(home, terms)), "terms.json", action, CURES_OF_SECOND)
+    return requests[0]
+
+
+def _policy_request(home: AggregatorHome, terms: Terms) -> PolicyRequest:
+    federation, events, roster = load_federation_part(home.folder), events_of(terms.promise), home.roster()
+    known, past = read_policy(home.folder, AggregatorPolicy, LIMITS), given_in(home, terms)
+    earlier = [event for text in past.earlier for event in events_of(text)]
+    unit, neighbouring, delta = events[0].unit, events[0].neighbouring, federation.privacy.delta
+    exact = not all(event.noise_by_parties for event in events)
+    requested: dict[str, Any] = {
+        "exact_sums": exact,
+        "open_pool": pool_of(terms) is None,
+        "unit": unit.value,
+        "neighbouring": neighbouring.value,
+        "delta": delta,
+        "most_queries": past.elsewhere + past.promised,
+        "least_parties": roster.least_sum - roster.c,
+        "allow_simulation": terms.simulation,
+    }
+    own = AggregatorPolicy.model_validate(counting(LIMITS, requested, known))
+    theirs = own.model_copy(update={"unit": unit, "neighbouring": neighbouring, "delta": delta})
+    together, by = _epsilon([*earlier, *events], own), f"at delta {own.delta:g} for a {own.unit}"
+    return PolicyRequest(
+        kind="aggregator",
+        name=home.name,
+        federation=federation.name,
+        terms=terms,
+        model=AggregatorPolicy,
+        known=known,
+        lines=lines_of(LIMITS, {**requested, "most_epsilon": rounded_up(together)}, AggregatorPolicy, known),
+        guarantees=guarantees(federation, terms.votes, exact, _epsilon(events, theirs), neighbouring.value),
+        facts=past_in_words(len(past.earlier), past.elsewhere, _epsilon(earlier, own), together, by),
+        operator=written_by_operator(home.folder / SETTINGS),
+    )
+
+
+def _epsilon(events: Sequence[ReleaseEvent], policy: AggregatorPolicy) -> float:
+    """Worst case of all of them together; inf where nothing is proved."""
+    return within(events, policy.unit, policy.neighbouring, policy.delta, -1)[1] if events else 0.0
+
+
+def terms_of(home: AggregatorHome) -> Terms:
+    """The terms of the one federation that a kit serves. Raises ConfigError."""
+    pinned = home.pinned_terms()
+    if pinned is None:
+        raise ConfigError(
+            "aggregator.toml pins no terms, so this node would serve in whatever a coordinator asks",
+            'Set terms = "terms.json" in aggregator.toml',
+        )
+    return pinned
+
+
+def given_in(home: AggregatorHome, terms: Terms) -> GivenSoFar:
+    """What it has given, of this federation and of others.
+
+    Raises
+    ------
+    LedgerError : its state cannot be read. Refused : the promise cannot be read.
+    """
+    releases = [event for event in events_of(terms.promise) if not event.closing]
+    promised = sum(release.queries_in(1) for release in releases)
+    if not (home.folder / "state" / "given.db").exists():
+        return GivenSoFar(False, 0, 0, promised, ())
+    with GivenStore(home.store_file).transaction() as given:
+        here = sum(given.charged(terms.federation, number, 1) for number in range(1, len(releases) + 1))
+        ever, earlier = given.answered(), tuple(given.other_promises(terms.federation))
+        return GivenSoFar(given.terms(terms.federation) is not None, here, ever - here, promised, earlier)

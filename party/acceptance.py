@@ -1,0 +1,107 @@
+"""What a federation asks of this party, and what it gave in earlier ones; see `protocol.node.acceptance`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from consilium.accounting.events import ReleaseEvent
+from consilium.party.home import SETTINGS, Home
+from consilium.party.policy import LIMITS, Policy
+from consilium.party.promise import epsilon, promise_of
+from consilium.party.spend import SpendStore
+from consilium.protocol.node.acceptance import (
+    PolicyRequest,
+    check_accepted,
+    check_covered,
+    counting,
+    guarantees,
+    is_kit,
+    lines_of,
+    load_federation_part,
+    past_in_words,
+    read_policy,
+    rounded_up,
+    shown,
+    written_by_operator,
+)
+from consilium.protocol.node.kit import open_kit
+from consilium.protocol.node.refused import refused_is_wrong
+from consilium.protocol.node.rosters import pinned_roster
+from consilium.protocol.parties.messages import EXACT_SUMS, Terms
+
+
+def check_is_accepted(home: Home) -> None:
+    """Raise NotAccepted unless the party's people have allowed what its kit asks. What is no kit, as in a simulation,
+    has a policy of its own from the beginning."""
+    if not is_kit(home.folder):
+        return
+    known, terms = read_policy(home.folder, Policy, LIMITS), home.pinned_terms()
+    if not check_accepted(home.folder, known, "party", LIMITS, terms) and terms is not None:
+        check_covered(home.folder, policy_request(home, terms))
+
+
+def policy_request(home: Home, terms: Terms) -> PolicyRequest:
+    """All that these terms ask, beside the defaults and what was accepted before.
+
+    Raises
+    ------
+    ConfigError : a file of the kit cannot be read, or its terms are none.
+    """
+    requests: list[PolicyRequest] = []
+    refused_is_wrong(
+        lambda: requests.append(_policy_request(home, terms)), "terms.json", "Do not take part: ask the operator"
+    )
+    return requests[0]
+
+
+def _policy_request(home: Home, terms: Terms) -> PolicyRequest:
+    federation, promise = load_federation_part(home.folder), promise_of(terms)
+    known, past = read_policy(home.folder, Policy, LIMITS), SpendStore(home.spend_file).past(terms.federation)
+    roster = pinned_roster(terms.votes, home.roster_file)
+    weight = open_kit(home.folder).weight if roster is None else roster.weights.get(home.name, 1)
+    mine = promise.at(min(past.weight or weight, promise.weight))
+    unit, neighbouring = promise.release.unit.value, promise.release.neighbouring.value
+    exact = terms.votes in EXACT_SUMS and not promise.release.noise_by_parties
+    requested: dict[str, Any] = {
+        "votes": terms.votes,
+        "exact_sums": exact,
+        "open_pool": terms.votes in EXACT_SUMS and not terms.pool,
+        "unit": unit,
+        "neighbouring": neighbouring,
+        "delta": federation.privacy.delta,
+        "most_queries": past.elsewhere + promise.asked,
+        "most_teachers": terms.teachers,
+        "least_parties": None if roster is None else roster.sure,
+        "allow_simulation": terms.simulation,
+        "allowed_classes": list(terms.classes),
+    }
+    own = Policy.model_validate({"allowed_classes": terms.classes, **counting(LIMITS, requested, known)})
+    theirs = own.model_copy(
+        update={key: getattr(mine.release, key) for key in ("unit", "neighbouring")}
+        | {"delta": federation.privacy.delta}
+    )
+    together = _epsilon([*past.events, *mine.events], own)
+    by = f"at delta {own.delta:g} for a {own.unit}"
+    return PolicyRequest(
+        kind="party",
+        name=home.name,
+        federation=federation.name,
+        terms=terms,
+        model=Policy,
+        known=known,
+        lines=lines_of(LIMITS, {**requested, "most_epsilon": rounded_up(together)}, Policy, known, federation.columns),
+        guarantees=guarantees(federation, terms.votes, exact, _epsilon(mine.events, theirs), neighbouring),
+        facts={
+            **past_in_words(past.federations, past.elsewhere, _epsilon(past.events, own), together, by),
+            "missing values": f"of {shown(federation.may_miss)}: that a value is missing is read too"
+            if federation.may_miss
+            else "not asked about in any column",
+        },
+        operator=written_by_operator(home.folder / SETTINGS),
+        columns=federation.columns,
+    )
+
+
+def _epsilon(events: Sequence[ReleaseEvent], policy: Policy) -> float:
+    return epsilon(events, policy) if events else 0.0
