@@ -73,6 +73,7 @@ def _policy_request(home: AggregatorHome, terms: Terms) -> PolicyRequest:
     earlier = [event for text in past.earlier for event in events_of(text)]
     unit, neighbouring, delta = events[0].unit, events[0].neighbouring, federation.privacy.delta
     exact = not all(event.noise_by_parties for event in events)
+    student = events_of(terms.student) if terms.student else events
     requested: dict[str, Any] = {
         "exact_sums": exact,
         "open_pool": pool_of(terms) is None,
@@ -94,7 +95,14 @@ def _policy_request(home: AggregatorHome, terms: Terms) -> PolicyRequest:
         model=AggregatorPolicy,
         known=known,
         lines=lines_of(LIMITS, {**requested, "most_epsilon": rounded_up(together)}, AggregatorPolicy, known),
-        guarantees=guarantees(federation, terms.votes, exact, _epsilon(events, theirs), neighbouring.value),
+        guarantees=guarantees(
+            federation.privacy,
+            terms.votes,
+            exact,
+            _epsilon(student, theirs),
+            _epsilon(events, theirs),
+            neighbouring.value,
+        ),
         facts=past_in_words(len(past.earlier), past.elsewhere, _epsilon(earlier, own), together, by),
         operator=written_by_operator(home.folder / SETTINGS),
     )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from consilium.accounting.events import ReleaseEvent
 from consilium.party.home import SETTINGS, Home
-from consilium.party.policy import LIMITS, Policy
-from consilium.party.promise import epsilon, promise_of
+from consilium.party.policy import LIMITS, Policy, has_exact_sums
+from consilium.party.promise import epsilon, parse_events, promise_of
 from consilium.party.spend import SpendStore
 from consilium.protocol.node.acceptance import (
     PolicyRequest,
@@ -62,14 +63,17 @@ def _policy_request(home: Home, terms: Terms) -> PolicyRequest:
     weight = open_kit(home.folder).weight if roster is None else roster.weights.get(home.name, 1)
     mine = promise.at(min(past.weight or weight, promise.weight))
     unit, neighbouring = promise.release.unit.value, promise.release.neighbouring.value
-    exact = terms.votes in EXACT_SUMS and not promise.release.noise_by_parties
+    exact, privacy = has_exact_sums(terms), federation.privacy
+    student = (
+        [replace(event, weight=mine.weight) for event in parse_events(terms.student)] if terms.student else mine.events
+    )
     requested: dict[str, Any] = {
         "votes": terms.votes,
         "exact_sums": exact,
         "open_pool": terms.votes in EXACT_SUMS and not terms.pool,
         "unit": unit,
         "neighbouring": neighbouring,
-        "delta": federation.privacy.delta,
+        "delta": privacy.delta,
         "most_queries": past.elsewhere + promise.asked,
         "most_teachers": terms.teachers,
         "least_parties": None if roster is None else roster.sure,
@@ -78,8 +82,7 @@ def _policy_request(home: Home, terms: Terms) -> PolicyRequest:
     }
     own = Policy.model_validate({"allowed_classes": terms.classes, **counting(LIMITS, requested, known)})
     theirs = own.model_copy(
-        update={key: getattr(mine.release, key) for key in ("unit", "neighbouring")}
-        | {"delta": federation.privacy.delta}
+        update={"unit": mine.release.unit, "neighbouring": mine.release.neighbouring, "delta": privacy.delta}
     )
     together = _epsilon([*past.events, *mine.events], own)
     by = f"at delta {own.delta:g} for a {own.unit}"
@@ -91,7 +94,9 @@ def _policy_request(home: Home, terms: Terms) -> PolicyRequest:
         model=Policy,
         known=known,
         lines=lines_of(LIMITS, {**requested, "most_epsilon": rounded_up(together)}, Policy, known, federation.columns),
-        guarantees=guarantees(federation, terms.votes, exact, _epsilon(mine.events, theirs), neighbouring),
+        guarantees=guarantees(
+            privacy, terms.votes, exact, _epsilon(student, theirs), _epsilon(mine.events, theirs), neighbouring
+        ),
         facts={
             **past_in_words(past.federations, past.elsewhere, _epsilon(past.events, own), together, by),
             "missing values": f"of {shown(federation.may_miss)}: that a value is missing is read too"

@@ -116,7 +116,7 @@ LIMITS: Mapping[str, Limit] = {
     "most_epsilon": Limit(
         "epsilon, over all federations",
         more,
-        "Whoever sees what is released, knows all else, and guesses between two versions of one {unit}, may be right"
+        "Whoever sees what leaves, knows all else, and guesses between two versions of one {unit}, may be right"
         " {guess}; a coin is in 50 in 100.",
     ),
     "most_queries": Limit(
@@ -159,7 +159,9 @@ class _Part(Frozen):
     model_config = ConfigDict(extra="ignore")
 
 
-class _Privacy(_Part):
+class FederationPrivacy(_Part):
+    """Of the federation's own guarantee."""
+
     unit: str
     delta: float
     neighbouring: str = "replace"
@@ -170,7 +172,7 @@ class FederationPart(_Part):
 
     name: str
     rows: Schema
-    privacy: _Privacy
+    privacy: FederationPrivacy
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -364,18 +366,24 @@ def past_in_words(federations: int, queries: int, epsilon: float, together: floa
 
 
 def guarantees(
-    federation: FederationPart, votes: VotesMode, exact: bool, epsilon: float, neighbouring: str
+    privacy: FederationPrivacy, votes: VotesMode, exact: bool, student: float, nodes: float, neighbouring: str
 ) -> dict[str, str]:
-    """Towards whom which guarantee holds, in words. epsilon: of this federation, at its own delta, for its own unit.
+    """Towards whom which guarantee holds, in words. student, nodes: epsilon of this federation, at its own delta and
+    for its own unit, of what is released, and of the sums that nodes see.
 
     exact: whether sums leave without noise.
     """
-    privacy = federation.privacy
-    number = f"epsilon {epsilon:.4g} at delta {privacy.delta:g} for a {privacy.unit}"
-    words = in_plain_words(epsilon, privacy.delta, privacy.unit, neighbouring)
-    none = "none: it learns every vote" if votes == "clear" else "none: it learns exact sums of votes"
-    towards = {"the student": f"{number}. {words}", "the coordinator": none if exact or votes == "clear" else number}
-    return {**towards, "the second aggregator": number} if votes == "verified" else towards
+    by = f"at delta {privacy.delta:g} for a {privacy.unit}"
+    words = in_plain_words(student, privacy.delta, privacy.unit, neighbouring)
+    noisy = f"epsilon {nodes:.4g} {by}"
+    seen = "none: it learns every vote" if votes == "clear" else "none: it learns exact sums of votes"
+    towards = {"the student": f"epsilon {student:.4g} {by}. {words}"}
+    towards["the coordinator"] = seen if exact or votes == "clear" else noisy
+    if votes == "verified":
+        towards["the second aggregator"] = noisy
+    if not exact and votes != "clear":
+        towards["other parties"] = f"at most {noisy}"
+    return towards
 
 
 def _line(

@@ -50,8 +50,10 @@ NAME = "party-ward-a"
 
 @pytest.fixture(scope="module")
 def sent(tmp_path_factory) -> Path:
-    """Kits of a verified federation at epsilon 86, as they come: nobody has said anything. Not to be changed."""
-    return make_kits(tmp_path_factory.mktemp("sent"), accepted=False, votes="verified", minimum_parties=3)
+    """Kits of a verified federation of exact sums at epsilon 86, as they come: nobody has said anything. Not to be
+    changed."""
+    folder = tmp_path_factory.mktemp("sent")
+    return make_kits(folder, accepted=False, votes="verified", exact_sums=True, minimum_parties=3)
 
 
 @pytest.fixture
@@ -170,8 +172,7 @@ def test_what_the_operator_wrote_counts_for_nothing(kit: Path) -> None:
     assert "counts for nothing" in shown.stdout and "most_epsilon = 86.33" in shown.stdout
     assert not (kit / POLICY_FILE).exists()
     table = tomllib.loads((kit / "party.toml").read_text())
-    exact = {"exact_sums": True} if "exact_sums" in Policy.model_fields else {}
-    (kit / "party.toml").write_text(tomli_w.dumps({**table, "policy": {**OF_0_9, **exact}}))
+    (kit / "party.toml").write_text(tomli_w.dumps({**table, "policy": {**OF_0_9, "exact_sums": True}}))
     (kit / "kit.json").rename(kit / "no-kit.json")
     assert refusal_from_record(hello(kit)) is None
 
@@ -322,6 +323,20 @@ def test_json_says_what_is_asked_and_asks_nobody(kit: Path) -> None:
     assert [line["key"] for line in told["lines"] if line["looser"]] == keys
     assert told["policy_file"] == str(kit / POLICY_FILE) and told["accepted"]
     assert set(told["guarantees"]) == {"the student", "the coordinator", "the second aggregator"}
+
+
+def test_the_page_has_the_guarantee_towards_each(sent: Path, tmp_path: Path) -> None:
+    """Of exact sums none towards the coordinator; of noisy ones a number of its own, larger than the student's."""
+    assert request_of_kit(sent / NAME).guarantees["the coordinator"] == "none: it learns exact sums of votes"
+    out = make_kits(tmp_path, accepted=False, votes="verified", minimum_parties=3)
+    for kit in (out / NAME, out / f"aggregator-{SECOND}"):
+        asked = request_of_kit(kit)
+        number = {whom: float(re.findall(r"epsilon (\S+) at", words)[0]) for whom, words in asked.guarantees.items()}
+        assert number["the student"] == pytest.approx(85.47, abs=0.01)
+        assert number["the student"] < number["the coordinator"] == number["the second aggregator"]
+        needed = {line.key: line.requested for line in asked.lines}
+        assert needed["exact_sums"] is False
+        assert needed["most_epsilon"] == pytest.approx(number["the coordinator"], rel=0.01)  # what it is charged
 
 
 def test_a_page_for_the_privacy_officer_changes_nothing(kit: Path) -> None:

@@ -43,7 +43,9 @@ KIT = f"aggregator-{SECOND}"
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Kits of verified votes, with keys that the second aggregator made, in which nothing is wrong; not to be
     changed."""
-    return make_kits(tmp_path_factory.mktemp("sound"), own=[SECOND], votes="verified", minimum_parties=3)
+    return make_kits(
+        tmp_path_factory.mktemp("sound"), own=[SECOND], votes="verified", exact_sums=True, minimum_parties=3
+    )
 
 
 @pytest.fixture
@@ -206,7 +208,8 @@ class ForeseenOfSecond:
 
 
 FORESEEN: dict[Rule, ForeseenOfSecond] = {
-    Rule.VOTES: ForeseenOfSecond(policy("exact_sums = true", "exact_sums = false")),
+    Rule.VOTES: ForeseenOfSecond(changed_terms(votes="secure")),
+    Rule.EXACT_SUMS: ForeseenOfSecond(policy("exact_sums = true", "exact_sums = false")),
     Rule.POOL: ForeseenOfSecond(changed_terms(pool="")),
     Rule.MALFORMED: ForeseenOfSecond(changed_terms(pool="{}")),
     Rule.MOST_EPSILON: ForeseenOfSecond(policy("most_epsilon = ", "most_epsilon = 0.1 # ")),
