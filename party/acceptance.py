@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from consilium.accounting.events import ReleaseEvent
+from consilium.party.expectation import student_epsilon
 from consilium.party.home import SETTINGS, Home
 from consilium.party.policy import LIMITS, Policy, has_exact_sums
-from consilium.party.promise import epsilon, parse_events, promise_of
+from consilium.party.promise import epsilon, promise_of
 from consilium.party.spend import SpendStore
 from consilium.protocol.node.acceptance import (
     PolicyRequest,
@@ -64,9 +64,6 @@ def _policy_request(home: Home, terms: Terms) -> PolicyRequest:
     mine = promise.at(min(past.weight or weight, promise.weight))
     unit, neighbouring = promise.release.unit.value, promise.release.neighbouring.value
     exact, privacy = has_exact_sums(terms), federation.privacy
-    student = (
-        [replace(event, weight=mine.weight) for event in parse_events(terms.student)] if terms.student else mine.events
-    )
     requested: dict[str, Any] = {
         "votes": terms.votes,
         "exact_sums": exact,
@@ -84,6 +81,8 @@ def _policy_request(home: Home, terms: Terms) -> PolicyRequest:
     theirs = own.model_copy(
         update={"unit": mine.release.unit, "neighbouring": mine.release.neighbouring, "delta": privacy.delta}
     )
+    nodes = _epsilon(mine.events, theirs)
+    student = student_epsilon(terms, theirs, mine.weight)
     together = _epsilon([*past.events, *mine.events], own)
     by = f"at delta {own.delta:g} for a {own.unit}"
     return PolicyRequest(
@@ -94,9 +93,7 @@ def _policy_request(home: Home, terms: Terms) -> PolicyRequest:
         model=Policy,
         known=known,
         lines=lines_of(LIMITS, {**requested, "most_epsilon": rounded_up(together)}, Policy, known, federation.columns),
-        guarantees=guarantees(
-            privacy, terms.votes, exact, _epsilon(student, theirs), _epsilon(mine.events, theirs), neighbouring
-        ),
+        guarantees=guarantees(privacy, terms.votes, exact, nodes if student is None else student, nodes, neighbouring),
         facts={
             **past_in_words(past.federations, past.elsewhere, _epsilon(past.events, own), together, by),
             "missing values": f"of {shown(federation.may_miss)}: that a value is missing is read too"
