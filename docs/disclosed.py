@@ -62,7 +62,7 @@ def views() -> str:
 
 
 def _epsilon_of(bound: Bound) -> str:
-    return "**no epsilon**" if bound is Bound.TRUSTED else f"{bound} epsilon"
+    return "**no epsilon**" if bound is Bound.TRUSTED else f"{bound} epsilon{' of both' * (bound is Bound.LARGER)}"
 
 
 def unprotected() -> str:

@@ -151,6 +151,8 @@ class Bound(StrEnum):
     STUDENT = "the student's"
     NODES = "the nodes'"
     """That of the noisy sums: of the noise in them that the nodes do not know."""
+    LARGER = "the larger"
+    """Of both: it sees what is released, and knows a part of the noise."""
     TRUSTED = "none"
     """It sees what no noise covers."""
     OWN_NOISE = "not stated"
@@ -213,7 +215,7 @@ class Disclosure:
         released, coordinator = f"the released {self.release.noun}s", self.towards_coordinator
         masked = self.noise_in_sums and self.votes != "verified"
         # whoever adds some of the noise knows it
-        of_party = Bound.STUDENT if not masked else Bound.NODES if self.two_promises else Bound.OWN_NOISE
+        of_party = Bound.STUDENT if not masked else Bound.LARGER if self.two_promises else Bound.OWN_NOISE
         of_second = Bound.NODES if self.two_promises else Bound.STUDENT
         rows = [
             Audience("the student", SeenVotes.NOTHING, released, Bound.STUDENT),
@@ -245,14 +247,15 @@ class Disclosure:
         """What is promised towards whoever collects votes, as the end of a line. epsilon: of the noisy sums, if any.
 
         >>> Disclosure(ReleaseKind.WINNER, "distributed", True).towards_nodes(2.1)
-        'epsilon at most 2.100 towards the coordinator and the other parties'
+        'epsilon at most 2.100 towards the coordinator'
         >>> Disclosure(ReleaseKind.WINNER, "secure", False).towards_nodes(0)
         'no epsilon towards the coordinator: it is trusted with exact sums of the votes, without noise'
         """
         if not self.noise_in_sums:
             return f"no epsilon towards the coordinator: it is trusted with {self.towards_coordinator}"
-        also = {"distributed": " and the other parties", "verified": " and the second aggregator"}
-        whom = f"the coordinator{also[self.votes] if self.two_promises else ''}"
+        whom = (
+            f"the coordinator{' and the second aggregator' if self.votes == 'verified' and self.two_promises else ''}"
+        )
         return f"epsilon at most {epsilon_text(epsilon)} towards {whom}"
 
     def how_collected(self) -> str:
@@ -316,9 +319,9 @@ _NOISY: Mapping[VotesMode, str] = {
     " sums.",
 }
 _NODES_EPSILON: Mapping[VotesMode, str] = {
-    "distributed": "What it saw has an epsilon of its own, that of the nodes. It holds towards the other parties too,"
-    " who know their own part of the noise, and towards the student and the public if the coordinator leaves its noise"
-    " out.",
+    "distributed": "What it saw has an epsilon of its own, that of the nodes. It holds towards the student and the"
+    " public too if the coordinator leaves its noise out. Towards the other parties, who know their own part of the"
+    " noise, the larger of both holds.",
     "verified": "What it saw has an epsilon of its own, that of the nodes. It holds towards the second aggregator too,"
     " which knows its own part of the noise, and towards the student and the public if the coordinator leaves its noise"
     " out.",

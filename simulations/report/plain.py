@@ -133,10 +133,9 @@ def _chance(chance: float) -> str:
 
 def _audiences(data: ReportData, guarantees: Mapping[str, GuaranteeRow]) -> tuple[AudienceRow, ...]:
     promised = guarantees[PROMISED]
-    rows = {
-        Bound.STUDENT: guarantees.get(TOWARDS_STUDENT, promised),
-        Bound.NODES: guarantees.get(NODES, promised),
-    }
+    student, nodes = guarantees.get(TOWARDS_STUDENT, promised), guarantees.get(NODES, promised)
+    larger = max(student, nodes, key=lambda row: row.epsilon)
+    rows = {Bound.STUDENT: student, Bound.NODES: nodes, Bound.LARGER: larger}
     return tuple(
         AudienceRow(
             view.who,
