@@ -16,7 +16,7 @@ from flwr.app import RecordDict
 from consilium.coordinator.collection.admission import Member
 from consilium.coordinator.collection.second import SecondAggregator
 from consilium.coordinator.collection.secure import SecureCollector
-from consilium.coordinator.collection.verified import MOST_REFUSED
+from consilium.coordinator.collection.verified import MOST_REFUSED, VerifiedCollector
 from consilium.coordinator.collection.verified_keys import SetsBefore
 from consilium.coordinator.given_records import FAULTS_SHOWN, RECORDS, GivenRecords, read_records
 from consilium.coordinator.mechanisms.distributed import Distributed
@@ -32,13 +32,15 @@ from consilium.protocol.secagg.agreement import new_private
 from consilium.protocol.secagg.errors import SetTooClose, ThresholdNotMet
 from consilium.protocol.secagg.identity import Identity
 from consilium.protocol.secagg.packing import unpack
+from consilium.protocol.secagg.roster import least_sum
 from consilium.protocol.verified import leader
 from consilium.protocol.verified.aggregator import fault_code
 from consilium.protocol.verified.client import VoteClient
 from consilium.protocol.verified.errors import AggregatorsDisagree, VoteFault
-from consilium.protocol.verified.field import PRIME
+from consilium.protocol.verified.field import PRIME, to_wire
 from consilium.protocol.verified.helper import Helper
-from consilium.protocol.verified.leader import ShownFault
+from consilium.protocol.verified.leader import Leader, ShownFault
+from consilium.protocol.verified.sums import Half
 from consilium.protocol.verified.uploads import HelperPart
 from tests.federation import FakeTransport, drop, hello_of, make_config, make_homes, make_secure, standing
 from tests.verified.small import SECOND, VerifiedSmall, lying, made, queries_of
@@ -290,6 +292,36 @@ def test_too_few_are_no_sum_and_cost_nothing(tmp_path: Path) -> None:
         small.ask(QUERIES)
     small.transport.faults.clear()
     assert small.ask(QUERIES).parties == ("p00", "p01", "p02")
+
+
+def ask_three(small: VerifiedSmall, monkeypatch: pytest.MonkeyPatch):
+    """A lying coordinator that wants the sum of three parties, and keeps to no least number itself."""
+    monkeypatch.setattr(VerifiedCollector, "_choose", lambda self, session, there, query_set: frozenset(there))
+
+    def close(self: Leader) -> Half:
+        self._half = self._half or Half(bytes(16), to_wire(self._total))
+        return self._half
+
+    monkeypatch.setattr(Leader, "_close", close)
+    return small.ask(QUERIES, small.members[:3])
+
+
+def test_a_sum_of_three_of_ten_parties_is_refused(tmp_path: Path, monkeypatch) -> None:
+    small = made(tmp_path, parties=10)
+    assert small.keys.roster.least_accepted == least_sum(10, 0) == 7
+    with pytest.raises(AggregatorRefuses, match="threshold"):
+        ask_three(small, monkeypatch)
+    assert small.given() == 0
+
+
+def test_control_a_roster_that_allows_three_gives_their_votes_wherever_they_agree(tmp_path: Path, monkeypatch) -> None:
+    """As version 0.9 made rosters, of `minimum_parties`: most rows are unanimous, and tell each of the three votes."""
+    small = made(tmp_path, parties=10, second={"roster_terms": {"least_accepted": 3}})
+    votes = ask_three(small, monkeypatch).votes
+    unanimous = (votes == 3).any(axis=1)
+    assert unanimous.mean() > 0.3
+    for party in range(3):
+        assert (small.votes(party, QUERIES)[unanimous] == votes[unanimous] // 3).all()
 
 
 @pytest.mark.parametrize("kind", ["query.va_open", "query.va_link"])
