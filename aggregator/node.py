@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from consilium.aggregator.home import AggregatorHome
@@ -63,7 +64,7 @@ class AggregatorNode:
             raise Refused(Rule.VERSION, limit=PROTOCOL_VERSION, requested=request.protocol_version)
         self._check_pinned(request.terms)
         roster = self.home.roster()
-        with self.store.transaction() as given:
+        with self._transaction() as given:
             known = given.terms(request.federation)
             if known is not None and known != request.terms:
                 raise Refused(Rule.PROMISE, detail="this federation's terms are not those it came with first")
@@ -92,8 +93,7 @@ class AggregatorNode:
         ids = query_ids(queries)
         if query_set_hash(queries) != session.query_set or len(set(ids)) != session.queries:
             raise Refused(Rule.MALFORMED, detail="the queries are not those of the session, or one stands twice")
-        with self.store.transaction() as given:
-            given.erase_before(self.clock() - LIFETIME)
+        with self._transaction() as given:
             known = given.session(session.sid)
             if known is None:
                 told = self._accept(given, session)
@@ -122,7 +122,7 @@ class AggregatorNode:
         answer = ANSWERS.get(content[1] if len(content) > 1 else 0)
         if answer is None:
             raise Refused(Rule.MALFORMED, detail="no message of the first aggregator")
-        with self.store.transaction() as given:
+        with self._transaction() as given:
             known = given.session(sid)
             if known is None:
                 raise StageOrder(f"session {sid} was never opened here")
@@ -139,6 +139,13 @@ class AggregatorNode:
     def store(self) -> GivenStore:
         """What it has given."""
         return GivenStore(self.home.store_file)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[GivenSums]:
+        """Of one message; sessions that have lived their time are given up first."""
+        with self.store.transaction() as given:
+            given.erase_before(self.clock() - LIFETIME)
+            yield given
 
     def _check_pinned(self, terms: Terms) -> None:
         pinned = self.home.pinned_terms()

@@ -50,7 +50,16 @@ class VerifiedKeys:
 
 
 def check_verified_sums(config: FederationConfig, roster: VerifiedRoster) -> None:
-    """Raise ConfigError unless all sums over this roster, with both aggregators' noise, fit into half of the field."""
+    """Raise ConfigError unless all sums over this roster, with both aggregators' noise, fit into half of the field, and
+    no mechanism holds rows of exact ones against their totals: its error would tell of a count that one of them moved.
+    """
+    for number in config.phase_numbers:
+        mechanism = config.phase(number).mechanism
+        if mechanism.needs_probabilities and not config.noise_in_sums:
+            raise ConfigError(
+                f"{mechanism.name} needs rows that are votes, and an aggregator may falsify a row of exact sums",
+                "Leave exact_sums out, or choose the mechanism confident",
+            )
     events = [config.node_event(0, 0, number) for number in config.phase_numbers]
     drawn = [event.party_noise(phase) for event in events for phase in (1, 2)]
     sigma = max((noise.sigma for noise in drawn if noise is not None), default=0.0)

@@ -472,7 +472,7 @@ def everywhere(small: VerifiedSmall) -> bytes:
 
 
 @pytest.mark.parametrize("how", ["given", "given up"])
-def test_the_keys_of_a_session_are_on_no_disk_once_it_is_over(small: VerifiedSmall, monkeypatch, how: str) -> None:
+def test_the_keys_of_a_session_are_on_no_disk_once_it_is_over(small: VerifiedSmall, how: str) -> None:
     """Neither the seed of the second aggregator's keys nor the coordinator's own key of the link."""
     small.transport.faults[(SECOND, "query.va_link")] = drop
     with pytest.raises(AggregatorAway):
@@ -484,7 +484,8 @@ def test_the_keys_of_a_session_are_on_no_disk_once_it_is_over(small: VerifiedSma
     assert secrets[0].hex().encode() in held and secrets[1] in held, "the control: while it is open they are there"
     small.transport.faults.clear()
     if how == "given up":
-        monkeypatch.setattr("consilium.aggregator.node.LIFETIME", -1.0)
+        with sqlite3.connect(small.root / "second" / "state" / "given.db") as file:
+            file.execute("UPDATE opened SET moment = 0")
     assert small.ask(QUERIES).votes.tolist() == small.true_sum(QUERIES).tolist()
     assert ("session-lost" in {each["event"] for each in small.events()}) is (how == "given up")
     held = everywhere(small)

@@ -117,10 +117,14 @@ def total(who: str) -> Callable[[Path], None]:
     return apply
 
 
+def no_totals(run: Path) -> None:
+    shutil.rmtree(run / "halves")
+
+
 FORGED: dict[str, Callable[[Path], None]] = {
     "another total of the coordinator": total("leader"),
     "another total of the second aggregator": total("helper"),
-    "no totals": lambda run: shutil.rmtree(run / "halves"),
+    "no totals": no_totals,
     "no record": lambda run: (run / "aggregator.jsonl").write_text(""),
     "no file": lambda run: (run / "aggregator.jsonl").unlink(),
     "no roster": lambda run: (run / "roster.json").unlink(),

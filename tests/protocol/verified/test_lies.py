@@ -299,9 +299,11 @@ def test_control_a_replay_is_in_the_sum_where_nobody_checks(unchecked, monkeypat
     federation = make_federation()
     earlier = federation.new_session()
     contexts = {federation.roster.place(LIAR): earlier.ctx}  # and a helper whose keys are not of one session
-    monkeypatch.setattr(
-        helper_module, "place_key", lambda seed, ctx, place: place_key(seed, contexts.get(place, ctx), place)
-    )
+
+    def any_key(seed: bytes, ctx: bytes, place: int) -> bytes:
+        return place_key(seed, contexts.get(place, ctx), place)
+
+    monkeypatch.setattr(helper_module, "place_key", any_key)
     lie = federation.client(LIAR, session=earlier).upload(federation.votes[LIAR])
     _, _, result = run(federation, lie)
     assert LIAR in result.accepted

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -157,10 +158,7 @@ class TestSessions:
     def test_sums_that_do_not_fit_are_refused_before_anything_is_asked(self) -> None:
         federation = VerifiedFederation(33)
         rows = make_queries(4)
-
-        def make(*terms, **noise) -> VerifiedSession:
-            return VerifiedSession.create(*terms, public_of(federation.leader_fresh), **noise)
-
+        make = partial(VerifiedSession.create, leader_key=public_of(federation.leader_fresh))
         make(federation.roster, FEDERATION, rows, 3, 992)
         with pytest.raises(SumTooLarge, match="sums may reach 32769"):
             make(federation.roster, FEDERATION, rows, 3, 993)
