@@ -121,7 +121,7 @@ def no_totals(run: Path) -> None:
     shutil.rmtree(run / "halves")
 
 
-FORGED: dict[str, Callable[[Path], None]] = {
+FORGED: dict[str, Callable[[Path], object]] = {
     "another total of the coordinator": total("leader"),
     "another total of the second aggregator": total("helper"),
     "no totals": no_totals,

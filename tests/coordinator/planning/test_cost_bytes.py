@@ -40,10 +40,10 @@ def encoded(content: RecordDict, kind: str) -> int:
     return sum(len(part.deflate()) for part in get_all_nested_objects(message).values())
 
 
-def as_message(fields: dict[str, bytes | str], arrays: dict[str, np.ndarray]) -> int:
+def as_message(fields: dict[str, bytes | str | int], arrays: dict[str, np.ndarray]) -> int:
     """Bytes of a message with these values, as `records.to_record` makes them."""
     held = {name: encode_array(array) for name, array in arrays.items()}
-    return encoded(RecordDict({"body": ConfigRecord(dict(fields)), "arrays": ArrayRecord(held)}), "query.test")
+    return encoded(RecordDict({"body": ConfigRecord({**fields}), "arrays": ArrayRecord(held)}), "query.test")
 
 
 @pytest.mark.parametrize("queries, asked, classes, teachers", SHAPES)
