@@ -9,7 +9,7 @@ from typing import Any
 from consilium.accounting.events import ReleaseEvent
 from consilium.aggregator.home import SETTINGS, AggregatorHome
 from consilium.aggregator.policy import AggregatorPolicy, pool_of
-from consilium.aggregator.promise import events_of, within
+from consilium.aggregator.promise import cost_of, events_of
 from consilium.aggregator.store import GivenStore
 from consilium.protocol.aggregators.cures import CURES_OF_SECOND
 from consilium.protocol.errors import ConfigError
@@ -110,7 +110,7 @@ def _policy_request(home: AggregatorHome, terms: Terms) -> PolicyRequest:
 
 def _epsilon(events: Sequence[ReleaseEvent], policy: AggregatorPolicy) -> float:
     """Worst case of all of them together; inf where nothing is proved."""
-    return within(events, policy.unit, policy.neighbouring, policy.delta, -1)[1] if events else 0.0
+    return cost_of(events, policy.unit, policy.neighbouring, policy.delta) if events else 0.0
 
 
 def terms_of(home: AggregatorHome) -> Terms:

@@ -40,16 +40,23 @@ def sigma_of(release: ReleaseEvent, phase: int) -> float:
 def within(
     events: Sequence[ReleaseEvent], unit: Unit, neighbouring: Neighbouring, delta: float, most: float
 ) -> tuple[bool, float]:
-    """Whether all events together cost at most so much in this unit, and what they cost; inf where nothing is proved.
-    The bound that takes no time is asked first."""
+    """Whether all events together cost at most so much in this unit, and what they cost at most; inf where nothing is
+    proved. The bound that takes no time is asked first."""
     if math.isinf(most):
         return True, most
-    own = [replace(event, unit=unit, neighbouring=neighbouring) for event in events]
     try:
-        rough = as_histograms(own, delta)
-        if rough <= most:
-            return True, rough
-        cost = worst_case(own, delta).epsilon
+        rough = as_histograms([replace(event, unit=unit, neighbouring=neighbouring) for event in events], delta)
     except AccountingError:
         return False, math.inf
+    if rough <= most:
+        return True, rough
+    cost = cost_of(events, unit, neighbouring, delta)
     return cost <= most, cost
+
+
+def cost_of(events: Sequence[ReleaseEvent], unit: Unit, neighbouring: Neighbouring, delta: float) -> float:
+    """What all events together cost in this unit: their worst case; inf where nothing is proved."""
+    try:
+        return worst_case([replace(event, unit=unit, neighbouring=neighbouring) for event in events], delta).epsilon
+    except AccountingError:
+        return math.inf

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from html import unescape
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from consilium.coordinator.mechanisms import Confident, Interactive, Mechanism
 from consilium.party.expectation import student_epsilon, towards_whom
 from consilium.party.policy import Policy
 from consilium.party.promise import epsilon, promise_of
+from consilium.protocol.config_files import load
 from consilium.protocol.disclosure import Bound, ReleaseKind
 from consilium.protocol.labels.wire import terms_from_wire, terms_to_wire
 from consilium.protocol.parties.messages import VotesMode
@@ -32,6 +34,8 @@ from consilium.simulations.report.build import render
 from consilium.simulations.report.guarantees import disclosure_of, guarantee_rows, shown_guarantees
 from consilium.simulations.report.plain import plain_box
 from consilium.simulations.report.wording import plural
+from tests.command_line import consilium
+from tests.deploy.kits import SECOND, make_kits
 from tests.simulations.report.cases import Page, run
 from tests.test_what_leaves import NOISY, collected, possible, serve
 
@@ -169,3 +173,69 @@ class TestEachNumber:
         assert line.startswith(f"epsilon at most {epsilon_text(own)} towards the student and the public; ")
         nodes = config.disclosure.towards_nodes(right.get(Bound.NODES, 0))
         assert line.endswith(nodes)
+
+
+@pytest.fixture(scope="module", params=["distributed", "verified", "secure"])
+def kits(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, FederationConfig]:
+    """Kits of three wards that never ran, and the coordinator's configuration."""
+    mechanism = {"name": "gnmax", "sigma": 60.0}
+    caps = {"queries": 40, "answers": 40}
+    privacy = {"unit": "party", "delta": 1e-5}
+    folder = tmp_path_factory.mktemp("whose")
+    made = make_kits(
+        folder,
+        votes=request.param,
+        mechanism=mechanism,
+        caps=caps,
+        privacy=privacy,
+        minimum_parties=3,
+        teachers_per_party=1,
+    )
+    return made, load(made / "coordinator" / "federation.json", FederationConfig)
+
+
+class TestNodes:
+    """As the commands of kits say it."""
+
+    def numbers(self, config: FederationConfig) -> tuple[str, str]:
+        """Of student and nodes; "none" where no noise is in the sums."""
+        nodes = towards_coordinator(config)
+        return epsilon_text(promised_to_student(config).epsilon), "none" if nodes is None else epsilon_text(
+            nodes.epsilon
+        )
+
+    def check(self, text: str, config: FederationConfig) -> None:
+        student, nodes = self.numbers(config)
+        assert student != nodes
+        assert f"epsilon at most {student} towards the student and the public" in text
+        if nodes == "none":
+            assert "no epsilon towards the coordinator: it is trusted with exact sums of the votes" in text
+        else:
+            assert f"epsilon at most {nodes} towards the coordinator" in text
+
+    def test_coordinator(self, kits: tuple[Path, FederationConfig]) -> None:
+        folder, config = kits
+        self.check(" ".join(consilium("status", folder / "coordinator").stdout.split()), config)
+        page = consilium("status", folder / "coordinator", "--format", "json").json()
+        nodes = towards_coordinator(config)
+        assert page["epsilon_student"] == promised_to_student(config).epsilon
+        assert page["epsilon_nodes"] == (None if nodes is None else nodes.epsilon)
+
+    def test_party(self, kits: tuple[Path, FederationConfig]) -> None:
+        folder, config = kits
+        kit = folder / "party-ward-a"
+        self.check(" ".join(consilium("party", "status", kit).stdout.split()), config)
+        findings = consilium("doctor", kit, "--format", "json").json()["findings"]
+        (promise,) = [found["what"] for found in findings if found["name"] == "promise"]
+        self.check(promise, config)
+
+    def test_second_aggregator(self, kits: tuple[Path, FederationConfig]) -> None:
+        folder, config = kits
+        if config.votes != "verified":
+            pytest.skip("verified votes have one")
+        findings = consilium("aggregator", "check", folder / f"aggregator-{SECOND}", "--format", "json").json()[
+            "findings"
+        ]
+        (policy,) = [found["what"] for found in findings if found["name"] == "policy"]
+        self.check(policy, config)
+        assert "and the second aggregator" in policy

@@ -8,7 +8,7 @@ from consilium.aggregator.acceptance import check_is_accepted, given_in, terms_o
 from consilium.aggregator.deploy.keys import check_own, lacks_own_keys, roster_of
 from consilium.aggregator.home import AggregatorHome, open_home
 from consilium.aggregator.policy import AggregatorPolicy, check_terms
-from consilium.aggregator.promise import events_of, within
+from consilium.aggregator.promise import cost_of, events_of
 from consilium.protocol.aggregators.cures import CURES_OF_SECOND
 from consilium.protocol.disclosure import Disclosure, ReleaseKind
 from consilium.protocol.errors import ConfigError
@@ -129,7 +129,7 @@ def _policy(kit: Kit) -> str:
         check_terms(policy, terms, roster, earlier)
         for promise in (terms.promise, terms.student or terms.promise):
             events = [event for text in (*earlier, promise) for event in events_of(text)]
-            costs.append(within(events, policy.unit, policy.neighbouring, policy.delta, policy.most_epsilon)[1])
+            costs.append(cost_of(events, policy.unit, policy.neighbouring, policy.delta))
 
     refused_is_wrong(
         allowed,
