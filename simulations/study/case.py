@@ -126,13 +126,14 @@ def make_case(scenario: Scenario, seed: int, home_share: float, source: Source |
 
 
 def clear_votes(scenario: Scenario) -> Scenario:
-    """As a study collects votes: the same ones, in this process.
+    """As a study collects votes: the same ones, in this process, with the coordinator's own noise. The student is
+    promised the same; where the noise is in the sums, a check has more noise than here.
 
     Raises
     ------
-    ConfigError : noise that is in the sums already; `simulation.policies`.
+    ConfigError : a mechanism whose noise others add; `simulation.policies`.
     """
-    if scenario.federation.noise_in_sums:
+    if scenario.federation.mechanism.noise_by_parties:
         raise ConfigError(
             f'federation.votes = "{scenario.federation.votes}" with {scenario.federation.mechanism.name} has noise in'
             " its sums already, and a study draws it anew",
@@ -140,7 +141,7 @@ def clear_votes(scenario: Scenario) -> Scenario:
         )
     if scenario.simulation.policies:
         raise ConfigError("a study has no simulation.policies: all parties take part", "Leave them out")
-    return scenario.model_copy(update={"federation": scenario.federation.model_copy(update={"votes": "clear"})})
+    return scenario.model_copy(update={"federation": scenario.federation.model_copy(update={"votes": "clear", "exact_sums": False})})
 
 
 def _held_out(units: np.ndarray, share: float, generator: np.random.Generator) -> np.ndarray:

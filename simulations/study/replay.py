@@ -6,6 +6,7 @@ home. Noise is always seeded by the case's seed, whatever `simulation.noise` say
 
 from __future__ import annotations
 
+import math
 import tempfile
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -26,8 +27,11 @@ from consilium.coordinator.ledger.batch import Batch
 from consilium.coordinator.ledger.closing import close
 from consilium.coordinator.ledger.privacy import promised_to_student, spent, towards_coordinator
 from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.mechanisms.shares import sum_of_shares
 from consilium.coordinator.run_log import EventLog
+from consilium.protocol.digests import canonical_digest
 from consilium.protocol.labels.service import NO_LABEL, Outcome, Progress, no_progress
+from consilium.protocol.noise import SeededNoise
 from consilium.protocol.rows.queries import query_ids
 from consilium.simulations.own_student import load_own
 from consilium.simulations.population.weights import simulated_weights
@@ -133,13 +137,21 @@ class RecordedVotes:
     def __call__(
         self, queries: np.ndarray, query_set: str, progress: Progress = no_progress, phase: int = 1
     ) -> Histogram:
-        """See `Collector`. In a second phase the parties say the same again."""
+        """See `Collector`. In a second phase the parties say the same again.
+
+        Where the noise is in the sums, every giver's share of it is there, seeded by the case's seed.
+        """
         case, ids = self._case, query_ids(queries)
         rows = np.array([self._row[query_id] for query_id in ids])
         if phase == 1:
             self.rows.append(rows)
         digest, classes = case.config.digest(), len(case.classes)
         votes = self._said.totals(rows, case.parties, digest, ids, classes, self._weights)
+        drawn = case.config.node_event(0, 0).party_noise(phase) if case.config.noise_in_sums else None
+        if drawn is not None:
+            givers = case.config.givers(len(case.parties))
+            source = SeededNoise(int(canonical_digest([case.seed, "noise in the sums", query_set, phase]), 16))
+            votes = votes + sum_of_shares(source, drawn.sigma * math.sqrt(givers / drawn.shares), givers, votes.shape)
         return Histogram(votes, tuple(sorted(case.parties)), sum(self._weights) * case.config.teachers_per_party)
 
     def settle(self) -> None:

@@ -19,16 +19,17 @@ from consilium.coordinator.privacy import Privacy
 from consilium.party import node as party_node
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
-from consilium.party.policy import PartyFile, Policy
+from consilium.party.policy import PartyFile, Policy, check_terms
 from consilium.party.promise import epsilon, parse_events
 from consilium.party.spend import SpendStore
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.parties.cures import CURES
 from consilium.protocol.parties.messages import HelloRequest, LedgerPosition
 from consilium.protocol.parties.refusals import Refusal, Refused, Rule
 from consilium.protocol.rows.pool import PoolTree
 from consilium.protocol.rows.queries import canonical_queries, query_ids
-from tests.federation import hello_of, make_config, make_home, make_rows, vote_request
+from tests.federation import CLASSES, hello_of, make_config, make_home, make_rows, vote_request
 
 POOL = canonical_queries(make_rows(60, 5)[0], 3)
 TREE = PoolTree.of_rows(POOL)
@@ -61,6 +62,24 @@ def test_the_defaults_are_the_safe_ones() -> None:
     policy = Policy(allowed_classes=("a", "b"))
     assert (policy.votes, policy.unit, policy.exact_sums) == ("distributed", "party", False)
     assert (policy.open_pool, policy.allow_simulation) == (False, False)
+
+
+@pytest.mark.parametrize("votes", ["secure", "verified"])
+def test_sums_without_noise_are_given_only_where_the_policy_says_so(tmp_path: Path, votes: str) -> None:
+    """Whatever `policy.votes` is; with noise of both aggregators in them they need no such word."""
+    config = make_config(votes=votes, roster="a" * 64, mechanism=GNMax(sigma=9.0))
+    for allowed, rule in ((False, Rule.EXACT_SUMS), (True, None)):
+        policy = Policy(allowed_classes=CLASSES, votes=votes, exact_sums=allowed, open_pool=True, allow_simulation=True)
+        if rule is None:
+            check_terms(policy, config.terms())
+            continue
+        with pytest.raises(Refused) as caught:
+            check_terms(policy, config.terms())
+        assert caught.value.refusal.rule is rule
+        assert "exact-sums" in str(caught.value) and "policy.exact_sums" in CURES[rule]
+    if votes == "verified":
+        noisy = make_config(votes=votes, roster="a" * 64, mechanism=GNMax(sigma=9.0), noise_shares=1)
+        check_terms(policy.model_copy(update={"exact_sums": False}), noisy.terms())
 
 
 def test_secure_votes_on_questions_that_were_not_fixed_beforehand_are_refused(tmp_path: Path) -> None:

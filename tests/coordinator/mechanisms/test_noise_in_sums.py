@@ -1,0 +1,403 @@
+"""Noise in the sums, by brute force: laws of shares and top-ups, and what students and nodes learn from small cases.
+
+Every law is computed and none is drawn: a sum of shares is convolved, and delta(epsilon) is summed over all outcomes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from consilium.accounting.curves.discrete import NO_SLACK
+from consilium.accounting.errors import EventError, NoDataDependentBoundError, NoiseError
+from consilium.accounting.events import ReleaseEvent, event_from_json
+from consilium.accounting.planning.target import worst_case
+from consilium.accounting.units import Towards, Unit
+from consilium.coordinator.collection.clear import Histogram
+from consilium.coordinator.config import Caps, FederationConfig
+from consilium.coordinator.labels.service import LabelService
+from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.mechanisms import Confident, GNMax, Interactive, LNMax, Mechanism, NoisyHistogram, Stable
+from consilium.coordinator.mechanisms.base import projected
+from consilium.coordinator.mechanisms.shares import BY_MASKED_PARTIES, BY_TWO_AGGREGATORS, SumNoise
+from consilium.coordinator.privacy import Privacy
+from consilium.protocol.labels.service import NO_LABEL
+from tests.coordinator.mechanisms.drawing import NoNoise
+from tests.federation import make_config, make_rows
+
+REACH = 120
+AT = np.arange(-REACH, REACH + 1)
+
+
+@lru_cache
+def gaussian(variance: float) -> np.ndarray:
+    """Probabilities of a discrete Gaussian at `AT`."""
+    weights = np.exp(-(AT.astype(np.float64) ** 2) / (2 * variance))
+    return weights / weights.sum()
+
+
+def total(*laws: np.ndarray) -> np.ndarray:
+    """The law of a sum, at `AT`."""
+    out = laws[0]
+    for law in laws[1:]:
+        out = np.convolve(out, law)[REACH : 3 * REACH + 1]
+    return out
+
+
+def of_shares(noise: SumNoise, honest: int, top_up: bool = True) -> np.ndarray:
+    """What so many honest givers and the coordinator add to one count."""
+    share = noise.drawn.sigma**2 / noise.shares
+    topped = noise.top_up(honest + noise.colluders) if top_up else 0.0
+    return total(*[gaussian(share)] * honest, *([gaussian(topped**2)] if topped else []))
+
+
+NOISES = [
+    SumNoise(6.0, BY_MASKED_PARTIES, 8, 0),
+    SumNoise(6.0, BY_MASKED_PARTIES, 20, 2),
+    SumNoise(5.0, BY_MASKED_PARTIES, 3, 1),
+    SumNoise(2.5, BY_MASKED_PARTIES, 4, 0),
+    SumNoise(4.0, BY_TWO_AGGREGATORS, 1, 0),
+    SumNoise(1.5, BY_TWO_AGGREGATORS, 1, 0),
+]
+
+
+class TestTheLaw:
+    @pytest.mark.parametrize("noise", NOISES, ids=str)
+    def test_it_is_within_the_slack_of_one_discrete_gaussian_of_at_least_the_variance(self, noise: SumNoise) -> None:
+        share = noise.drawn.sigma**2 / noise.shares
+        enough = int(np.ceil(noise.sigma**2 / share))
+        for honest in range(2 if noise.part == BY_TWO_AGGREGATORS else noise.shares, enough + 3):
+            counted = min(honest, enough)  # the shares of the others are independent of all that is told
+            topped = noise.top_up(honest + noise.colluders)
+            variance = counted * share + topped**2
+            assert variance >= noise.sigma**2
+            assert topped == 0 or topped >= 2
+            law = total(*[gaussian(share)] * counted, *([gaussian(topped**2)] if topped else []))
+            seen = law > 1e-200
+            seen[: REACH // 3] = seen[-REACH // 3 :] = False  # where the window cuts sums off
+            off = np.abs(np.log(law[seen] / gaussian(variance)[seen]))
+            assert off.max() <= noise.slack + 1e-9
+        assert noise.slack < 0.1
+
+    def test_the_slack_is_not_much_more_than_what_there_is(self) -> None:
+        """The control of the test above: fine shares are told apart from one Gaussian, and wide ones are not."""
+        fine, wide = SumNoise(2.5, BY_MASKED_PARTIES, 4, 0), SumNoise(60.0, BY_MASKED_PARTIES, 4, 0)
+        share = fine.drawn.sigma**2 / fine.shares
+        law = total(*[gaussian(share)] * 6)
+        off = np.abs(np.log(law / gaussian(6 * share)))[REACH - 6 : REACH + 7].max()
+        assert 1e-8 < off < fine.slack
+        assert wide.slack < NO_SLACK
+
+    def test_noise_that_is_too_fine_to_be_shared_is_refused(self) -> None:
+        with pytest.raises(NoiseError, match=r"raise sigma to 13"):
+            SumNoise(12.0, BY_MASKED_PARTIES, 100, 0).check()
+        SumNoise(13.0, BY_MASKED_PARTIES, 100, 0).check()
+
+    def test_students_get_the_noise_of_exact_sums(self) -> None:
+        noise = SumNoise(112.1, BY_MASKED_PARTIES, 248, 0)
+        for parties in (248, 300, 330, 371):
+            assert noise.total(parties) == pytest.approx(112.1, rel=2e-3)
+        assert SumNoise(112.1, BY_TWO_AGGREGATORS, 1, 0).total(2) == pytest.approx(112.1, rel=1e-4)
+
+
+# What is told: channels as arrays of outcome probabilities, before and after one vote moves.
+
+
+def delta_of(p: np.ndarray, q: np.ndarray, epsilon: float, queries: int = 1) -> float:
+    """Exact delta at this epsilon of so many queries with the same two laws, float64 of the same shape."""
+    p, q = p.ravel(), q.ravel()
+    whole_p, whole_q = np.ones(1), np.ones(1)
+    for _ in range(queries):
+        whole_p, whole_q = np.outer(whole_p, p).ravel(), np.outer(whole_q, q).ravel()
+    return float(np.maximum(0.0, whole_p - np.exp(epsilon) * whole_q).sum())
+
+
+def winners(law: np.ndarray, votes: np.ndarray) -> np.ndarray:
+    """Probability that each class has the largest noisy count, the first of equals."""
+    classes = len(votes)
+    below = np.cumsum(law)  # of a count's noise, at AT
+    out = np.zeros(classes)
+    for winner in range(classes):
+        each = law.copy()
+        for other in range(classes):
+            if other == winner:
+                continue
+            gap = int(votes[winner] - votes[other]) - (other < winner)
+            at = np.arange(2 * REACH + 1) + gap
+            each = each * np.where(at < 0, 0.0, below[np.clip(at, 0, 2 * REACH)])
+        out[winner] = each.sum()
+    return out
+
+
+def confident(mechanism: Confident, first: np.ndarray, second: np.ndarray, votes: np.ndarray) -> np.ndarray:
+    """Probability of no label, then of each class, of two classes. first, second: laws of the noise in the sums."""
+    near = np.flatnonzero(first > 1e-14)
+    z = np.array(np.meshgrid(AT[near], AT[near], indexing="ij")).reshape(2, -1).T
+    weight = np.outer(first[near], first[near]).ravel()
+    largest = projected(votes + z, int(votes.sum())).max(axis=1)
+    own = np.cumsum(gaussian(mechanism.sigma1**2)[::-1])[::-1]  # Pr[noise >= AT]
+    passes = float((weight * own[np.clip(mechanism.threshold - largest + REACH, 0, 2 * REACH)]).sum() / weight.sum())
+    return np.array([1 - passes, *(passes * winners(second, votes))])
+
+
+def federation(mechanism: Mechanism, votes: str, shares: int, queries: int = 1, **changes: Any) -> FederationConfig:
+    return make_config(
+        mechanism=mechanism,
+        votes=votes,
+        roster="0" * 64,
+        noise_shares=shares,
+        caps=Caps(queries=queries, answers=queries),
+        privacy=Privacy(unit=Unit.PARTY, delta=1e-3),
+        **changes,
+    )
+
+
+def claimed(events: list[ReleaseEvent], delta: float = 1e-3) -> float:
+    return worst_case(events, delta).epsilon
+
+
+def pairs(classes: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Votes of a few teachers, and the same with one moved, in both orders."""
+    for before in ([4, 0], [3, 1], [2, 2], [1, 3]) if classes == 2 else ([4, 0, 0], [2, 2, 0], [2, 1, 1], [1, 2, 1]):
+        votes = np.array(before)
+        moved = votes + np.eye(classes, dtype=int)[1] - np.eye(classes, dtype=int)[0]
+        yield votes, moved
+        yield moved, votes
+
+
+SETTINGS = [("distributed", 4, 0), ("distributed", 3, 1), ("verified", 1, 0)]
+
+
+def honest_givers(config: FederationConfig) -> list[int]:
+    """Numbers of honest givers in a sum: as few as are sure, and more."""
+    if config.votes == "verified":
+        return [2]
+    return [config.noise_shares, config.noise_shares + 1, 2 * config.noise_shares]
+
+
+class TestTowardsTheStudent:
+    """The epsilon of exact sums, whatever number of parties is in the sum; it is never below the true one."""
+
+    @pytest.mark.parametrize(("votes", "shares", "colluders"), SETTINGS)
+    @pytest.mark.parametrize("queries", [1, 3])
+    def test_winners(self, votes: str, shares: int, colluders: int, queries: int) -> None:
+        for classes in (2, 3):
+            config = federation(GNMax(sigma=2.5), votes, shares, queries, colluders=colluders)
+            epsilon = claimed(config.promised_events())
+            (noise,) = config.sum_noises(shares)
+            for honest in honest_givers(config):
+                law = of_shares(noise, honest)
+                for before, after in pairs(classes):
+                    p, q = winners(law, before), winners(law, after)
+                    assert delta_of(p, q, epsilon, queries) <= 1e-3
+
+    @pytest.mark.parametrize(("votes", "shares", "colluders"), SETTINGS)
+    @pytest.mark.parametrize("topped_up", [True, False])
+    def test_histograms_and_without_the_top_up_they_cost_more(
+        self, votes: str, shares: int, colluders: int, topped_up: bool
+    ) -> None:
+        config = federation(NoisyHistogram(sigma=3.0), votes, shares, colluders=colluders)
+        epsilon = claimed(config.promised_events())
+        (noise,) = config.sum_noises(shares)
+        worst = 0.0
+        for honest in honest_givers(config):
+            law = of_shares(noise, honest, topped_up)
+            down, up = np.append(law[1:], 0.0), np.insert(law[:-1], 0, 0.0)
+            worst = max(worst, delta_of(np.outer(law, law), np.outer(down, up), epsilon))
+        assert (worst <= 1e-3) == (topped_up or votes == "verified")  # two aggregators need none
+
+    @pytest.mark.parametrize(("votes", "shares", "colluders"), SETTINGS)
+    @pytest.mark.parametrize("queries", [1, 3])
+    def test_winners_after_a_check(self, votes: str, shares: int, colluders: int, queries: int) -> None:
+        mechanism = Confident(threshold=3, sigma1=3.0, sigma2=2.5)
+        config = federation(mechanism, votes, shares, queries, colluders=colluders)
+        epsilon = claimed(config.promised_events())
+        screen, label = config.sum_noises(shares)
+        for honest in honest_givers(config):
+            first, second = of_shares(screen, honest, top_up=False), of_shares(label, honest)
+            for before, after in pairs(2):
+                p, q = (confident(mechanism, first, second, votes) for votes in (before, after))
+                assert delta_of(p, q, epsilon, queries) <= 1e-3
+
+    def test_the_control_less_noise_than_is_charged_is_found(self) -> None:
+        mechanism = Confident(threshold=3, sigma1=3.0, sigma2=2.5)
+        epsilon = claimed(federation(mechanism, "distributed", 4, 3).promised_events())
+        less = Confident(threshold=3, sigma1=1.0, sigma2=1.0)
+        p, q = (confident(less, gaussian(0.5), gaussian(1.0), np.array(votes)) for votes in ([4, 0], [3, 1]))
+        assert max(delta_of(p, q, epsilon, 3), delta_of(q, p, epsilon, 3)) > 1e-3
+
+
+class TestTowardsTheNodes:
+    """They see the sums themselves, of both rounds, and know what they added: the honest givers' noise is left."""
+
+    @pytest.mark.parametrize(("votes", "shares", "colluders"), SETTINGS)
+    def test_one_round(self, votes: str, shares: int, colluders: int) -> None:
+        config = federation(NoisyHistogram(sigma=3.0), votes, shares, colluders=colluders)
+        (noise,) = config.sum_noises(shares)
+        law = of_shares(noise, shares, top_up=False)  # of two aggregators one is honest
+        down, up = np.append(law[1:], 0.0), np.insert(law[:-1], 0, 0.0)
+        p, q = np.outer(law, law), np.outer(down, up)
+        assert delta_of(p, q, claimed(config.held_to())) <= 1e-3
+        assert delta_of(p, q, claimed(config.promised_events())) > 1e-3  # the student's promise is none to them
+
+    @pytest.mark.parametrize(("votes", "shares", "colluders"), SETTINGS)
+    def test_two_rounds(self, votes: str, shares: int, colluders: int) -> None:
+        config = federation(Confident(threshold=3, sigma1=3.0, sigma2=2.5), votes, shares, colluders=colluders)
+        logs, mass = [], []
+        for noise in config.sum_noises(shares):
+            law = of_shares(noise, shares, top_up=False)
+            near = (law > 1e-9) & (np.append(law[1:], 0.0) > 0) & (np.insert(law[:-1], 0, 0.0) > 0)
+            down, up = np.append(law[1:], 0.0)[near], np.insert(law[:-1], 0, 0.0)[near]
+            mass.append(np.outer(law[near], law[near]).ravel())
+            logs.append(np.log(np.outer(law[near], law[near]) / np.outer(down, up)).ravel())
+        loss = logs[0][:, None] + logs[1][None, :]
+        weight = mass[0][:, None] * mass[1][None, :]
+        epsilon = claimed(config.held_to())
+        delta = float((weight * np.maximum(0.0, -np.expm1(epsilon - loss))).sum())
+        assert 0 < delta <= 1e-3
+
+
+class TestTheEvents:
+    MECHANISMS: tuple[Mechanism, ...] = (
+        GNMax(sigma=9.0),
+        NoisyHistogram(sigma=9.0),
+        Confident(threshold=3, sigma1=12.0, sigma2=9.0),
+        Interactive(threshold=3, sigma1=12.0, sigma2=9.0, confidence=0.9),
+        LNMax(gamma=0.1),
+        Stable(threshold=100, sigma=9.0),
+    )
+
+    @pytest.mark.parametrize("votes", ["distributed", "verified"])
+    @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda each: each.name)
+    def test_the_student_s_are_those_of_exact_sums_and_the_nodes_are_of_the_sums(
+        self, mechanism: Mechanism, votes: str
+    ) -> None:
+        shares = 1 if votes == "verified" else 6
+        config = federation(mechanism, votes, shares, 40)
+        clear = make_config(mechanism=mechanism, caps=config.caps, privacy=config.privacy)
+        assert config.promised_events() == clear.promised_events() == clear.held_to()
+        (held,) = config.held_to()
+        assert held.noise_by_parties and held.towards is Towards.COORDINATOR
+        for round_ in (1, 2):
+            sigma = mechanism.sums_sigma(round_)
+            noise = held.party_noise(round_)
+            assert (noise is None) == (sigma is None)
+            if sigma is not None and noise is not None:
+                part = BY_TWO_AGGREGATORS if votes == "verified" else BY_MASKED_PARTIES
+                assert noise.shares == shares
+                assert part * sigma**2 <= noise.sigma**2 <= 1.005 * part * sigma**2
+        terms, same = config.terms(), clear.terms()
+        assert [event_from_json(item) for item in json.loads(terms.promise)] == [held]
+        assert [event_from_json(item) for item in json.loads(terms.student)] == config.promised_events()
+        assert same.student == "" and "student" not in same.model_dump()
+        if mechanism.name != "lnmax":  # of one standard deviation Gaussian noise costs less than Laplace noise
+            assert claimed([held], 1e-3) > claimed(config.promised_events(), 1e-3)
+
+    def test_what_fine_shares_cost_on_top_is_in_the_student_s_event(self) -> None:
+        fine, wide = (federation(GNMax(sigma=2.5), "distributed", shares, 40) for shares in (4, 1))
+        (charged,), (plain,) = fine.promised_events(), wide.promised_events()
+        assert charged.slack == SumNoise(2.5, BY_MASKED_PARTIES, 4, 0).slack > 1e-4
+        assert plain.slack < charged.slack / 100
+        orders = [2.0, 10.0]
+        more = charged.worst_case_rdp(orders) - replace(charged, slack=0.0).worst_case_rdp(orders)
+        assert more == pytest.approx([40 * 2 * charged.slack * 3, 40 * 2 * charged.slack * 19 / 9])
+        assert charged.composed_parts() is None
+        assert event_from_json(charged.to_json()) == charged
+        assert "slack" not in replace(charged, slack=0.0).to_json()
+        with pytest.raises(NoDataDependentBoundError):
+            charged.evidence(np.full((40, 2), 3))
+
+    def test_an_event_of_noise_in_one_piece_has_no_slack(self) -> None:
+        (event,) = federation(LNMax(gamma=0.1), "distributed", 6, 4).promised_events()
+        with pytest.raises(EventError, match="slack"):
+            replace(event, slack=1e-6)
+
+    def test_the_check_s_own_noise_has_no_slack(self) -> None:
+        (event,) = federation(Confident(threshold=3, sigma1=3.0, sigma2=2.5), "distributed", 4).promised_events()
+        check, label = event.gaussian_parts()  # type: ignore[misc]
+        assert (check.slack, label.slack) == (0.0, event.slack)
+
+
+class TestDecisions:
+    """From noisy sums, with no noise of the coordinator's own: what is decided, and on what it may not depend."""
+
+    def test_a_count_that_no_votes_give_is_no_error(self) -> None:
+        """A lying aggregator may not learn from whether there is an answer at all."""
+        for mechanism in TestTheEvents.MECHANISMS:
+            for counts in ([-300, 900], [7, 7], [0, 0]):
+                sums = lambda positions, _, counts=counts: (np.array([counts] * len(positions)), 20)  # noqa: E731
+                p = np.array([[0.5, 0.5]] * 3)
+                drawn = mechanism.release_from_noisy(sums, 3, 2, NoNoise(), p)
+                assert len(drawn.labels) == 3 and drawn.answered.sum() <= 3
+
+    def test_all_that_was_asked_is_returned_and_no_more_than_there_is_room_for_is_answered(self) -> None:
+        mechanism = Confident(threshold=3, sigma1=3.0, sigma2=2.5)
+        seen: list[tuple[list[int], int]] = []
+
+        def sums(positions: np.ndarray, round_: int) -> tuple[np.ndarray, int]:
+            seen.append((positions.tolist(), round_))
+            return np.array([[10, 10], [20, 0], [0, 20], [18, 2], [2, 18]])[positions], 20
+
+        drawn = Confident.release_from_noisy(mechanism.model_copy(update={"threshold": 15}), sums, 5, 3, NoNoise())
+        assert drawn.labels.tolist() == [NO_LABEL, 0, 1, 0, NO_LABEL]
+        assert seen == [([0, 1, 2, 3, 4], 1), ([1, 2, 3], 2)]
+
+    @pytest.mark.parametrize("move", [(0, 1), (1, 2), (2, 0)])
+    def test_a_moved_vote_moves_what_is_checked_by_at_most_one_whatever_the_noise(self, move: tuple[int, int]) -> None:
+        generator = np.random.default_rng(5)
+        noisy = generator.integers(-50, 50, size=(2000, 3))
+        moved = noisy.copy()
+        moved[:, move[0]] -= 1
+        moved[:, move[1]] += 1
+        change = projected(moved, 20).max(axis=1) - projected(noisy, 20).max(axis=1)
+        assert set(np.unique(change)) == {-1, 0, 1}
+        assert (projected(noisy, 20) - noisy == projected(moved, 20) - moved).all()
+
+
+class NoisySumsOf:
+    """A collector of sums in which nine parties are, the same in each round."""
+
+    def __init__(self, counts: list[int]) -> None:
+        self.counts, self.rounds = counts, []
+
+    def __call__(self, queries: np.ndarray, query_set: str, progress: Any, phase: int = 1) -> Histogram:
+        self.rounds.append((phase, len(queries)))
+        return Histogram(np.array([self.counts] * len(queries)), tuple(f"p{at}" for at in range(9)), 9)
+
+    def settle(self) -> None:
+        pass
+
+
+class TestTheLabelService:
+    @pytest.mark.parametrize(("votes", "added"), [("distributed", True), ("verified", False)])
+    @pytest.mark.parametrize("mechanism", TestTheEvents.MECHANISMS[:3], ids=lambda each: each.name)
+    def test_the_coordinator_makes_up_what_is_missing(
+        self, tmp_path: Path, log: Any, mechanism: Mechanism, votes: str, added: bool
+    ) -> None:
+        """Of nine parties eight are sure: a quarter of the variance is missing. Of two
+        aggregators nothing is. Nothing of the votes is kept as evidence."""
+        config = federation(mechanism, votes, 1 if votes == "verified" else 8, 40)
+        ledger = Ledger(tmp_path / "ledger.db", config.digest(), config.model_dump_json())
+        noise, collector = NoNoise(), NoisySumsOf([30, -21])
+        service = LabelService(config, ledger, lambda _: noise, collector, 9, log)
+        rows, _ = make_rows(4, 1)
+        assert service.ask(rows).labels.tolist() == [0, 0, 0, 0]
+        rounds = [round_ for round_ in (1, 2) if mechanism.sums_sigma(round_) is not None]
+        assert collector.rounds == [(round_, 4) for round_ in rounds]
+        sigma = config.sum_noises(config.noise_shares)[-1].top_up(2 if votes == "verified" else 9)
+        own = [("gaussian", mechanism.sigma1, (4,))] if isinstance(mechanism, Confident) else []
+        assert noise.drawn == [*own, *([("gaussian", sigma, (4, 2))] if added else [])]
+        assert (sigma > 0) == added
+        (batch,) = ledger.batches()
+        assert (batch.histogram, batch.log_q_check, batch.log_q_label) == (None, None, None)
+        assert event_from_json(batch.event) == config.event(4, 4)
+        if isinstance(mechanism, NoisyHistogram):
+            assert service.describe().count_sigma == pytest.approx(mechanism.sigma, rel=0.03)
+        ledger.close()
