@@ -141,7 +141,9 @@ def clear_votes(scenario: Scenario) -> Scenario:
         )
     if scenario.simulation.policies:
         raise ConfigError("a study has no simulation.policies: all parties take part", "Leave them out")
-    return scenario.model_copy(update={"federation": scenario.federation.model_copy(update={"votes": "clear", "exact_sums": False})})
+    return scenario.model_copy(
+        update={"federation": scenario.federation.model_copy(update={"votes": "clear", "exact_sums": False})}
+    )
 
 
 def _held_out(units: np.ndarray, share: float, generator: np.random.Generator) -> np.ndarray:

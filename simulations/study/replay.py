@@ -150,7 +150,7 @@ class RecordedVotes:
         drawn = case.config.node_event(0, 0).party_noise(phase) if case.config.noise_in_sums else None
         if drawn is not None:
             givers = case.config.givers(len(case.parties))
-            source = SeededNoise(int(canonical_digest([case.seed, "noise in the sums", query_set, phase]), 16))
+            source = SeededNoise(int(canonical_digest([case.seed, case.config.votes, query_set, phase]), 16))
             votes = votes + sum_of_shares(source, drawn.sigma * math.sqrt(givers / drawn.shares), givers, votes.shape)
         return Histogram(votes, tuple(sorted(case.parties)), sum(self._weights) * case.config.teachers_per_party)
 
