@@ -42,7 +42,6 @@ from docs.figures import figure
 
 LABELLED = {
     "stroke-labels": ("Confident, at most 300", ()),
-    "stroke-distributed": ("300, noise by the parties", ("federation.mechanism.release_counts=false",)),
     **{
         name: (
             f"GNMax, {queries:,}",

@@ -1,7 +1,7 @@
 """Ways to collect votes, at one epsilon towards the student, over five seeds: AUC, and the epsilon towards each node.
 
-Teachers are trained once for each seed. Every way is replayed on their votes with the program's own label service, ledger
-and student; where the noise is in the sums, every giver's share of it is drawn.
+Teachers are trained once for each seed. Every way is replayed on their votes with the program's own label service,
+ledger and student; where the noise is in the sums, every giver's share of it is drawn.
 """
 
 from __future__ import annotations
@@ -67,8 +67,9 @@ def rows(name: str, seeds: Sequence[int]) -> Iterator[list[str]]:
     clear = np.array([auc for auc, _ in found["clear"]])
     for mode in MODES:
         auc, answered = (np.array(each) for each in zip(*found[mode], strict=True))
-        beside = "0" if np.array_equal(auc, clear) else spread(auc - clear, 4)
-        yield [f"{name}, {mode}", spread(auc, 4), beside, spread(answered, 0), *stated[mode]]
+        beside = spread(auc - clear)
+        beside = beside.removeprefix("-") if beside.startswith("-0.000") else beside
+        yield [f"{name}, {mode}", spread(auc), beside, spread(answered, 0), *stated[mode]]
 
 
 def tabulate(table: Table, seeds: Sequence[int], scenarios: Sequence[str]) -> None:
@@ -82,8 +83,8 @@ def main(seeds: Sequence[int] = SEEDS, scenarios: Sequence[str] = SCENARIOS) -> 
     """Print the table."""
     split = "AUC on rows of parties that took no part; nothing was chosen on them"
     note = (
-        f"Mean of {DRAWS} draws of the noise for each seed. Epsilons are promised before the run, at delta 1e-5; towards"
-        " another party it is at most that of the coordinator."
+        f"Mean of {DRAWS} draws of the noise for each seed. Epsilons are promised before the run, at delta 1e-5;"
+        " towards another party it is at most that of the coordinator."
     )
     name, command = "results/vote-modes", "python -m benchmarks.vote_modes"
     with figure(name, command, COLUMNS, seeds=seeds, split=split, note=note) as table:

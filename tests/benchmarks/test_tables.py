@@ -239,8 +239,10 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, Callable[[], o
     monkeypatch.setattr(overhead, "two_at_once", lambda: 1.5)
     monkeypatch.setattr(overhead, "rows", lambda: [["a", "1 s", "1 s", "1.00", "1 s", "2 s"]] * 2)
     yield "overhead", overhead.main, {"results/overhead": 2}
-    monkeypatch.setattr(vote_modes, "run_scenario", lambda *_: run_of())
-    yield "vote_modes", vote_modes.main, {"results/vote-modes": 5}
+    monkeypatch.setattr(
+        vote_modes, "rows", lambda name, _: [[f"{name}, {mode}", *"123456"] for mode in vote_modes.MODES]
+    )
+    yield "vote_modes", vote_modes.main, {"results/vote-modes": 12}
     yield "liar", lambda: liar.main([0], [10]), {"results/one-liar": 1}
     monkeypatch.setattr(interactive, "stroke", lambda *_: [600, 300, 0, 0.99, 0.97, 0.6, 0.7])
     monkeypatch.setattr(interactive, "mnist", lambda *_: [600, 300, 0, 0.99, 0.97, 0.6, 0.7])

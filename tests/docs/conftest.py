@@ -36,7 +36,7 @@ SHORTER = {
     ),
     "stroke-distributed": changes(
         "data.least_rows=200", "federation.minimum_parties=5", "federation.least_survivors=8",
-        "federation.mechanism.noise_shares=8", "federation.caps={queries=20, answers=20}",
+        "federation.caps={queries=20, answers=20}",
     ),
     "heart.toml": changes(
         "federation.caps={queries=20, answers=20}", 'federation.mechanism={name="gnmax", sigma=20}',

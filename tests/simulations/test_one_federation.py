@@ -204,7 +204,7 @@ class TestKinds:
         ("mnist-writers", 0.399),
         ("pneumonia", 0.995),
         ("stroke", 0.799),
-        ("stroke-distributed", 0.993),
+        ("stroke-distributed", 0.799),
         ("stroke-labels", 0.751),
     ],
 )
