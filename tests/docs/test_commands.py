@@ -30,7 +30,6 @@ ONLY_PARSED = {
     r"run --engine ray": "half a minute for Ray to start: tests/simulations/engines/test_engines_agree.py",
     r"run mnist-250": "needs MNIST, two minutes: tests/simulations/test_small_scenarios.py",
     r"run --format json": "as `consilium run`; what it prints: tests/test_every_command.py",
-    r"run --set federation.votes=secure": "half a minute: tests/simulations/engines/test_engines_agree.py",
     r"run .*--engine ray --address": "a cluster: tests/simulations/engines/cluster/test_two_machines.py",
     r"run --resume": "needs a run that was killed: tests/simulations/test_resume.py",
     r"audit (kits|runs)/.*": "a deployed run: tests/simulations/test_deployed.py; a simulated one is audited below",
