@@ -3,7 +3,7 @@
 aggregator.toml      name; policy, but in a kit
 policy.toml          in a kit: what it allows, written by `consilium aggregator accept` (protocol.node.acceptance)
 identity.pem         signing key
-sealing.pem          key for which parts of votes are sealed
+sealing.pem          long-term key of its link to the coordinator
 roster.json          parties and both aggregators, with their keys
 terms.json           in a kit: the terms of the one federation that it serves
 state/given.db       what it was told, what it checked, and every sum that it gave its half of

@@ -41,7 +41,7 @@ class AggregatorPolicy(Frozen):
 class AggregatorFile(Frozen):
     """The file `aggregator.toml` in the home of a second aggregator.
 
-    identity, sealing: its keys, Ed25519 to sign and X25519 to open what is sealed for it. roster: parties and both
+    identity, sealing: its keys, Ed25519 to sign and X25519 of its link to the coordinator. roster: parties and both
     aggregators. terms: file with the terms of the one federation that it serves (`terms.json` of a kit); without it,
     any that the policy allows. policy: None in a kit whose people have accepted nothing yet. simulated_noise_seed: of
     its noise in simulations, which must be allowed.

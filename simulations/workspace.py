@@ -6,7 +6,7 @@ RUN/private/work/pool.npy            ids of the rows that may be asked, for secu
 RUN/private/work/student.json        how the student learns, and its seed
 RUN/private/work/roster.json         for all but clear votes, and
 RUN/private/work/coordinator.pem     the coordinator's signing key, and
-RUN/private/work/sealing.pem         for verified votes, its key for what is sealed
+RUN/private/work/sealing.pem         for verified votes, its key of the link to the second aggregator
 RUN/private/work/parties/00017/      one party's home: party.toml, data.npz, identity.pem, later state/; for verified
                                      votes the last one is the second aggregator's: aggregator.toml, keys, later state/
 RUN/private/second/                  its state, between two attempts at the run

@@ -1,4 +1,5 @@
-"""The key for which parts of votes are sealed: X25519, in a file that only its owner can read."""
+"""The long-term key of an aggregator's link to the other one: X25519, in a file that only its owner can read. Parts of
+votes are sealed for keys of one session (`protocol.verified.sealing`)."""
 
 from __future__ import annotations
 

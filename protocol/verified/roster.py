@@ -28,8 +28,8 @@ MOST_VOTERS = 32_760
 
 
 class AggregatorEntry(Strict):
-    """An aggregator's public keys, hex: Ed25519, by which it signs, and X25519, for which parts and messages are
-    sealed."""
+    """An aggregator's public keys, hex: Ed25519, by which it signs, its keys of a session too, and X25519, of the link
+    between the two."""
 
     ed25519_pk: PublicKey
     x25519_pk: PublicKey
@@ -77,7 +77,7 @@ class VerifiedRoster(Strict):
                 check_order(bytes.fromhex(entry.x25519_pk), "an aggregator")
             except BadKey:
                 raise ValueError(
-                    "an aggregator's X25519 key is of low order: anyone could open what is sealed"
+                    "an aggregator's X25519 key is of low order: anyone could be the other end of its link"
                 ) from None
         if not self.c + 2 <= self.least_accepted <= n:
             raise ValueError(

@@ -67,7 +67,7 @@ class TestRosters:
                 VerifiedRoster.build({**publics(3), "x": point.to_bytes(32, "little").hex()}, entry(), entry())
         for low in (0, 1):
             helper = entry().model_copy(update={"x25519_pk": low.to_bytes(32, "little").hex()})
-            with pytest.raises(ConfigError, match="anyone could open what is sealed"):
+            with pytest.raises(ConfigError, match="anyone could be the other end of its link"):
                 VerifiedRoster.build(publics(3), entry(), helper)
 
     def test_files(self, tmp_path) -> None:
