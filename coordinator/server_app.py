@@ -3,8 +3,8 @@
 run_config: `federation-file` (configuration), `run-dir` (where ledger and events go), `student` ("socket", or the name
 of an entry point in group `consilium.in_process_student`, which simulations provide); for all but clear votes
 `roster-file` and `identity-file` (the coordinator's signing key), for verified ones `sealing-file` as well (its key of
-the link to the second aggregator); `pool-file` (all rows that may be asked, where they were fixed beforehand); `kit` (the coordinator's
-kit: the label service then
+the link to the second aggregator); `pool-file` (all rows that may be asked, where they were fixed beforehand); `kit`
+(the coordinator's kit: the label service then
 uses mutual TLS, and serves one student after another until the file `close` is in the run folder; its list of nodes
 says who is waited for).
 """
