@@ -41,6 +41,17 @@ def test_messages_come_back_equal() -> None:
     assert (reply.choices == votes).all()
 
 
+def test_an_array_that_many_messages_share_is_encoded_once() -> None:
+    """Each party is sent a key of its own with the same queries: thousands of copies would not fit into memory."""
+    votes, encoded = np.arange(6, dtype=np.uint16).reshape(3, 2), {}
+    replies = [VoteReply(party=name, query_set=HASH, choices=votes) for name in ("p", "q")]
+    first, second = (to_record(reply, encoded) for reply in replies)
+    assert first["arrays"]["choices"].data is second["arrays"]["choices"].data  # type: ignore[index, union-attr]
+    assert from_record(second, VoteReply).party == "q"
+    other = VoteReply(party="r", query_set=HASH, choices=votes + np.uint16(1))
+    assert (from_record(to_record(other, encoded), VoteReply).choices == votes + 1).all()
+
+
 def test_votes_are_not_in_repr() -> None:
     reply = VoteReply(party="p", query_set=HASH, choices=np.array([[4711, 0]], dtype=np.uint16))
     assert "4711" not in repr(reply)
