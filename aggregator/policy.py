@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pydantic import Field, ValidationError, model_validator
 
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.aggregator.promise import events_of, within
 from consilium.protocol.models import Frozen
+from consilium.protocol.old_names import Outgrown
 from consilium.protocol.parties.messages import PartyName, Terms
 from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.protocol.rows.pool import PoolTerms
 from consilium.protocol.verified.roster import VerifiedRoster
 
 
-class AggregatorPolicy(Frozen):
+class AggregatorPolicy(Outgrown, Frozen):
     """The `[policy]` table of `policy.toml` in a kit, of `aggregator.toml` elsewhere; every limit has a safe default.
 
     most_queries: the most queries ever given, over all federations.
@@ -22,9 +25,10 @@ class AggregatorPolicy(Frozen):
     exact_sums: give a half without noise, so that the coordinator has exact sums. False: only with noise of its own.
     open_pool: serve though the queries were not fixed beforehand.
     least_parties: parties other than assumed colluders that must be in every sum.
-    least_difference: the least that a roster may have; 0 takes the roster's.
     allow_simulation: serve in a federation whose noise is seeded, that is, one without privacy.
     """
+
+    GONE: ClassVar[frozenset[str]] = frozenset({"least_difference"})
 
     most_queries: int = Field(default=10_000, ge=0)
     most_epsilon: float = Field(default=3.0, ge=0)
@@ -34,7 +38,6 @@ class AggregatorPolicy(Frozen):
     exact_sums: bool = False
     open_pool: bool = False
     least_parties: int = Field(default=2, ge=2)
-    least_difference: int = Field(default=0, ge=0)
     allow_simulation: bool = False
 
 
@@ -81,8 +84,6 @@ def check_terms(policy: AggregatorPolicy, terms: Terms, roster: VerifiedRoster, 
     sure = roster.least_accepted - roster.c
     if sure < policy.least_parties:
         raise Refused(Rule.LEAST_PARTIES, limit=policy.least_parties, requested=sure)
-    if roster.least_difference < policy.least_difference:
-        raise Refused(Rule.LEAST_DIFFERENCE, limit=policy.least_difference, requested=roster.least_difference)
     events = events_of(terms.promise)
     if not policy.exact_sums and not all(event.noise_by_parties for event in events):
         raise Refused(Rule.EXACT_SUMS, detail="exact sums are asked for, and policy.exact_sums is false")

@@ -10,9 +10,10 @@ from consilium.aggregator.promise import release_of
 from consilium.aggregator.store import GivenSums
 from consilium.protocol.parties.messages import Terms
 from consilium.protocol.parties.refusals import Refused, Rule
-from consilium.protocol.secagg.errors import AlreadyAnswered, SetTooClose
-from consilium.protocol.secagg.sets import nearest
+from consilium.protocol.secagg.blocks import check_kept
+from consilium.protocol.secagg.errors import AlreadyAnswered, BrokenBlock
 from consilium.protocol.verified.roster import VerifiedRoster
+from consilium.protocol.verified.rules import WholeBlocks
 from consilium.protocol.verified.session import VerifiedSession
 
 
@@ -20,8 +21,8 @@ from consilium.protocol.verified.session import VerifiedSession
 class KeptRules:
     """An `AggregatorRule` in the transaction of one message: what it remembers is on disk before the half is sent.
 
-    A query is in one exact sum, ever; in one sum of each phase where sums have noise. Exact sums are over the same
-    parties or differ by enough of them. Caps are those of the promise, and the policy's.
+    A query is in one sum of each phase where sums have noise. Exact sums are over whole blocks of parties, of each
+    party the same one always. Caps are those of the promise, and the policy's.
     ids: of the session's queries, which this aggregator has seen.
     """
 
@@ -41,26 +42,34 @@ class KeptRules:
         asked = self.given.charged(session.federation, release, phase) + len(self.ids)
         if asked > most:
             raise Refused(Rule.PROMISE, limit=most, requested=asked)
-        ever = self.given.answered() + len(self.ids)
+        ever = self.given.answered() + len(self.ids) - self.given.known(self.ids)
         if phase == 1 and ever > self.policy.most_queries:
             raise Refused(Rule.MOST_QUERIES, limit=self.policy.most_queries, requested=ever)
 
     def allow(self, session: VerifiedSession, accepted: frozenset[int]) -> None:
-        """As `admit`, since another session may have given its half meanwhile; and raise SetTooClose."""
+        """As `admit`, since another session may have given its half meanwhile; and raise BrokenBlock."""
         self.admit(session)
+        WholeBlocks(self.roster).allow(session, accepted)
         if session.helper_sigma > 0:
             return
-        found = nearest(accepted, self.given.summed(self.roster.digest))
-        if found is not None and found < self.roster.least_difference:
-            raise SetTooClose(found, self.roster.least_difference)
+        if self.given.gave_before_blocks():
+            raise BrokenBlock("this node gave halves of exact sums of version 0.9, which were no sums of blocks")
+        for block in self._blocks(accepted):
+            for first in self.given.blocks(block):
+                check_kept(block, first)
 
     def remember(self, session: VerifiedSession, accepted: frozenset[int]) -> None:
         """The half is about to be given."""
         self.given.charge(session.federation, session.release, session.phase, self.ids, _phases(session))
         if session.helper_sigma == 0:
-            self.given.remember_set(self.roster.digest, accepted)
+            for block in self._blocks(accepted):
+                self.given.keep_block(block)
+
+    def _blocks(self, accepted: frozenset[int]) -> list[frozenset[str]]:
+        """Keys of each block that is in the sum."""
+        return [self.roster.block_keys(min(block)) for block in self.roster.blocks if block <= accepted]
 
 
 def _phases(session: VerifiedSession) -> int:
-    """Bits of the phases in which a query is used up: an exact sum leaves none for it."""
-    return 1 << (session.phase - 1) if session.helper_sigma > 0 else 0b11
+    """The bit of the phase in which a query is used up; none for an exact sum, which tells no more a second time."""
+    return 1 << (session.phase - 1) if session.helper_sigma > 0 else 0

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
 from pydantic import ValidationError
 
 from consilium.protocol.databases import committed
@@ -28,8 +27,8 @@ TABLES = (
     "CREATE TABLE IF NOT EXISTS given (query BLOB PRIMARY KEY, phases INTEGER NOT NULL) WITHOUT ROWID",
     "CREATE TABLE IF NOT EXISTS charged (federation TEXT, release INTEGER, phase INTEGER, queries INTEGER NOT NULL,"
     " PRIMARY KEY (federation, release, phase)) WITHOUT ROWID",
-    "CREATE TABLE IF NOT EXISTS summed (roster TEXT, places BLOB, PRIMARY KEY (roster, places)) WITHOUT ROWID",
     "CREATE TABLE IF NOT EXISTS opened (sid TEXT PRIMARY KEY, moment REAL NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS blocks (key TEXT PRIMARY KEY, block TEXT NOT NULL) WITHOUT ROWID",
     "CREATE TABLE IF NOT EXISTS records (sid TEXT PRIMARY KEY, record BLOB NOT NULL, signature BLOB NOT NULL)",
 )
 ID_BYTES = 32
@@ -107,12 +106,19 @@ class GivenSums:
         self._connection.execute("UPDATE sessions SET state = ? WHERE sid = ?", (state, sid))
 
     def given(self, ids: Iterable[str], phases: int) -> int:
-        """How many of these queries are in a sum that was given, in one of these phases, a set of bits."""
+        """How many of these queries are in a noisy sum that was given, in one of these phases, a set of bits."""
+        return self._count(ids, f"phases & {phases:d}")
+
+    def known(self, ids: Iterable[str]) -> int:
+        """How many of these queries are in any sum that was given."""
+        return self._count(ids, "1")
+
+    def _count(self, ids: Iterable[str], condition: str) -> int:
         keys, found = [bytes.fromhex(each) for each in ids], 0
         for start in range(0, len(keys), MOST_VARIABLES):
             part = keys[start : start + MOST_VARIABLES]
-            statement = f"SELECT COUNT(*) FROM given WHERE phases & ? AND query IN ({','.join('?' * len(part))})"
-            found += self._connection.execute(statement, (phases, *part)).fetchone()[0]
+            statement = f"SELECT COUNT(*) FROM given WHERE {condition} AND query IN ({','.join('?' * len(part))})"
+            found += self._connection.execute(statement, part).fetchone()[0]
         return found
 
     def answered(self) -> int:
@@ -140,15 +146,20 @@ class GivenSums:
             ((key, phases) for key in keys),
         )
 
-    def summed(self, roster: str) -> list[frozenset[int]]:
-        """Places of the parties in every exact sum of this roster."""
-        rows = self._connection.execute("SELECT places FROM summed WHERE roster = ?", (roster,))
-        return [frozenset(np.frombuffer(places, dtype="<u4").tolist()) for (places,) in rows]
+    def blocks(self, keys: Iterable[str]) -> set[frozenset[str]]:
+        """The blocks in which parties with these public keys were in exact sums."""
+        found = (self._connection.execute("SELECT block FROM blocks WHERE key = ?", (key,)).fetchone() for key in keys)
+        return {frozenset(row[0].split()) for row in found if row}
 
-    def remember_set(self, roster: str, places: Iterable[int]) -> None:
-        """An exact sum over these parties is about to be given."""
-        content = np.array(sorted(places), dtype="<u4").tobytes()
-        self._connection.execute("INSERT OR IGNORE INTO summed VALUES (?, ?)", (roster, content))
+    def keep_block(self, keys: frozenset[str]) -> None:
+        """An exact sum with all parties of this block in it is about to be given."""
+        block = " ".join(sorted(keys))
+        self._connection.executemany("INSERT OR IGNORE INTO blocks VALUES (?, ?)", ((key, block) for key in keys))
+
+    def gave_before_blocks(self) -> bool:
+        """Whether a program of version 0.9 gave halves of exact sums: it recorded places by the hash of a roster."""
+        table = self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'summed'").fetchone()
+        return table is not None and self._connection.execute("SELECT 1 FROM summed").fetchone() is not None
 
     def record(self, sid: str) -> tuple[bytes, bytes] | None:
         """What was signed when the half of this sum was given, and the signature."""

@@ -1,93 +1,122 @@
-"""What a lying coordinator reads from several secure sums, before and now, and what the rule against it costs.
+"""What a lying coordinator reads from several exact sums, under the rules of before and now, and what blocks cost.
 
-Synthetic votes through the real state machines of parties and coordinator. The first table: a sum over all, then, on
-the same questions with one feature moved by one float32 ulp, a sum over all but one party; the difference is held
-against that party's votes. The second: twenty sums of 100 labels each, a tenth of the parties lost at random in each,
-mean over TRIALS histories of the coordinator's own choices; seconds are those of the sums that were given and of those
-that were refused after the masked stage, each measured once. The last row of each n is of a federation whose first sum
-had everybody in it. CONSILIUM_SESSIONS_PARTIES (default "10 50 207") chooses the numbers of parties.
+`attacks`: votes of the party that is meant, through the real state machines, on synthetic votes and the same questions
+moved by float32 ulps. `histories`: HISTORIES of random rosters and sums against the rule alone
+(`tests.secagg.adversary`), 10 to 207 parties. `availability`: of 20 exact sums how many come about, a tenth of the
+parties lost at random in each, mean over TRIALS histories. Without a word: all three.
 """
 
 from __future__ import annotations
 
-import os
+import sys
 import tempfile
-import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
-from consilium.coordinator.secagg.drive import drive
-from consilium.protocol.secagg.stages import Stage
-from tests.secagg.across import choices, differencing, sets_unchecked
-from tests.secagg.network import Federation, Network, make_queries, run_until
+from consilium.protocol.secagg.roster import least_sum
+from docs.figures import figure
+from tests.secagg.across import combined, differencing, pairs_only, sums_given, unmasked
+from tests.secagg.adversary import ByRoster, Kept, MayGrow, Pairs, four_sums, play
+from tests.secagg.network import Federation, blocks_unchecked, make_queries
 
-LABELS, SESSIONS, LOST, TRIALS = 100, 20, 0.1, 50
-DIFFERENCES = (2, 5, 10)
+HISTORIES = 100_000
+SESSIONS, LOST, TRIALS = 20, 0.1, 500
+PARTIES, SIZES = (10, 50, 207), (2, 3, 5)
+RULES: dict[str, Callable] = {
+    "blocks, by key and for ever": Kept,
+    "blocks that may grow": MayGrow,
+    "blocks, by the roster's hash": ByRoster,
+    "pairs of sets, by the roster's hash (0.9)": Pairs,
+}
+SPLIT = "synthetic votes; nothing is trained"
 
 
-def attack(n: int, checked: bool) -> float:
+def _federation(folder: str, n: int) -> Federation:
+    return Federation(Path(folder), n, teachers=1, queries=make_queries(500))
+
+
+def all_but_one(n: int, checked: bool) -> float:
     """Fraction of the votes of the party that is left out."""
     with tempfile.TemporaryDirectory() as folder:
-        federation = Federation(Path(folder), n, teachers=1, queries=make_queries(500))
+        federation = _federation(folder, n)
         victim = federation.names[n // 2]
         if checked:
             return differencing(federation, [victim])[victim]
-        with sets_unchecked():
+        with blocks_unchecked():
             return differencing(federation, [victim])[victim]
 
 
-def seconds(n: int) -> tuple[float, float]:
-    """Of a sum with a tenth of the parties lost, and of one that ends after the masked stage; all parties in turn."""
+def four(n: int, checked: bool) -> float:
+    """The same by A + B - C - D."""
+    sets, signs = four_sums(range(n), 2), (1, 1, -1, -1)
     with tempfile.TemporaryDirectory() as folder:
-        federation = Federation(Path(folder), n, teachers=1, queries=make_queries(LABELS, seed=1))
-        network = Network(federation, lost={Stage.SHARE: federation.names[: round(LOST * n)]})
-        start = time.perf_counter()
-        run_until(federation, Stage.CONSISTENCY, network)
-        refused = time.perf_counter() - start
-        start = time.perf_counter()
-        drive(federation.machine(), network.send)
-        return time.perf_counter() - start, refused
+        federation = _federation(folder, n)
+        if checked:
+            given, read = combined(federation, sets, signs)
+        else:
+            given, read = 0, np.zeros_like(federation.total([]))
+            with pairs_only(2, "consilium.party.secagg.session") as rule:
+                for places, sign in zip(sets, signs, strict=True):
+                    if (found := unmasked(federation, places)) is not None:
+                        rule.sets.append(places)
+                        given, read = given + 1, read + sign * found
+        right = (read == federation.votes[federation.names[0]]).all(axis=1).mean()
+        return float(right) if given == len(sets) else 0.0
 
 
-def availability(n: int, least: int, spare: int, everybody_first: bool = False) -> tuple[float, float, float]:
-    """Sums given, sums refused, and parties in a sum; means."""
-    with tempfile.TemporaryDirectory() as folder:
-        roster = Federation(Path(folder), n, least_difference=least).roster
-    rng = np.random.default_rng(n + least)
-    found = [
-        choices(roster, SESSIONS, LOST, spare, rng, [frozenset(range(n))] if everybody_first else [])
-        for _ in range(TRIALS)
+def attacks() -> None:
+    """Each attack, without the rule that is against it, and with blocks."""
+    columns = ["attack", "parties", "votes read without blocks, %", "with blocks, %"]
+    with figure("secure-aggregation/attacks", "python -m benchmarks.sessions attacks", columns, split=SPLIT) as table:
+        for name, attack, sizes in (("all, and all but one", all_but_one, (10, 207)), ("four sums", four, (20, 207))):
+            for n in sizes:
+                table.add(name, n, *(f"{100 * attack(n, checked):.1f}" for checked in (False, True)))
+
+
+def histories(count: int = HISTORIES) -> None:
+    """What random histories tell, rule by rule."""
+    columns = ["rule", "histories", "sums asked for", "sums given", "histories that tell a vote", "votes told"]
+    command = "python -m benchmarks.sessions histories"
+    with figure("secure-aggregation/histories", command, columns, split=SPLIT, quick=False) as table:
+        table.note = "Rank modulo a prime, of every history; the seeds are the numbers of the histories."
+        for name, rule in RULES.items():
+            many = count if rule is Kept else count // 10
+            played = [play(seed, rule) for seed in range(many)]
+            asked, passed = (sum(getattr(each, what) for each in played) for what in ("asked", "passed"))
+            won, read = sum(each.read > 0 for each in played), sum(each.read for each in played)
+            assert rule is not Kept or all(each.twins for each in played)
+            table.add(name, many, asked, passed, won, read)
+
+
+def availability() -> None:
+    """Sums that come about, and parties in one."""
+    columns = [
+        "parties",
+        "least in a sum",
+        *(f"{what}, blocks of {size}" for size in SIZES for what in ("sums", "in a sum")),
     ]
-    sizes = [size for sequel in found for size in sequel.given]
-    return (
-        float(np.mean([len(sequel.given) for sequel in found])),
-        float(np.mean([sequel.refused for sequel in found])),
-        float(np.mean(sizes)) if sizes else 0.0,
-    )
+    command = "python -m benchmarks.sessions availability"
+    with figure("secure-aggregation/availability", command, columns, split=SPLIT) as table:
+        for n in PARTIES:
+            row = []
+            for size in SIZES:
+                rng = np.random.default_rng(n)
+                given = [sums_given(n, least_sum(n, 0), size, SESSIONS, LOST, rng) for _ in range(TRIALS)]
+                sizes = [size for each in given for size in each]
+                row += [f"{np.mean([len(each) for each in given]):.1f}", f"{np.mean(sizes):.1f}" if sizes else None]
+            table.add(n, least_sum(n, 0), *row)
 
 
-def main() -> None:
-    """Print both tables."""
-    sizes = [int(n) for n in os.environ.get("CONSILIUM_SESSIONS_PARTIES", "10 50 207").split()]
-    print("fraction of the left-out party's votes that the coordinator reads")
-    print(f"{'parties':>8}{'sets unchecked':>16}{'now':>8}")
-    for n in (sizes[0], sizes[-1]):
-        print(f"{n:8d}{attack(n, checked=False):16.3f}{attack(n, checked=True):8.3f}", flush=True)
-    print(f"\n{SESSIONS} sums of {LABELS} labels, {LOST:.0%} of the parties lost in each")
-    heads = ("labels", "sums given", "refused", "in a sum", "seconds")
-    print(f"{'parties':>8}{'difference':>12}{'spare':>7}" + "".join(f"{head:>12}" for head in heads))
-    for n in sizes:
-        full, part = seconds(n)
-        rows = [(least, spare, False) for least in DIFFERENCES for spare in (0, least, 2 * least)]
-        for least, spare, first in [*rows, (2, 0, True), (2, 2, True), (2, 4, True)]:
-            given, refused, parties = availability(n, least, spare, first)
-            print(
-                f"{n:8d}{least:12d}{spare:7d}{LABELS * given:12.0f}{given:12.1f}{refused:12.1f}{parties:12.1f}"
-                f"{given * full + refused * part:12.1f}" + ("   after a sum over all" if first else ""),
-                flush=True,
-            )
+PARTS = {"attacks": attacks, "histories": histories, "availability": availability}
+
+
+def main(*parts: str) -> None:
+    """The tables of the parts that are named, or of all."""
+    for name in parts or PARTS:
+        PARTS[name]()
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

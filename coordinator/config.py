@@ -7,7 +7,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from consilium.accounting.errors import AccountingError, CalibrationError, NoiseError
 from consilium.accounting.events.release import ReleaseEvent
@@ -28,6 +35,7 @@ from consilium.protocol.digests import canonical_digest
 from consilium.protocol.disclosure import Disclosure, widest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.models import Countable, Frozen
+from consilium.protocol.old_names import Outgrown
 from consilium.protocol.parties.ballot import BallotSpec, TopBallot
 from consilium.protocol.parties.messages import (
     MOST_RELEASES,
@@ -68,7 +76,7 @@ def check_sanitised(config: FederationConfig, teachers: int) -> None:
         raise ConfigError(f"privacy.sanitised: {error}", "Change the plan or leave it out") from None
 
 
-class Federation(Countable, Frozen):
+class Federation(Outgrown, Countable, Frozen):
     """What a federation is, wherever it runs: the table `[federation]` of a scenario and of a provisioning file.
 
     Always resolved: scales of noise that the mechanism's table leaves out are calibrated to `privacy.epsilon` as it is
@@ -76,6 +84,8 @@ class Federation(Countable, Frozen):
     """
 
     UNWRITTEN: ClassVar[Mapping[str, Any]] = {"most_weight": 1, "schedule": (), "exact_sums": False}
+    GONE: ClassVar[frozenset[str]] = frozenset({"spare", "least_difference"})
+    HASHED: ClassVar[frozenset[str]] = frozenset({"least_difference"})
 
     name: str = Field(min_length=1, max_length=100, description="for people, in report, kits and model card")
     minimum_parties: int = Field(ge=2, description="fewer parties, at any stage, end the run")
@@ -106,20 +116,10 @@ class Federation(Countable, Frozen):
     colluders: int = Field(
         default=0,
         ge=0,
-        description="parties that may work with the coordinator; for all but clear votes, as are the next two",
+        description="parties that may work with the coordinator; for all but clear votes, as is the next",
     )
     least_survivors: int | None = Field(
         default=None, ge=2, description="least number of parties in a sum; left out: as few as is safe"
-    )
-    least_difference: int | None = Field(
-        default=None,
-        ge=2,
-        description="parties by which two exact sums differ on each side, if at all; left out: colluders + 2",
-    )
-    spare: int = Field(
-        default=0,
-        ge=0,
-        description="parties that an exact sum leaves out by lot, so that one may be away in the next",
     )
     pool_least_distance: float = Field(
         default=0.05,
@@ -238,6 +238,11 @@ class Federation(Countable, Frozen):
             )
         return self
 
+    @model_serializer(mode="wrap")
+    def _terse(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        written = {key: value for key, value in write(self).items() if not self._says_nothing(key, value)}
+        return written | dict(self.outgrown)
+
     @property
     def phases(self) -> tuple[Phase, ...]:
         """All phases, in order; one where there is no schedule."""
@@ -335,9 +340,9 @@ class Federation(Countable, Frozen):
     def federation_digest(self) -> str:
         """Hash of what `[federation]` says, resolved: the same for a simulation and for what is deployed from its file.
 
-        Time limits and `spare` are left out: they change nothing of what is asked or promised.
+        Time limits are left out: they change nothing of what is asked or promised.
         """
-        fields = set(Federation.model_fields) - {"timeouts", "spare"}
+        fields = set(Federation.model_fields) - {"timeouts"}
         return canonical_digest(self.model_dump(mode="json", include=fields))
 
 
@@ -489,5 +494,5 @@ class FederationConfig(Federation):
         )
 
     def digest(self) -> str:
-        """Hash of what the parties and the student agree on: all but addresses, time limits, `spare` and noise seed."""
-        return canonical_digest(self.model_dump(mode="json", exclude={"timeouts", "spare", "service", "noise_seed"}))
+        """Hash of what the parties and the student agree on: all but addresses, time limits and noise seed."""
+        return canonical_digest(self.model_dump(mode="json", exclude={"timeouts", "service", "noise_seed"}))

@@ -26,7 +26,7 @@ from consilium.coordinator.collection.verified_keys import VerifiedKeys
 from consilium.coordinator.collectors import VoteKeys
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.deploy.registered_nodes import RegisteredNodes
-from consilium.coordinator.deploy.runs import CLOSE, KitRun, asked_before, remember_sums
+from consilium.coordinator.deploy.runs import CLOSE, KitRun, asked_before
 from consilium.coordinator.federation import Student, run_federation
 from consilium.coordinator.labels.grpc_server import OPEN_DOOR, Door
 from consilium.coordinator.run_log import EventLog
@@ -125,9 +125,7 @@ def main(grid: Grid, context: Context) -> None:
         nodes = None if kit is None else RegisteredNodes(kit.folder)
         spent = frozenset[str]()
         if kit is not None:
-            run = KitRun(run_dir, config)
-            remember_sums(kit, run)
-            spent = asked_before(kit, run)
+            spent = asked_before(kit, KitRun(run_dir, config))
         transport, pool = FlowerTransport(grid), pool_tree(context)
         run_federation(transport, config, run_dir, log, student, keys, door, pool, nodes, spent)
     except (ConsiliumError, OSError) as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import get_args
+from typing import ClassVar, get_args
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -16,13 +16,14 @@ from consilium.protocol.answers.bounds import bounded_events
 from consilium.protocol.models import Frozen
 from consilium.protocol.node.acceptance import COLUMNS, Limit, fewer, more, others
 from consilium.protocol.node.acceptance import LIMITS as COMMON
+from consilium.protocol.old_names import Outgrown
 from consilium.protocol.parties.messages import EXACT_SUMS, PartyName, Terms, VotesMode
 from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.protocol.rows.csv_files import CsvRule
 from consilium.protocol.rows.pool import PoolTerms
 
 
-class Policy(Frozen):
+class Policy(Outgrown, Frozen):
     """The `[policy]` table of `policy.toml` in a kit, of `party.toml` elsewhere; every limit has a safe default.
 
     allowed_classes: class names the party is willing to vote on, in any order; a request must ask exactly these.
@@ -44,10 +45,10 @@ class Policy(Frozen):
     least_distance: of any two queries that are ever answered, see `rows.pool.PoolTerms`; the larger of this and the
         federation's holds.
     least_parties: parties other than assumed colluders that must be in every such sum.
-    least_difference: the least `least_difference` that a roster may have; 0 takes the roster's, which is never below
-        its colluders + 2.
     allow_simulation: serve in a federation whose noise is seeded, that is, one without privacy. Never on real data.
     """
+
+    GONE: ClassVar[frozenset[str]] = frozenset({"least_difference"})
 
     allowed_classes: tuple[str, ...] = Field(min_length=2)
     least_rows_per_teacher: int = Field(default=20, ge=0)
@@ -62,7 +63,6 @@ class Policy(Frozen):
     open_pool: bool = False
     least_distance: float = Field(default=0.0, ge=0, le=1e6)
     least_parties: int = Field(default=2, ge=2)
-    least_difference: int = Field(default=0, ge=0)
     allow_simulation: bool = False
 
 

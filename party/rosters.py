@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from consilium.party.home import Home
+from consilium.party.promise import promise_of
+from consilium.party.secagg import once
 from consilium.party.secagg import votes as secure
 from consilium.party.verified import votes as verified
 from consilium.protocol.parties.messages import Terms, VotesMode
@@ -15,11 +17,15 @@ def _of_clear(home: Home, terms: Terms) -> None:
 
 
 def _of_secure(home: Home, terms: Terms) -> int:
-    return secure.check_roster(home, terms).weight_of(home.name)
+    roster = secure.check_roster(home, terms)
+    place = roster.index(home.name)
+    once.check_exact(home.state, promise_of(terms), roster, place)
+    return roster.weights[place]
 
 
 def _of_verified(home: Home, terms: Terms) -> int:
-    verified.check_roster(home, terms).place(home.name)
+    roster = verified.check_roster(home, terms)
+    once.check_exact(home.state, promise_of(terms), roster, roster.place(home.name))
     return 1
 
 
@@ -37,5 +43,6 @@ def agreed_weight(home: Home, terms: Terms) -> int | None:
     Raises
     ------
     Refused, ConfigError : as `check_roster` of that way to collect votes. RosterMismatch : the party is not in it.
+    BrokenBlock : sums are exact, and the party stands in no block, or in another than before.
     """
     return WEIGHTS[terms.votes](home, terms)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from consilium.protocol import databases
 
-FORMAT = 1
-"""Of spend.db, sessions.db and uploads.db."""
+FORMAT = 2
+"""Of spend.db, sessions.db and uploads.db. Since 2, sessions.db holds the block of exact sums."""
 
 
 def check_format(connection: sqlite3.Connection, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Names that files of version 0.9 and before gave to an epsilon, and what they are called now.
+"""Names in files of version 0.9 and before: what they gave to an epsilon, and keys that are none any more.
 
 `epsilon_worst_case` stood for two numbers: in a student's card for the guarantee, in every other file for what was
 spent at the released counts, which is secret. So the file decides what an old name meant.
@@ -6,10 +6,16 @@ spent at the released counts, which is secret. So the file decides what an old n
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
-from typing import Any
+from functools import cache
+from typing import Any, ClassVar, Self
+
+from pydantic import BaseModel, ModelWrapValidatorHandler, PrivateAttr, model_validator
 
 from consilium.protocol.strict_json import INFINITE
+
+log = logging.getLogger("consilium.old_names")
 
 OF_SPENT: Mapping[str, str] = {"worst_case": "spent", "epsilon_worst_case": "epsilon_spent"}
 """In coordinator.json, summary.json, the report's data, metrics.parquet, and results.parquet of a study."""
@@ -35,3 +41,35 @@ def renamed(table: Any, names: Mapping[str, str]) -> Any:
         else value
         for key, value in table.items()
     }
+
+
+class Outgrown(BaseModel):
+    """Base of what had keys in 0.9 that do nothing now: they are read with a note.
+
+    HASHED: those of them of which hashes were taken; `outgrown` has what stood there, to be written again.
+    """
+
+    GONE: ClassVar[frozenset[str]] = frozenset()
+    HASHED: ClassVar[frozenset[str]] = frozenset()
+    _outgrown: dict[str, Any] = PrivateAttr(default_factory=dict)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _without_old_keys(cls, table: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        if not isinstance(table, Mapping) or not (old := table.keys() & cls.GONE):
+            return handler(table)
+        _note(cls.__name__, ", ".join(sorted(old)))
+        made = handler({key: value for key, value in table.items() if key not in old})
+        made._outgrown = {key: table[key] for key in old & cls.HASHED}
+        return made
+
+    @property
+    def outgrown(self) -> Mapping[str, Any]:
+        """Old keys of which hashes were taken, as they were read."""
+        return self._outgrown
+
+
+@cache
+def _note(model: str, keys: str) -> None:
+    """Once in a process."""
+    log.warning("%s: %s of version 0.9 do nothing any more: exact sums keep fixed blocks of parties", model, keys)

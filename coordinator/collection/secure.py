@@ -1,9 +1,9 @@
 """Collection of secure and distributed votes: the sessions of `coordinator.secagg` over the exchanges with the parties.
 
 The state of a session is on disk from before its first request until its labels are in the ledger. A coordinator that
-crashed in between goes on with the same session: parties help to unmask a query once, so that a second sum over other
-survivors cannot show what one of them voted. Who was in earlier sums is on disk as well (`history.json`), so that no
-set is tried that the parties refuse, and who was found to lie, so that it is not asked again.
+crashed in between goes on with the same session: parties help to unmask a noisy sum on a query once. An exact sum is
+over whole blocks of parties (`protocol.secagg.blocks`). Who was found to lie is on disk as well (`history.json`), so
+that it is not asked again.
 """
 
 from __future__ import annotations
@@ -23,18 +23,23 @@ from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.run_log import EventLog
 from consilium.coordinator.secagg.drive import drive
 from consilium.coordinator.secagg.history import HISTORY, History
-from consilium.coordinator.secagg.machine import Aggregation, Choose, SecureSum, StageReport, everybody
-from consilium.coordinator.secagg.sets import Chooser, WeightedChooser
+from consilium.coordinator.secagg.machine import (
+    Aggregation,
+    Choose,
+    SecureSum,
+    StageReport,
+    everybody,
+    whole_blocks,
+)
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.labels.service import Progress, no_progress
 from consilium.protocol.parties.messages import WireModel
 from consilium.protocol.parties.refusals import Rule
-from consilium.protocol.secagg.errors import BadShare, SecAggError, SetTooClose, ThresholdNotMet, named
+from consilium.protocol.secagg.errors import BadShare, SecAggError, ThresholdNotMet, named
 from consilium.protocol.secagg.identity import Identity
 from consilium.protocol.secagg.messages import REPLIES, SecAggMessage
-from consilium.protocol.secagg.roster import Roster
+from consilium.protocol.secagg.roster import Blocked, Roster
 from consilium.protocol.secagg.session import SessionDescriptor
-from consilium.protocol.secagg.sets import by_weight
 from consilium.protocol.secagg.stages import Stage
 
 ATTEMPTS = 2
@@ -65,8 +70,8 @@ class SecureKeys:
         return {entry.id: entry.weight for entry in self.roster.parties}
 
     def check(self, config: FederationConfig) -> None:
-        """Raise ConfigError or SecAggError unless they are those of the federation, its noise fits the roster, and no
-        party has a weight with which it could be in no exact sum."""
+        """Raise ConfigError or SecAggError unless they are those of the federation, its noise fits the roster, and
+        exact sums have enough parties."""
         if config.votes == "verified":
             raise ConfigError(
                 "verified votes have a roster with two aggregators, of which kits are not made yet",
@@ -88,19 +93,20 @@ class SecureKeys:
                     f"Set it to {sure}",
                 )
         if config.votes == "secure":
-            self._check_weights()
+            check_enough(self.roster, self.roster.u_min)
 
-    def _check_weights(self) -> None:
-        roster = self.roster
-        groups = by_weight(roster.weights)
-        for group in groups if len(groups) > 1 else ():
-            if len(group) < roster.least_difference:
-                names = named(sorted(roster.name(place) for place in group))
-                raise ConfigError(
-                    f"{names} have weight {roster.weights[min(group)]}, which {roster.least_difference} parties must"
-                    " have: exact sums would tell their votes apart from those of the others",
-                    "Give them a weight that others have, or collect votes as distributed",
-                )
+
+def check_enough(roster: Blocked, least: int) -> None:
+    """Raise ConfigError if all blocks of a roster are fewer parties than must be in an exact sum."""
+    there = sum(map(len, roster.blocks))
+    if there < least:
+        alone = named(sorted(entry.id for entry in roster.parties if not entry.block))
+        raise ConfigError(
+            f"exact sums are over whole blocks of {roster.c + 2} parties or more, of one weight: those of this roster"
+            f" have {there} parties, {least} must be in a sum; in none are {alone}",
+            "Collect votes as distributed, which needs no blocks. Parties whose block lost one of its own, or that came"
+            " alone, are in no exact sum",
+        )
 
 
 class SecureCollector:
@@ -137,20 +143,20 @@ class SecureCollector:
 
         Raises
         ------
-        ThresholdNotMet, SetTooClose, BadShare, BadSum : there is no sum. Unless it was unmasked, the same queries can
+        ThresholdNotMet, BadShare, BadSum : there is no sum. Unless it was unmasked, the same queries can
             be asked again.
         """
         self._folder.mkdir(mode=0o700, exist_ok=True)
-        self._history = History(self._folder / HISTORY, self._keys.roster)
+        self._history = History(self._folder / HISTORY, self._keys.roster.digest)
         # the phase is in the name: a session that an earlier one left unfinished was signed for that one's release
         where = "" if self._number is None else f"-of-{self._number}"
         path = self._folder / f"{query_set[:32]}-{phase}{where}.session"
         self._summed.append(path)
         if path.exists():
-            done = self._resume(path, queries, query_set, phase, progress)
+            done = self._resume(path, queries, phase, progress)
             if done is not None:
                 return self._histogram(done)
-        proof, choose = self._standing.proof(queries), self._chooser(query_set, phase)
+        proof, choose = self._standing.proof(queries), self._chooser(phase)
         sessions = 0
         while True:
             terms = self._terms(queries, phase)
@@ -188,19 +194,9 @@ class SecureCollector:
                 self._log.write("excluded", party=name, reason=type(error).__name__)
         return bool(at_fault) and len(self._invited()) >= self._keys.roster.u_min
 
-    def _chooser(self, query_set: str, phase: int) -> Choose:
+    def _chooser(self, phase: int) -> Choose:
         roster = self._keys.roster
-        if self._party_noise(phase).sigma > 0:  # what sums with noise tell together is charged, whoever is in them
-            return everybody
-        choose = Chooser(
-            roster.n,
-            roster.u_min,
-            roster.least_difference,
-            tuple(self._history.sets),
-            self._config.spare,
-            int(query_set[:16], 16),
-        )
-        return choose if len(set(roster.weights)) == 1 else WeightedChooser(roster.weights, choose)
+        return everybody if self._party_noise(phase).sigma > 0 else whole_blocks(roster, roster.u_min)
 
     def _party_noise(self, phase: int) -> PartyNoise:
         return self._config.node_event(0, 0, self._number).party_noise(phase) or PartyNoise(0.0, 0)
@@ -220,9 +216,7 @@ class SecureCollector:
             release=self._number or 1,
         )
 
-    def _resume(
-        self, path: Path, queries: np.ndarray, query_set: str, phase: int, progress: Progress
-    ) -> SecureSum | None:
+    def _resume(self, path: Path, queries: np.ndarray, phase: int, progress: Progress) -> SecureSum | None:
         """Go on where a coordinator stopped; None if the session cannot be brought to its end.
 
         A new one is then begun. Not so where shares were asked for: the parties that gave theirs refuse these queries
@@ -230,11 +224,11 @@ class SecureCollector:
         """
         roster, machine = self._keys.roster, None
         try:
-            proof, choose = self._standing.proof(queries), self._chooser(query_set, phase)
+            proof, choose = self._standing.proof(queries), self._chooser(phase)
             machine = Aggregation.load(path, roster, self._keys.signer, queries, proof, choose)
             self._log.write("resumed-session", stage=str(machine.stage or "done"))
             return self._run(machine, path, progress)
-        except (ThresholdNotMet, SetTooClose, BadShare, ConfigError) as error:
+        except (ThresholdNotMet, BadShare, ConfigError) as error:
             if machine is not None and machine.stage is Stage.UNMASK and isinstance(error, ThresholdNotMet):
                 over = self._over & {roster.name(place) for place in machine.summed}
                 if len(machine.summed) - len(over) >= roster.t:
@@ -250,8 +244,6 @@ class SecureCollector:
             tell_left_out(self._log, str(stage.stage), {name: Failure(why) for name, why in stage.dropped.items()})
 
         def send(stage: Stage, asked: Mapping[str, SecAggMessage]) -> dict[str, WireModel | str]:
-            if stage is Stage.UNMASK and machine.terms.sigma == 0:
-                self._history.remember(machine.summed)  # before anybody can give a share
             return self._send(stage, asked, progress)
 
         self._accused, self._over = {}, set()
@@ -262,7 +254,7 @@ class SecureCollector:
                 if machine.terms.sigma > 0 and result.clipped.any():  # a noisy sum is charged: an exact one says more
                     self._log.write("false-votes", **FALSE_VOTES)
                 return result
-            except (ThresholdNotMet, SetTooClose):
+            except ThresholdNotMet:
                 stage = machine.stage or Stage.UNMASK
                 reasons = {name: Failure(why) for name, why in machine.dropped.get(stage, {}).items()}
                 tell_left_out(self._log, stage, reasons)

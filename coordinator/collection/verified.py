@@ -22,12 +22,12 @@ from consilium.coordinator.collection.clear import Histogram, Standing
 from consilium.coordinator.collection.exchange import Failure, Transport, stream
 from consilium.coordinator.collection.kept_session import KeptSession
 from consilium.coordinator.collection.second import SecondAggregator
-from consilium.coordinator.collection.verified_keys import SetsBefore, VerifiedKeys
+from consilium.coordinator.collection.verified_keys import VerifiedKeys
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.given_records import FAULTS_SHOWN, GivenRecords, keep_fault
 from consilium.coordinator.run_log import EventLog
-from consilium.coordinator.secagg.history import HISTORY, History, RosterPlaces
-from consilium.coordinator.secagg.sets import Chooser
+from consilium.coordinator.secagg.history import HISTORY, History
+from consilium.coordinator.secagg.machine import everybody, whole_blocks
 from consilium.protocol.aggregators.errors import AggregatorAway, AggregatorRefuses, AggregatorWentBack
 from consilium.protocol.aggregators.messages import (
     LinkReply,
@@ -49,6 +49,7 @@ from consilium.protocol.secagg.errors import SecAggError, ThresholdNotMet
 from consilium.protocol.verified.errors import FAULTS
 from consilium.protocol.verified.leader import Leader
 from consilium.protocol.verified.messages import MOST_BATCH
+from consilium.protocol.verified.rules import WholeBlocks
 from consilium.protocol.verified.sealing import HelperKeys
 from consilium.protocol.verified.session import VerifiedSession
 from consilium.protocol.verified.sums import VerifiedSum
@@ -100,13 +101,13 @@ class VerifiedCollector:
         Raises
         ------
         AggregatorAway, AggregatorWentBack : the same session goes on when it is asked again; so it does where the
-            second aggregator's disk was full. AggregatorRefuses, ThresholdNotMet, SetTooClose, VerifiedError : there
+            second aggregator's disk was full. AggregatorRefuses, ThresholdNotMet, BrokenBlock, VerifiedError : there
             is no sum; nothing is used up unless the second aggregator gave its half. MalformedMessage :
             `aggregator.jsonl` is damaged; the session is kept.
         """
         self._folder.mkdir(mode=0o700, exist_ok=True)
         self._signed = len(self._records)  # a damaged file is said before the session could be forgotten
-        self._history = History(self._folder / HISTORY, RosterPlaces(self._keys.roster.digest, self._keys.roster.n))
+        self._history = History(self._folder / HISTORY, self._keys.roster.digest)
         where = "" if self._number is None else f"-of-{self._number}"
         kept = KeptSession(self._folder / f"{query_set[:32]}-{phase}{where}.verified")
         self._summed.append(kept)
@@ -179,7 +180,7 @@ class VerifiedCollector:
         chosen, keys = kept.chosen(), self._helper_keys(kept, session, opened.keys.tobytes())
         if chosen is None:
             self._collect(kept, session, begin, keys, progress)
-            chosen = sorted(self._choose(session, kept.places(), query_set))
+            chosen = sorted(self._choose(session, kept.places()))
             kept.choose(chosen)
         leader = self._leader(kept, session, keys)
         if not leader.closed:
@@ -237,17 +238,15 @@ class VerifiedCollector:
                 kept.keep_upload(roster.place(party), reply.upload.tobytes())
         tell_left_out(self._log, "secure sum: votes", failures)
 
-    def _choose(self, session: VerifiedSession, there: list[int], query_set: str) -> frozenset[int]:
+    def _choose(self, session: VerifiedSession, there: list[int]) -> frozenset[int]:
         """Who is summed of those that answered."""
         roster = self._keys.roster
         if len(there) < roster.least_accepted:
             missing = (entry.id for place, entry in enumerate(roster.parties) if place not in {*there})
             raise ThresholdNotMet("votes", len(there), roster.least_accepted, missing)
-        if session.sigma > 0:  # what sums with noise tell together is charged, whoever is in them
-            return frozenset(there)
-        sets, seed = tuple(self._history.sets), int(query_set[:16], 16)
-        least, spare = roster.least_difference, self._config.spare
-        return Chooser(roster.n, roster.least_accepted, least, sets, spare, seed)(there)
+        refused = {roster.place(name) for name in self._refused}
+        choose = everybody if session.sigma > 0 else whole_blocks(roster, roster.least_accepted, refused)
+        return frozenset(choose(there))
 
     def _check(self, kept: KeptSession, leader: Leader, sid: bytes, chosen: list[int], progress: Progress) -> None:
         """Every chosen upload, with the second aggregator; who is not accepted is left out by name."""
@@ -274,7 +273,7 @@ class VerifiedCollector:
             self._fewer = True
 
     def _leader(self, kept: KeptSession, session: VerifiedSession, keys: HelperKeys) -> Leader:
-        rules = [SetsBefore(self._history, self._keys.roster.least_difference)]
+        rules = [WholeBlocks(self._keys.roster)]
         private, noise = self._keys.sealing.private(), self._noise(session)
         size, fresh = _batch_size(session), kept.fresh()
         return Leader(session, self._keys.roster, private, fresh, keys, rules, noise, size, state=kept.leader())

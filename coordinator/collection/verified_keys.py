@@ -1,18 +1,16 @@
-"""What the coordinator needs as one of the two aggregators: the roster, its keys, and its own rule on sets."""
+"""What the coordinator needs as one of the two aggregators: the roster and its keys."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from consilium.coordinator.collection.secure import check_enough
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.secagg.history import History
 from consilium.protocol.aggregators.keys import SealingKey
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.secagg.errors import SetTooClose
 from consilium.protocol.secagg.identity import Identity
-from consilium.protocol.secagg.sets import nearest
 from consilium.protocol.verified.roster import VerifiedRoster
-from consilium.protocol.verified.session import MOST_REACH, VerifiedSession, reach_of
+from consilium.protocol.verified.session import MOST_REACH, reach_of
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,8 @@ class VerifiedKeys:
 
 def check_verified_sums(config: FederationConfig, roster: VerifiedRoster) -> None:
     """Raise ConfigError unless all sums over this roster, with both aggregators' noise, fit into half of the field, and
-    no mechanism holds rows of exact ones against their totals: its error would tell of a count that one of them moved.
+    exact ones have enough parties; and no mechanism holds rows of exact ones against their totals: its error would tell
+    of a count that one of them moved.
     """
     for number in config.phase_numbers:
         mechanism = config.phase(number).mechanism
@@ -61,6 +60,8 @@ def check_verified_sums(config: FederationConfig, roster: VerifiedRoster) -> Non
                 "Leave exact_sums out, or choose the mechanism confident",
             )
     events = [config.node_event(0, 0, number) for number in config.phase_numbers]
+    if not config.noise_in_sums:
+        check_enough(roster, roster.least_accepted)
     drawn = [event.party_noise(phase) for event in events for phase in (1, 2)]
     sigma = max((noise.sigma for noise in drawn if noise is not None), default=0.0)
     reach = reach_of(roster.n, config.teachers_per_party, sigma, sigma)
@@ -69,24 +70,3 @@ def check_verified_sums(config: FederationConfig, roster: VerifiedRoster) -> Non
             f"verified sums of {roster.n} parties may reach {reach}, the most is {MOST_REACH}",
             "Use fewer parties or teachers, or less noise",
         )
-
-
-class SetsBefore:
-    """An `AggregatorRule`: what this coordinator refuses before it asks for the other half, kept in its history."""
-
-    def __init__(self, history: History, least: int) -> None:
-        self._history, self._least = history, least
-
-    def admit(self, session: VerifiedSession) -> None:
-        """See `protocol.verified.rules.AggregatorRule`."""
-
-    def allow(self, session: VerifiedSession, accepted: frozenset[int]) -> None:
-        """Raises SetTooClose for an exact sum that differs from an earlier one by too few."""
-        found = nearest(accepted, self._history.sets)
-        if session.sigma == 0 and found is not None and found < self._least:
-            raise SetTooClose(found, self._least)
-
-    def remember(self, session: VerifiedSession, accepted: frozenset[int]) -> None:
-        """On disk before the other half can be asked for."""
-        if session.sigma == 0:
-            self._history.remember(accepted)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from consilium.coordinator.collectors import SESSIONS
 from consilium.coordinator.conclusion import conclude_unserved
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger.earlier import asked_in, config_of
@@ -28,7 +27,6 @@ from consilium.coordinator.ledger.kit_runs import (
     runs_of,
 )
 from consilium.coordinator.rosters import AnyRoster, load_roster
-from consilium.coordinator.secagg.history import HISTORY, History, RosterPlaces
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, FederationOpen
 from consilium.protocol.files import private_folder, replace_text
@@ -114,26 +112,16 @@ def earlier_runs(kit: Kit, run: KitRun) -> list[KitRun]:
 
 
 def asked_before(kit: Kit, run: KitRun) -> frozenset[str]:
-    """Ids of queries that parties answered in an earlier federation of the kit and do not answer in this one: of secure
-    and distributed votes, where a party helps with each row once. Raises ConfigError, LedgerError."""
-    if run.config.votes == "clear":
+    """Ids of queries that parties answered in an earlier federation of the kit and do not answer in this one: a party
+    helps with each row in one sum with noise in it. Raises ConfigError, LedgerError."""
+    if not run.config.noise_in_sums:
         return frozenset()
     spent = [
         asked_in(other / LEDGER)
         for other in earlier_runs(kit, run)
-        if other.config.votes != "clear" and (other / LEDGER).exists()
+        if other.config.noise_in_sums and (other / LEDGER).exists()
     ]
     return frozenset().union(*spent)
-
-
-def remember_sums(kit: Kit, run: KitRun) -> None:
-    """Let a federation know which parties were in the exact sums of earlier ones of its roster, which the parties
-    remember too. Raises ConfigError, LedgerError."""
-    roster = run.roster()
-    earlier = [file for other in earlier_runs(kit, run) if (file := other / SESSIONS / HISTORY).exists()]
-    if roster is not None and earlier:
-        private_folder(run / SESSIONS)
-        History(run / SESSIONS / HISTORY, RosterPlaces(roster.digest, roster.n)).inherit(earlier)
 
 
 def to_serve(kit: Kit, go_on: bool = False) -> KitRun:

@@ -95,7 +95,10 @@ def _next(registry: Registry, parties: dict[str, PartyRecord], second: Aggregato
     before = _earlier(registry)
     if not before or (parties, second) == (registry.parties, registry.aggregator):
         return changed
-    return changed.model_copy(update={"earlier": [*registry.earlier, *before]})
+    roster = registry.roster()
+    there = [sorted(roster.block_keys(min(block))) for block in roster.blocks] if roster else []
+    blocks = [*registry.blocks, *(block for block in there if block not in registry.blocks)]
+    return changed.model_copy(update={"earlier": [*registry.earlier, *before], "blocks": blocks})
 
 
 def _earlier(registry: Registry) -> Sequence[EarlierFederation]:

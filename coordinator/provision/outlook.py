@@ -56,7 +56,8 @@ class ChangeOutlook:
 
     before, after: digests of the federation, as far as people compare them; the same where it stays the same. least:
     parties that must be there. pool: rows that were fixed beforehand, asked: of them so far, as the operator was told;
-    None where unknown. impossible: why there is no federation after the change, or nothing.
+    None where unknown. impossible: why there is no federation after the change, or nothing. once: whether a party
+    answers each row once, since noise is in the sums. alone: parties in no block, and so in no exact sum.
     """
 
     changes: tuple[str, ...]
@@ -71,6 +72,8 @@ class ChangeOutlook:
     pool: int | None = None
     asked: int | None = None
     impossible: str = ""
+    once: bool = True
+    alone: tuple[str, ...] = ()
 
     @property
     def is_new(self) -> bool:
@@ -80,8 +83,8 @@ class ChangeOutlook:
     @property
     def rows_open(self) -> int | None:
         """Rows of the pool that can be asked after the change, at least; None without a pool."""
-        if self.pool is None:
-            return None
+        if self.pool is None or not self.once:
+            return self.pool
         used = self.caps * (max((party.federations for party in self.parties), default=1) - 1)
         return max(0, self.pool - (min(used, self.pool) if self.asked is None else self.asked))
 
@@ -99,6 +102,7 @@ class ChangeOutlook:
         told.append(f"parties     {len(self.parties)}, of which {self.least} must be there")
         for party in self.parties:
             told.append(f"party       {party.name}: {self._of(party)}")
+        told += [f"note        {name}: in no exact sum, since the roster has it in no block" for name in self.alone]
         if any(party.federations > 1 for party in self.parties):
             told.append("note        a federation in which nothing was asked costs a party nothing")
         if self.rows_open is not None:
@@ -131,7 +135,7 @@ class ChangeOutlook:
     def _rows(self) -> str:
         if not self.is_new:
             return f"{self.pool} rows; those that were asked stay free"
-        if self.votes == "clear":
+        if not self.once:
             return f"{self.pool} rows; all can be asked again, and are charged again"
         known = "" if self.asked is not None else " (by the caps; consilium status tells how many, give it as --asked)"
         least = "" if self.asked is not None else "at least "
@@ -181,6 +185,7 @@ def told_of(
     shown = ChangeOutlook(
         tuple(changes), config.votes, old, "", config.privacy.delta, config.privacy.unit.value, 0, (),
         config.all_caps.queries, None if after.pool is None else after.pool.size, asked, impossible,
+        config.noise_in_sums,
     )  # fmt: skip
     try:
         new = after.federation()
@@ -197,7 +202,8 @@ def told_of(
 
     parties = tuple(_party(name, before, after, cost, least) for name in after.parties)
     together = least_together(after.plan.federation, 0 if roster is None else roster.least_sum)
-    return replace(shown, after=new.digest()[:12], least=together, parties=parties)
+    alone = () if config.noise_in_sums or roster is None else (each.id for each in roster.parties if not each.block)
+    return replace(shown, after=new.digest()[:12], least=together, parties=parties, alone=tuple(alone))
 
 
 def rows_for(teachers: int) -> int:

@@ -71,8 +71,9 @@ class Registry(Frozen):
     federation_digest: of the plan's federation; simulations of the same file show the same one. certificates: PEM, by
     node. students: accepted fingerprints. version: counts the changes, and names their updates. revoked_keys: both
     public keys of each revoked party; no other party is enrolled with one. reference: text of the reference rows.
-    earlier: federations before this one, whose promises count on; older registries kept none. aggregator,
-    coordinator_sealing (X25519, hex): of verified votes.
+    earlier: federations before this one, whose promises count on; older registries kept none. blocks: of parties, by
+    public key, in the rosters of these (`protocol.secagg.blocks`). aggregator, coordinator_sealing (X25519, hex): of
+    verified votes.
     """
 
     format: int = 2
@@ -89,6 +90,7 @@ class Registry(Frozen):
     revoked: list[str] = Field(default_factory=list)
     revoked_keys: list[str] = Field(default_factory=list)
     earlier: list[EarlierFederation] = Field(default_factory=list)
+    blocks: list[list[str]] = Field(default_factory=list)
     aggregator: AggregatorRecord | None = None
     coordinator_sealing: str = ""
 
@@ -147,7 +149,7 @@ def _secure(registry: Registry) -> Roster:
     chosen = registry.plan.federation
     weights = {name: record.weight for name, record in registry.parties.items()}
     return Roster.build(
-        keys, registry.coordinator_identity, chosen.colluders, chosen.least_survivors, chosen.least_difference, weights
+        keys, registry.coordinator_identity, chosen.colluders, chosen.least_survivors, weights, registry.blocks
     )
 
 
@@ -163,7 +165,7 @@ def _verified(registry: Registry) -> VerifiedRoster:
         AggregatorEntry(ed25519_pk=second.identity, x25519_pk=second.sealing),
         chosen.colluders,
         least_accepted(chosen, len(registry.parties)),
-        chosen.least_difference,
+        registry.blocks,
     )
 
 

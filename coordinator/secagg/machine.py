@@ -20,6 +20,7 @@ from consilium.coordinator.secagg.unmasking import SecretRebuilder, check_sum, c
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.parties.messages import WireModel
 from consilium.protocol.rows.queries import query_set_hash
+from consilium.protocol.secagg.blocks import whole
 from consilium.protocol.secagg.errors import RosterMismatch, StageOrder, ThresholdNotMet, named
 from consilium.protocol.secagg.identity import Identity
 from consilium.protocol.secagg.messages import (
@@ -32,7 +33,7 @@ from consilium.protocol.secagg.messages import (
     UnmaskReply,
 )
 from consilium.protocol.secagg.ring import sigma_total
-from consilium.protocol.secagg.roster import Roster
+from consilium.protocol.secagg.roster import Blocked, Roster
 from consilium.protocol.secagg.session import SessionDescriptor
 from consilium.protocol.secagg.stages import STAGES, Stage
 from consilium.protocol.secagg.statements import ring_digest
@@ -62,12 +63,28 @@ class SecureSum:
 
 
 Choose = Callable[[Collection[int]], Collection[int]]
-"""Places whose masked votes are there -> those that are summed. Raises SetTooClose."""
+"""Places whose masked votes are there -> those that are summed. Raises ThresholdNotMet."""
 
 
 def everybody(answered: Collection[int]) -> Collection[int]:
-    """The choice of a coordinator that has no earlier sums to mind."""
+    """The choice for sums with noise: what they tell together is charged, whoever is in them."""
     return answered
+
+
+def whole_blocks(roster: Blocked, least: int, without: Collection[int] = ()) -> Choose:
+    """The choice for exact sums: all blocks that are there whole, of parties that are not in `without`.
+
+    least: parties that must be in a sum.
+    """
+
+    def choose(answered: Collection[int]) -> Collection[int]:
+        summed = whole(roster.blocks, {*answered} - {*without})
+        if len(summed) < least:
+            missing = (entry.id for at, entry in enumerate(roster.parties) if at not in summed)
+            raise ThresholdNotMet("whole blocks", len(summed), least, missing)
+        return summed
+
+    return choose
 
 
 class Aggregation:
@@ -177,7 +194,7 @@ class Aggregation:
         Raises
         ------
         ThresholdNotMet : too few valid replies. Those that came are kept, and the stage can be sent again.
-        SetTooClose : from `choose`, at the masked stage; as above, and nothing is used up.
+        From `choose`, at the masked stage: as above, and nothing is used up.
         BadShare : too few vouch for a party's shares, and nothing is unmasked; or a secret cannot be rebuilt. More
             replies may still help.
         BadSum : an exact sum with another number of votes; the session ends without a result.
@@ -303,7 +320,7 @@ class Aggregation:
         check_vouched(self._roster, sorted(chosen), gather(sorted(state.nonces), complaints))
         for index in sorted(set(state.evidence) - chosen):
             del state.evidence[index], state.complaints[index]
-            reasons[self._roster.name(index)] = "left out of this sum, so that earlier and later ones are no closer"
+            reasons[self._roster.name(index)] = "of its block not all are there: an exact sum has all of it, or nobody"
         state.add_up()
         state.ciphertexts.clear()
         state.values.clear()

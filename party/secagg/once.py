@@ -1,26 +1,32 @@
-"""What a party helps to unmask once: a query, and sums whose parties differ by too few.
+"""What a party helps to unmask: a noisy sum on a query once, and exact sums with its own block of parties alone.
 
-Both are checked early, so that a refusal comes before work, and again in the transaction that records them: the one in
-which the shares are given that unmask the sum. Before that nothing is used up. Unmasking needs the shares of t parties;
-two groups of t have an honest party in common (2t > n + c), and that one refuses the second time.
+Queries are checked early, so that a refusal comes before work, and again in the transaction that records them: the one
+in which the shares are given that unmask the sum. Before that nothing is used up. Unmasking needs the shares of t
+parties; two groups of t have an honest party in common (2t > n + c), and that one refuses the second time.
+
+The block is recorded with the masked votes, before anybody can have them in a sum: t others unmask a sum of which this
+party signs nothing any more. An exact sum uses no query up: it tells no more the second time, whoever is in it.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
+from consilium.party.promise import Promise
 from consilium.party.secagg.memory import Memory, matrix
-from consilium.party.secagg.store import Transaction
+from consilium.party.secagg.store import SESSIONS, SessionStore, Transaction
 from consilium.protocol.rows.queries import query_ids
-from consilium.protocol.secagg.errors import AlreadyAnswered, Replay, SetTooClose
-from consilium.protocol.secagg.roster import Roster
+from consilium.protocol.secagg.blocks import check_kept
+from consilium.protocol.secagg.errors import AlreadyAnswered, BrokenBlock, Replay
+from consilium.protocol.secagg.roster import Blocked
 from consilium.protocol.secagg.session import SessionDescriptor
-from consilium.protocol.secagg.sets import by_weight, nearest
 
 
 def phases_of(terms: SessionDescriptor) -> int:
-    """Bits of the phases in which a query is used up: an exact sum leaves none for it."""
-    return 1 << (terms.phase - 1) if terms.sigma > 0 else 0b11
+    """The bit of the phase in which a query is used up; none for an exact sum."""
+    return 1 << (terms.phase - 1) if terms.sigma > 0 else 0
 
 
 def check_query_set(tx: Transaction, terms: SessionDescriptor) -> None:
@@ -44,30 +50,38 @@ def check_unanswered(tx: Transaction, terms: SessionDescriptor, ids: np.ndarray)
         raise AlreadyAnswered(answered, len(ids))
 
 
-def check_set(tx: Transaction, roster: Roster, terms: SessionDescriptor, survivors: np.ndarray) -> None:
-    """Raise SetTooClose if an exact sum over these parties would differ too little from one that was unmasked,
-    or has too few parties of one weight.
+def check_block(tx: Transaction, roster: Blocked, place: int) -> None:
+    """Raise BrokenBlock unless the party at this place, which is this one, may give to exact sums of the roster."""
+    if tx.gave_before_blocks():
+        raise BrokenBlock("this party gave to exact sums of version 0.9, which were no sums of blocks")
+    check_kept(roster.block_keys(place), tx.block())
 
-    Remembered by roster and not by federation, whose digest is for the coordinator to choose. Sums with the parties'
-    noise are free: what they tell together is charged, whoever is in them.
-    """
-    if terms.sigma > 0:
+
+def check_exact(state: Path, promise: Promise, roster: Blocked, place: int) -> None:
+    """Raise BrokenBlock if a release of this promise is of exact sums, to which this party may not give."""
+    if all(release.noise(1) is not None for release in promise.each):
         return
-    found = nearest(survivors.tolist(), tx.summed(roster.digest), by_weight(roster.weights))
-    if found is not None and found < roster.least_difference:
-        raise SetTooClose(found, roster.least_difference)
+    store = SessionStore(state / SESSIONS)
+    if not store.path.exists():
+        return check_kept(roster.block_keys(place), frozenset())
+    with store.transaction() as tx:
+        check_block(tx, roster, place)
 
 
-def use_up(tx: Transaction, roster: Roster, terms: SessionDescriptor, memory: Memory) -> None:
+def keep_block(tx: Transaction, roster: Blocked, place: int) -> None:
+    """The same, and record the block: votes for an exact sum leave with this transaction."""
+    check_block(tx, roster, place)
+    tx.keep_block(roster.block_keys(place))
+
+
+def use_up(tx: Transaction, terms: SessionDescriptor, memory: Memory) -> None:
     """Check once more, and record: shares that unmask the session's sum leave with this transaction.
 
     Raises
     ------
-    AlreadyAnswered, SetTooClose : another session was unmasked meanwhile.
+    AlreadyAnswered : another session was unmasked meanwhile.
     """
-    ids, survivors = matrix(memory, "queries"), matrix(memory, "survivors")
+    ids = matrix(memory, "queries")
     check_unanswered(tx, terms, ids)
-    check_set(tx, roster, terms, survivors)
-    tx.release(ids, phases_of(terms))
-    if terms.sigma == 0:
-        tx.remember_set(roster.digest, survivors)
+    if terms.sigma > 0:
+        tx.release(ids, phases_of(terms))

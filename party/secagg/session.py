@@ -24,6 +24,7 @@ from consilium.party.secagg.store import SessionStatus, SessionStore, StoredSess
 from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.parties.messages import WireModel
 from consilium.protocol.secagg.agreement import new_private, public_of
+from consilium.protocol.secagg.blocks import check_whole
 from consilium.protocol.secagg.commitments import new_mask_key, new_scalar
 from consilium.protocol.secagg.errors import InconsistentView, Replay, RosterMismatch, StageOrder
 from consilium.protocol.secagg.identity import Identity
@@ -135,6 +136,7 @@ class PartySession:
         BadSignature, RosterMismatch, UnsafeSession, OverflowRisk, MalformedMessage : see `open_descriptor`.
         Replay : the sid was used with other terms.
         AlreadyAnswered : this party has helped to unmask a sum on this query set.
+        BrokenBlock : for an exact sum, no block of this party, or another than before.
         StageOrder : the session is over.
         Refused : from `accept`.
         """
@@ -150,6 +152,8 @@ class PartySession:
                 return _cached(tx, sid, Stage.ADVERTISE, digest, AdvertiseReply)
             once.check_query_set(tx, terms)
             accept(terms)
+            if terms.sigma == 0:
+                once.check_block(tx, self._roster, self._me)
             for other in tx.live():
                 if other.federation == terms.federation:
                     tx.erase(other.sid)
@@ -214,6 +218,7 @@ class PartySession:
         InconsistentView : U2 is not within U1, lacks this party or is below u_min, or the queries are not those of QH.
         AlreadyAnswered : this party has helped to unmask a sum on one of the queries, in any session.
         Replay : a query stands twice in this set.
+        BrokenBlock : for an exact sum, another block than before.
         StageOrder : not the stage that is due, or the session is over.
         Refused : from `votes_on`, or what it gave has the wrong form.
         """
@@ -229,6 +234,8 @@ class PartySession:
             if terms.sigma > 0:
                 values += noise_share(noise, terms)
             y = mask(values, terms, self._me, secret(memory, "b"), pairs)
+            if terms.sigma == 0:
+                once.keep_block(tx, self._roster, self._me)
             parts = masked_parts(ctx, self._me, secret(kept, "u1"), secret(kept, "u2"), y, complaints)
             signature = self._identity.sign(MASKED, *parts)
             reply = MaskedReply(sid=request.sid, party=self._me, y=y, complaints=complaints, signature=signature)
@@ -244,7 +251,7 @@ class PartySession:
         InconsistentView : U3 is not within U2, lacks this party, or is below u_min or c + 2; or it is another U3 than
             the one that was signed, and then the session is aborted.
         AlreadyAnswered : a query was answered in another session meanwhile.
-        SetTooClose : U3 differs by too few from the parties of an earlier sum.
+        BrokenBlock : U3 has a part of a block, and the sum is exact.
         StageOrder : not the stage that is due, or the session is over.
         """
 
@@ -252,7 +259,8 @@ class PartySession:
             u3 = request.survivors
             check_subset(self._roster, self._me, "U3", u3, "U2", matrix(memory, "sharers"))
             once.check_unanswered(tx, terms, matrix(memory, "queries"))
-            once.check_set(tx, self._roster, terms, u3)
+            if terms.sigma == 0:
+                check_whole(self._roster.blocks, u3.tolist())
             ctx = terms.ctx()
             hashes = secret(memory, "u1"), secret(memory, "u2"), set_digest("U3", ctx, u3)
             signature = self._identity.sign(CONSISTENCY, *consistency_parts(ctx, self._me, *hashes))
@@ -264,21 +272,21 @@ class PartySession:
     def unmask(self, request: UnmaskRequest) -> UnmaskReply:
         """Stage 4: for each party of U3 its share of b, for each of U2 without U3 its share of the mask key.
 
-        With them the session's queries are used up, and its U3 is one that later sums must not come too close to.
+        With them the queries of a session with noise are used up.
 
         Raises
         ------
         InconsistentView : the survivors and dropped are not the U3 and U2 without U3 of this session.
         ThresholdNotMet : fewer than t signers.
         BadSignature : a signer's signature on this very U3 does not verify.
-        AlreadyAnswered, SetTooClose : another session was unmasked meanwhile.
+        AlreadyAnswered : another session was unmasked meanwhile.
         StageOrder : not the stage that is due, or the session is over.
         """
 
         def compute(terms: SessionDescriptor, memory: Memory, tx: Transaction) -> tuple[UnmaskReply, Memory]:
             check_wanted(memory, request)
             check_signatures(self._roster, terms.ctx(), memory, request)
-            once.use_up(tx, self._roster, terms, memory)
+            once.use_up(tx, terms, memory)
             alive = np.isin(matrix(memory, "sharers"), request.survivors)
             shares = np.where(alive[:, None], matrix(memory, "b_shares"), matrix(memory, "mask_shares"))
             return UnmaskReply(sid=request.sid, party=self._me, shares=shares), {}

@@ -1,4 +1,5 @@
-"""A party's sessions on its own disk, every query whose sum it has helped to unmask, and who was in those sums.
+"""A party's sessions on its own disk, every query whose noisy sum it has helped to unmask, and the block of parties
+with which alone it gives to exact sums, of whatever mode.
 
 One SQLite file, mode 0600. A stage is one transaction, committed before its reply leaves: whatever process serves the
 next message finds either the whole stage or nothing of it. Secrets are overwritten when they are no longer needed
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -28,8 +29,9 @@ TABLES = (
     "CREATE TABLE IF NOT EXISTS replies (sid BLOB, stage TEXT, request BLOB NOT NULL, reply BLOB,"
     " PRIMARY KEY (sid, stage))",
     "CREATE TABLE IF NOT EXISTS released (query BLOB PRIMARY KEY, phases INTEGER NOT NULL) WITHOUT ROWID",
-    "CREATE TABLE IF NOT EXISTS summed (roster TEXT, places BLOB, PRIMARY KEY (roster, places)) WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS block (key TEXT PRIMARY KEY) WITHOUT ROWID",
 )
+SESSIONS = "sessions.db"
 MOST_VARIABLES = 500
 """Of one statement; SQLite before 3.32 takes 999."""
 
@@ -166,15 +168,19 @@ class Transaction:
             ((query.tobytes(), phases) for query in queries),
         )
 
-    def summed(self, roster: str) -> list[list[int]]:
-        """The sets of parties, by place in the roster with this digest, of all exact sums that were helped to be
-        unmasked."""
-        rows = self._connection.execute("SELECT places FROM summed WHERE roster = ?", (roster,))
-        return [np.frombuffer(places, dtype="<u2").tolist() for (places,) in rows]
+    def block(self) -> frozenset[str]:
+        """Public keys of its block in the first exact sum that it gave votes for; none before."""
+        return frozenset(key for (key,) in self._connection.execute("SELECT key FROM block"))
 
-    def remember_set(self, roster: str, places: np.ndarray) -> None:
-        """Record that shares leave which unmask an exact sum over these parties."""
-        self._connection.execute("INSERT OR IGNORE INTO summed VALUES (?, ?)", (roster, places.astype("<u2").tobytes()))
+    def keep_block(self, keys: Iterable[str]) -> None:
+        """Record that votes for an exact sum leave."""
+        self._connection.executemany("INSERT OR IGNORE INTO block VALUES (?)", ((key,) for key in keys))
+
+    def gave_before_blocks(self) -> bool:
+        """Whether a program of version 0.9 helped to unmask an exact sum: it recorded places by the hash of a roster
+        that may be here no more."""
+        table = self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'summed'").fetchone()
+        return table is not None and self._connection.execute("SELECT 1 FROM summed").fetchone() is not None
 
     def commit(self) -> None:
         """Make all of it durable."""

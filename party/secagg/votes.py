@@ -13,7 +13,7 @@ from consilium.party.policy import check_terms
 from consilium.party.promise import promise_of
 from consilium.party.secagg import masking
 from consilium.party.secagg.session import PartySession
-from consilium.party.secagg.store import SessionStore
+from consilium.party.secagg.store import SESSIONS, SessionStore
 from consilium.party.spend import SpendStore
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
@@ -62,9 +62,8 @@ def check_roster(home: Home, terms: Terms) -> Roster:
 
     Raises
     ------
-    Refused : another roster, too few honest parties in a sum, a promise of noise in more shares than there are sure to
-        be, or sums that may differ by too few. The last is asked here and not of each sum: t others could unmask what
-        this party alone finds too close.
+    Refused : another roster, too few honest parties in a sum, or a promise of noise in more shares than there are sure
+        to be.
     ConfigError : no usable roster file.
     """
     roster = Roster.load(home.roster_file)
@@ -75,8 +74,6 @@ def check_roster(home: Home, terms: Terms) -> Roster:
     sure = roster.u_min - roster.c
     if sure < home.policy.least_parties:
         raise Refused(Rule.LEAST_PARTIES, limit=home.policy.least_parties, requested=sure)
-    if roster.least_difference < home.policy.least_difference:
-        raise Refused(Rule.LEAST_DIFFERENCE, limit=home.policy.least_difference, requested=roster.least_difference)
     for release in promise_of(terms).each:
         noise = release.noise(1)
         if noise is not None and noise.shares > sure:
@@ -167,7 +164,7 @@ class SecureVotes:
 
     @property
     def _store(self) -> Path:
-        return self.home.state / "sessions.db"
+        return self.home.state / SESSIONS
 
     def _session(self) -> PartySession:
         roster = Roster.load(self.home.roster_file)

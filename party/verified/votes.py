@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from consilium.party.home import Home
 from consilium.party.policy import check_terms
 from consilium.party.promise import promise_of
+from consilium.party.secagg import once
+from consilium.party.secagg.store import SESSIONS, SessionStore
 from consilium.party.secagg.votes import ChargedVotes, QuerySet
 from consilium.party.spend import SpendStore
 from consilium.party.verified.store import KeptUpload, UploadStore
@@ -40,7 +42,7 @@ def check_roster(home: Home, terms: Terms) -> VerifiedRoster:
 
     Raises
     ------
-    Refused : another roster, too few honest parties in a sum, or sums that may differ by too few.
+    Refused : another roster, or too few honest parties in a sum.
     ConfigError : no usable roster file.
     """
     roster = VerifiedRoster.load(home.roster_file)
@@ -51,8 +53,6 @@ def check_roster(home: Home, terms: Terms) -> VerifiedRoster:
     sure = roster.least_accepted - roster.c
     if sure < home.policy.least_parties:
         raise Refused(Rule.LEAST_PARTIES, limit=home.policy.least_parties, requested=sure)
-    if roster.least_difference < home.policy.least_difference:
-        raise Refused(Rule.LEAST_DIFFERENCE, limit=home.policy.least_difference, requested=roster.least_difference)
     return roster
 
 
@@ -87,6 +87,10 @@ class VerifiedVotes:
             client = VoteClient(session, roster, self.home.name, Identity.load(self.home.identity_file), key)
             asked = QuerySet(request.queries, session.query_set, request.places, request.proof)
             upload = client.upload(self.charged_votes(asked, told, session.phase, session.release))
+            if session.sigma == 0:
+                with SessionStore(self.home.state / SESSIONS).transaction() as tx:
+                    once.keep_block(tx, roster, roster.place(self.home.name))
+                    tx.commit()
             kept = self._store.keep(session.sid, session.query_set, session.phase, now, digest, upload)
         return UploadReply(
             sid=bytes.fromhex(session.sid), party=self.home.name, upload=as_array(_given(kept, digest, session.sid))

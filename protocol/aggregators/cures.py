@@ -21,7 +21,6 @@ CURES_OF_SECOND: Mapping[Rule, str] = {
     Rule.EXACT_SUMS: "The second aggregator sets policy.exact_sums = true if it agrees to halves without noise; or the"
     " federation leaves federation.exact_sums out",
     Rule.LEAST_PARTIES: "The second aggregator lowers policy.least_parties if it agrees to sums over so few",
-    Rule.LEAST_DIFFERENCE: "The second aggregator lowers policy.least_difference if it agrees",
     Rule.NODE_KIND: "This node is the second aggregator, and was asked what other nodes answer; unpack the kit that is"
     " meant",
     Rule.NOT_ACCEPTED: "Its own people say what they allow: consilium aggregator accept",

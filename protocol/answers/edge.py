@@ -33,7 +33,7 @@ RULES: dict[type[errors.SecAggError], Rule] = {
     errors.InconsistentView: Rule.INCONSISTENT_VIEW,
     errors.Replay: Rule.REPLAY,
     errors.AlreadyAnswered: Rule.ALREADY_ANSWERED,
-    errors.SetTooClose: Rule.SET_TOO_CLOSE,
+    errors.BrokenBlock: Rule.BROKEN_BLOCK,
     errors.StageOrder: Rule.STAGE_ORDER,
     errors.ThresholdNotMet: Rule.THRESHOLD,
     SumTooLarge: Rule.OVERFLOW_RISK,
@@ -83,7 +83,7 @@ def refusal_of(error: errors.SecAggError) -> Refusal:
     # some errors name the coordinator or several: those are no party's name
     named = getattr(error, "party", None)
     known = isinstance(named, str) and re.fullmatch(NAME_PATTERN, named) is not None
-    counts = error if isinstance(error, errors.AlreadyAnswered | errors.SetTooClose) else None
+    counts = error if isinstance(error, errors.AlreadyAnswered) else None
     return Refusal(
         rule=RULES.get(type(error), Rule.INTERNAL),
         limit=counts.limit if counts else None,

@@ -46,8 +46,8 @@ CURES: Mapping[Rule, str] = {
     Rule.REPLAY: "Ask each row once, in a new session",
     Rule.ALREADY_ANSWERED: "Leave out the rows that were answered before, in whatever federation: a party answers each"
     " once, and a student started from its kit leaves them out by itself",
-    Rule.SET_TOO_CLOSE: "Wait for the parties of an earlier sum, or for more others; nothing was used up",
-    Rule.LEAST_DIFFERENCE: "The party lowers policy.least_difference if it agrees",
+    Rule.BROKEN_BLOCK: "Wait until all of its block are there; if one of them left or has a new key, collect votes as"
+    " distributed: sums with noise in them need no blocks",
     Rule.STAGE_ORDER: "Ask again: a session was over",
     Rule.THRESHOLD: "Wait for more parties, and ask again",
 }

@@ -47,8 +47,7 @@ class Rule(StrEnum):
     INCONSISTENT_VIEW = "inconsistent-view"
     REPLAY = "replay"
     ALREADY_ANSWERED = "already-answered"  # requested: queries of the set; limit: how many of them can still be asked
-    SET_TOO_CLOSE = "set-too-close"  # requested: parties by which two sets differ; limit: how many it must be
-    LEAST_DIFFERENCE = "least-difference"
+    BROKEN_BLOCK = "broken-block"  # an exact sum without all of a party's block, or with another block than before
     STAGE_ORDER = "stage-order"
     THRESHOLD = "threshold-not-met"
 

@@ -86,19 +86,15 @@ class AlreadyAnswered(SecAggError):
         )
 
 
-class SetTooClose(SecAggError):
-    """A set of parties that differs from that of an earlier sum by somebody, but by fewer than `limit` on a side; or
-    one in which the parties of some weight do, or are fewer than `limit` themselves.
+class BrokenBlock(SecAggError):
+    """An exact sum with a part of a block of parties in it, or a party whose block is not what it was
+    (`protocol.secagg.blocks`). Nothing is used up."""
 
-    Nothing is used up: the same queries can be asked again of another set.
-    """
-
-    def __init__(self, requested: int, limit: int) -> None:
-        self.requested, self.limit = requested, limit
+    def __init__(self, what: str) -> None:
         super().__init__(
-            f"the parties of this sum, or those of one weight in it, are or differ from those of an earlier one by"
-            f" {requested} on one side, at least {limit} are needed: sums would tell what few parties voted",
-            "Ask again when the parties of an earlier sum, or more others, are there; nothing was used up",
+            what,
+            "Sum whole blocks. One that lost somebody, or of which somebody has a new key, is never whole again:"
+            " collect votes with noise in the sums, which has no such rule",
         )
 
 

@@ -3,17 +3,17 @@
 t parties rebuild a secret; u_min is the least number of parties in a sum; c may collude with the coordinator.
 2t > n + c keeps a coordinator that shows different survivors to different parties from getting t signatures twice
 (Bonawitz et al. 2017, section 6.2, with c), and two sums that one party should not have helped with from both being
-unmasked: any two groups of t have an honest party in common. least_difference is the rule of `protocol.secagg.sets`.
+unmasked: any two groups of t have an honest party in common.
 
-A party's weight stands in the roster, where all can see it: an exact sum tells more of parties whose weight few others
-have, and `sets` guards them too.
+A party's weight and its block (`protocol.secagg.blocks`) stand in the roster, where all can see them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -21,8 +21,9 @@ from consilium.protocol.config_faults import faults_of
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import unreadable
-from consilium.protocol.models import Countable, Strict
+from consilium.protocol.models import Strict, Terse
 from consilium.protocol.parties.messages import MOST_WEIGHT, PartyName
+from consilium.protocol.secagg.blocks import Blocks, assigned, blocks_of, check_blocks
 from consilium.protocol.secagg.curve import is_proper
 from consilium.protocol.secagg.errors import RosterMismatch
 
@@ -36,11 +37,19 @@ def is_sound_key(key: str) -> bool:
     return is_proper(bytes.fromhex(key))
 
 
-class RosterEntry(Countable, Strict):
-    """A party's name, its Ed25519 public key, hex, and how often its answers count."""
+class BlockEntry(Terse, Strict):
+    """A party's name, its Ed25519 public key, hex, and the number of its block (`blocks.assigned`); 0: it has none."""
+
+    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"weight": 1, "block": 0}
 
     id: PartyName
     ed25519_pk: PublicKey
+    block: int = Field(default=0, ge=0)
+
+
+class RosterEntry(BlockEntry):
+    """weight: how often the party's answers count."""
+
     weight: int = Field(default=1, ge=1, le=MOST_WEIGHT)
 
 
@@ -58,20 +67,53 @@ def least_sum(parties: int, colluders: int) -> int:
     return max(least_rebuilders(parties, colluders), colluders + 2)
 
 
-class Roster(Strict):
+class Blocked(Terse, Strict):
+    """What rosters of all ways to collect votes have in common. c: parties that may collude.
+
+    Rosters of version 1, which 0.9 made, have no blocks: their parties are in no exact sum. least_difference: was a
+    rule of theirs on sets, and is in their hash.
+    """
+
+    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"least_difference": None}
+
+    version: Literal[1, 2] = 2
+    parties: tuple[BlockEntry, ...]
+    c: int = Field(ge=0)
+    least_difference: int | None = None
+
+    @model_validator(mode="after")
+    def _has_blocks(self) -> Self:
+        if (self.version == 1) != (self.least_difference is not None) or (self.version == 1 and self.blocks):
+            raise ValueError("blocks came with version 2 of rosters, and least_difference went")
+        check_blocks([entry.block for entry in self.parties], self.weights, self.c + 2)
+        return self
+
+    @cached_property
+    def blocks(self) -> Blocks:
+        """Places of the parties of each block."""
+        return blocks_of([entry.block for entry in self.parties])
+
+    @property
+    def weights(self) -> tuple[int, ...]:
+        """How often the answers of each party count, by place."""
+        return (1,) * len(self.parties)
+
+    def block_keys(self, place: int) -> frozenset[str]:
+        """The public keys of a party's block, its own among them; empty if it has none."""
+        number = self.parties[place].block
+        return frozenset(entry.ed25519_pk for entry in self.parties if number and entry.block == number)
+
+
+class Roster(Blocked):
     """All parties in a fixed order; a party's place in it is its index on the wire.
 
     t: shares that rebuild a secret. u_min: least parties in a sum. c: parties that may collude.
-    least_difference: parties by which two exact sums differ on each side, if they differ at all.
     """
 
-    version: Literal[1] = 1
     parties: Annotated[tuple[RosterEntry, ...], Field(min_length=2, max_length=MOST_PARTIES, strict=False)]
     coordinator_pk: PublicKey
     t: int = Field(ge=2)
     u_min: int = Field(ge=2)
-    c: int = Field(ge=0)
-    least_difference: int = Field(ge=2, le=MOST_PARTIES)
 
     @model_validator(mode="after")
     def _is_safe(self) -> Roster:
@@ -89,11 +131,6 @@ class Roster(Strict):
             raise ValueError(f"u_min {self.u_min} must be from t = {self.t} to the number of parties, {n}")
         if self.u_min - self.c < 2:
             raise ValueError(f"u_min - c = {self.u_min - self.c}: at least two honest parties must be in every sum")
-        if self.least_difference < self.c + 2:
-            raise ValueError(
-                f"least_difference {self.least_difference} must be at least c + 2 = {self.c + 2}: with fewer, the"
-                " difference of two sums tells a single honest party's votes"
-            )
         return self
 
     @property
@@ -108,8 +145,8 @@ class Roster(Strict):
         coordinator_pk: str,
         colluders: int = 0,
         least_survivors: int | None = None,
-        least_difference: int | None = None,
         weights: Mapping[str, int] | None = None,
+        earlier: Iterable[Collection[str]] = (),
     ) -> Roster:
         """A roster with t = floor(2n/3) + 1, raised where colluders ask for more.
 
@@ -119,25 +156,26 @@ class Roster(Strict):
         coordinator_pk : hex.
         colluders : parties assumed to work with the coordinator.
         least_survivors : u_min; None: the least that is safe.
-        least_difference : None: the least that is safe, colluders + 2.
         weights : by party name; 1 where none is given.
+        earlier : blocks of rosters before, by key (`blocks.assigned`).
 
         Raises
         ------
         ConfigError : no safe roster of these parties exists.
         """
         t = least_rebuilders(len(identities), colluders)
+        counts = [(weights or {}).get(name, 1) for name in identities]
+        blocks = assigned(list(identities.values()), counts, colluders + 2, earlier)
         try:
             return cls(
                 parties=tuple(
-                    RosterEntry(id=name, ed25519_pk=key, weight=(weights or {}).get(name, 1))
-                    for name, key in identities.items()
+                    RosterEntry(id=name, ed25519_pk=key, weight=weight, block=block)
+                    for (name, key), weight, block in zip(identities.items(), counts, blocks, strict=True)
                 ),
                 coordinator_pk=coordinator_pk,
                 t=t,
                 u_min=least_sum(len(identities), colluders) if least_survivors is None else least_survivors,
                 c=colluders,
-                least_difference=colluders + 2 if least_difference is None else least_difference,
             )
         except ValidationError as error:
             raise ConfigError(f"roster: {_faults(error)}", "Enrol more parties, or assume fewer colluders") from None

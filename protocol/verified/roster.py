@@ -6,10 +6,10 @@ No shares are dealt among parties, so there is no threshold to rebuild anything,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -18,10 +18,10 @@ from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import unreadable
 from consilium.protocol.models import Strict
-from consilium.protocol.parties.messages import PartyName
 from consilium.protocol.secagg.agreement import check_order
+from consilium.protocol.secagg.blocks import assigned
 from consilium.protocol.secagg.errors import BadKey, RosterMismatch
-from consilium.protocol.secagg.roster import PublicKey, is_sound_key, least_sum
+from consilium.protocol.secagg.roster import Blocked, BlockEntry, PublicKey, is_sound_key, least_sum
 
 MOST_VOTERS = 32_760
 """Parties of one roster: with one teacher each their sum still fits into half of the field."""
@@ -35,11 +35,8 @@ class AggregatorEntry(Strict):
     x25519_pk: PublicKey
 
 
-class VoterEntry(Strict):
-    """A party's name and its Ed25519 public key, hex."""
-
-    id: PartyName
-    ed25519_pk: PublicKey
+class VoterEntry(BlockEntry):
+    """A party."""
 
     @property
     def weight(self) -> int:
@@ -47,20 +44,16 @@ class VoterEntry(Strict):
         return 1
 
 
-class VerifiedRoster(Strict):
+class VerifiedRoster(Blocked):
     """All parties in a fixed order; a party's place in it is its index on the wire.
 
     least_accepted: parties in a sum. c: parties that may collude with one of the aggregators.
-    least_difference: parties by which two exact sums differ on each side, if they differ at all.
     """
 
-    version: Literal[1] = 1
     parties: Annotated[tuple[VoterEntry, ...], Field(min_length=2, max_length=MOST_VOTERS, strict=False)]
     leader: AggregatorEntry
     helper: AggregatorEntry
     least_accepted: int = Field(ge=2)
-    c: int = Field(ge=0)
-    least_difference: int = Field(ge=2, le=MOST_VOTERS)
 
     @model_validator(mode="after")
     def _is_safe(self) -> VerifiedRoster:
@@ -84,11 +77,6 @@ class VerifiedRoster(Strict):
                 f"least_accepted {self.least_accepted} must be from c + 2 = {self.c + 2} to the number of parties, {n}:"
                 " at least two honest parties must be in every sum"
             )
-        if self.least_difference < self.c + 2:
-            raise ValueError(
-                f"least_difference {self.least_difference} must be at least c + 2 = {self.c + 2}: with fewer, the"
-                " difference of two sums tells a single honest party's votes"
-            )
         return self
 
     @property
@@ -104,25 +92,28 @@ class VerifiedRoster(Strict):
         helper: AggregatorEntry,
         colluders: int = 0,
         least_accepted: int | None = None,
-        least_difference: int | None = None,
+        earlier: Iterable[Collection[str]] = (),
     ) -> VerifiedRoster:
-        """A roster; None stands for as many in a sum as in a secure one (`protocol.secagg.roster.least_sum`), and for a
-        difference of colluders + 2.
+        """A roster; None stands for as many in a sum as in a secure one (`protocol.secagg.roster.least_sum`).
 
-        identities: public key (hex) by party name; the order is kept.
+        identities: public key (hex) by party name; the order is kept. earlier: blocks of rosters before, by key
+        (`blocks.assigned`).
 
         Raises
         ------
         ConfigError : no safe roster of these parties exists.
         """
+        blocks = assigned(list(identities.values()), [1] * len(identities), colluders + 2, earlier)
         try:
             return cls(
-                parties=tuple(VoterEntry(id=name, ed25519_pk=key) for name, key in identities.items()),
+                parties=tuple(
+                    VoterEntry(id=name, ed25519_pk=key, block=block)
+                    for (name, key), block in zip(identities.items(), blocks, strict=True)
+                ),
                 leader=leader,
                 helper=helper,
                 least_accepted=least_sum(len(identities), colluders) if least_accepted is None else least_accepted,
                 c=colluders,
-                least_difference=colluders + 2 if least_difference is None else least_difference,
             )
         except ValidationError as error:
             raise ConfigError(f"roster: {_faults(error)}", "Enrol more parties, or assume fewer colluders") from None

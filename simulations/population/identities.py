@@ -65,7 +65,6 @@ def simulated_identities(
         coordinator.public.hex(),
         federation.colluders,
         federation.least_survivors,
-        federation.least_difference,
         weights,
     )
     return SimulatedIdentities(parties, coordinator, roster)
@@ -111,7 +110,6 @@ def simulated_aggregators(names: Sequence[str], federation: Federation, seed: in
         _entry(second, helps),
         federation.colluders,
         least_accepted(federation, len(names)),
-        federation.least_difference,
     )
     return SimulatedAggregators(parties, coordinator, leads, second, helps, roster)
 

@@ -1,7 +1,8 @@
-"""What the second aggregator keeps to whatever it is asked: queries once, caps and budget, sums far enough apart."""
+"""What the second aggregator keeps to whatever it is asked: queries once, caps and budget, whole blocks."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from consilium.aggregator.rules import KeptRules
 from consilium.aggregator.store import GivenSums
 from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.protocol.rows.queries import query_ids
-from consilium.protocol.secagg.errors import AlreadyAnswered
+from consilium.protocol.secagg.errors import AlreadyAnswered, BrokenBlock
 from consilium.protocol.verified.session import VerifiedSession
 from tests.aggregator.test_node import NOISY, Board
 from tests.verified.small import queries_of
@@ -40,9 +41,10 @@ def board(tmp_path: Path) -> Board:
     return Board(tmp_path)
 
 
-def test_two_sessions_on_the_same_queries_that_are_both_open_give_one_half(board: Board) -> None:
+def test_two_noisy_sessions_on_the_same_queries_that_are_both_open_give_one_half(tmp_path: Path) -> None:
     """The second was admitted before the first gave its half, and is looked at again when it is to give its own."""
-    first, second = board.session(), board.session()
+    board = Board(tmp_path, {"mechanism": NOISY})
+    first, second = (board.session(leader_sigma=30.0, helper_sigma=30.0) for _ in range(2))
     with board.node.store.transaction() as given:
         kept = rules(board, given, QUERIES)
         kept.admit(first)
@@ -53,10 +55,48 @@ def test_two_sessions_on_the_same_queries_that_are_both_open_give_one_half(board
             kept.allow(second, EVERYBODY)
 
 
-def test_an_exact_sum_leaves_nothing_of_its_queries_to_a_noisy_one(board: Board) -> None:
+def test_an_exact_sum_may_be_asked_again_and_its_queries_count_once(board: Board) -> None:
+    """For the policy's limit; the promise's own cap counts every half that was given."""
     give(board, board.session())
-    with board.node.store.transaction() as given, pytest.raises(AlreadyAnswered):
-        rules(board, given, QUERIES).admit(board.session(phase=2, leader_sigma=30.0, helper_sigma=30.0))
+    with board.node.store.transaction() as given:
+        before = given.answered()
+        kept = rules(board, given, QUERIES[:4])
+        kept.admit(board.session(QUERIES[:4]))
+        kept.allow(board.session(QUERIES[:4]), EVERYBODY)
+        kept.remember(board.session(QUERIES[:4]), EVERYBODY)
+        assert given.answered() == before == len(QUERIES)
+
+
+def test_it_remembers_blocks_by_key_for_ever(board: Board) -> None:
+    """Parties of one block of an exact sum are in no other block in a later one: not under another roster either."""
+    give(board, board.session())
+    roster = board.keys.roster
+    swapped = [roster.parties[place] for place in (0, 2, 1, 3)]
+    others = roster.model_copy(
+        update={
+            "parties": tuple(
+                entry.model_copy(update={"block": number}) for entry, number in zip(swapped, (1, 1, 2, 2), strict=True)
+            )
+        }
+    )
+    others.__dict__.pop("blocks", None)
+    with board.node.store.transaction() as given:
+        kept = replace(rules(board, given, OTHERS), roster=others)
+        with pytest.raises(BrokenBlock, match="1 of the 2 parties of a block"):
+            kept.allow(board.session(OTHERS), EVERYBODY)
+        replace(kept, roster=roster).allow(board.session(OTHERS), frozenset({0, 1}))
+
+
+def test_what_0_9_summed_is_no_sum_of_blocks(board: Board) -> None:
+    """It recorded places by the hash of a roster, which may be here no more: no exact sum is given any more."""
+    with board.node.store.transaction() as given:
+        given._connection.execute("CREATE TABLE summed (roster TEXT, places BLOB)")
+        kept = rules(board, given, QUERIES)
+        kept.allow(board.session(), EVERYBODY)
+        given._connection.execute("INSERT INTO summed VALUES ('r', x'00')")
+        with pytest.raises(BrokenBlock, match=r"version 0\.9"):
+            kept.allow(board.session(), EVERYBODY)
+        kept.allow(board.session(leader_sigma=30.0, helper_sigma=30.0), EVERYBODY)
 
 
 def test_a_noisy_sum_uses_its_queries_up_in_its_own_phase(tmp_path: Path) -> None:

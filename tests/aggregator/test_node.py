@@ -91,7 +91,6 @@ def test_it_serves_what_its_policy_allows(tmp_path: Path) -> None:
 REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], Rule]] = {
     "exact sums": ({"exact_sums": False}, {}, Rule.EXACT_SUMS),
     "too few parties": ({"least_parties": 4}, {}, Rule.LEAST_PARTIES),
-    "sums too close": ({"least_difference": 3}, {}, Rule.LEAST_DIFFERENCE),
     "no pool": ({"open_pool": False}, {}, Rule.POOL),
     "too dear": ({"most_epsilon": 0.5}, {}, Rule.MOST_EPSILON),
     "simulated": ({"allow_simulation": False}, {}, Rule.SIMULATION),

@@ -22,10 +22,10 @@ from consilium.protocol.parties.refusals import Refusal, Rule
 from consilium.protocol.secagg.errors import (
     AlreadyAnswered,
     BadSignature,
+    BrokenBlock,
     Replay,
     RosterMismatch,
     SecAggError,
-    SetTooClose,
     StageOrder,
     ThresholdNotMet,
     UnsafeSession,
@@ -38,7 +38,7 @@ from tests.aggregator.test_node import Board
 SPEAKS_OF_A_PARTY = re.compile(r"\bparty\b", re.IGNORECASE)
 """It is about several parties, or none: who is one of them is a party."""
 ERRORS: list[SecAggError] = [
-    AlreadyAnswered(1, 3), BadSignature("the leader", "terms"), Replay("x"), RosterMismatch("x"), SetTooClose(1, 2),
+    AlreadyAnswered(1, 3), BadSignature("the leader", "terms"), Replay("x"), RosterMismatch("x"), BrokenBlock("x"),
     StageOrder("x"), ThresholdNotMet("sum", 1, 2, ["ward-a"]), UnsafeSession("x"), AggregatorsDisagree(["ward-a"]),
     BadLink("x"), SumTooLarge(70_000, 32_760), OtherVersion("the session", 1, 2),
 ]  # fmt: skip
@@ -46,7 +46,7 @@ ERRORS: list[SecAggError] = [
 
 def test_what_it_can_refuse_by_is_found() -> None:
     """The control: by its own policy, at its edge, and by the protocol that it runs."""
-    assert {Rule.MOST_EPSILON, Rule.TERMS, Rule.STORAGE, Rule.NODE_KIND, Rule.SET_TOO_CLOSE} <= rules_given()
+    assert {Rule.MOST_EPSILON, Rule.TERMS, Rule.STORAGE, Rule.NODE_KIND, Rule.BROKEN_BLOCK} <= rules_given()
     assert not {Rule.CLASSES, Rule.DATA, Rule.NOT_TRAINED} & rules_given()
 
 

@@ -18,6 +18,7 @@ from consilium.coordinator.mechanisms.gnmax import GNMax
 from consilium.coordinator.mechanisms.interactive import Interactive
 from consilium.coordinator.privacy import Privacy, Sanitised
 from consilium.protocol.config_files import load
+from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.parties.ballot import BallotKind, RelativeBallot, TopBallot
 from consilium.protocol.rows.reference import reference_text
@@ -171,5 +172,10 @@ def test_rows_that_an_aggregator_may_falsify_are_not_for_the_interactive_mechani
     check_verified_sums(make_config(**change, exact_sums=False, noise_shares=1), roster)
 
 
-def test_spare_parties_are_the_coordinator_s_own_affair() -> None:
-    assert make_config(spare=3).digest() == make_config().digest()
+def test_a_configuration_of_0_9_keeps_its_hash() -> None:
+    """Its keys that do nothing now were hashed: the ledger, and what parties pinned, name that hash."""
+    table = make_config().model_dump(mode="json") | {"least_difference": None, "spare": 3}
+    config = FederationConfig.model_validate(table)
+    hashed = {key: table[key] for key in table.keys() - {"timeouts", "spare", "service", "noise_seed"}}
+    assert config.digest() == canonical_digest(hashed) != make_config().digest()
+    assert FederationConfig.model_validate_json(config.model_dump_json()).digest() == config.digest()

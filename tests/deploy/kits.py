@@ -86,6 +86,14 @@ def write_plan(folder: Path, **changes: Any) -> Path:
     return path
 
 
+NOISY: dict[str, Any] = {
+    "votes": "distributed",
+    "mechanism": {"name": "distributed", "threshold": 0, "sigma": 60.0, "noise_shares": 2},
+    "caps": {"queries": 40, "answers": 40},
+}
+"""Sums with noise in them: they go on with whoever is left."""
+
+
 def make_kits(folder: Path, own: Sequence[str] = (), accepted: bool = True, **changes: Any) -> Path:
     """Kits of the three wards, each with data. own: the parties, and the second aggregator, that make
     their own keys, and put them in. accepted: everybody has allowed what is asked."""

@@ -72,7 +72,6 @@ FORESEEN: dict[Rule, Foreseen] = {
     Rule.MOST_EPSILON: Foreseen(policy("most_epsilon = ", "most_epsilon = 0.1 # ")),
     Rule.MOST_QUERIES: Foreseen(asked_elsewhere),
     Rule.LEAST_PARTIES: Foreseen(policy("least_parties = 3", "least_parties = 5"), "roster"),
-    Rule.LEAST_DIFFERENCE: Foreseen(policy("least_difference = 0", "least_difference = 4"), "roster"),
     Rule.LEAST_ROWS: Foreseen(lambda kit: write_data(kit, 1, rows=30), "data"),
     Rule.SCHEMA: Foreseen(other_columns, "data"),
     Rule.DATA: Foreseen(no_table, "data"),
@@ -103,7 +102,7 @@ AT_RUN_TIME: dict[Rule, str] = {
     Rule.UNSAFE_SESSION: "somebody lies, or two kits differ",
     Rule.INCONSISTENT_VIEW: "somebody lies",
     Rule.REPLAY: "a step of the protocol",
-    Rule.SET_TOO_CLOSE: "who is there when a question is asked",
+    Rule.BROKEN_BLOCK: "who is there when a question is asked",
     Rule.STAGE_ORDER: "a step of the protocol",
     Rule.THRESHOLD: "who is there when a question is asked",
 }

@@ -189,7 +189,8 @@ def test_whoever_tells_where_it_stands_goes_on(kit: Path, spoil: Spoil) -> None:
 def other_roster(kit: Path) -> None:
     """One of the same keys, with other terms than the federation asks for."""
     roster = VerifiedRoster.load(kit / "roster.json")
-    replaced(kit, "roster.json", json.dumps({**roster.model_dump(mode="json"), "least_difference": 3}).encode())
+    table = roster.model_dump(mode="json")
+    replaced(kit, "roster.json", json.dumps({**table, "least_accepted": roster.least_accepted - 1}).encode())
 
 
 def asked_elsewhere(kit: Path) -> None:
@@ -214,7 +215,6 @@ FORESEEN: dict[Rule, ForeseenOfSecond] = {
     Rule.MALFORMED: ForeseenOfSecond(changed_terms(pool="{}")),
     Rule.MOST_EPSILON: ForeseenOfSecond(policy("most_epsilon = ", "most_epsilon = 0.1 # ")),
     Rule.LEAST_PARTIES: ForeseenOfSecond(policy("least_parties = 3", "least_parties = 5")),
-    Rule.LEAST_DIFFERENCE: ForeseenOfSecond(policy("least_difference = 0", "least_difference = 4")),
     Rule.ROSTER_MISMATCH: ForeseenOfSecond(unsigned(other_roster)),
     Rule.SIMULATION: ForeseenOfSecond(changed_terms(simulation=True)),
 }
@@ -237,7 +237,7 @@ AT_RUN_TIME: dict[Rule, str] = {
     Rule.INCONSISTENT_VIEW: "one of the two aggregators lies",
     Rule.REPLAY: "a step of the protocol",
     Rule.ALREADY_ANSWERED: "which rows a student will ask is not known; the coordinator leaves out those that it knows",
-    Rule.SET_TOO_CLOSE: "who is there when a question is asked",
+    Rule.BROKEN_BLOCK: "who is there when a question is asked",
     Rule.STAGE_ORDER: "a step of the protocol",
     Rule.THRESHOLD: "who is there when a question is asked",
 }

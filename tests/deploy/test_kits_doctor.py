@@ -108,7 +108,7 @@ def foreign_identity(kit: Path) -> None:
 
 
 def old_roster(kit: Path) -> None:
-    edit(kit / "roster.json", '"least_difference": 2', '"least_difference": 3')
+    edit(kit / "roster.json", '"t": 3', '"t": 2')
 
 
 def bad_rows(kit: Path) -> None:

@@ -87,7 +87,7 @@ COORDINATOR: dict[str, tuple[Spoil, str, str]] = {
         unsigned(lambda kit: edit(kit / "federation.json", '"caps"', '"cap"')), "federation", "cap",
     ),
     "old roster": (
-        unsigned(lambda kit: edit(kit / "roster.json", '"least_difference": 2', '"least_difference": 3')),
+        unsigned(lambda kit: edit(kit / "roster.json", '"t": 3', '"t": 2')),
         "roster", "the federation asks for",
     ),
     "foreign identity": (unsigned(foreign_identity), "roster", "no entry with this node's name and key"),

@@ -1,29 +1,47 @@
-"""What happens from one session to the next, with synthetic votes through the real state machines: the differencing
-attack of a lying coordinator, and what the rule against it costs an honest one."""
+"""What happens from one session to the next, with synthetic votes through the real state machines: attacks of a lying
+coordinator, and what blocks cost an honest one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
 
 from consilium.coordinator.secagg.drive import drive
-from consilium.coordinator.secagg.sets import Chooser
-from consilium.protocol.secagg.errors import SecAggError, SetTooClose
-from consilium.protocol.secagg.roster import Roster
-from consilium.protocol.secagg.stages import Stage
+from consilium.protocol.secagg.blocks import Blocks, assigned, blocks_of, whole
+from consilium.protocol.secagg.errors import BrokenBlock, SecAggError
+from tests.secagg.adversary import keeps_pairs
 from tests.secagg.network import Federation, Network
 
 
+class PairsOnly:
+    """The rule of version 0.9 in place of blocks: any two sets are the same, or differ by `least` on each side. One
+    account is enough, since all parties would have the same."""
+
+    def __init__(self, least: int) -> None:
+        self._least = least
+        self.sets: list[frozenset[int]] = []
+
+    def check(self, blocks: Blocks, summed: Collection[int]) -> None:
+        """In place of `check_whole`."""
+        if not keeps_pairs(frozenset(summed), self.sets, self._least):
+            raise BrokenBlock("too close to an earlier set")
+
+
 @contextmanager
-def sets_unchecked() -> Iterator[None]:
-    """The parties of before: who is in a sum is not held against earlier ones."""
-    with patch("consilium.party.secagg.once.check_set", lambda tx, roster, terms, survivors: None):
-        yield
+def pairs_only(least: int, *where: str) -> Iterator[PairsOnly]:
+    """Nodes that keep the rule of version 0.9. where: modules that look."""
+    rule = PairsOnly(least)
+    patches = [patch(f"{module}.check_whole", rule.check) for module in where]
+    for each in patches:
+        each.start()
+    try:
+        yield rule
+    finally:
+        for each in patches:
+            each.stop()
 
 
 def moved(queries: np.ndarray, ulps: int) -> np.ndarray:
@@ -34,86 +52,57 @@ def moved(queries: np.ndarray, ulps: int) -> np.ndarray:
     return copy
 
 
+def unmasked(federation: Federation, places: Collection[int], **changes) -> np.ndarray | None:
+    """The sum over exactly these, as a coordinator asks for it that does not look at blocks; None if parties refuse."""
+    invited = [federation.roster.name(place) for place in sorted(places)]
+    try:
+        machine = federation.machine(federation.terms(**changes), invited=invited, choose=lambda answered: answered)
+        return drive(machine, Network(federation).send).sums
+    except SecAggError:
+        return None
+
+
 def differencing(federation: Federation, left_out: Sequence[str]) -> dict[str, float]:
     """The fraction of each party's votes that a coordinator reads that sums over all, and then over all but one.
 
     Each sum is on the same questions, one unit in the last place further, so that to the parties they are new ones.
     Votes move with no question (`Federation.votes`), as they hardly do with real teachers.
     """
-    queries = federation.queries
+    queries, everybody = federation.queries, range(federation.roster.n)
+    whole_sum = unmasked(federation, everybody)
     read = dict.fromkeys(left_out, 0.0)
-    everybody = drive(federation.machine(), Network(federation).send).sums
     for step, name in enumerate(left_out, 1):
         federation.queries = moved(queries, step)
-        others = [other for other in federation.names if other != name]
-        try:
-            without = drive(federation.machine(invited=others), Network(federation).send).sums
-        except SecAggError:
-            continue
-        read[name] = float((everybody - without == federation.votes[name]).all(axis=1).mean())
+        without = unmasked(federation, {*everybody} - {federation.roster.index(name)})
+        if whole_sum is not None and without is not None:
+            read[name] = float((whole_sum - without == federation.votes[name]).all(axis=1).mean())
     return read
 
 
-@dataclass
-class Sequel:
-    """Sessions one after the other: sizes of the sums that were given, and how many were refused."""
-
-    given: list[int]
-    refused: int
-    sets: list[frozenset[int]]
-
-
-def choices(
-    roster: Roster,
-    sessions: int,
-    share: float,
-    spare: int,
-    rng: np.random.Generator,
-    earlier: Sequence[frozenset[int]] = (),
-) -> Sequel:
-    """The coordinator's choices alone, with round(share * n) parties lost at random in each session."""
-
-    def session(lost: Sequence[int], choose: Chooser) -> frozenset[int]:
-        return frozenset(choose([place for place in range(roster.n) if place not in set(lost)]))
-
-    return _sequel(roster, sessions, share, spare, rng, session, earlier)
+def combined(federation: Federation, sets: Sequence[frozenset[int]], signs: Sequence[int]) -> tuple[int, np.ndarray]:
+    """How many of these sums parties unmask, on the same questions moved by steps, and their combination."""
+    queries, total, given = federation.queries, np.zeros((len(federation.queries), federation.classes), dtype=int), 0
+    for step, (places, sign) in enumerate(zip(sets, signs, strict=True)):
+        federation.queries = moved(queries, step)
+        found = unmasked(federation, places)
+        if found is not None:
+            given += 1
+            total += sign * found
+    return given, total
 
 
-def availability(folder: Path, n: int, sessions: int, share: float, spare: int, seed: int, **changes) -> Sequel:
-    """The same with real sessions, on new queries each."""
-    federation = Federation(folder, n, teachers=1, **changes)
-    queries, rng = federation.queries, np.random.default_rng(seed)
+def sums_given(
+    parties: int, least_sum: int, size: int, sessions: int, share: float, rng: np.random.Generator
+) -> list[int]:
+    """Parties in each exact sum that comes about, of `sessions` of which each lacks round(share * parties) at random.
 
-    def session(lost: Sequence[int], choose: Chooser) -> frozenset[int]:
-        federation.queries = moved(federation.queries, 1) if federation.queries is not queries else queries + 1
-        network = Network(federation, lost={Stage.SHARE: [federation.roster.name(place) for place in lost]})
-        result = drive(federation.machine(choose=choose), network.send)
-        assert np.array_equal(result.sums, federation.total(result.survivors))
-        return frozenset(federation.roster.index(name) for name in result.survivors)
-
-    return _sequel(federation.roster, sessions, share, spare, rng, session)
-
-
-def _sequel(
-    roster: Roster,
-    sessions: int,
-    share: float,
-    spare: int,
-    rng: np.random.Generator,
-    session: Callable[[Sequence[int], Chooser], frozenset[int]],
-    earlier: Sequence[frozenset[int]] = (),
-) -> Sequel:
-    found = Sequel([], 0, list(earlier))
+    size: least parties of a block. least_sum: u_min.
+    """
+    blocks = blocks_of(assigned([str(place) for place in range(parties)], [1] * parties, size))
+    sizes = []
     for _ in range(sessions):
-        lost = rng.choice(roster.n, round(share * roster.n), replace=False).tolist()
-        choose = Chooser(
-            roster.n, roster.u_min, roster.least_difference, tuple(found.sets), spare, int(rng.integers(2**31))
-        )
-        try:
-            summed = session(lost, choose)
-        except SetTooClose:
-            found.refused += 1
-            continue
-        found.given.append(len(summed))
-        found.sets += [summed] if summed not in found.sets else []
-    return found
+        lost = rng.choice(parties, round(share * parties), replace=False).tolist()
+        there = whole(blocks, set(range(parties)) - set(lost))
+        if len(there) >= least_sum:
+            sizes.append(len(there))
+    return sizes

@@ -7,7 +7,7 @@ session that is alive. What must hold:
 - what is accepted says the same as the true message, or is a choice that the protocol leaves to its sender;
 - the true message is served afterwards, and the sum is the sum of the votes;
 - over several sessions, whose coordinator asks old queries again, starts sessions side by side, leaves out whom it
-  likes and unmasks what it can: no query is in two sums that were unmasked, and no two of their sets differ by too few
+  likes and unmasks what it can: no query is in two noisy sums that were unmasked, and exact sums are over whole blocks
   (`Sessions`).
 """
 
@@ -30,6 +30,7 @@ from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.parties.messages import WireModel
 from consilium.protocol.parties.records import ARRAYS, BODY, decode_array, encode_array, from_record, to_record
 from consilium.protocol.parties.refusals import Refused
+from consilium.protocol.secagg.blocks import whole
 from consilium.protocol.secagg.errors import BadShare, SecAggError, ThresholdNotMet
 from consilium.protocol.secagg.messages import (
     REPLIES,
@@ -40,9 +41,8 @@ from consilium.protocol.secagg.messages import (
     SecAggMessage,
 )
 from consilium.protocol.secagg.packing import pack_message
-from consilium.protocol.secagg.sets import allowed
 from consilium.protocol.secagg.stages import STAGES, Stage
-from tests.secagg.network import Federation, make_queries
+from tests.secagg.network import Federation, blocks_unchecked, make_queries
 
 N, LONGEST = 5, 20
 NUMBERS = ("uint8", "int8", "uint16", "int16", "uint32", "int64", "float32", "float64", "bool", "complex64")
@@ -84,6 +84,7 @@ class Fuzzer:
         """Mutated messages so far."""
         return sum(self.outcomes.values())
 
+    @blocks_unchecked()
     def session(self, each: int) -> None:
         """One session with `each` mutated messages per true one; a party may be mute, so that masks are rebuilt.
 
@@ -306,9 +307,10 @@ class Sessions:
     def __init__(self, folder: Path, seed: int) -> None:
         self._random = Random(seed)
         self._federation = Federation(folder, self.PARTIES, teachers=1, queries=make_queries(self.POOL, seed=seed))
+        self._federation.noise = lambda sigma, shape: np.zeros(shape, dtype=np.int64)
         self._pool = self._federation.queries
         self._open: list[tuple[Aggregation, frozenset[int]]] = []
-        self.unmasked: list[tuple[frozenset[int], frozenset[int]]] = []
+        self.unmasked: list[tuple[bool, frozenset[int], frozenset[int]]] = []
         self.outcomes: Counter[str] = Counter()
 
     def step(self) -> None:
@@ -317,7 +319,8 @@ class Sessions:
         if len(self._open) < self.OPEN and random.random() < 0.4:
             asked = frozenset(random.sample(range(self.POOL), random.choice((1, 2))))
             queries = np.ascontiguousarray(self._pool[sorted(asked)])
-            terms = self._federation.terms(queries=queries, federation=random.choice("ef") * 64)
+            noise = random.choice(({}, {"sigma": 2.0, "noise_shares": 2}))
+            terms = self._federation.terms(queries=queries, federation=random.choice("ef") * 64, **noise)
             out = random.choice((0, 0, 1, 2, 2))
             invited = random.sample(self._federation.names, self.PARTIES - out)
             self._open.append(
@@ -341,22 +344,26 @@ class Sessions:
                 del self._open[at]
             return
         if machine.stage is None:
-            self.unmasked.append((frozenset(machine.summed), asked))
-            self.outcomes["unmasked"] += 1
+            exact = machine.terms.sigma == 0
+            self.unmasked.append((exact, frozenset(machine.summed), asked))
+            self.outcomes["unmasked, exact" if exact else "unmasked"] += 1
             del self._open[at]
 
     def _choose(self, answered: Collection[int]) -> Collection[int]:
-        least = self._federation.roster.u_min
-        return self._random.sample(sorted(answered), self._random.randint(least, len(answered)))
+        roster = self._federation.roster
+        blocks = whole(roster.blocks, answered)
+        if len(blocks) >= roster.u_min and self._random.random() < 0.5:
+            return blocks
+        return self._random.sample(sorted(answered), self._random.randint(roster.u_min, len(answered)))
 
     def check(self) -> None:
         """Raise Forgery if a rule was broken."""
-        asked = Counter(query for _, queries in self.unmasked for query in queries)
+        asked = Counter(query for exact, _, queries in self.unmasked for query in queries if not exact)
         if asked and max(asked.values()) > 1:
-            raise Forgery("a query is in two sums that were unmasked")
-        for at, (one, _) in enumerate(self.unmasked):
-            if not allowed(one, [other for other, _ in self.unmasked[:at]], self._federation.roster.least_difference):
-                raise Forgery("two sums that were unmasked differ by too few parties")
+            raise Forgery("a query is in two noisy sums that were unmasked")
+        blocks = self._federation.roster.blocks
+        if any(exact and summed != whole(blocks, summed) for exact, summed, _ in self.unmasked):
+            raise Forgery("an exact sum that was unmasked has a part of a block in it")
 
 
 def same(message: WireModel, true: WireModel) -> bool:

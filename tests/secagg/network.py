@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 
-from consilium.coordinator.secagg.machine import Aggregation
+from consilium.coordinator.secagg.machine import Aggregation, everybody, whole_blocks
 from consilium.party.secagg.session import PartySession
 from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.parties.messages import WireModel
@@ -25,6 +27,17 @@ from consilium.protocol.secagg.stages import Stage
 
 FEDERATION = "f" * 64
 OTHER_FEDERATION = "e" * 64
+
+
+@contextmanager
+def blocks_unchecked() -> Iterator[None]:
+    """Parties, and a coordinator, that sum any set of parties exactly."""
+    with (
+        patch("consilium.party.secagg.session.check_whole", lambda *_: None),
+        patch("tests.secagg.network.whole_blocks", lambda *_: everybody),
+    ):
+        yield
+
 
 Request = Callable[[Stage, str, SecAggMessage], SecAggMessage | None]
 Reply = Callable[[Stage, str, WireModel], WireModel | str | None]
@@ -51,8 +64,8 @@ class Federation:
     teachers: int = 2
     colluders: int = 0
     least_survivors: int | None = None
-    least_difference: int | None = None
     noise: Callable[[float, tuple[int, int]], np.ndarray] | None = None
+    noisy: dict[str, float] = field(default_factory=dict)
     queries: np.ndarray = field(default_factory=make_queries)
 
     def __post_init__(self) -> None:
@@ -64,7 +77,6 @@ class Federation:
             self.coordinator.public.hex(),
             self.colluders,
             self.least_survivors,
-            self.least_difference,
         )
         self.votes = {
             name: make_votes(len(self.queries), self.classes, self.teachers, seed)
@@ -79,13 +91,16 @@ class Federation:
 
     def terms(self, **changes) -> SessionDescriptor:
         """A new session's terms."""
-        values = {"queries": self.queries, "classes": self.classes, "teachers": self.teachers}
+        values = {"queries": self.queries, "classes": self.classes, "teachers": self.teachers, **self.noisy}
         return SessionDescriptor.create(self.roster, changes.pop("federation", FEDERATION), **{**values, **changes})
 
     def machine(self, terms: SessionDescriptor | None = None, **changes) -> Aggregation:
         """A coordinator at the start of a session."""
-        values = {"queries": self.queries, **changes}
-        return Aggregation(self.roster, self.coordinator, terms or self.terms(), **values)
+        terms = terms or self.terms()
+        choose = everybody if terms.sigma > 0 else whole_blocks(self.roster, self.roster.u_min)
+        return Aggregation(
+            self.roster, self.coordinator, terms, **{"queries": self.queries, "choose": choose, **changes}
+        )
 
     def ballot(self, name: str) -> Callable[[np.ndarray], np.ndarray]:
         """The party's ballot, which counts how often it was asked."""

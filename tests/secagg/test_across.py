@@ -1,4 +1,4 @@
-"""Across sessions: what a lying coordinator gets from several sums, before and now, and what the rule costs."""
+"""Across sessions: what a lying coordinator gets from several exact sums, under the rule of version 0.9 and now."""
 
 from __future__ import annotations
 
@@ -10,173 +10,233 @@ import pytest
 from consilium.coordinator.secagg.drive import drive
 from consilium.party.secagg import once
 from consilium.party.secagg.store import SessionStore
-from consilium.protocol.secagg.errors import AlreadyAnswered, SetTooClose, ThresholdNotMet
+from consilium.protocol.secagg.errors import AlreadyAnswered, BrokenBlock, ThresholdNotMet
 from consilium.protocol.secagg.stages import Stage
-from tests.secagg.across import availability, differencing, moved, sets_unchecked
-from tests.secagg.network import OTHER_FEDERATION, Federation, Network, altered, make_queries, run_until
+from tests.secagg.across import combined, differencing, pairs_only, sums_given, unmasked
+from tests.secagg.adversary import ByRoster, Kept, MayGrow, Pairs, alone, four_sums, play, without_lines
+from tests.secagg.network import (
+    OTHER_FEDERATION,
+    Federation,
+    Network,
+    altered,
+    blocks_unchecked,
+    make_queries,
+    run_until,
+)
 
 pytestmark = pytest.mark.slow
 
 N = 10
+OF_PARTIES = "consilium.party.secagg.session"
+NOISY = {"sigma": 3.0, "noise_shares": 2}
 
 
-def federation_of(folder: Path, **changes) -> Federation:
-    return Federation(folder, N, teachers=1, queries=make_queries(50), **changes)
+def federation_of(folder: Path, n: int = N, **changes) -> Federation:
+    return Federation(folder, n, teachers=1, queries=make_queries(50), **changes)
+
+
+def no_noise(sigma: float, shape: tuple[int, int]) -> np.ndarray:
+    return np.zeros(shape, dtype=np.int64)
 
 
 def test_near_duplicates_and_all_but_one(tmp_path: Path) -> None:
-    """Nothing of what was all: the second sum is refused before it is unmasked."""
     federation = federation_of(tmp_path)
     assert differencing(federation, federation.names) == dict.fromkeys(federation.names, 0.0)
 
 
-def test_near_duplicates_and_all_but_one_before(tmp_path: Path) -> None:
-    """The control: n + 1 sums gave every vote of every party."""
+def test_control_of_near_duplicates_and_all_but_one(tmp_path: Path) -> None:
+    """n + 1 sums over any sets give every vote of every party."""
     federation = federation_of(tmp_path)
-    with sets_unchecked():
+    with blocks_unchecked():
         assert differencing(federation, federation.names) == dict.fromkeys(federation.names, 1.0)
 
 
-def summed(federation: Federation, out: list[int], step: int, **changes):
-    """A sum over all but these, on the same questions moved by `step`."""
-    federation.queries = moved(make_queries(50), step)
-    invited = [name for place, name in enumerate(federation.names) if place not in out]
-    network = Network(federation)
-    result = drive(federation.machine(invited=invited, **changes), network.send)
-    return result, network
+def test_four_sums_that_keep_a_distance_in_pairs(tmp_path: Path) -> None:
+    """A + B - C - D is the first party's vote alone."""
+    federation = federation_of(tmp_path, 20)
+    given, total = combined(federation, four_sums(range(20), 2), (1, 1, -1, -1))
+    assert (given, np.abs(total).max()) == (0, 0)
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "allowed"),
-    [
-        ([], [], True),
-        ([0], [0], True),
-        ([], [0], False),
-        ([0], [], False),
-        ([], [0, 1, 2], False),  # nobody on the other side
-        ([0], [1], False),
-        ([0, 1], [1, 2], False),
-        ([0, 1], [2], False),
-        ([0, 1], [2, 3], True),
-        ([0, 1, 2], [2, 3, 4], True),
-    ],
-)
-def test_two_sums_differ_by_nobody_or_by_two_on_each_side(
-    tmp_path: Path, first: list[int], second: list[int], allowed: bool
-) -> None:
-    federation = federation_of(tmp_path)
-    summed(federation, first, 0)
-    if allowed:
-        result, _ = summed(federation, second, 1)
-        assert np.array_equal(result.sums, federation.total(result.survivors))
+def test_control_of_four_sums_the_rule_of_pairs_lets_them_pass(tmp_path: Path) -> None:
+    federation, sets = federation_of(tmp_path, 20), four_sums(range(20), 2)
+    with pairs_only(2, OF_PARTIES) as rule:
+        read = np.zeros_like(federation.total([]))
+        for places, sign in zip(sets, (1, 1, -1, -1), strict=True):
+            found = unmasked(federation, places)
+            assert found is not None
+            rule.sets.append(places)
+            read += sign * found
+        assert unmasked(federation, range(19)) is None, "it does refuse pairs"
+    assert np.array_equal(read, federation.votes[federation.names[0]])
+
+
+def lines_of(n: int) -> np.ndarray:
+    """Weights of the seven sums that give the difference of the first two of the seven parties' votes; they add up to
+    nothing, so that the others cancel."""
+    lines = np.array([[place not in group for place in range(7)] for group in without_lines(range(n))], dtype=float)
+    return -np.linalg.solve(lines.T, np.eye(7)[0] - np.eye(7)[1])
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+def test_seven_sums_without_the_lines_of_the_fano_plane(tmp_path: Path, pairs: bool) -> None:
+    """Under the rule of pairs, the control, they give the difference of two parties' votes; now none comes about."""
+    federation, sets = federation_of(tmp_path), without_lines(range(N))
+    if not pairs:
+        assert combined(federation, sets, (1,) * 7)[0] == 0
         return
-    with pytest.raises(ThresholdNotMet) as caught:
-        summed(federation, second, 1)
-    assert caught.value.stage is Stage.CONSISTENCY
-    assert caught.value.have == len(set(first) - set(second)), "none of the first sum signs"
-    result, _ = summed(federation, first, 1)  # nothing was used up: the same queries, of the first set
-    assert np.array_equal(result.sums, federation.total(result.survivors))
+    with pairs_only(2, OF_PARTIES):
+        sums = [unmasked(federation, places) for places in sets]
+    read = np.einsum("s,sqc->qc", lines_of(N), np.array(sums, dtype=float))
+    true = federation.votes["party-000"].astype(float) - federation.votes["party-001"]
+    assert np.allclose(read, true)
 
 
-def test_the_refusal_is_typed_and_comes_before_a_signature(tmp_path: Path) -> None:
+@pytest.mark.parametrize("terms", [{}, {"federation": OTHER_FEDERATION}])
+def test_the_refusal_is_typed_and_comes_before_a_signature(tmp_path: Path, terms: dict) -> None:
+    """Of another federation too, whose digest is for the coordinator to choose."""
     federation = federation_of(tmp_path)
-    summed(federation, [], 0)
-    federation.queries = moved(make_queries(50), 1)
+    drive(federation.machine(), Network(federation).send)
     network = Network(federation)
     with pytest.raises(ThresholdNotMet):
-        drive(federation.machine(invited=federation.names[1:]), network.send)
+        machine = federation.machine(federation.terms(**terms), invited=federation.names[1:], choose=lambda each: each)
+        drive(machine, network.send)
     errors = [error for (stage, _), error in network.errors.items() if stage is Stage.CONSISTENCY]
-    assert len(errors) == 9 and all(isinstance(error, SetTooClose) for error in errors)
-    assert {(error.requested, error.limit) for error in errors if isinstance(error, SetTooClose)} == {(0, 2)}
+    assert len(errors) == 9 and all(isinstance(error, BrokenBlock) for error in errors)
     assert not any(stage is Stage.CONSISTENCY for stage, _, _ in network.seen)
 
 
-def test_the_roster_may_ask_for_more_than_two(tmp_path: Path) -> None:
-    federation = federation_of(tmp_path, least_difference=3)
-    summed(federation, [0, 1, 2], 0)
-    with pytest.raises(ThresholdNotMet):
-        summed(federation, [3, 4], 1)
-    summed(federation, [3, 4, 5], 2)
-
-
-def test_another_federation_of_the_same_roster_is_no_way_around(tmp_path: Path) -> None:
-    """Its digest is for the coordinator to choose; the roster is not."""
-    federation = federation_of(tmp_path)
-    summed(federation, [], 0)
-    federation.queries = moved(make_queries(50), 1)
-    terms = federation.terms(federation=OTHER_FEDERATION)
-    with pytest.raises(ThresholdNotMet, match="consistency"):
-        drive(federation.machine(terms, invited=federation.names[1:]), Network(federation).send)
-
-
-def test_two_sessions_side_by_side_are_not_both_unmasked(tmp_path: Path) -> None:
-    """Of two federations, signed before either is unmasked: the shares are given once."""
-    federation = federation_of(tmp_path)
-    federation.queries = moved(make_queries(50), 1)
-    terms = federation.terms(federation=OTHER_FEDERATION)
-    late = run_until(federation, Stage.UNMASK, terms=terms, invited=federation.names[1:])
-    federation.queries = make_queries(50)
-    run_until(federation, None)
-    for name, request in late.requests().items():
-        with pytest.raises(SetTooClose):
-            federation.serve(name, Stage.UNMASK, request)
-
-
-def test_parties_that_were_not_in_the_first_sum_cannot_unmask_the_second_alone(tmp_path: Path) -> None:
-    """Two groups of t have a party in common, and that one remembers: here three were away, and seven are needed."""
-    federation = federation_of(tmp_path)
-    summed(federation, [0, 1, 2], 0)
-    with pytest.raises(ThresholdNotMet) as caught:
-        summed(federation, [3], 1)  # nine, of whom six were in the first sum
-    assert caught.value.have == 3 < federation.roster.t
-
-
-def test_who_signed_but_gave_no_share_forgets_the_set(tmp_path: Path) -> None:
+def test_an_exact_sum_is_asked_again_and_again_over_other_blocks(tmp_path: Path) -> None:
+    """Nothing is used up, whether the one before was unmasked or not: what a liar spoiled can be had without it."""
     federation = federation_of(tmp_path)
     run_until(federation, Stage.UNMASK)
-    result, _ = summed(federation, [0], 1)
-    assert len(result.survivors) == 9
+    for out in ((0, 1), (2, 3), ()):
+        places = {*range(N)} - {*out}
+        assert np.array_equal(unmasked(federation, places), federation.total([federation.names[at] for at in places]))
+
+
+def test_a_block_is_recorded_with_the_masked_votes(tmp_path: Path) -> None:
+    """Not with a share: t others unmask a sum of which this party is asked for nothing any more."""
+    federation = federation_of(tmp_path)
+    machine = run_until(federation, Stage.MASKED)
+    remembered = dict.fromkeys(federation.names, frozenset[str]())
+    assert {name: _block(tmp_path, name) for name in federation.names} == remembered
+    silent = Network(federation, lost={Stage.CONSISTENCY: ["party-000"], Stage.UNMASK: ["party-000"]})
+    drive(machine, silent.send)
+    assert _block(tmp_path, "party-000") == federation.roster.block_keys(0)
+
+
+def _block(folder: Path, name: str) -> frozenset[str]:
+    with SessionStore(folder / f"{name}.db").transaction() as tx:
+        return tx.block()
+
+
+# Other rosters of the same parties: what is remembered is of keys.
+
+
+def other_roster(federation: Federation, names: list[str], numbers: list[int], **changes: str) -> None:
+    """Another roster, with blocks that its maker chooses. changes: new keys by name."""
+    table = federation.roster.model_dump(mode="json")
+    entries = {entry["id"]: entry for entry in table["parties"]}
+    table["parties"] = [
+        {**entries[name], "block": number, "ed25519_pk": changes.get(name, entries[name]["ed25519_pk"])}
+        for name, number in zip(names, numbers, strict=True)
+    ]
+    table |= {"t": 7, "u_min": 7}
+    federation.roster = type(federation.roster).model_validate(table)
+
+
+ROSTERS = {
+    "one party leaves": (range(1, 10), [1, 1, 2, 2, 3, 3, 4, 4, 4]),
+    "another order": ([0, *range(9, 0, -1)], [0, 1, 1, 2, 2, 3, 3, 4, 4, 4]),
+    "two blocks grow by one each": (range(1, 10), [2, 2, 2, 3, 3, 4, 4, 5, 5]),
+}
+"""Of ten parties in blocks of two, by pairs: all but party-000, in blocks that are others."""
+
+
+@pytest.mark.parametrize("name", ROSTERS)
+@pytest.mark.parametrize("forgetful", [False, True])
+def test_two_sums_of_two_rosters(tmp_path: Path, name: str, forgetful: bool, monkeypatch) -> None:
+    """All, and then all but one. The control remembers by the roster's hash, as version 0.9 did."""
+    if forgetful:
+        monkeypatch.setattr(once, "check_block", lambda *_: None)  # nothing is known of this hash
+    federation = federation_of(tmp_path)
+    everybody = unmasked(federation, range(10))
+    places, numbers = ROSTERS[name]
+    other_roster(federation, [federation.names[at] for at in places], list(numbers))
+    there = [at for at, number in enumerate(numbers) if number]
+    without = unmasked(federation, there)
+    assert everybody is not None
+    if forgetful:
+        assert without is not None and np.array_equal(everybody - without, federation.votes["party-000"])
+    else:
+        assert without is None
+
+
+def test_of_a_party_with_a_new_key_the_others_of_its_block_give_to_no_exact_sum(tmp_path: Path) -> None:
+    federation = federation_of(tmp_path)
+    assert unmasked(federation, range(10)) is not None
+    other_roster(federation, federation.names, [1, 1, 2, 2, 3, 3, 4, 4, 5, 5], **{"party-000": "ab" * 31 + "cd"})
+    network = Network(federation)
+    with pytest.raises(ThresholdNotMet):
+        drive(federation.machine(invited=federation.names[1:4]), network.send)
+    assert isinstance(network.errors[Stage.ADVERTISE, "party-001"], BrokenBlock)
+    assert (Stage.ADVERTISE, "party-002") not in network.errors
+
+
+def test_who_gave_to_exact_sums_of_0_9_gives_to_none(tmp_path: Path) -> None:
+    """It remembered places by the hash of a roster, which may be here no more: its sets were no blocks."""
+    federation = federation_of(tmp_path, noise=no_noise)
+    with SessionStore(tmp_path / "party-000.db").transaction() as tx:
+        tx._connection.execute("CREATE TABLE summed (roster TEXT, places BLOB)")
+        tx.commit()
+    assert unmasked(federation, range(10)) is not None
+    with SessionStore(tmp_path / "party-000.db").transaction() as tx:
+        tx._connection.execute("INSERT INTO summed VALUES ('r', x'0000')")
+        tx.commit()
+    network = Network(federation)
+    drive(federation.machine(), network.send)
+    assert isinstance(network.errors[Stage.ADVERTISE, "party-000"], BrokenBlock)
+    assert unmasked(federation, range(1, 10), **NOISY) is not None, "noise needs no blocks"
+    assert unmasked(federation, range(10), **NOISY) is None, "and a noisy sum is given once"
+
+
+# Queries of noisy sums.
 
 
 def test_a_query_that_was_masked_and_never_unmasked_is_asked_again(tmp_path: Path) -> None:
-    """Row 5: one party sends false shares, the session is lost, and the queries are not."""
-    federation = federation_of(tmp_path)
-    run_until(federation, Stage.UNMASK)
-    result = drive(federation.machine(invited=federation.names[1:]), Network(federation).send)
-    assert np.array_equal(result.sums, federation.total(federation.names[1:]))
+    """One party sends false shares, the session is lost, and the queries are not."""
+    federation = federation_of(tmp_path, noise=no_noise)
+    run_until(federation, Stage.UNMASK, terms=federation.terms(**NOISY))
+    assert np.array_equal(unmasked(federation, range(1, 10), **NOISY), federation.total(federation.names[1:]))
 
 
-def test_a_query_was_used_up_with_its_masked_votes_before(tmp_path: Path) -> None:
-    """The control: what the parties of before had written down at that point ends the federation for these queries."""
-    federation = federation_of(tmp_path)
-    run_until(federation, Stage.UNMASK)
-    for name in federation.names:
-        with SessionStore(tmp_path / f"{name}.db").transaction() as tx:
-            tx.release(once.ids_of(federation.queries), 0b11)
-            tx.commit()
-    network = Network(federation)
-    with pytest.raises(ThresholdNotMet, match="masked"):
-        drive(federation.machine(invited=federation.names[1:]), network.send)
-    assert all(isinstance(error, AlreadyAnswered) for error in network.errors.values())
+def test_two_noisy_sessions_side_by_side_are_not_both_unmasked(tmp_path: Path) -> None:
+    """Of two federations, signed before either is unmasked: the shares are given once."""
+    federation = federation_of(tmp_path, noise=no_noise)
+    late = run_until(federation, Stage.UNMASK, terms=federation.terms(federation=OTHER_FEDERATION, **NOISY))
+    run_until(federation, None, terms=federation.terms(**NOISY))
+    for name, request in late.requests().items():
+        with pytest.raises(AlreadyAnswered):
+            federation.serve(name, Stage.UNMASK, request)
 
 
-def test_a_lost_sum_of_before_is_refused_as_answered(tmp_path: Path) -> None:
+def test_a_lost_noisy_sum_is_refused_as_answered(tmp_path: Path) -> None:
     """Shares leave with the record: whatever became of them, the party has helped."""
-    federation = federation_of(tmp_path)
-    machine = run_until(federation, Stage.UNMASK)
+    federation = federation_of(tmp_path, noise=no_noise)
+    machine = run_until(federation, Stage.UNMASK, terms=federation.terms(**NOISY))
     requests = machine.requests()
     for name in federation.names[:4]:
         federation.serve(name, Stage.UNMASK, requests[name])
-    network = Network(federation)
     with pytest.raises(ThresholdNotMet, match="advertise: 6 parties"):
-        drive(federation.machine(), network.send)
+        drive(federation.machine(federation.terms(**NOISY)), Network(federation).send)
     # the sum can still be had from the session that was begun, if the others have not forgotten it
     for name in federation.names:
         state = federation.party(name).state(machine.terms.sid_bytes())
         assert (str(state) == "done") == (name in federation.names[:4])
 
 
-def test_a_set_that_names_no_place_of_the_roster_is_nothing_to_remember(tmp_path: Path) -> None:
+def test_a_set_that_names_no_place_of_the_roster_is_nothing_to_sign(tmp_path: Path) -> None:
     federation = federation_of(tmp_path)
     machine = run_until(federation, Stage.CONSISTENCY)
     request = machine.requests()["party-000"]
@@ -185,31 +245,29 @@ def test_a_set_that_names_no_place_of_the_roster_is_nothing_to_remember(tmp_path
         federation.serve("party-000", Stage.CONSISTENCY, wide)
 
 
-@pytest.mark.statistics
-def test_availability_with_a_tenth_lost(tmp_path: Path) -> None:
-    """Ten parties, one lost at random in each of eight sessions. Without spare parties the first sum's nine must all be
-    there again; with two spare ones every session has its sum."""
-    (tmp_path / "0").mkdir()
-    (tmp_path / "2").mkdir()
-    none = availability(tmp_path / "0", N, 8, 0.1, 0, seed=3)
-    spare = availability(tmp_path / "2", N, 8, 0.1, 2, seed=3)
-    assert none.refused >= 4 and len(none.sets) == 1
-    assert spare.refused == 0 and set(spare.given) == {8}
+# The rule alone, against random histories: `python -m benchmarks sessions` plays a hundred thousand.
 
 
-def fano_sets() -> list[list[int]]:
-    """Seven triples of seven parties; any two have one party in common."""
-    return [[0, 1, 2], [0, 3, 4], [0, 5, 6], [1, 3, 5], [1, 4, 6], [2, 3, 6], [2, 4, 5]]
+def test_modulo_a_prime_a_combination_that_is_one_column_is_found() -> None:
+    assert alone(np.array([[1, 1, 0], [0, 1, 1], [1, 0, 1]])) == [0, 1, 2]  # an odd circle tells each
+    assert alone(np.array([[1, 1, 0], [0, 1, 1]])) == []
+    assert alone(np.array([[2, 2, 1], [1, 1, 0]])) == [2]
 
 
-def test_seven_sums_that_keep_the_rule_still_tell_differences_of_votes(tmp_path: Path) -> None:
-    """What the rule does not promise (docs/decisions/secagg-sets.md): it is about two sums. Seven on the same
-    questions, each over ten parties less a line of the Fano plane, give the difference of two parties' votes."""
-    federation = federation_of(tmp_path)
-    sums = [summed(federation, out, step)[0].sums for step, out in enumerate(fano_sets())]
-    lines = np.array([[place in line for place in range(7)] for line in fano_sets()], dtype=float)
-    weights = np.linalg.solve(lines.T, np.eye(7)[0] - np.eye(7)[1])  # e_0 - e_1 from lines; the rest cancels
-    assert abs(weights.sum()) < 1e-9
-    found = -np.einsum("s,sqc->qc", weights, np.array(sums, dtype=float))
-    true = federation.votes["party-000"].astype(float) - federation.votes["party-001"]
-    assert np.allclose(found, true)
+def test_no_history_of_rosters_and_sums_tells_one_vote() -> None:
+    played = [play(seed, Kept) for seed in range(600)]
+    assert sum(each.read for each in played) == 0 and all(each.twins for each in played)
+    assert sum(each.passed for each in played) > 1000 and sum(each.asked for each in played) > 5000
+
+
+@pytest.mark.parametrize("rule", [Pairs, ByRoster, MayGrow])
+def test_control_of_histories_other_rules_are_beaten(rule) -> None:
+    """Pairs of sets; memory by the roster's hash; and blocks that may grow, where a sum before and one after tell the
+    vote of who came."""
+    assert sum(play(seed, rule).read > 0 for seed in range(600)) >= 2
+
+
+def test_blocks_of_two_of_ten_parties_go_on_with_one_away() -> None:
+    rng = np.random.default_rng(3)
+    assert sums_given(10, 7, 2, 50, 0.1, rng) == [8] * 50
+    assert len(sums_given(10, 7, 5, 50, 0.1, rng)) == 0

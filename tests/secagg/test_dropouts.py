@@ -12,6 +12,8 @@ from consilium.protocol.secagg.errors import StageOrder, ThresholdNotMet
 from consilium.protocol.secagg.stages import STAGES, Stage
 from tests.secagg.network import Federation, Network, run_until
 
+pytestmark = pytest.mark.usefixtures("any_set")
+
 UP_TO_MASKED = STAGES[: STAGES.index(Stage.MASKED) + 1]
 AFTER_MASKED = STAGES[STAGES.index(Stage.MASKED) + 1 :]
 

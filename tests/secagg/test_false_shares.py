@@ -29,6 +29,8 @@ from consilium.protocol.secagg.stages import Stage
 from consilium.protocol.secagg.statements import MASKED, masked_parts
 from tests.secagg.network import Federation, Network, altered, run_until
 
+pytestmark = pytest.mark.usefixtures("any_set")
+
 BAD = "party-002"
 FALSE_DEALER = "its shares are not shares of what its advert is committed to"
 

@@ -18,6 +18,8 @@ from consilium.protocol.secagg.packing import pack_message
 from consilium.protocol.secagg.stages import STAGES, Stage
 from tests.secagg.network import Federation, Network, make_queries, run_until
 
+pytestmark = pytest.mark.usefixtures("any_set")
+
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_coordinator_that_dies_before_its_requests_leave(tmp_path: Path, stage: Stage) -> None:

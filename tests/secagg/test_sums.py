@@ -13,6 +13,8 @@ from consilium.protocol.parties.refusals import Refused
 from consilium.protocol.secagg.stages import STAGES, Stage
 from tests.secagg.network import Federation, Network, make_queries
 
+pytestmark = pytest.mark.usefixtures("any_set")
+
 EDGES = {16: 2**15, 32: 2**31}
 
 

@@ -50,7 +50,7 @@ def test_an_old_provisioning_file_is_answered_with_its_new_form() -> None:
         read_plan(OLD / "federation.toml")
     old, new = read_table(OLD / "federation.toml"), validate(told_table(caught.value), Plan, "new")
     federation = new.federation.model_dump(mode="json")
-    same = ("name", "votes", "teachers_per_party", "minimum_parties", "colluders", "spare", "mechanism", "caps")
+    same = ("name", "votes", "teachers_per_party", "minimum_parties", "colluders", "mechanism", "caps")
     assert {key: federation[key] for key in same} == {key: old[key] for key in same}
     assert new.rows.pool == old["pool"]["file"]
     assert new.federation.pool_least_distance == old["pool"]["least_distance"]

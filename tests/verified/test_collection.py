@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from flwr.app import RecordDict
 
+from consilium.coordinator.collection import verified
 from consilium.coordinator.collection.admission import Member
 from consilium.coordinator.collection.second import SecondAggregator
 from consilium.coordinator.collection.secure import SecureCollector
 from consilium.coordinator.collection.verified import MOST_REFUSED, VerifiedCollector
-from consilium.coordinator.collection.verified_keys import SetsBefore
 from consilium.coordinator.given_records import FAULTS_SHOWN, RECORDS, GivenRecords, read_records
 from consilium.coordinator.mechanisms.distributed import Distributed
 from consilium.coordinator.run_log import EventLog
@@ -29,11 +29,11 @@ from consilium.protocol.parties.records import refusal_to_record
 from consilium.protocol.parties.refusals import Refusal, Rule
 from consilium.protocol.rows.queries import query_ids, query_set_hash
 from consilium.protocol.secagg.agreement import new_private
-from consilium.protocol.secagg.errors import SetTooClose, ThresholdNotMet
+from consilium.protocol.secagg.errors import BrokenBlock, ThresholdNotMet
 from consilium.protocol.secagg.identity import Identity
 from consilium.protocol.secagg.packing import unpack
 from consilium.protocol.secagg.roster import least_sum
-from consilium.protocol.verified import leader
+from consilium.protocol.verified import leader, rules
 from consilium.protocol.verified.aggregator import fault_code
 from consilium.protocol.verified.client import VoteClient
 from consilium.protocol.verified.errors import AggregatorsDisagree, VoteFault
@@ -46,11 +46,12 @@ from tests.federation import FakeTransport, drop, hello_of, make_config, make_ho
 from tests.verified.small import SECOND, VerifiedSmall, lying, made, queries_of
 
 QUERIES = queries_of(12)
+NOISY = Distributed(threshold=0, sigma=30.0, noise_shares=1)
 
 
 @pytest.fixture
 def small(tmp_path: Path) -> VerifiedSmall:
-    return made(tmp_path)
+    return made(tmp_path, second={"roster_terms": {"least_accepted": 2}})
 
 
 def as_liar(monkeypatch: pytest.MonkeyPatch, name: str, matrix_of, **changes) -> None:
@@ -93,8 +94,8 @@ def test_the_sum_is_that_of_clear_votes(small: VerifiedSmall) -> None:
 def test_a_liar_is_left_out_by_name_and_the_sum_is_that_of_the_others(small, monkeypatch, lie) -> None:
     as_liar(monkeypatch, "p02", lie)
     found = small.ask(QUERIES)
-    assert found.parties == ("p00", "p01", "p03", "p04")
-    assert found.votes.tolist() == small.true_sum(QUERIES, [0, 1, 3, 4]).tolist()
+    assert found.parties == ("p03", "p04"), "p00 and p01 are of its block"
+    assert found.votes.tolist() == small.true_sum(QUERIES, [3, 4]).tolist()
     reason = "both aggregators did not accept it: it sent votes that are none, or has no proof that they are"
     assert small.left_out() == {"p02": reason}
     small.ask(queries_of(5, seed=51))
@@ -239,18 +240,19 @@ def test_a_damaged_file_of_what_was_signed_does_not_forget_the_open_session(smal
     assert "query.va_upload" not in {kind for _, kind in small.transport.requests}, "the uploads are still here"
 
 
-def test_control_with_an_older_state_it_gives_its_half_again(small: VerifiedSmall, tmp_path: Path, monkeypatch) -> None:
-    """It keeps to "a query once" by what it remembers: without a look at that, the same queries are summed twice."""
+def test_control_with_an_older_state_it_gives_its_half_again(tmp_path: Path, monkeypatch) -> None:
+    """It keeps to "a noisy sum once" by what it remembers: without a look at that, the same queries are in two sums."""
     monkeypatch.setattr(GivenRecords, "__len__", lambda _: 0)
+    small = made(tmp_path / "small", mechanism=NOISY)
     state, later = small.root / "second" / "state", queries_of(5, seed=51)
     small.ask(QUERIES)
     shutil.copytree(state, tmp_path / "older")
-    first = small.ask(later)
+    small.ask(later)
     with pytest.raises(AggregatorRefuses, match="already-answered"):
         small.ask(later)
     shutil.rmtree(state)
     shutil.move(tmp_path / "older", state)
-    assert small.ask(later).votes.tolist() == first.votes.tolist()
+    small.ask(later)
 
 
 def test_control_in_a_secure_sum_the_same_lie_decides(tmp_path: Path, monkeypatch) -> None:
@@ -280,8 +282,8 @@ def test_control_in_a_secure_sum_the_same_lie_decides(tmp_path: Path, monkeypatc
 def test_who_is_silent_is_left_out_by_name(small: VerifiedSmall) -> None:
     small.transport.faults[(3, "query.va_upload")] = drop
     found = small.ask(QUERIES)
-    assert found.parties == ("p00", "p01", "p02", "p04")
-    assert found.votes.tolist() == small.true_sum(QUERIES, [0, 1, 2, 4]).tolist()
+    assert found.parties == ("p00", "p01", "p02"), "p04 is of its block"
+    assert found.votes.tolist() == small.true_sum(QUERIES, [0, 1, 2]).tolist()
     assert small.left_out() == {"p03": "no answer within 5 s"}
 
 
@@ -296,7 +298,7 @@ def test_too_few_are_no_sum_and_cost_nothing(tmp_path: Path) -> None:
 
 def ask_three(small: VerifiedSmall, monkeypatch: pytest.MonkeyPatch):
     """A lying coordinator that wants the sum of three parties, and keeps to no least number itself."""
-    monkeypatch.setattr(VerifiedCollector, "_choose", lambda self, session, there, query_set: frozenset(there))
+    monkeypatch.setattr(VerifiedCollector, "_choose", lambda self, session, there: frozenset(there))
 
     def close(self: Leader) -> Half:
         self._half = self._half or Half(bytes(16), to_wire(self._total))
@@ -317,6 +319,7 @@ def test_a_sum_of_three_of_ten_parties_is_refused(tmp_path: Path, monkeypatch) -
 def test_control_a_roster_that_allows_three_gives_their_votes_wherever_they_agree(tmp_path: Path, monkeypatch) -> None:
     """As version 0.9 made rosters, of `minimum_parties`: most rows are unanimous, and tell each of the three votes."""
     small = made(tmp_path, parties=10, second={"roster_terms": {"least_accepted": 3}})
+    monkeypatch.setattr(rules, "check_whole", lambda *_: None)  # three are no blocks of two
     votes = ask_three(small, monkeypatch).votes
     unanimous = (votes == 3).any(axis=1)
     assert unanimous.mean() > 0.3
@@ -383,34 +386,40 @@ def test_a_coordinator_that_is_killed_goes_on_with_the_same_session(small, monke
     assert len(sids) == len(set(sids)) == (1 if at < 4 else 2)
 
 
-def test_a_query_is_in_one_sum(small: VerifiedSmall) -> None:
-    small.ask(QUERIES)
-    with pytest.raises(AggregatorRefuses, match="already-answered, requested 12, limit 0") as caught:
-        small.ask(QUERIES)
-    assert caught.value.rule == "already-answered"
-    with pytest.raises(AggregatorRefuses, match="already-answered, requested 13, limit 1"):
-        small.ask(np.concatenate([QUERIES, queries_of(1, seed=60)]))
+def test_an_exact_sum_may_be_asked_again(small: VerifiedSmall) -> None:
+    """It tells no more than the first: its parties are in whole blocks."""
+    assert small.ask(QUERIES).votes.tolist() == small.ask(QUERIES).votes.tolist() == small.true_sum(QUERIES).tolist()
+    assert small.given() == len(QUERIES), "and is counted once"
 
 
-def test_sums_differ_by_nobody_or_by_enough(small: VerifiedSmall, monkeypatch) -> None:
-    """The coordinator's own rule, and the second aggregator's where a coordinator has none."""
+class NoRule(rules.WholeBlocks):
+    """Of a coordinator that does not look."""
+
+    def __init__(self) -> None:
+        pass
+
+    def allow(self, session, accepted) -> None:
+        pass
+
+
+def test_exact_sums_are_over_whole_blocks(small: VerifiedSmall, monkeypatch) -> None:
+    """Five parties, in blocks of three and two. The coordinator chooses so, and both aggregators refuse others."""
     small.ask(QUERIES)
     others = queries_of(6, seed=53)
-    with pytest.raises(SetTooClose):
-        small.ask(others, small.members[:4])
-    monkeypatch.setattr(SetsBefore, "allow", lambda *_: None)
-    monkeypatch.setattr("consilium.coordinator.collection.verified.Chooser", lambda *_: frozenset)
-    with pytest.raises(AggregatorRefuses, match="set-too-close, requested 0, limit 2"):
-        small.ask(others, small.members[:4])
-    assert small.given() == len(QUERIES), "what was refused is not used up"
-    assert small.ask(others).votes.tolist() == small.true_sum(others).tolist()
+    assert small.ask(others, small.members[:4]).parties == ("p00", "p01", "p02")
+    monkeypatch.setattr(verified, "whole_blocks", lambda *_: frozenset)
+    again = queries_of(6, seed=54)
+    with pytest.raises(BrokenBlock):
+        small.ask(again, small.members[:4])
+    monkeypatch.setattr(verified, "WholeBlocks", lambda _: NoRule())
+    with pytest.raises(AggregatorRefuses, match="broken-block"):
+        small.ask(again, small.members[:4])
+    assert small.given() == len(QUERIES) + len(others), "what was refused is not used up"
 
 
-def test_control_without_both_rules_the_difference_is_one_vote(small: VerifiedSmall, monkeypatch) -> None:
-    monkeypatch.setattr(SetsBefore, "allow", lambda *_: None)
-    monkeypatch.setattr("consilium.coordinator.collection.verified.Chooser", lambda *_: frozenset)
-    monkeypatch.setattr("consilium.aggregator.rules.nearest", lambda *_: None)
-    monkeypatch.setattr("consilium.aggregator.store.GivenSums.given", lambda *_: 0)
+def test_control_without_the_rule_the_difference_is_one_vote(small: VerifiedSmall, monkeypatch) -> None:
+    monkeypatch.setattr(verified, "whole_blocks", lambda *_: frozenset)
+    monkeypatch.setattr(rules, "check_whole", lambda *_: None)
     whole, fewer = small.ask(QUERIES), small.ask(QUERIES, small.members[:4])
     assert (whole.votes - fewer.votes).tolist() == small.votes(4, QUERIES).tolist()
 

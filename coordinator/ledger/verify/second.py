@@ -12,14 +12,16 @@ from consilium.coordinator.ledger.verify.findings import Contradiction, Damaged
 from consilium.coordinator.ledger.verify.recorded import Recorded
 from consilium.protocol.aggregators.records import GivenRecord
 from consilium.protocol.errors import ConfigError, MalformedMessage
-from consilium.protocol.secagg.sets import nearest
+from consilium.protocol.secagg.blocks import check_whole
+from consilium.protocol.secagg.errors import BrokenBlock
 from consilium.protocol.verified.roster import VerifiedRoster
 from consilium.protocol.verified.sums import add_up
 
 
 def check_given(files: Files, recorded: Recorded) -> str:
     """Each batch is of one signed sum, and each aggregator's total the one that it was bound to; no query is in two
-    exact sums, and their parties differ by nobody or by enough.
+    noisy sums of one phase, and exact ones are over whole blocks of parties. Rosters of version 0.9 had no blocks: sets
+    of parties are not looked at.
 
     Raises
     ------
@@ -75,15 +77,19 @@ def _check_halves(at: int, batch: Batch, record: GivenRecord, files: Files, reco
 
 def _check_sets(records: list[KeptRecord], roster: VerifiedRoster) -> None:
     seen: set[tuple[str, int]] = set()
-    sets: list[frozenset[int]] = []
     for kept in records:
-        phases = (kept.record.phase,) if kept.record.sigma > 0 else (1, 2)
-        asked = {(query_id, phase) for query_id in kept.ids for phase in phases}
+        if kept.record.sigma == 0:
+            if roster.version > 1:
+                _check_blocks(kept, roster)
+            continue
+        asked = {(query_id, kept.record.phase) for query_id in kept.ids}
         if seen & asked:
             raise Contradiction(f"session {kept.record.sid}: a query is in two sums")
         seen |= asked
-        if kept.record.sigma == 0:
-            found = nearest(kept.record.accepted, sets)
-            if found is not None and found < roster.least_difference:
-                raise Contradiction(f"session {kept.record.sid}: its parties differ from those of another by {found}")
-            sets.append(frozenset(kept.record.accepted))
+
+
+def _check_blocks(kept: KeptRecord, roster: VerifiedRoster) -> None:
+    try:
+        check_whole(roster.blocks, kept.record.accepted)
+    except BrokenBlock as error:
+        raise Contradiction(f"session {kept.record.sid}: {error.what}") from None

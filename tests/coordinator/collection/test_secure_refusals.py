@@ -64,14 +64,6 @@ def test_too_few_parties_in_a_sum_and_another_roster_are_refused(cluster) -> Non
     assert refused.value.refusal.rule is Rule.ROSTER_MISMATCH
 
 
-def test_sums_that_may_differ_by_fewer_than_the_policy_asks_are_refused(cluster) -> None:
-    made = cluster(policy={"least_difference": 3})
-    with pytest.raises(Refused) as refused:
-        hello(made)
-    found = refused.value.refusal
-    assert (found.rule, found.limit, found.requested) == (Rule.LEAST_DIFFERENCE, 3, 2)
-
-
 def make_secure_elsewhere(made: Cluster) -> SecureKeys:
     other = made.root / "other"
     other.mkdir()

@@ -17,7 +17,8 @@ from consilium.coordinator.collection.secure import SecureCollector
 from consilium.coordinator.config import check_threshold
 from consilium.coordinator.ledger.privacy import promised_at
 from consilium.coordinator.mechanisms import Confident, Distributed, GNMax
-from consilium.party.secagg import once
+from consilium.coordinator.secagg.machine import everybody
+from consilium.party.secagg import session
 from consilium.protocol.errors import ConfigError, NotEnoughParties
 from consilium.protocol.rows.queries import canonical_queries, query_set_hash
 from consilium.protocol.secagg.errors import BadSum, ThresholdNotMet
@@ -168,8 +169,6 @@ def test_a_policy_too_tight_for_weight_one_takes_no_part(tmp_path: Path, log) ->
 
 @pytest.mark.slow
 def test_under_masks_a_wrong_total_spoils_the_sum_and_names_nobody(tmp_path: Path, log, monkeypatch) -> None:
-    from consilium.party.secagg import session
-
     def twice(votes, terms, weight):
         return votes.astype(np.int64) * (2 if weight == 2 else 1)
 
@@ -185,31 +184,32 @@ GONE: dict[tuple[int, str], Fault] = {(5, "query.sa_masked"): drop}
 
 
 @pytest.mark.slow
-def test_a_party_whose_weight_nobody_else_has_is_in_no_exact_sum(tmp_path: Path, log) -> None:
+def test_of_those_of_a_rare_weight_none_is_there_without_the_others(tmp_path: Path, log) -> None:
     histogram = securely(homes_of(tmp_path, CONFIG, ODD_ONES), tmp_path, log, ODD_ONES, GONE)
-    assert histogram.parties == ("p00", "p01", "p02", "p04", "p06")
+    assert not {"p03", "p05"} & set(histogram.parties)
     assert (histogram.votes % 2 == 0).all()
 
 
 @pytest.mark.slow
 def test_a_coordinator_that_sums_it_all_the_same_gets_no_share(tmp_path: Path, log, monkeypatch) -> None:
-    monkeypatch.setattr(secure, "WeightedChooser", lambda *_: lambda answered: answered)
+    monkeypatch.setattr(secure, "whole_blocks", lambda *_: everybody)
     homes = homes_of(tmp_path / "attack", CONFIG, ODD_ONES)
     with pytest.raises(ThresholdNotMet, match="stage consistency: 0 parties"):
         securely(homes, tmp_path / "attack", log, ODD_ONES, GONE)
-    assert "refused: set-too-close, requested 1, limit 2" in left_out(log).values()
+    assert "refused: broken-block" in left_out(log).values()
 
-    monkeypatch.setattr(once, "by_weight", lambda _: ())
+    monkeypatch.setattr(session, "check_whole", lambda *_: None)
     homes = homes_of(tmp_path / "control", CONFIG, ODD_ONES)
     odd = securely(homes, tmp_path / "control", log, ODD_ONES, GONE).votes % 2
     alone = in_clear(homes_of(tmp_path / "same", CONFIG, ODD_ONES), log)[1]["p03"]
     assert odd.tolist() == alone.tolist()
 
 
-def test_a_roster_in_which_a_weight_is_too_rare_is_refused_before_anything_is_asked(tmp_path: Path, log) -> None:
-    weights = {**dict.fromkeys(WEIGHTS, 2), "p03": 1}
-    with pytest.raises(ConfigError, match="p03 have weight 1, which 2 parties must have"):
-        securely(homes_of(tmp_path, CONFIG, weights), tmp_path, log, weights)
+def test_a_roster_in_which_weights_are_too_rare_is_refused_before_anything_is_asked(tmp_path: Path, log) -> None:
+    weights = {name: number for number, name in enumerate(WEIGHTS, 1)}
+    keys = make_secure(homes_of(tmp_path, CONFIG, weights), tmp_path, weights=weights)
+    with pytest.raises(ConfigError, match=r"have 0 parties, .* in none are p00"):
+        keys.check(make_config(votes="secure", roster=keys.roster.digest))
 
 
 def test_a_threshold_may_be_as_high_as_all_votes_and_not_higher() -> None:

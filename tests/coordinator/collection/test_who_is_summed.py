@@ -1,29 +1,37 @@
-"""Who is in a secure sum: whoever spoils it is left out, and no set of parties is too close to an earlier one."""
+"""Who is in a secure sum: whoever spoils it is left out, and the others of its block with it."""
 
 from __future__ import annotations
 
 import json
-import shutil
-from pathlib import Path
 
 import pytest
 
+from consilium.coordinator.collection import secure
 from consilium.coordinator.collection.secure import SecureCollector
 from consilium.coordinator.config import Caps
-from consilium.coordinator.secagg.history import History
-from consilium.coordinator.secagg.machine import Aggregation
+from consilium.coordinator.mechanisms import Distributed
+from consilium.coordinator.secagg.machine import Aggregation, everybody
+from consilium.party.home import open_home
+from consilium.party.node import PartyNode
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.parties.records import refusal_to_record
 from consilium.protocol.parties.refusals import Refusal, Rule
-from consilium.protocol.secagg.errors import BadShare, SetTooClose, ThresholdNotMet
+from consilium.protocol.secagg.errors import BadShare, ThresholdNotMet
 from consilium.protocol.secagg.stages import Stage
-from tests.coordinator.collection.cluster import ONE_PHASE, PARTIES, STAGES, queries, told
+from tests.coordinator.collection.cluster import ONE_PHASE, PARTIES, queries, told
 from tests.federation import drop, with_array
 
 pytestmark = pytest.mark.slow
 
 SHARED = "query.sa_share"
-WITHOUT_P03 = ("p00", "p01", "p02", "p04", "p05", "p06")
+WITHOUT_P03 = ("p00", "p01", "p02", "p05", "p06")
+"""p04 is of its block."""
+NOISY = {
+    "votes": "distributed",
+    "mechanism": Distributed(threshold=3, sigma=4.0, noise_shares=4),
+    "caps": Caps(queries=100, answers=100),
+}
+"""Sums in which parties are missing one by one."""
 
 
 def test_whoever_sends_rubbish_to_its_peers_is_left_out_at_once(cluster) -> None:
@@ -31,6 +39,7 @@ def test_whoever_sends_rubbish_to_its_peers_is_left_out_at_once(cluster) -> None
     made = cluster(faults={(3, SHARED): with_array("ciphertexts", lambda matrix: matrix ^ 1)})
     assert made.collector(made.ready())(*queries()).parties == WITHOUT_P03
     reasons = {event["party"]: event["reason"] for event in told(made, "left-out")}
+    assert reasons.pop("p04").startswith("of its block")
     assert reasons == {"p03": "its shares are not shares of what its advert is committed to"}
 
 
@@ -76,16 +85,16 @@ def test_of_a_session_that_failed_c_plus_two_accusers_are_believed_and_no_fewer(
     The others that the session lacks (t = 5 of 7) are silent once."""
     others = [index for index in range(PARTIES) if index != 3][:3]
     faults = {(index, SHARED): accuse if at < accusers else drop for at, index in enumerate(others)}
-    made = cluster(colluders=colluders, faults={at: once(fault) for at, fault in faults.items()})
+    made = cluster(colluders=colluders, faults={at: once(fault) for at, fault in faults.items()}, **NOISY)
     believed = accusers >= colluders + 2
     parties = made.collector(made.ready())(*queries()).parties
-    assert parties == (WITHOUT_P03 if believed else tuple(f"p{i:02d}" for i in range(PARTIES)))
+    assert parties == tuple(f"p{i:02d}" for i in range(PARTIES) if i != 3 or not believed)
     assert [event["party"] for event in told(made, "excluded")] == ["p03"] * believed
 
 
 def test_one_party_s_word_does_not_exclude_another(cluster) -> None:
     """One that accuses may lie itself: the others go on without it, and the accused is asked again."""
-    made = cluster(faults={(0, "query.sa_masked"): accuse})
+    made = cluster(faults={(0, "query.sa_masked"): accuse}, **NOISY)
     members = made.ready()
     assert made.collector(members)(*queries()).parties == tuple(f"p{i:02d}" for i in range(1, PARTIES))
     assert not told(made, "excluded")
@@ -97,13 +106,13 @@ def test_parties_that_an_error_names_are_left_out_in_the_same_call(cluster, monk
     take = Aggregation.take
 
     def checked(machine, replies):
-        if machine.stage is Stage.CONSISTENCY and {"p01", "p05"} <= set(replies):
-            raise BadShare("p01", "does not verify", ["p01", "p05"])
+        if machine.stage is Stage.CONSISTENCY and {"p03", "p04"} <= set(replies):
+            raise BadShare("p03", "does not verify", ["p03", "p04"])
         return take(machine, replies)
 
     monkeypatch.setattr(Aggregation, "take", checked)
-    assert made.collector(made.ready())(*queries()).parties == ("p00", "p02", "p03", "p04", "p06")
-    assert sorted(event["party"] for event in told(made, "excluded")) == ["p01", "p05"]
+    assert made.collector(made.ready())(*queries()).parties == WITHOUT_P03
+    assert sorted(event["party"] for event in told(made, "excluded")) == ["p03", "p04"]
 
 
 def test_too_few_without_the_liars_is_the_end(cluster, monkeypatch) -> None:
@@ -118,67 +127,53 @@ def test_too_few_without_the_liars_is_the_end(cluster, monkeypatch) -> None:
     assert len(told(made, "stage")) == 2 + 1  # enrol, train, and one exchange
 
 
-def test_one_that_is_away_after_a_sum_over_all_ends_the_next_before_unmasking(cluster) -> None:
-    """By the coordinator's own account, and nothing is used up: when it is back, all is well."""
+def test_of_whom_one_is_away_its_whole_block_is_left_out(cluster) -> None:
+    """Blocks of three, two and two; p03 and p04 are one."""
     made = cluster()
     members = made.ready()
-    made.collector(members)(*queries())
-    made.transport.faults |= {(1, "query.sa_share"): drop}
-    made.transport.requests.clear()
-    with pytest.raises(SetTooClose, match="by 0 on one side, at least 2"):
-        made.collector(members)(*queries(9, 9))
-    assert {kind for _, kind in made.transport.requests} == {f"query.{stage}" for stage in STAGES[:3]}
+    assert len(made.collector(members)(*queries()).parties) == PARTIES
+    made.transport.faults |= {(3, SHARED): drop}
+    assert made.collector(members)(*queries(9, 9)).parties == WITHOUT_P03
+    reasons = {event["party"]: event["reason"] for event in told(made, "left-out")}
+    assert reasons["p04"] == "of its block not all are there: an exact sum has all of it, or nobody"
+    made.transport.faults |= {(5, SHARED): drop}
+    with pytest.raises(ThresholdNotMet, match="whole blocks: 3 parties are left, 5 are needed"):
+        made.collector(members)(*queries(9, 10))
     made.transport.faults.clear()
-    assert len(made.collector(members)(*queries(9, 9)).parties) == PARTIES
+    assert len(made.collector(members)(*queries(9, 10)).parties) == PARTIES, "nothing was used up"
 
 
-def test_with_spare_parties_one_may_be_away_after_the_first_sum(cluster) -> None:
-    made = cluster(spare=2)
-    members = made.ready()
-    first = set(made.collector(members)(*queries()).parties)
-    assert len(first) == 5
-    made.transport.faults |= {(int(min(first)[1:]), "query.sa_share"): drop}
-    second = set(made.collector(members)(*queries(9, 9)).parties)
-    assert len(first - second) == len(second - first) == 2
-    sums = [made.collector(members)(*queries(9, seed)).parties for seed in range(10, 14)]
-    assert all(set(summed) == second for summed in sums)  # those are there again: nothing new is tried
-
-
-def test_parties_refuse_what_a_coordinator_without_an_account_tries(cluster) -> None:
-    """Its history is lost; theirs is not."""
+def test_an_exact_sum_is_asked_again_over_other_blocks(cluster) -> None:
+    """Nothing is used up at the parties: what somebody spoils can be had without it."""
     made = cluster()
     members = made.ready()
-    made.collector(members)(*queries())
-    (made.root / "sessions" / "history.json").unlink()
-    made.transport.faults |= {(1, "query.sa_share"): drop}
+    collector = made.collector(members)
+    first = collector(*queries())
+    collector.settle()
+    made.transport.faults |= {(3, SHARED): drop}
+    again = made.collector(members)(*queries())
+    assert (len(first.parties), again.parties) == (PARTIES, WITHOUT_P03)
+    assert PartyNode(open_home(made.homes[0])).spend.answered() == len(queries()[0]), "and is counted once"
+
+
+def test_parties_refuse_a_part_of_a_block(cluster, monkeypatch) -> None:
+    """Of a coordinator that does not look itself."""
+    monkeypatch.setattr(secure, "whole_blocks", lambda *_: everybody)
+    made = cluster()
+    members = made.ready()
+    made.transport.faults |= {(1, SHARED): drop}
     with pytest.raises(ThresholdNotMet, match="stage consistency: 0 parties"):
         made.collector(members)(*queries(9, 9))
     reasons = {event["party"]: event["reason"] for event in told(made, "left-out")}
-    assert reasons["p00"] == "refused: set-too-close, requested 0, limit 2"
-
-
-def test_a_coordinator_that_inherits_its_account_waits_for_those_of_the_sum_before(cluster, tmp_path: Path) -> None:
-    """As in a new federation of the same parties; the control is the coordinator without an account, above."""
-    made = cluster()
-    members = made.ready()
-    first = made.collector(members)(*queries())
-    path = made.root / "sessions" / "history.json"
-    shutil.move(path, tmp_path / "earlier.json")
-    History(path, made.keys.roster).inherit([tmp_path / "earlier.json"])
-    made.transport.faults |= {(1, "query.sa_share"): drop}
-    with pytest.raises(SetTooClose):  # by its own choice: no party was asked to unmask anything
-        made.collector(members)(*queries(9, 9))
-    assert not any("refused" in event["reason"] for event in told(made, "left-out"))
-    made.transport.faults.clear()
-    assert made.collector(members)(*queries(9, 9)).parties == first.parties
+    assert reasons["p00"] == "refused: broken-block"
 
 
 def test_a_history_that_cannot_be_used(cluster) -> None:
     made = cluster()
     members = made.ready()
-    made.collector(members)(*queries())
     path = made.root / "sessions" / "history.json"
-    for content in ("{", "[]", json.dumps({**json.loads(path.read_text()), "roster": "0" * 64})):
+    path.parent.mkdir()
+    for content in ("{", "[]", json.dumps({"roster": "0" * 64, "left_out": {}})):
         path.write_text(content)
         with pytest.raises(ConfigError, match="sessions/history"):
             made.collector(members)(*queries(9, 9))

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.deploy import start as node
 from consilium.coordinator.deploy.doctor import checks
 from consilium.coordinator.deploy.flower import REGISTERED, Registered
@@ -21,7 +22,6 @@ from consilium.coordinator.deploy.runs import (
     begin,
     configuration,
     current_run,
-    remember_sums,
     run_of_kit,
 )
 from consilium.coordinator.deploy.start import close, run_config
@@ -32,7 +32,6 @@ from consilium.coordinator.ledger.verify.place import find_run
 from consilium.coordinator.ledger.verify.run import verify_run
 from consilium.coordinator.provision import kits
 from consilium.coordinator.run_log import EventLog
-from consilium.coordinator.secagg.history import HISTORY, History, RosterPlaces
 from consilium.protocol.errors import ConfigError, EngineError, FederationOpen, LedgerError
 from consilium.protocol.node.checks import examine
 from consilium.protocol.node.kit import Kit, open_kit
@@ -139,46 +138,17 @@ def test_a_coordinator_that_is_to_close_runs_no_more_attempts(kit: Kit, monkeypa
     assert json.loads((run / "coordinator.json").read_text())["parties"] == []
 
 
-def test_rows_of_an_earlier_federation_are_known_to_the_next(kit: Kit, provisioned: Path) -> None:
+def test_rows_of_an_earlier_federation_are_known_to_the_next(kit: Kit, provisioned: Path, monkeypatch) -> None:
+    """Of noisy sums, each of which is given once; an exact one may be asked again."""
     ids = asked(kit, begin(kit), 7)
     close(kit, 1)
     unpack_update(kit, provisioned)
     new = begin(kit)
+    assert asked_before(kit, new) == frozenset()
+    monkeypatch.setattr(FederationConfig, "noise_in_sums", True)
     assert asked_before(kit, new) == frozenset(ids)
     size = len(PoolTree.load(kit / "pool.npy").leaves)
     assert (status(kit).rows_open, status(kit).rows_spent) == (size - 7, 7)
-
-
-def test_sums_of_an_earlier_federation_of_the_same_parties_are_known_to_the_next(kit: Kit) -> None:
-    """The parties remember them by roster, and refuse sums that are too close to them in every federation."""
-    first = begin(kit)
-    roster = first.roster()
-    assert roster is not None
-    (first / "sessions").mkdir()
-    places = RosterPlaces(roster.digest, roster.n)
-    History(first / "sessions" / HISTORY, places).remember([0, 1])
-    close(kit, 1)
-    other = json.loads((kit / "federation.json").read_text()) | {"name": "the next"}
-    (kit / "federation.json").write_text(json.dumps(other))
-    new = begin(kit)
-    assert new.folder != first.folder
-    for _ in range(2):  # at every start
-        remember_sums(kit, new)
-        assert History(new / "sessions" / HISTORY, places).sets == [frozenset({0, 1})]
-    (first / "sessions" / HISTORY).write_text("{")
-    with pytest.raises(ConfigError, match=f"{first.folder.name}/sessions/history.json cannot be read"):
-        remember_sums(kit, new)
-
-
-def test_sums_of_an_earlier_federation_of_other_parties_are_nothing_to_the_next(kit: Kit, provisioned: Path) -> None:
-    first = begin(kit)
-    (first / "sessions").mkdir()
-    History(first / "sessions" / HISTORY, RosterPlaces(first.config.roster, 3)).remember([0, 1, 2])
-    close(kit, 1)
-    unpack_update(kit, provisioned)
-    new = begin(kit)
-    remember_sums(kit, new)
-    assert not (new / "sessions" / HISTORY).exists()
 
 
 def test_a_run_of_an_older_program_is_found_by_its_ledger(kit: Kit, provisioned: Path) -> None:

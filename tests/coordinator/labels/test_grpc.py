@@ -26,7 +26,7 @@ from consilium.protocol.labels import labels_pb2 as pb
 from consilium.protocol.labels import labels_pb2_grpc as rpc
 from consilium.protocol.labels.wire import BLOCK_BYTES, GENERIC, blocks, refusal_from_wire, refusal_to_wire
 from consilium.protocol.noise import SeededNoise
-from consilium.protocol.secagg.errors import BadShare, BadSum, SetTooClose, ThresholdNotMet
+from consilium.protocol.secagg.errors import BadShare, BadSum, BrokenBlock, ThresholdNotMet
 from consilium.student.asking.pool import Pool
 from consilium.student.channel import LabelChannel
 from consilium.student.run import run_student
@@ -137,7 +137,7 @@ def test_internal_errors_do_not_tell_their_text(service, monkeypatch, caplog) ->
 CAUSES = (
     NotEnoughParties("4 parties after stage 'vote', at least 5 are required (1 x p07 is away)"),
     ThresholdNotMet("masked", 4, 5, ["p07", "p08"]),
-    SetTooClose(1, 2),
+    BrokenBlock("x"),
     BadShare("p07", "does not open"),
     BadSum(),
     LedgerError("ledger.db: disk full"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from consilium.protocol.config_files import load
 from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloReply, HelloRequest, Terms
 from consilium.protocol.parties.refusals import Refused, Rule
 from tests.command_line import consilium
-from tests.deploy.kits import PARTIES, make_kits
+from tests.deploy.kits import NOISY, PARTIES, make_kits
 
 
 @pytest.fixture(scope="module")
@@ -74,10 +75,11 @@ def test_adding_a_party_to_a_secure_federation_adds_a_promise_for_all_others(sec
     assert found == {**dict.fromkeys(PARTIES, (once, twice, 80)), "ward-d": (None, once, 40)}
     pool = config.pool
     assert pool is not None
-    assert shown.rows_open == pool.size - 30
+    assert shown.rows_open == pool.size
     text = "\n".join(shown.lines())
     assert "consilium coordinator close" in text
-    assert f"{pool.size - 30} of {pool.size} rows can still be asked: a party answers each row once" in text
+    assert f"{pool.size} rows; all can be asked again, and are charged again" in text
+    assert shown.alone == ("ward-d",)
     assert load_registry(secure) == registry  # nothing was made
 
 
@@ -113,8 +115,8 @@ def test_what_is_said_is_what_the_parties_ask(secure: Path, tmp_path: Path) -> N
         assert refused.value.refusal.rule is rule
 
 
-def test_changes_add_up(secure: Path, tmp_path: Path) -> None:
-    out = Path(shutil.copytree(secure, tmp_path / "kits"))
+def test_changes_add_up(tmp_path: Path) -> None:
+    out = make_kits(tmp_path, **NOISY, minimum_parties=2)
     kits.add_party(out, "ward-d")
     planned = outlook(load_registry(out), revoke=["ward-b"])
     made = kits.revoke(out, "ward-b").outlook
@@ -122,8 +124,8 @@ def test_changes_add_up(secure: Path, tmp_path: Path) -> None:
     assert {party.name: party.federations for party in planned.parties} == {"ward-a": 3, "ward-c": 3, "ward-d": 2}
     registry = load_registry(out)
     assert [sorted(each.parties) for each in registry.earlier] == [sorted(PARTIES), [*sorted(PARTIES), "ward-d"]]
-    size = registry.pool.size if registry.pool else 0
-    assert planned.rows_open == size - 80  # by the caps of two federations, where nobody says how many were asked
+    assert planned.rows_open is None
+    assert replace(planned, pool=200).rows_open == 120  # by the caps of two federations
 
 
 def test_the_same_parties_again_are_another_federation(secure: Path, tmp_path: Path) -> None:
@@ -150,10 +152,13 @@ def test_the_same_parties_again_are_another_federation(secure: Path, tmp_path: P
     ("changes", "said"),
     [
         ({"revoke": ["ward-a", "ward-b"]}, "no federation is left"),
-        ({"add": {"ward-d": 1}, "revoke": ["ward-b"]}, "a new federation"),
+        ({"add": {"ward-d": 1}}, "a new federation"),
+        ({"add": {"ward-d": 1}}, "ward-d: in no exact sum, since the roster has it in no block"),
+        ({"revoke": ["ward-b"]}, "no federation is left: exact sums are over whole blocks"),
     ],
 )
 def test_what_cannot_be_is_said(secure: Path, changes: dict, said: str) -> None:
+    """One block of three: without one of it there are no exact sums, and one that comes alone is in none."""
     assert said in "\n".join(outlook(load_registry(secure), **changes).lines())
 
 

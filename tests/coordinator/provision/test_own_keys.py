@@ -394,6 +394,6 @@ def test_the_roster_that_the_settings_name_is_the_one_that_is_read_out(made: Pat
     kit = Path(shutil.copytree(made / "kits" / f"party-{NAME}", tmp_path / "kit"))
     honest = run("party", "fingerprint", kit)
     shutil.copy(kit / "roster.json", kit / "roster2.json")
-    edit(kit / "roster2.json", '"least_difference": 2', '"least_difference": 3')
+    edit(kit / "roster2.json", '"t": 3', '"t": 2')
     edit(kit / "party.toml", 'data = "data.npz"', 'data = "data.npz"\nroster = "roster2.json"')
     assert run("party", "fingerprint", kit) != honest

@@ -37,7 +37,7 @@ from consilium.protocol.rows.queries import canonical_queries, query_ids
 from consilium.protocol.secagg.identity import Identity
 from consilium.protocol.secagg.roster import Roster
 from consilium.student.asking.pool import PoolFile
-from tests.deploy.kits import PARTIES, STUDENT, make_kits, plan_table, write_plan
+from tests.deploy.kits import NOISY, PARTIES, STUDENT, make_kits, plan_table, write_plan
 
 PRIVATE = {"ca.key", "server.key", "client.key", "node.key", "identity.pem"}
 
@@ -180,7 +180,7 @@ def test_an_update_is_unpacked_over_a_kit(tmp_path: Path) -> None:
 
 
 def test_a_revoked_party_is_in_no_list(tmp_path: Path) -> None:
-    out = make_kits(tmp_path, votes="secure", minimum_parties=2)
+    out = make_kits(tmp_path, **NOISY, minimum_parties=2)
     made = kits.revoke(out, "ward-b")
     update = out / "updates" / "0002" / "coordinator"
     assert sorted(json.loads((update / "nodes.json").read_text())["nodes"]) == ["ward-a", "ward-c"]
@@ -193,7 +193,7 @@ def test_a_revoked_party_is_in_no_list(tmp_path: Path) -> None:
 
 
 def test_a_party_can_be_shut_out_even_if_too_few_are_left(tmp_path: Path) -> None:
-    out = make_kits(tmp_path, votes="secure", minimum_parties=3)
+    out = make_kits(tmp_path, **NOISY, minimum_parties=3)
     made = kits.revoke(out, "ward-b")
     assert "minimum_parties is 3" in made.note
     assert [path.name for path in made.updates] == ["coordinator.tar.gz"]

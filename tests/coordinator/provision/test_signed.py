@@ -27,7 +27,7 @@ from consilium.protocol.node.manifest import (
 )
 from consilium.protocol.node.unpacking import open_archive
 from tests.command_line import consilium
-from tests.deploy.kits import STUDENT, edit, make_kits
+from tests.deploy.kits import NOISY, STUDENT, edit, make_kits
 
 NODES = ("coordinator", "party-ward-a", f"student-{STUDENT}")
 
@@ -35,7 +35,7 @@ NODES = ("coordinator", "party-ward-a", f"student-{STUDENT}")
 @pytest.fixture(scope="module")
 def federation(tmp_path_factory) -> Path:
     """Kits, and three changes after them; not to be altered. The updates: a party, the same revoked, a certificate."""
-    out = make_kits(tmp_path_factory.mktemp("signed"), own=["ward-b"], accepted=False, votes="secure")
+    out = make_kits(tmp_path_factory.mktemp("signed"), own=["ward-b"], accepted=False, **NOISY)
     kits.add_party(out, "ward-d")
     kits.revoke(out, "ward-d")
     kits.renew(out, "coordinator")

@@ -17,7 +17,7 @@ from consilium.protocol.secagg.stages import Stage
 from tests.coordinator.secagg.bad_party import BAD, from_bad
 from tests.secagg.network import Federation, Network, altered, flipped_cell, make_queries
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("any_set")]
 
 
 def ballots(rows: list[list[int]], queries: int = 4):

@@ -22,7 +22,7 @@ from consilium.protocol.secagg.statements import ADVERT, MASKED, advert_parts, m
 from tests.coordinator.secagg.bad_party import BAD, from_bad
 from tests.secagg.network import Federation, Network, altered, flipped, flipped_cell, make_queries, run_until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("any_set")]
 
 POINTS = ("mask_point", "self_point", "blind_point")
 

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.secagg.conftest import any_set
 from tests.secagg.network import Federation
+
+__all__ = ["any_set"]
 
 
 @pytest.fixture

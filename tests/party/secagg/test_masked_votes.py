@@ -140,7 +140,13 @@ class TestMasked:
 
 
 class TestReplayedQueries:
-    """A query whose sum was unmasked is never answered again, in whatever set; before that it is not used up."""
+    """A query whose noisy sum was unmasked is never answered again, in whatever set; before that it is not used up."""
+
+    @pytest.fixture
+    def federation(self, federation: Federation) -> Federation:
+        federation.noise = lambda sigma, shape: np.zeros(shape, dtype=np.int64)
+        federation.noisy = {"sigma": 10.0, "noise_shares": 2}
+        return federation
 
     def test_the_same_set_in_a_new_session(self, federation: Federation) -> None:
         run_until(federation, None)
@@ -213,17 +219,16 @@ class TestReplayedQueries:
             ({"phase": 2}, {"phase": 1}, True),
             ({"phase": 1}, {"phase": 1}, False),
             ({"phase": 2}, {"phase": 2}, False),
-            ({"sigma": 0.0, "noise_shares": 0}, {"phase": 2}, False),
-            ({"phase": 2}, {"sigma": 0.0, "noise_shares": 0}, False),
+            ({"sigma": 0.0, "noise_shares": 0}, {"phase": 2}, True),
+            ({"phase": 2}, {"sigma": 0.0, "noise_shares": 0}, True),
+            ({"sigma": 0.0, "noise_shares": 0}, {"sigma": 0.0, "noise_shares": 0}, True),
         ],
     )
-    def test_a_second_phase_is_another_answer_only_with_noise_in_both(
+    def test_a_second_phase_is_another_answer_and_an_exact_sum_is_none(
         self, federation: Federation, first: dict, second: dict, allowed: bool
     ) -> None:
-        federation.noise = lambda sigma, shape: np.zeros(shape, dtype=np.int64)
-        noisy = {"sigma": 10.0, "noise_shares": 2}
-        run_until(federation, None, terms=federation.terms(**{**noisy, **first}))
-        request = advertise(federation, federation.terms(**{**noisy, **second}))
+        run_until(federation, None, terms=federation.terms(**first))
+        request = advertise(federation, federation.terms(**second))
         if allowed:
             federation.serve(VICTIM, Stage.ADVERTISE, request)
         else:

@@ -18,6 +18,8 @@ from consilium.protocol.secagg.statements import CONSISTENCY, consistency_parts
 from tests.party.secagg.victim import VICTIM, refused, still_honest
 from tests.secagg.network import OTHER_FEDERATION, Federation, Network, altered, flipped_cell, run_until
 
+pytestmark = pytest.mark.usefixtures("any_set")
+
 
 class TestViews:
     """Stages 3 and 4: who is in the sum."""

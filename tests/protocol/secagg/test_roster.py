@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError, OutputExists
+from consilium.protocol.secagg.blocks import check_kept
 from consilium.protocol.secagg.curve import SMALL_ORDER
-from consilium.protocol.secagg.errors import RosterMismatch
+from consilium.protocol.secagg.errors import BrokenBlock, RosterMismatch
 from consilium.protocol.secagg.identity import Identity, verify
 from consilium.protocol.secagg.roster import Roster
 
@@ -35,13 +37,13 @@ def test_defaults(n: int, colluders: int, t: int, u_min: int) -> None:
     ("change", "match"),
     [
         ({"t": 5}, "2t = 10 must be above"),
-        ({"c": 4}, "2t = 14 must be above"),
         ({"u_min": 6}, "u_min 6 must be from"),
         ({"u_min": 11}, "u_min 11 must be from"),
-        ({"t": 10, "u_min": 10, "c": 9}, "at least two honest"),
-        ({"least_difference": 1}, "least_difference"),
-        ({"t": 8, "u_min": 8, "c": 1}, "least_difference 2 must be at least c [+] 2 = 3"),
-        ({"version": 2}, "version"),
+        ({"c": 1}, "a block has 2 parties, at least c [+] 2 = 3"),
+        ({"least_difference": 2}, "blocks came with version 2"),
+        ({"version": 1}, "blocks came with version 2"),
+        ({"version": 1, "least_difference": 2}, "blocks came with version 2"),
+        ({"version": 3}, "version"),
         ({"t": "7"}, "t: must be a whole number"),
         ({"more": 1}, "an unknown key"),
         ({"parties": []}, "at least 2"),
@@ -154,22 +156,59 @@ def test_signatures_are_bound_to_label_parts_and_key() -> None:
     assert not verify(identity.public, signature[:63], "a", b"x", b"y")
 
 
-def test_the_least_difference_is_pinned() -> None:
-    """c + 2 unless more is asked for; it is part of what every node compares."""
-    assert Roster.build(publics(10), COORDINATOR).least_difference == 2
-    assert Roster.build(publics(10), COORDINATOR, colluders=3).least_difference == 5
-    wide = Roster.build(publics(10), COORDINATOR, least_difference=4)
-    assert wide.least_difference == 4
-    assert wide.digest != Roster.build(publics(10), COORDINATOR).digest
-    with pytest.raises(ConfigError, match="least_difference"):
-        Roster.build(publics(10), COORDINATOR, colluders=3, least_difference=4)
+@pytest.mark.parametrize(
+    ("n", "colluders", "sizes"), [(2, 0, [2]), (7, 0, [2, 2, 3]), (10, 0, [2] * 5), (10, 1, [3, 3, 4]), (10, 3, [5, 5])]
+)
+def test_every_party_stands_in_a_block(n: int, colluders: int, sizes: list[int]) -> None:
+    roster = Roster.build(publics(n), COORDINATOR, colluders)
+    assert sorted(map(len, roster.blocks)) == sizes
+    assert sorted(place for block in roster.blocks for place in block) == list(range(n))
+    assert roster.block_keys(0) == {roster.parties[place].ed25519_pk for place in roster.blocks[0]}
 
 
-def test_a_roster_without_weights_is_written_and_hashed_as_before_there_were_any() -> None:
+def test_a_block_is_all_of_one_weight_and_a_rare_weight_has_none() -> None:
+    keys = publics(7)
+    roster = Roster.build(keys, COORDINATOR, weights={"p0": 3, "p2": 2, "p5": 2})
+    assert [entry.block for entry in roster.parties] == [0, 1, 3, 1, 2, 3, 2]
+    table = json.loads(roster.model_dump_json())
+    table["parties"][0]["block"] = 1
+    with pytest.raises(ValueError, match="several weights"):
+        Roster.model_validate_json(json.dumps(table))
+
+
+def test_blocks_stay_from_roster_to_roster() -> None:
+    """Whoever lost one of its block is in none, and whoever comes alone is in none either."""
+    keys = publics(6)
+    first = Roster.build(keys, COORDINATOR)
+    blocks = [first.block_keys(min(block)) for block in first.blocks]
+    rekeyed = {**keys, "p3": publics(1)["p0"]}
+    second = Roster.build(rekeyed, COORDINATOR, earlier=blocks)
+    assert [entry.block for entry in second.parties] == [1, 1, 0, 0, 2, 2]
+    del rekeyed["p0"], rekeyed["p1"]
+    third = Roster.build(
+        {**rekeyed, **{f"new-{key}": value for key, value in publics(2).items()}}, COORDINATOR, earlier=blocks
+    )
+    assert third.block_keys(3) == blocks[2]
+    assert len({entry.block for entry in third.parties if entry.id.startswith(("new", "p3"))}) == 1
+    assert third.parties[0].block == 0
+
+
+def test_a_roster_of_0_9_is_read_with_its_hash_and_has_no_blocks() -> None:
+    table = json.loads(Roster.build(publics(3), COORDINATOR).model_dump_json())
+    old = {**table, "version": 1, "least_difference": 2}
+    old["parties"] = [{key: entry[key] for key in ("id", "ed25519_pk")} for entry in table["parties"]]
+    roster = Roster.model_validate_json(json.dumps(old))
+    assert roster.digest == canonical_digest(old)
+    assert roster.blocks == () and roster.block_keys(0) == frozenset()
+    with pytest.raises(BrokenBlock, match="in no block"):
+        check_kept(roster.block_keys(0), frozenset())
+
+
+def test_a_weight_of_one_is_not_written() -> None:
     keys = publics(3)
     plain = Roster.build(keys, COORDINATOR)
     assert plain.weights == (1, 1, 1)
-    assert plain.model_dump()["parties"][0].keys() == {"id", "ed25519_pk"}
+    assert plain.model_dump()["parties"][0].keys() == {"id", "ed25519_pk", "block"}
     assert Roster.build(keys, COORDINATOR, weights=dict.fromkeys(keys, 1)).digest == plain.digest
 
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
 from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.noise import SeededNoise
-from consilium.protocol.secagg.errors import AlreadyAnswered, Replay, RosterMismatch, SetTooClose, UnsafeSession
+from consilium.protocol.secagg.errors import BrokenBlock, RosterMismatch, UnsafeSession
 from consilium.protocol.verified.field import PRIME
 from consilium.protocol.verified.helper import Helper
 from consilium.protocol.verified.leader import Leader
-from consilium.protocol.verified.rules import QueriesOnce, SetsKeepDistance
+from consilium.protocol.verified.rules import WholeBlocks
 from tests.protocol.verified.federation import VerifiedFederation, collect, settle_all
 
 
@@ -28,18 +26,13 @@ class TestRules:
         return leader, helper
 
     @pytest.mark.parametrize("who", ["leader", "helper"])
-    def test_each_refuses_sets_that_are_too_close(self, who) -> None:
+    def test_each_refuses_a_part_of_a_block(self, who) -> None:
         federation = VerifiedFederation(6)
-        rule = SetsKeepDistance(2)
-        rules = {f"{who}_rules": (rule,)}
-        first = federation.session
-        leader, helper = self.ready(federation, federation.names, first, **rules)
-        leader.finish(helper.give(leader.ask()))
+        rules = {f"{who}_rules": (WholeBlocks(federation.roster),)}
         leader, helper = self.ready(federation, federation.names[:5], federation.new_session(1), **rules)
-        with pytest.raises(SetTooClose):
+        with pytest.raises(BrokenBlock):
             helper.give(leader.ask())
-        assert rule.state == [list(range(6))], "what is refused uses nothing up"
-        leader, helper = self.ready(federation, federation.names, federation.new_session(2), **rules)
+        leader, helper = self.ready(federation, federation.names[:4], federation.new_session(2), **rules)
         leader.finish(helper.give(leader.ask()))
 
     def test_control_without_the_rule_the_difference_is_a_partys_vote(self) -> None:
@@ -50,49 +43,14 @@ class TestRules:
             sums.append(leader.finish(helper.give(leader.ask())).sums)
         assert np.array_equal(sums[0] - sums[1], federation.votes["h5"])
 
-    def test_sums_with_the_helpers_noise_are_free_of_it_the_leaders_are_not(self) -> None:
+    def test_sums_with_noise_of_both_are_free_of_it(self) -> None:
+        """Noise of one is none for that one."""
         federation = VerifiedFederation(6)
-        rule = SetsKeepDistance(2, [range(6)])
-        five = frozenset(range(5))
-        rule.allow(federation.new_session(helper_sigma=5.0), five)
-        for session in (federation.new_session(), federation.new_session(leader_sigma=5.0)):
-            with pytest.raises(SetTooClose):
-                rule.allow(session, five)
-
-    def test_queries_are_answered_once_and_a_session_too(self) -> None:
-        federation = VerifiedFederation(4)
-        first, second = federation.new_session(1), federation.new_session(2)
-        ids = {first.query_set: frozenset({"a", "b"}), second.query_set: frozenset({"b", "c"})}
-        rule = QueriesOnce(ids)
-        leader, helper = self.ready(federation, federation.names, first, helper_rules=(rule,))
-        leader.finish(helper.give(leader.ask()))
-        with pytest.raises(Replay):
-            federation.helper((rule,), session=first)
-        with pytest.raises(AlreadyAnswered):
-            federation.helper((rule,), session=second)
-        with pytest.raises(Replay, match="does not know the query set"):
-            federation.helper((rule,), session=federation.new_session(3))
-        kept = json.loads(json.dumps(rule.state))
-        with pytest.raises(AlreadyAnswered):
-            federation.helper((QueriesOnce(ids, **kept),), session=second)
-
-    def test_two_sessions_side_by_side_give_one_sum(self) -> None:
-        federation = VerifiedFederation(4)
-        sessions = [federation.new_session(1) for _ in range(2)]
-        rule = QueriesOnce({sessions[0].query_set: frozenset({"a"})})
-        pairs = [self.ready(federation, federation.names, each, helper_rules=(rule,)) for each in sessions]
-        pairs[0][0].finish(pairs[0][1].give(pairs[0][0].ask()))
-        with pytest.raises(AlreadyAnswered):
-            pairs[1][1].give(pairs[1][0].ask())
-
-    def test_a_refusal_of_one_rule_is_remembered_by_none(self) -> None:
-        federation = VerifiedFederation(4)
-        once = QueriesOnce({federation.session.query_set: frozenset({"a"})})
-        far = SetsKeepDistance(2, [range(3)])
-        leader, helper = self.ready(federation, federation.names, federation.session, helper_rules=(once, far))
-        with pytest.raises(SetTooClose):
-            helper.give(leader.ask())
-        assert once.state == {"answered": [], "sids": []}
+        rule, five = WholeBlocks(federation.roster), frozenset(range(5))
+        rule.allow(federation.new_session(leader_sigma=5.0, helper_sigma=5.0), five)
+        for terms in ({}, {"leader_sigma": 5.0}, {"helper_sigma": 5.0}):
+            with pytest.raises(BrokenBlock):
+                rule.allow(federation.new_session(**terms), five)
 
 
 class TestNoise:

@@ -45,7 +45,6 @@ class TestRosters:
             ({"least_accepted": 1}, "least_accepted"),
             ({"least_accepted": 7}, "least_accepted 7 must be from"),
             ({"colluders": 2, "least_accepted": 3}, "from c \\+ 2 = 4"),
-            ({"colluders": 1, "least_difference": 2}, "least_difference 2 must be at least c \\+ 2 = 3"),
             ({"colluders": 5}, "least_accepted 7"),
         ],
     )
@@ -279,7 +278,11 @@ def made_vector() -> dict[str, object]:
         AggregatorEntry(ed25519_pk=identity.public.hex(), x25519_pk=public_of(box).hex())
         for identity, box in zip(identities[2:], boxes, strict=True)
     )
-    roster = VerifiedRoster.build({"a": identities[0].public.hex(), "b": identities[1].public.hex()}, leader, helper)
+    names = {"a": identities[0].public.hex(), "b": identities[1].public.hex()}
+    table = VerifiedRoster.build(names, leader, helper).model_dump()
+    table |= {"version": 1, "least_difference": 2}  # as when the vector was made
+    table["parties"] = [{"id": name, "ed25519_pk": key} for name, key in names.items()]
+    roster = VerifiedRoster.model_validate_json(json.dumps(table))
     session = VerifiedSession.create(roster, FEDERATION, make_queries(5), 3, 2, public_of(fresh)).model_copy(
         update={"sid": "5" * 32}
     )
