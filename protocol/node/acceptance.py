@@ -33,7 +33,7 @@ from consilium.protocol.node.kit import KIT_FILE, POLICY_FILE, EnrolledKind, Kit
 from consilium.protocol.output import Format, show
 from consilium.protocol.parties.messages import Terms, VotesMode
 from consilium.protocol.rows.schema import Schema
-from consilium.protocol.warnings.plain_words import ALWAYS, in_plain_words, out_of, surest_guess
+from consilium.protocol.warnings.plain_words import ALWAYS, epsilon_text, in_plain_words, out_of, surest_guess
 
 P = TypeVar("P", bound=Frozen)
 YES, COLUMNS = "yes", "columns"
@@ -358,10 +358,10 @@ def rounded_up(epsilon: float) -> float:
 
 def past_in_words(federations: int, queries: int, epsilon: float, together: float, by: str) -> dict[str, str]:
     """What other federations were promised of the same rows, and the same with this one. by: delta and unit."""
-    earlier = f"{federations}; {queries} questions answered, epsilon at most {epsilon:.4g} {by}"
+    earlier = f"{federations}; {queries} questions answered, epsilon at most {epsilon_text(epsilon)} {by}"
     return {
         "earlier federations": earlier if federations else "none",
-        "with this one": f"epsilon at most {together:.4g} {by}",
+        "with this one": f"epsilon at most {epsilon_text(together)} {by}",
     }
 
 
@@ -375,14 +375,18 @@ def guarantees(
     """
     by = f"at delta {privacy.delta:g} for a {privacy.unit}"
     words = in_plain_words(student, privacy.delta, privacy.unit, neighbouring)
-    noisy = f"epsilon {nodes:.4g} {by}"
+    noisy = f"epsilon at most {epsilon_text(nodes)} {by}"
     seen = "none: it learns every vote" if votes == "clear" else "none: it learns exact sums of votes"
-    towards = {"the student": f"epsilon {student:.4g} {by}. {words}"}
+    towards = {"the student": f"epsilon at most {epsilon_text(student)} {by}. {words}"}
     towards["the coordinator"] = seen if exact or votes == "clear" else noisy
     if votes == "verified":
         towards["the second aggregator"] = noisy
     if not exact and votes != "clear":
-        towards["other parties"] = f"at most {noisy}"
+        own_noise = votes != "verified"
+        larger = f"epsilon at most {epsilon_text(max(student, nodes) if own_noise else student)} {by}"
+        # one list of events for all: all noise is in the sums, and nobody has counted without a party's own
+        unknown = own_noise and student == nodes
+        towards["other parties"] = "not stated: they know their own part of the noise" if unknown else larger
     return towards
 
 
