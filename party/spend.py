@@ -61,7 +61,7 @@ class Share(NamedTuple):
     epsilon: float
 
 
-class Seen(NamedTuple):
+class SeenLedger(NamedTuple):
     """What a party knows of a federation's ledger. ledger: its id. heads: hash of the last batch, by its number, each
     time that it was told. asked_at: the last batch when votes were asked for last, -1 where they never were. answered:
     ids of the queries that it was asked, by the number of the release, from 1.
@@ -213,7 +213,7 @@ class SpendStore:
             found = connection.execute("SELECT batch FROM asked_at WHERE federation = ?", (federation,)).fetchone()
         return 0 if found is None else found[0] + 1
 
-    def seen_ledger(self, federation: str) -> Seen | None:
+    def seen_ledger(self, federation: str) -> SeenLedger | None:
         """What is known of the federation's ledger; None where the party never enrolled in it."""
         if not self._path.exists():
             return None
@@ -233,7 +233,7 @@ class SpendStore:
             ):
                 answered.setdefault(release, set()).add(query.hex())
         heads |= {ledger[1]: ledger[2]}  # what was kept before there was a table of all
-        return Seen(
+        return SeenLedger(
             ledger[0],
             heads,
             -1 if asked_at is None else asked_at[0],

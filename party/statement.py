@@ -10,7 +10,7 @@ from functools import cached_property
 from consilium.accounting.events import ReleaseEvent
 from consilium.party.home import Home
 from consilium.party.promise import Promise, epsilon, parse_events, promise_of
-from consilium.party.spend import Seen, SpendStore
+from consilium.party.spend import SeenLedger, SpendStore
 from consilium.protocol.errors import ConfigError, LedgerError
 from consilium.protocol.ledger_statement import ChargedBatch, LedgerStatement, charged_query
 from consilium.protocol.node.checks import Advice, Check
@@ -53,7 +53,7 @@ class StatementCheck:
         return promise_of(self._terms)
 
     @cached_property
-    def _seen(self) -> Seen:
+    def _seen(self) -> SeenLedger:
         """Raises LedgerError where the party never enrolled: then it has nothing to hold against it."""
         seen = SpendStore(self.home.spend_file).seen_ledger(self._terms.federation)
         if seen is None:

@@ -331,7 +331,9 @@ def test_the_page_has_the_guarantee_towards_each(sent: Path, tmp_path: Path) -> 
     out = make_kits(tmp_path, accepted=False, votes="verified", minimum_parties=3)
     for kit in (out / NAME, out / f"aggregator-{SECOND}"):
         asked = request_of_kit(kit)
-        number = {whom: float(re.findall(r"epsilon at most (\S+) at", words)[0]) for whom, words in asked.guarantees.items()}
+        number = {
+            whom: float(re.findall(r"epsilon at most (\S+) at", words)[0]) for whom, words in asked.guarantees.items()
+        }
         assert number["the student"] == pytest.approx(85.5, abs=0.1)
         assert number["the student"] < number["the coordinator"] == number["the second aggregator"]
         needed = {line.key: line.requested for line in asked.lines}

@@ -136,7 +136,7 @@ def test_the_cards_say_how_it_was_made_and_measured(tmp_path: Path) -> None:
     assert card["test"]["rows_that_are_also_in_the_pool"] == 0
     assert card["model"]["sha256"] == hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
     for told in (
-        "epsilon at most **1**", "delta 1e-05", "a party", "replaced", "300 rows", "Not a medical device",
+        "epsilon at most **1.000**", "delta 1e-05", "a party", "replaced", "300 rows", "Not a medical device",
         "made in a simulation", "holds public rows", card["model"]["sha256"], "| age |",
         f"{result.metrics['accuracy']:.4f}", "50 got a label", "made up",
     ):  # fmt: skip
