@@ -203,6 +203,9 @@ def test_the_second_aggregators_app_too(out: Path, monkeypatch: pytest.MonkeyPat
     assert refusal is not None and refusal.rule is Rule.NOT_ACCEPTED
     accept_kit(kit)
     assert from_record(asked(), AggregatorReply).name == SECOND
+    limit(kit, most_epsilon=5.0)  # stricter than what was accepted
+    refusal = refusal_from_record(asked())
+    assert refusal is not None and refusal.rule is Rule.NOT_ACCEPTED
 
 
 def test_doctor_says_that_and_no_more_of_the_policy(kit: Path) -> None:
