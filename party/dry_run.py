@@ -78,7 +78,7 @@ def check(settings: PartyFile, home: Path, federation: FederationFile) -> tuple[
     refusals, policy = [], settings.policy or Policy(allowed_classes=federation.rows.classes)
     try:
         if settings.policy is not None:
-            check_terms(policy, _terms(federation))
+            check_terms(policy, _terms(federation), federation.exact_sums)
     except Refused as error:
         refusals.append(f"the policy would refuse this federation: {error}")
     try:

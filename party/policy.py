@@ -178,15 +178,18 @@ class PartyFile(Frozen):
         )
 
 
-def check_terms(policy: Policy, terms: Terms) -> None:
-    """Raise Refused if the policy does not let the party serve in a federation with these terms."""
+def check_terms(policy: Policy, terms: Terms, exact: bool | None = None) -> None:
+    """Raise Refused if the policy does not let the party serve in a federation with these terms.
+
+    exact: whether sums leave without noise, where the terms do not hold the promise that says it.
+    """
     if terms.simulation and not policy.allow_simulation:
         raise Refused(Rule.SIMULATION)
     if sorted(terms.classes) != sorted(policy.allowed_classes):
         raise Refused(Rule.CLASSES, limit=len(policy.allowed_classes), requested=len(terms.classes))
     check_teachers(policy, terms.teachers)
     check_votes_mode(policy, terms.votes)
-    if not policy.exact_sums and has_exact_sums(terms):
+    if not policy.exact_sums and (has_exact_sums(terms) if exact is None else exact):
         raise Refused(Rule.EXACT_SUMS, detail="exact sums are asked for, and policy.exact_sums is false")
     if terms.votes in EXACT_SUMS and not terms.pool and not policy.open_pool:
         raise Refused(Rule.POOL, detail=f"{terms.votes} votes on queries that were not fixed beforehand")

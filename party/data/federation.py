@@ -32,6 +32,10 @@ class _Privacy(_Part):
     unit: Unit
 
 
+class _Mechanism(_Part):
+    name: str = ""
+
+
 class FederationFile(_Part):
     """The part of `federation.json` that says what is trained on what."""
 
@@ -45,6 +49,8 @@ class FederationFile(_Part):
     privacy: _Privacy | None = None
     votes: VotesMode
     pool: PoolTerms | None = None
+    mechanism: _Mechanism = _Mechanism()
+    noise_shares: int = 0
     simulation: bool = False
     seed: int = -1
 
@@ -52,6 +58,12 @@ class FederationFile(_Part):
     def _reference_is_rows(self) -> FederationFile:
         self.reference_rows()
         return self
+
+    @property
+    def exact_sums(self) -> bool:
+        """Whether sums leave without noise: verified ones where neither aggregators nor mechanism add it."""
+        noisy = self.noise_shares > 0 or self.mechanism.name.startswith("distributed")
+        return self.votes == "secure" or (self.votes == "verified" and not noisy)
 
     def reference_rows(self) -> np.ndarray:
         """By which teachers vote, float32 (rows, features); none where the ballot needs none."""

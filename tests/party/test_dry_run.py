@@ -216,6 +216,21 @@ def test_what_the_own_policy_refuses_is_told_before_training(
         assert "Nothing was sent" not in output
 
 
+@pytest.mark.parametrize(
+    ("noise_shares", "allowed", "refused"), [(1, False, False), (0, False, True), (0, True, False)]
+)
+def test_exact_verified_sums_are_refused_unless_the_policy_names_them(
+    tmp_path: Path, noise_shares: int, allowed: bool, refused: bool
+) -> None:
+    """The file holds no promise, but whether the aggregators add noise."""
+    noise = {"exact_sums": noise_shares == 0, "noise_shares": noise_shares}
+    path = write_federation(tmp_path, votes="verified", roster="0" * 64, mechanism=GNMax(sigma=4.0), **noise)
+    home = make_home(tmp_path / "home", "p", votes="verified", exact_sums=allowed)
+    told, _ = of_party("check", home, path)
+    assert ("exact-sums" in told) is refused
+    assert "malformed-request" not in told
+
+
 def test_dropped_and_filled_rows_are_counted(tmp_path: Path, federation: Path) -> None:
     lines = [f"{40 + index},{100 + index},{index},{CLASSES[index % 2]}" for index in range(20)]
     lines[3:5] = [",100,1,well", "50,,1,ill"]
