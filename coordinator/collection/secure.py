@@ -8,7 +8,7 @@ that it is not asked again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
@@ -31,11 +31,13 @@ from consilium.coordinator.secagg.machine import (
     everybody,
     whole_blocks,
 )
+from consilium.coordinator.secagg.suspects import narrowed, set_aside
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.labels.service import Progress, no_progress
 from consilium.protocol.parties.messages import WireModel
 from consilium.protocol.parties.refusals import Rule
-from consilium.protocol.secagg.errors import BadShare, SecAggError, ThresholdNotMet, named
+from consilium.protocol.secagg.blocks import whole
+from consilium.protocol.secagg.errors import BadShare, BadSum, SecAggError, ThresholdNotMet, named
 from consilium.protocol.secagg.identity import Identity
 from consilium.protocol.secagg.messages import REPLIES, SecAggMessage
 from consilium.protocol.secagg.roster import Blocked, Roster
@@ -45,12 +47,21 @@ from consilium.protocol.secagg.stages import Stage
 ATTEMPTS = 2
 """How often a stage is sent where too few answered; parties answer a repeated request with the same bytes."""
 MOST_SESSIONS = 10
-"""On one query set in one call; each after the first is without parties that the one before it found at fault."""
+"""On one query set in one call; each after the first is without parties that the one before it found at fault, or may
+have. One liar among two hundred is out after nine (`secagg.suspects`)."""
 
 FALSE_VOTES = {
     "what": "sums out of range: some party sends false votes, which masks hide",
     "action": "Ask the parties to check their software; verified votes would name it",
 }
+
+
+def of_a_block(names: Sequence[str]) -> dict[str, str]:
+    """The event of a block that is left out for good."""
+    return {
+        "what": f"one of {named(names)} sends false votes: all of them are in no further exact sum",
+        "action": "Ask them to check their software; verified votes would name it",
+    }
 
 
 @dataclass(frozen=True)
@@ -153,10 +164,10 @@ class SecureCollector:
         path = self._folder / f"{query_set[:32]}-{phase}{where}.session"
         self._summed.append(path)
         if path.exists():
-            done = self._resume(path, queries, phase, progress)
+            done = self._resume(path, queries, query_set, phase, progress)
             if done is not None:
                 return self._histogram(done)
-        proof, choose = self._standing.proof(queries), self._chooser(phase)
+        proof, choose = self._standing.proof(queries), self._chooser(query_set, phase)
         sessions = 0
         while True:
             terms = self._terms(queries, phase)
@@ -164,9 +175,12 @@ class SecureCollector:
             try:
                 return self._histogram(self._run(machine, path, progress))
             except SecAggError as error:
-                if not self._leave_out(error):
+                spoiled = isinstance(error, BadSum)
+                again = self._doubt(machine.summed) if spoiled else self._leave_out(error)
+                if again or spoiled:  # there is nothing to go on with
+                    path.unlink(missing_ok=True)
+                if not again:
                     raise
-                path.unlink(missing_ok=True)
                 sessions += 1
                 if sessions == MOST_SESSIONS:
                     raise
@@ -194,9 +208,37 @@ class SecureCollector:
                 self._log.write("excluded", party=name, reason=type(error).__name__)
         return bool(at_fault) and len(self._invited()) >= self._keys.roster.u_min
 
-    def _chooser(self, phase: int) -> Choose:
-        roster = self._keys.roster
-        return everybody if self._party_noise(phase).sigma > 0 else whole_blocks(roster, roster.u_min)
+    def _doubt(self, summed: Collection[int]) -> bool:
+        """Write down whose block may have spoiled the exact sum over these places, and leave it out for good once it is
+        known; whether another sum can come out right, or tell more."""
+        roster, blocks = self._keys.roster, self._keys.roster.blocks
+        before, least = self._history.suspects, roster.u_min
+        suspects = narrowed(before, [block for block in blocks if block <= {*summed}])
+        self._history.suspect(suspects)
+        if len(suspects) > 1:
+            return len(suspects) < len(before) or any(len(summed) - len(block) >= least for block in suspects)
+        invited = {roster.index(name) for name in self._invited()} - suspects[0]
+        if len(whole(blocks, invited)) < least:
+            return False
+        names = [roster.name(place) for place in sorted(suspects[0])]
+        self._history.leave_out(names, f"one of {named(names)} votes falsely")
+        self._history.suspect([])
+        self._log.write("false-votes", **of_a_block(names))
+        for name in names:
+            self._log.write("excluded", party=name, reason=self._history.left_out[name])
+        return True
+
+    def _chooser(self, query_set: str, phase: int) -> Choose:
+        roster, rng = self._keys.roster, np.random.default_rng(int(query_set[:16], 16))
+        if self._party_noise(phase).sigma > 0:
+            return everybody
+        choose = whole_blocks(roster, roster.u_min)
+
+        def without_suspects(answered: Collection[int]) -> Collection[int]:
+            there = frozenset(choose(answered))
+            return there - set_aside(self._history.suspects, there, roster.u_min, rng)
+
+        return without_suspects
 
     def _party_noise(self, phase: int) -> PartyNoise:
         return self._config.node_event(0, 0, self._number).party_noise(phase) or PartyNoise(0.0, 0)
@@ -216,7 +258,9 @@ class SecureCollector:
             release=self._number or 1,
         )
 
-    def _resume(self, path: Path, queries: np.ndarray, phase: int, progress: Progress) -> SecureSum | None:
+    def _resume(
+        self, path: Path, queries: np.ndarray, query_set: str, phase: int, progress: Progress
+    ) -> SecureSum | None:
         """Go on where a coordinator stopped; None if the session cannot be brought to its end.
 
         A new one is then begun. Not so where shares were asked for: the parties that gave theirs refuse these queries
@@ -224,16 +268,18 @@ class SecureCollector:
         """
         roster, machine = self._keys.roster, None
         try:
-            proof, choose = self._standing.proof(queries), self._chooser(phase)
+            proof, choose = self._standing.proof(queries), self._chooser(query_set, phase)
             machine = Aggregation.load(path, roster, self._keys.signer, queries, proof, choose)
             self._log.write("resumed-session", stage=str(machine.stage or "done"))
             return self._run(machine, path, progress)
-        except (ThresholdNotMet, BadShare, ConfigError) as error:
+        except (ThresholdNotMet, BadShare, BadSum, ConfigError) as error:
             if machine is not None and machine.stage is Stage.UNMASK and isinstance(error, ThresholdNotMet):
                 over = self._over & {roster.name(place) for place in machine.summed}
                 if len(machine.summed) - len(over) >= roster.t:
                     raise
-            if isinstance(error, SecAggError):
+            if machine is not None and isinstance(error, BadSum):
+                self._doubt(machine.summed)
+            elif isinstance(error, SecAggError):
                 self._leave_out(error)
             self._log.write("session-lost", reason=type(error).__name__)
             path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""What the coordinator remembers from one session to the next: who is not asked any more."""
+"""What the coordinator remembers from one session to the next: who is not asked any more, and who is suspected."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from consilium.coordinator.secagg.suspects import Block
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import replace_private
 
@@ -17,7 +18,8 @@ class History:
     """One JSON file, made on first use; it is on disk when a method returns.
 
     roster: its hash. left_out: reason by name. refused: in how many verified sessions both aggregators did not accept a
-    party, by name.
+    party, by name. suspects: blocks of which one spoils exact sums (`coordinator.secagg.suspects`); none where no sum
+    was spoiled yet.
 
     Raises
     ------
@@ -28,12 +30,14 @@ class History:
         self._path, self._roster = path, roster
         self.left_out: dict[str, str] = {}
         self.refused: dict[str, int] = {}
+        self.suspects: list[Block] = []
         if not path.exists():
             return
         try:
             content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             self.left_out = {str(name): str(reason) for name, reason in content["left_out"].items()}
             self.refused = {str(name): int(times) for name, times in content.get("refused", {}).items()}
+            self.suspects = [frozenset(map(int, block)) for block in content.get("suspects", [])]
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             raise _unusable(path, "cannot be read") from None
         if content.get("roster") != roster:
@@ -50,8 +54,18 @@ class History:
         self._save()
         return self.refused[name]
 
+    def suspect(self, blocks: Iterable[Block]) -> None:
+        """One of these blocks spoils exact sums."""
+        self.suspects = list(blocks)
+        self._save()
+
     def _save(self) -> None:
-        content = {"roster": self._roster, "left_out": self.left_out, "refused": self.refused}
+        content = {
+            "roster": self._roster,
+            "left_out": self.left_out,
+            "refused": self.refused,
+            "suspects": [sorted(block) for block in self.suspects],
+        }
         replace_private(self._path, json.dumps(content) + "\n")
 
 

@@ -127,7 +127,7 @@ class BadSum(SecAggError):
     def __init__(self) -> None:
         super().__init__(
             "rows of a secure sum do not have the number of votes that its parties give",
-            "Ask the parties to check their software; these queries are used up",
+            "Ask again: nothing was used up. If it stays so, collect votes as verified, where false ones are named",
         )
 
 

@@ -1,0 +1,85 @@
+"""One liar among blocks is left out after a bounded number of spoiled sums, whenever it chooses to lie."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from consilium.coordinator.secagg.suspects import Block, most_spoiled, narrowed, set_aside
+from consilium.protocol.secagg.roster import least_sum
+
+
+def blocks_of(n: int) -> list[Block]:
+    """Pairs; the last block has three of an odd number."""
+    pairs = [frozenset({at, at + 1}) for at in range(0, n - 1, 2)]
+    return pairs if n % 2 == 0 else [*pairs[:-1], pairs[-1] | {n - 1}]
+
+
+def search(n: int, liar: int, lies: float, rng: np.random.Generator, away: int = 0, sums: int = 500) -> tuple[int, int]:
+    """Spoiled sums, and sums in all, until the liar's block is out. lies: in how many of the sums that it is in.
+    away: parties that are not there, others each time."""
+    blocks, least = blocks_of(n), least_sum(n, 0)
+    suspects: list[Block] = []
+    spoiled = 0
+    for number in range(1, sums + 1):
+        gone = set(rng.choice(n, away, replace=False).tolist())
+        there = frozenset[int]().union(*(block for block in blocks if not block & gone))
+        summed = there - set_aside(suspects, there, least, rng)
+        if len(summed) < least:
+            continue
+        if liar in summed and rng.random() < lies:
+            spoiled += 1
+            suspects = narrowed(suspects, [block for block in blocks if block <= summed])
+            if len(suspects) == 1:
+                assert liar in suspects[0], "nobody else is left out"
+                return spoiled, number
+    return spoiled, sums
+
+
+@pytest.mark.parametrize("lies", [1.0, 0.5, 0.1])
+@pytest.mark.parametrize("n", [7, 10, 20, 36, 50, 207])
+def test_whoever_lies_now_and_then_is_out_after_a_bounded_number_of_spoiled_sums(n: int, lies: float) -> None:
+    rng = np.random.default_rng([n, int(10 * lies)])
+    spare = (n - least_sum(n, 0)) // 2
+    for _ in range(30):
+        spoiled, _ = search(n, int(rng.integers(n)), lies, rng)
+        assert 0 < spoiled <= most_spoiled(n // 2, spare)
+
+
+def test_of_a_hundred_and_more_the_liar_is_out_though_a_tenth_is_away() -> None:
+    rng = np.random.default_rng(5)
+    found = [search(207, int(rng.integers(207)), 1.0, rng, away=21) for _ in range(20)]
+    assert max(spoiled for spoiled, _ in found) <= 12 and max(sums for _, sums in found) < 60
+
+
+def test_while_nobody_can_be_spared_a_sum_is_not_made_smaller() -> None:
+    """Ten, of which seven must be there: with one away, its block is cleared and no other is set aside."""
+    blocks = blocks_of(10)
+    there = frozenset(range(8))
+    assert set_aside(blocks, there, 7, np.random.default_rng(0)) == frozenset()
+    assert narrowed(blocks, blocks[:4]) == blocks[:4]
+
+
+def test_control_sums_that_come_out_right_clear_nobody() -> None:
+    """If they did, one that lies every other time would have its own block cleared, and another one left out."""
+    rng, wrong = np.random.default_rng(1), 0
+    blocks = blocks_of(20)
+    for _ in range(50):
+        suspects = list(blocks)
+        while len(suspects) > 1:
+            summed = frozenset(range(20)) - set_aside(suspects, frozenset(range(20)), 14, rng)
+            inside = [block for block in suspects if block <= summed]
+            lied = 3 in summed and rng.random() < 0.5
+            suspects = inside if lied else [block for block in suspects if block not in inside]
+        wrong += not suspects or 3 not in suspects[0]
+    assert wrong > 10
+
+
+def test_two_liars_in_two_blocks_may_have_a_third_left_out() -> None:
+    """The limit: one lies while the other's block is set aside, and the other way round."""
+    a, b, c, d = blocks_of(8)
+    suspects: list[Block] = []
+    for summed, liar in (([a, b, c, d], a), ([c, d], c), ([a, b, d], a)):
+        assert liar in summed
+        suspects = narrowed(suspects, summed)
+    assert suspects == [d]
