@@ -94,10 +94,11 @@ class GivenSums:
         self._connection.execute("INSERT INTO opened VALUES (?, ?)", (sid, moment))
 
     def erase_before(self, moment: float) -> None:
-        """Give up all sessions that were opened before."""
+        """Give up all sessions that were opened before and have given nothing. Of the others a sealed answer is left,
+        without a key, for a coordinator that has not got it."""
         self._connection.execute(
-            "UPDATE sessions SET state = NULL"
-            " WHERE state IS NOT NULL AND sid IN (SELECT sid FROM opened WHERE moment < ?)",
+            "UPDATE sessions SET state = NULL WHERE state IS NOT NULL"
+            " AND sid IN (SELECT sid FROM opened WHERE moment < ?) AND sid NOT IN (SELECT sid FROM records)",
             (moment,),
         )
 

@@ -502,6 +502,24 @@ def test_the_keys_of_a_session_are_on_no_disk_once_it_is_over(small: VerifiedSma
         assert secret not in held and secret.hex().encode() not in held
 
 
+def test_a_half_that_was_given_is_given_again_days_later(small: VerifiedSmall) -> None:
+    """Its answer was lost on the way, and the coordinator comes back when the session's keys are long deleted."""
+    answers: list = []
+
+    def lost(record: RecordDict) -> RecordDict:
+        answers.append(record)
+        return record if len(answers) == 1 else refusal_to_record(Refusal(rule=Rule.STORAGE))
+
+    small.transport.faults[(SECOND, "query.va_link")] = lost
+    with pytest.raises(AggregatorRefuses, match="storage"):
+        small.ask(QUERIES)
+    small.transport.faults.clear()
+    with sqlite3.connect(small.root / "second" / "state" / "given.db") as file:
+        file.execute("UPDATE opened SET moment = 0")
+    assert small.ask(QUERIES).votes.tolist() == small.true_sum(QUERIES).tolist()
+    assert "session-lost" not in {each["event"] for each in small.events()}
+
+
 def test_another_session_on_the_same_queries_gives_the_former_up(small: VerifiedSmall) -> None:
     small.transport.faults[(SECOND, "query.va_link")] = drop
     with pytest.raises(AggregatorAway):
