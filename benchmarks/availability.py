@@ -89,7 +89,15 @@ def sizes(votes: str, n: int, lie: str) -> list[list[int]] | None:
 def main(parties: Sequence[int] = PARTIES, modes: Sequence[str] = MODES) -> None:
     """Print the table: sums that came out, the mean of the histories; parties in them, fewest to most."""
     command, note = "python -m benchmarks.availability", "`secure` is exact sums, which need whole blocks"
-    with figure("results/availability", command, COLUMNS, seeds=SEEDS, split="", note=note, quick=False) as table:
+    with figure(
+        "results/availability",
+        command,
+        COLUMNS,
+        seeds=SEEDS,
+        split="made-up rows and votes, nothing is judged",
+        note=note,
+        quick=False,
+    ) as table:
         for n in parties:
             for votes in modes:
                 found = {lie: sizes(votes, n, lie) for lie in LIES}

@@ -14,6 +14,7 @@ import pytest
 
 from benchmarks import (
     audit,
+    availability,
     cells,
     cost,
     default_scenario,
@@ -243,6 +244,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, Callable[[], o
         vote_modes, "rows", lambda name, _: [[f"{name}, {mode}", *"123456"] for mode in vote_modes.MODES]
     )
     yield "vote_modes", vote_modes.main, {"results/vote-modes": 12}
+    yield "availability", lambda: availability.main([36]), {"results/availability": 3}
     yield "liar", lambda: liar.main([0], [10]), {"results/one-liar": 1}
     monkeypatch.setattr(interactive, "stroke", lambda *_: [600, 300, 0, 0.99, 0.97, 0.6, 0.7])
     monkeypatch.setattr(interactive, "mnist", lambda *_: [600, 300, 0, 0.99, 0.97, 0.6, 0.7])
