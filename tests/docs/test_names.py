@@ -62,6 +62,13 @@ def test_tests_that_are_named(page: Path) -> None:
     assert missing == []
 
 
+def test_every_attack_names_a_test() -> None:
+    """That it exists is looked at above."""
+    page = (ROOT / "docs" / "attacks.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| ") and not line.startswith("| attack |")]
+    assert len(rows) > 40 and [row for row in rows if not re.search(r"tests/[\w/]+\.py", row)] == []
+
+
 @by_page
 def test_benchmarks(page: Path) -> None:
     named = set(re.findall(r"python -m benchmarks[. ]([a-z_]+)", page.read_text(encoding="utf-8")))

@@ -159,7 +159,7 @@ def test_with_noise_of_both_aggregators(tmp_path: Path) -> None:
     assert summary["privacy"]["towards"] == "coordinator"
     assert [finding for finding in audit_run(tmp_path / "run") if not finding.holds] == []
     page = (tmp_path / "run" / "report.html").read_text()
-    assert "each added noise to its half" in page and "noise by each of two aggregators, sigma 20" in page
+    assert "each added the whole noise to its half" in page and "noise by each of two aggregators, sigma 20" in page
 
 
 @pytest.mark.ray
