@@ -166,17 +166,7 @@ class PartyNode:
         ids, pool = ids_of_set(queries, asked.query_set), pool_of(told)
         if pool is not None and not proves(pool, ids, asked.places, asked.proof):
             raise Refused(Rule.POOL, detail="a query is not proved to be a row of the pool")
-        self.spend.charge(
-            told,
-            trained.digest,
-            canonical_digest([schema.features, schema.center, schema.scale]),
-            ids,
-            schema.standardise(queries),
-            pool.least_distance if pool else 0.0,
-            self.home.policy,
-            phase,
-            release,
-        )
+        self.spend.charge(told, trained.digest, ids, self.home.policy, phase, release)
         lot = Lot(self.home.name, told.federation, ids)
         return ballots(trained, query_inputs(schema, queries, asked.query_set), lot)
 

@@ -42,13 +42,11 @@ class Policy(Outgrown, Frozen):
     exact_sums: take part in sums without noise, whatever `votes` says. What such sums tell together has no epsilon.
     open_pool: serve secure or verified votes though the queries were not fixed beforehand. A coordinator that makes up
         questions as it goes can ask nearly the same again.
-    least_distance: of any two queries that are ever answered, see `rows.pool.PoolTerms`; the larger of this and the
-        federation's holds.
     least_parties: parties other than assumed colluders that must be in every such sum.
     allow_simulation: serve in a federation whose noise is seeded, that is, one without privacy. Never on real data.
     """
 
-    GONE: ClassVar[frozenset[str]] = frozenset({"least_difference"})
+    GONE: ClassVar[frozenset[str]] = frozenset({"least_difference", "least_distance"})
 
     allowed_classes: tuple[str, ...] = Field(min_length=2)
     least_rows_per_teacher: int = Field(default=20, ge=0)
@@ -61,7 +59,6 @@ class Policy(Outgrown, Frozen):
     votes: VotesMode = "distributed"
     exact_sums: bool = False
     open_pool: bool = False
-    least_distance: float = Field(default=0.0, ge=0, le=1e6)
     least_parties: int = Field(default=2, ge=2)
     allow_simulation: bool = False
 

@@ -18,8 +18,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from consilium.accounting.events import ReleaseEvent
 from consilium.party.policy import Policy
 from consilium.party.promise import Promise, epsilon, parse_events, promise_of
@@ -27,12 +25,10 @@ from consilium.party.storage import check_format
 from consilium.party.weight import check_within, own_weight
 from consilium.protocol.parties.messages import LedgerPosition, Terms
 from consilium.protocol.parties.refusals import Refused, Rule
-from consilium.protocol.rows.nearness import too_near
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS given (teachers TEXT, phase INTEGER, query BLOB, federation TEXT NOT NULL,"
     " PRIMARY KEY (teachers, phase, query)) WITHOUT ROWID",
-    "CREATE TABLE IF NOT EXISTS asked_rows (schema TEXT, query BLOB, row BLOB NOT NULL, PRIMARY KEY (schema, query))",
     "CREATE TABLE IF NOT EXISTS promises (federation TEXT PRIMARY KEY, event TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS terms (federation TEXT PRIMARY KEY, content TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS ledgers (federation TEXT PRIMARY KEY, ledger TEXT NOT NULL, batch INTEGER NOT NULL,"
@@ -51,7 +47,6 @@ GIVE = (
 """Query ids, one after the other in one value: many simulated parties write down hundreds each."""
 OLD_COUNT = "SELECT COALESCE(SUM(queries), 0) FROM answered WHERE phase = 1"
 """Versions before 0.2 counted query sets in a table `answered`; what is in it stays counted."""
-ROW = np.dtype("<f4")
 
 
 class Share(NamedTuple):
@@ -244,10 +239,7 @@ class SpendStore:
         self,
         terms: Terms,
         teachers: str,
-        schema: str,
         ids: Sequence[str],
-        standardised: np.ndarray,
-        least_distance: float,
         policy: Policy,
         phase: int = 1,
         release: int = 1,
@@ -262,16 +254,13 @@ class SpendStore:
 
         Parameters
         ----------
-        ids : query ids, hex, all different. standardised : their rows, float64 (queries, features), by the schema whose
-            features have the digest `schema`.
-        least_distance : see `protocol.rows.pool.PoolTerms`; 0 checks nothing.
+        ids : query ids, hex, all different.
         release : number of the promised release that the queries are for, from 1.
 
         Raises
         ------
-        Refused : the policy's limit on queries or epsilon, or the federation's own cap, would be passed; a query twice,
-            or too near to another that was ever answered; the promise is not the one that was given before; or the
-            count cannot be kept.
+        Refused : the policy's limit on queries or epsilon, or the federation's own cap, would be passed; a query twice;
+            the promise is not the one that was given before; or the count cannot be kept.
         """
         promise = promise_of(terms)
         if len(set(ids)) < len(ids):
@@ -304,7 +293,6 @@ class SpendStore:
                 raise Refused(Rule.MOST_QUERIES, limit=policy.most_queries, requested=spent + len(new))
             weight = _weight_of(connection, terms.federation) or promise.weight
             check_within([*_earlier(connection, terms.federation), *promise.at(weight).events], policy)
-            _remember_rows(connection, schema, keys, standardised, max(least_distance, policy.least_distance))
             connection.execute("INSERT OR IGNORE INTO promises VALUES (?, ?)", (terms.federation, terms.promise))
             if new:
                 connection.execute(GIVE, (len(new), teachers, phase, b"".join(sorted(new)), terms.federation))
@@ -412,20 +400,3 @@ def _answered(connection: sqlite3.Connection) -> int:
     old = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'answered'").fetchone()
     earlier = connection.execute(OLD_COUNT).fetchone()[0] if old else 0
     return earlier + connection.execute("SELECT COUNT(*) FROM given WHERE phase = 1").fetchone()[0]
-
-
-def _remember_rows(
-    connection: sqlite3.Connection, schema: str, keys: Sequence[bytes], rows: np.ndarray, least: float
-) -> None:
-    """Keep the rows, if none is too near to another that was kept; nothing where `least` is 0."""
-    if least <= 0:
-        return
-    kept = dict(connection.execute("SELECT query, row FROM asked_rows WHERE schema = ?", (schema,)).fetchall())
-    fresh = [at for at, key in enumerate(keys) if key not in kept]
-    earlier = np.frombuffer(b"".join(kept.values()), dtype=ROW).reshape(len(kept), rows.shape[1])
-    stored = rows.astype(ROW)
-    if too_near(stored[fresh].astype(np.float64), earlier.astype(np.float64), least):
-        raise Refused(Rule.NEAR_QUERY, limit=least)
-    connection.executemany(
-        "INSERT INTO asked_rows VALUES (?, ?, ?)", ((schema, keys[at], stored[at].tobytes()) for at in fresh)
-    )

@@ -29,7 +29,6 @@ CURES: Mapping[Rule, str] = {
     Rule.NOT_ACCEPTED: "Its own people say what they allow: consilium party accept",
     Rule.TERMS: _NEW_KIT,
     Rule.POOL: "Ask rows of the kit's pool.npz only",
-    Rule.NEAR_QUERY: "Leave out rows that are nearly the same as one that was asked",
     Rule.LEDGER: "Restore the newest backup of the coordinator's ledger; a lost one is a new federation",
     Rule.NOT_TRAINED: "Restart the coordinator: it has the party train again",
     Rule.MALFORMED: "Install the same version of Consilium at both",

@@ -30,7 +30,6 @@ class Rule(StrEnum):
     NOT_ACCEPTED = "not-accepted"  # its own people have not allowed what its kit asks
     TERMS = "pinned-terms"  # the party takes part in the federation of its own terms only
     POOL = "pool"  # queries were not fixed beforehand, or are no rows of the pool
-    NEAR_QUERY = "near-query"  # a query that is hardly another one than one that was answered
     LEDGER = "ledger"  # another ledger than before, or one that has gone back
     NOT_TRAINED = "not-trained"
     MALFORMED = "malformed-request"

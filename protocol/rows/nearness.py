@@ -1,4 +1,4 @@
-"""Rows that are too much alike: teachers answer them the same, so two sums over them are two sums on one row."""
+"""Rows that are too much alike to be worth two queries: teachers answer them the same."""
 
 from __future__ import annotations
 
@@ -28,11 +28,6 @@ def near_pairs(rows: np.ndarray, others: np.ndarray, least: float) -> np.ndarray
             distance = float(np.sqrt((difference**2).sum()))
             found[start + row] |= 0 < distance < least
     return found
-
-
-def too_near(rows: np.ndarray, before: np.ndarray, least: float) -> bool:
-    """Whether one of `rows` is closer than `least` to another of them or to one of `before`. Arguments as above."""
-    return bool(near_pairs(rows, before, least).any() or near_pairs(rows, rows, least).any())
 
 
 def thin(rows: np.ndarray, least: float) -> np.ndarray:

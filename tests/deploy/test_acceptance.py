@@ -14,7 +14,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import tomli_w
 
@@ -470,7 +469,7 @@ def answer_all(kit: Path) -> None:
     assert terms is not None
     node = PartyNode(home)
     node.hello(HelloRequest(**_fields(kit)))
-    node.spend.charge(terms, "t", "s", [f"{at:064x}" for at in range(count)], np.zeros((count, 3)), 0.0, home.policy)
+    node.spend.charge(terms, "t", [f"{at:064x}" for at in range(count)], home.policy)
 
 
 def test_terms_that_ask_for_more_are_not_accepted_any_more(out: Path) -> None:

@@ -23,7 +23,7 @@ from consilium.protocol.parties.cures import CURES
 from consilium.protocol.parties.refusals import Refused, Rule
 from tests.deploy.kits import edit, write_data
 from tests.deploy.refusals import Spoil, found_by_doctor
-from tests.federation import CLASSES, FEATURES, hello_of, make_rows
+from tests.federation import CLASSES, hello_of, make_rows
 
 
 def policy(old: str, new: str) -> Spoil:
@@ -36,8 +36,7 @@ def asked_elsewhere(kit: Path) -> None:
     terms = load(kit / "federation.json", FederationConfig).terms().model_copy(update={"federation": "a" * 64})
     free = Policy(allowed_classes=CLASSES, most_queries=40, most_epsilon=float("inf"))
     store.enrol(terms, "0" * 64, free)
-    rows = np.eye(40, len(FEATURES))
-    store.charge(terms, "t", "s", [f"{at:064x}" for at in range(40)], rows, 0.0, free)
+    store.charge(terms, "t", [f"{at:064x}" for at in range(40)], free)
 
 
 def unsafe_federation(kit: Path) -> None:
@@ -95,7 +94,6 @@ OTHER_CHECKS: dict[Rule, str] = {
 AT_RUN_TIME: dict[Rule, str] = {
     Rule.NODE_KIND: "a kit starts the app of its own kind: tests/aggregator/test_kinds.py",
     Rule.TERMS: "it takes two kits to see that they differ; each has its own signature and version",
-    Rule.NEAR_QUERY: "what a student will ask is not known; a fixed pool has no such rows",
     Rule.LEDGER: "only the party knows what it saw, and only the coordinator where its ledger stands",
     Rule.NOT_TRAINED: "a step of the protocol",
     Rule.INTERNAL: "a bug",

@@ -191,46 +191,6 @@ def test_control_without_proofs_a_row_that_moved_by_an_ulp_is_answered_the_same(
     assert (votes[0] == votes[1]).all()
 
 
-def near_pool(distance: float) -> tuple[np.ndarray, PoolTree]:
-    """A pool, made by a coordinator that lies, in which the first two rows are closer than they should be."""
-    rows = POOL.copy()
-    rows[1] = rows[0]
-    rows[1, 0] += distance * CONFIG.rows.scale[0]
-    return rows, PoolTree.of_rows(rows)
-
-
-@pytest.mark.parametrize("together", [True, False])
-def test_rows_that_are_nearly_the_same_are_not_both_answered(tmp_path: Path, together: bool) -> None:
-    rows, tree = near_pool(0.04)
-    config = make_config(pool=tree.terms(0.05))
-    party = member(tmp_path / "p", config)
-    if together:
-        assert refused(party.vote, vote(rows[:2], config, tree)) == Refusal(rule=Rule.NEAR_QUERY, limit=0.05)
-    else:
-        party.vote(vote(rows[:1], config, tree))
-        assert refused(party.vote, vote(rows[1:2], config, tree)).rule is Rule.NEAR_QUERY
-        party.vote(vote(rows[:1], config, tree))  # the very same is no other query
-    party.vote(vote(rows[2:6], config, tree))
-
-
-def test_a_party_may_insist_on_more_distance_than_the_federation(tmp_path: Path) -> None:
-    rows, tree = near_pool(0.4)
-    config = make_config(pool=tree.terms(0.05))
-    member(tmp_path / "p", config).vote(vote(rows[:2], config, tree))
-    strict = member(tmp_path / "q", config, least_distance=0.5)
-    assert refused(strict.vote, vote(rows[:2], config, tree)).rule is Rule.NEAR_QUERY
-
-
-def test_near_rows_are_remembered_over_federations(tmp_path: Path) -> None:
-    rows, tree = near_pool(0.04)
-    config, other = (make_config(pool=tree.terms(0.05), name=name) for name in ("one", "two"))
-    party = member(tmp_path / "p", config)
-    party.vote(vote(rows[:1], config, tree))
-    party.hello(hello_of(other))
-    party.train(other.train_request())
-    assert refused(party.vote, vote(rows[1:2], other, tree)).rule is Rule.NEAR_QUERY
-
-
 # Bounds on every number, before any work.
 
 

@@ -43,6 +43,8 @@ from consilium.protocol.verified.leader import Leader, ShownFault
 from consilium.protocol.verified.sums import Half
 from consilium.protocol.verified.uploads import HelperPart
 from tests.federation import FakeTransport, drop, hello_of, make_config, make_homes, make_secure, standing
+from tests.secagg.across import pairs_only
+from tests.secagg.adversary import four_sums
 from tests.verified.small import SECOND, VerifiedSmall, lying, made, queries_of
 
 QUERIES = queries_of(12)
@@ -294,6 +296,37 @@ def test_too_few_are_no_sum_and_cost_nothing(tmp_path: Path) -> None:
         small.ask(QUERIES)
     small.transport.faults.clear()
     assert small.ask(QUERIES).parties == ("p00", "p01", "p02")
+
+
+def sums_of(small: VerifiedSmall, monkeypatch, sets, rule=None) -> list[np.ndarray | None]:
+    """What a coordinator gets that asks for exactly these sets, on the same queries; None where it is refused."""
+    monkeypatch.setattr(verified, "WholeBlocks", lambda _: NoRule())
+    found: list[np.ndarray | None] = []
+    for places in sets:
+        monkeypatch.setattr(VerifiedCollector, "_choose", lambda self, session, there, places=places: places)
+        try:
+            found.append(small.ask(QUERIES).votes)
+        except AggregatorRefuses as refused:
+            assert refused.rule == "broken-block"
+            found.append(None)
+        if rule is not None:
+            rule.sets.append(places)
+    return found
+
+
+def test_four_sums_of_ten_parties(tmp_path: Path, monkeypatch) -> None:
+    """A + B - C - D is one party's vote, and any two of them keep a distance of two."""
+    small = made(tmp_path, parties=10, second={"roster_terms": {"least_accepted": 3}})
+    assert sums_of(small, monkeypatch, four_sums(range(10), 2)) == [None] * 4
+    assert small.given() == 0
+
+
+def test_control_of_four_sums_of_ten_parties_the_rule_of_pairs_lets_them_pass(tmp_path: Path, monkeypatch) -> None:
+    small = made(tmp_path, parties=10, second={"roster_terms": {"least_accepted": 3}})
+    with pairs_only(2, "consilium.protocol.verified.rules") as rule:
+        one, two, three, four = sums_of(small, monkeypatch, four_sums(range(10), 2), rule)
+    assert one is not None and two is not None and three is not None and four is not None
+    assert (one + two - three - four).tolist() == small.votes(0, QUERIES).tolist()
 
 
 def ask_three(small: VerifiedSmall, monkeypatch: pytest.MonkeyPatch):

@@ -8,7 +8,6 @@ import tarfile
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from consilium.accounting.planning.target import worst_case
@@ -51,7 +50,7 @@ def answer_all(kit: Path) -> None:
     assert terms is not None
     hello(kit)
     ids = [f"{at:064x}" for at in range(count)]
-    PartyNode(home).spend.charge(terms, "t", "s", ids, np.zeros((count, 3)), 0.0, home.policy)
+    PartyNode(home).spend.charge(terms, "t", ids, home.policy)
 
 
 def allow(kit: Path, **limits: float) -> None:

@@ -94,7 +94,7 @@ def same(there: Path, local: Path) -> None:
 
 def spent(home: Path) -> dict[str, list[Any]]:
     """All that a party has given, without what says only which ledger it was for."""
-    tables = ("given", "asked_rows", "promises", "terms", "weights", "scheduled")
+    tables = ("given", "promises", "terms", "weights", "scheduled")
     with closing(sqlite3.connect(home / "state/spend.db")) as database:
         return {table: database.execute(f"SELECT * FROM {table}").fetchall() for table in tables}
 
