@@ -260,6 +260,14 @@ def test_no_history_of_rosters_and_sums_tells_one_vote() -> None:
     assert sum(each.passed for each in played) > 1000 and sum(each.asked for each in played) > 5000
 
 
+@pytest.mark.proofs
+def test_no_history_of_a_hundred_thousand_tells_one_vote() -> None:
+    """As `python -m benchmarks.sessions histories` prints them, with those of the other rules."""
+    for seed in range(100_000):
+        outcome = play(seed, Kept)
+        assert outcome.read == 0 and outcome.twins, seed
+
+
 @pytest.mark.parametrize("rule", [Pairs, ByRoster, MayGrow])
 def test_control_of_histories_other_rules_are_beaten(rule) -> None:
     """Pairs of sets; memory by the roster's hash; and blocks that may grow, where a sum before and one after tell the
