@@ -61,14 +61,16 @@ def rows(name: str, seeds: Sequence[int]) -> Iterator[list[str]]:
             one = collected(case, mode)
             draws = [replay(replace(one, seed=seed + 1000 * draw), said) for draw in range(DRAWS.get(name, 4))]
             answered = [sum(int(batch.answered.sum()) for batch in each.batches) for each in draws]
-            found[mode].append((float(np.mean([(each.metrics or {})["auc"] for each in draws])), np.mean(answered)))
+            found[mode].append(
+                (float(np.mean([(each.metrics or {})["auc"] for each in draws])), float(np.mean(answered)))
+            )
             stated[mode] = epsilons(one)
     clear = np.array([auc for auc, _ in found["clear"]])
     for mode in MODES:
         auc, answered = (np.array(each) for each in zip(*found[mode], strict=True))
-        beside = spread(auc - clear)
+        beside = spread((auc - clear).tolist())
         beside = beside.removeprefix("-") if beside.startswith("-0.000") else beside
-        yield [f"{name}, {mode}", spread(auc), beside, spread(answered, 0), *stated[mode]]
+        yield [f"{name}, {mode}", spread(auc.tolist()), beside, spread(answered.tolist(), 0), *stated[mode]]
 
 
 def tabulate(table: Table, seeds: Sequence[int], scenarios: Sequence[str]) -> None:
