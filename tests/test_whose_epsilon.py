@@ -91,6 +91,19 @@ def promised_of(mechanism: Mechanism, votes: VotesMode) -> tuple[FederationConfi
     return config, found
 
 
+S, N, L, NONE, OWN = Bound.STUDENT, Bound.NODES, Bound.LARGER, Bound.TRUSTED, Bound.OWN_NOISE
+BOUNDS: dict[tuple[str, bool], list[Bound]] = {
+    ("clear", False): [S, S, S, NONE],
+    ("secure", False): [S, S, S, NONE],
+    ("distributed", False): [S, S, L, N],
+    ("distributed", True): [S, S, OWN, N],
+    ("verified", False): [S, S, S, N, N],
+    ("verified", True): [S, S, S, N, S],
+}
+"""Of student, public, other parties, coordinator and second aggregator; True: the mechanism itself says how noise comes
+into the sums."""
+
+
 class TestEachNumber:
     """Every way to say what is promised to a node says that node's number, and never another's."""
 
@@ -102,10 +115,12 @@ class TestEachNumber:
         assert (nodes is None) == (not config.noise_in_sums) == (votes in ("clear", "secure"))
         if nodes is not None:
             assert nodes.epsilon == pytest.approx(right[Bound.NODES], rel=1e-9)
-        exact = votes == "verified" and not mechanism.noise_by_parties
-        if exact:
-            config = collected(mechanism, votes, exact_sums=True, noise_shares=0)
-            assert towards_coordinator(config) is None
+        bounds = [view.bound for view in config.disclosure.audiences()]
+        assert bounds == BOUNDS[votes, mechanism.noise_by_parties]
+        if votes == "verified" and not mechanism.noise_by_parties:
+            exact = collected(mechanism, votes, exact_sums=True, noise_shares=0)
+            assert towards_coordinator(exact) is None
+            assert [view.bound for view in exact.disclosure.audiences()] == [S, S, S, NONE, S]
 
     @pytest.mark.parametrize(("mechanism", "votes"), PRIVATE)
     def test_report_public_report_and_their_tables(self, mechanism: Mechanism, votes: VotesMode) -> None:
