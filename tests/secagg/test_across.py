@@ -173,6 +173,32 @@ def test_two_sums_of_two_rosters(tmp_path: Path, name: str, forgetful: bool, mon
         assert without is None
 
 
+@pytest.mark.parametrize("grows", [False, True])
+def test_a_block_that_takes_one_more_in_is_another_block(tmp_path: Path, grows: bool, monkeypatch) -> None:
+    """A sum without the party, and one with it. The control lets a block have all of the first one, and more."""
+    if grows:
+        monkeypatch.setattr(once, "check_kept", MayGrow().look)
+    federation = federation_of(tmp_path)
+    numbers = [1, 2, 2, 3, 3, 4, 4, 5, 5]
+    other_roster(federation, federation.names[1:], [2, *numbers[1:]])
+    without = unmasked(federation, range(9))
+    federation.roster = _with(federation, "party-000", block=2)
+    everybody = unmasked(federation, range(10))
+    assert without is not None
+    if grows:
+        assert everybody is not None and np.array_equal(everybody - without, federation.votes["party-000"])
+    else:
+        assert everybody is None
+
+
+def _with(federation: Federation, name: str, block: int):
+    """The roster, and one more party in one of its blocks."""
+    table = federation.roster.model_dump(mode="json")
+    key = federation.identities[name].public.hex()
+    table["parties"] = [{"id": name, "ed25519_pk": key, "block": block}, *table["parties"]]
+    return type(federation.roster).model_validate(table)
+
+
 def test_of_a_party_with_a_new_key_the_others_of_its_block_give_to_no_exact_sum(tmp_path: Path) -> None:
     federation = federation_of(tmp_path)
     assert unmasked(federation, range(10)) is not None
