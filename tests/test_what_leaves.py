@@ -225,7 +225,7 @@ class TestEveryScenario:
         card = json.loads((tmp_path / "student" / "student.json").read_text())
         text = " ".join((tmp_path / "student" / "MODEL_CARD.md").read_text().split())
         assert card["release"] == kind
-        assert card["count_sigma"] == config.mechanism.count_sigma(config.givers(TEACHERS))
+        assert card["count_sigma"] == config.released_sigma(TEACHERS)
         assert kind.sentence in text and contradictions(text, kind) == []
         assert all(each.who in text for each in people())
         data = replace(run(), release=kind, votes=federation.votes, mechanism=federation.describe())

@@ -15,6 +15,7 @@ from consilium.coordinator.conclusion import conclude_unserved
 from consilium.coordinator.federation import Student, run_federation
 from consilium.coordinator.labels.grpc_server import Door
 from consilium.coordinator.mechanisms.confident import Confident
+from consilium.coordinator.mechanisms.gnmax import GNMax
 from consilium.coordinator.quorum import least_parties
 from consilium.coordinator.run_log import EventLog
 from consilium.coordinator.timeouts import Timeouts
@@ -23,6 +24,8 @@ from tests.coordinator.collection.test_admission import NAMES, Hall
 from tests.federation import PATIENT, drop, make_config, make_homes, make_rows, make_secure
 
 FEW = Confident(threshold=2, sigma1=2.0, sigma2=1.0)
+WIDE = GNMax(sigma=4.0)
+"""Each of four parties adds a share of at least variance 1."""
 SOON = Timeouts(**{**PATIENT.model_dump(), "join": 0.01})
 
 
@@ -49,11 +52,11 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A run of five homes, of which those in `there` are connected at first; returns its summary."""
     monkeypatch.setattr(late, "LOOK_SECONDS", 0.02)
 
-    def of(there: set[int], student: Callable[[LabelSource, Hall, Told], None], faults=None, secure=False, **changes):
+    def of(there: set[int], student: Callable[[LabelSource, Hall, Told], None], faults=None, masked=False, **changes):
         homes = make_homes(tmp_path / "homes", 5)
-        keys = make_secure(homes, tmp_path) if secure else None
-        roster = {"votes": "secure", "roster": keys.roster.digest} if keys else {}
-        config = make_config(timeouts=SOON, mechanism=FEW, **roster, **changes)
+        keys = make_secure(homes, tmp_path) if masked else None
+        roster = {"votes": "distributed", "roster": keys.roster.digest, "noise_shares": 4} if keys else {}
+        config = make_config(timeouts=SOON, mechanism=WIDE if keys else FEW, **roster, **changes)
         hall = Hall(homes, faults)
         hall.there = there
         log = Told(tmp_path / "events.jsonl")
@@ -152,8 +155,8 @@ def put_back(home: Path, backup: Path) -> None:
     shutil.copytree(backup, home)
 
 
-def test_secure_sums_take_late_parties_as_their_rule_allows(run) -> None:
-    """One more party alone would show its own votes: the sum is over the old ones, until there are two."""
+def test_masked_sums_with_noise_in_them_take_a_late_party_at_once(run) -> None:
+    """One more party alone may be in the next sum: what sums tell together is charged."""
 
     def student(source: LabelSource, hall: Hall, log: Told) -> None:
         source.ask(make_rows(5, 1)[0])
@@ -161,10 +164,10 @@ def test_secure_sums_take_late_parties_as_their_rule_allows(run) -> None:
         log.wait_for("late")
         source.ask(make_rows(5, 2)[0])
 
-    summary = run({0, 1, 2, 3}, student, secure=True)
-    assert summary["parties_counted"] == [4, 4]
+    summary = run({0, 1, 2, 3}, student, masked=True)
+    assert summary["parties_counted"] == [4, 5]
     assert summary["parties"] == list(NAMES)
-    assert summary["roll"]["p04"]["words"].startswith("takes part, connected, in no sum yet, last left out: masked: ")
+    assert summary["roll"]["p04"]["words"] == "takes part, connected, in sums"
 
 
 def test_a_secure_federation_needs_as_many_as_its_sums(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ class TestParties:
         config = configuration(coordinator)
         first = promised(config.model_copy(update={"schedule": ()})).epsilon
         home = open_home(kits / "party-ward-a")
-        edit(home.folder / "party.toml", f"most_epsilon = {home.policy.most_epsilon}", f"most_epsilon = {first + 0.1}")
+        edit(home.folder / "policy.toml", f"most_epsilon = {home.policy.most_epsilon}", f"most_epsilon = {first + 0.1}")
         terms = home.pinned_terms()
         assert terms is not None
         with pytest.raises(Refused) as refused:

@@ -121,13 +121,13 @@ class TestParties:
         assert len(site.collect(ROWS[10:30], 2).votes) == 20
 
     @pytest.mark.slow
-    def test_a_query_is_summed_once_in_whatever_phase(self, tmp_path: Path, log) -> None:
-        site = Site(tmp_path, log)
+    def test_a_query_is_in_one_noisy_sum_in_whatever_phase(self, tmp_path: Path, log) -> None:
+        site = Site(tmp_path, log, by_parties)
         site.collect(ROWS[:5], 1)
         with pytest.raises(ThresholdNotMet):
             site.collect(ROWS[4:8], 2)
         with pytest.raises(AlreadyAnswered):  # each party says so itself
-            site.advertise(ROWS[:5], release=2)
+            site.advertise(ROWS[:5], release=2, sigma=5.0, noise_shares=4)
 
     @pytest.mark.slow
     def test_a_session_that_the_first_phase_left_unfinished_is_not_taken_up_in_the_second(

@@ -28,8 +28,8 @@ from tests.federation import make_config
 
 @pytest.fixture(scope="module")
 def provisioned(tmp_path_factory) -> Path:
-    """Kits of a secure federation that may ask 390 of 400 rows, and an update that adds ward-d."""
-    out = make_kits(tmp_path_factory.mktemp("kits"), votes="secure", caps={"queries": 390, "answers": 300})
+    """Kits of a federation of verified votes that may ask 390 of 400 rows, and an update that adds ward-d."""
+    out = make_kits(tmp_path_factory.mktemp("kits"), votes="verified", caps={"queries": 390, "answers": 300})
     kits.add_party(out, "ward-d")
     return out
 

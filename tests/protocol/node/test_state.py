@@ -100,7 +100,7 @@ def test_a_newer_database_is_refused_and_an_older_one_is_not(tmp_path: Path, nam
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize(("written", "said"), [("4", "A newer version"), ("2", "another federation or format")])
+@pytest.mark.parametrize(("written", "said"), [("5", "A newer version"), ("2", "another federation or format")])
 def test_a_ledger_of_another_format_says_which(tmp_path: Path, written: str, said: str) -> None:
     path = tmp_path / "ledger.db"
     Ledger(path, "0" * 64, "{}").close()

@@ -15,14 +15,6 @@ from consilium.simulations.study.spec import StudyAxis, load_study, shipped_stud
 from tests.simulations.study.tiny import SCENARIO, STUDY, write_tiny
 
 
-def merged(table: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """Tables within tables; what is no table is replaced."""
-    made = dict(table)
-    for key, value in changes.items():
-        made[key] = merged(made.get(key, {}), value) if isinstance(value, dict) else value
-    return made
-
-
 def test_cells_are_axes_times_seeds_times_methods(tmp_path: Path) -> None:
     cells = expand(load_study(str(write_tiny(tmp_path))))
     assert len(cells) == len({cell.id for cell in cells}) == 2 * 2 * 2 * 3
@@ -105,10 +97,6 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "unknown value": ({"except": [{"division": "x"}]}, "except 1: axis division has no 'x'"),
     "nothing left": ({"except": [{"division": ["natural", "iid"]}]}, "its exceptions leave out every cell"),
     "empty exception": ({"except": [{}]}, "except 1 names no axis"),
-    "noise of parties": (
-        {"base": merged(SCENARIO, {"federation": {"votes": "distributed"}})},
-        "distributed.*noise in its sums",
-    ),
     "too many": (
         {"axis": [{"key": f"data.{at}", "range": {"from": 1, "to": 9999, "count": 9999}} for at in range(2)]},
         "cells, more than 100,000",
