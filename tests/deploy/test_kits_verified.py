@@ -19,7 +19,7 @@ from tests.protocol.monitor.nodes import ask
 pytestmark = [pytest.mark.deploy, pytest.mark.slow, pytest.mark.timeout(1500)]
 
 PATIENT = {"enrol": 250, "train": 250, "vote": 250, "secure": 250, "student": 1400}
-EXACT: dict[str, Any] = {}
+EXACT: dict[str, Any] = {"exact_sums": True}
 NOISY: dict[str, Any] = {
     "mechanism": {"name": "distributed", "threshold": 0, "sigma": 2.0, "noise_shares": 1},
     "caps": {"queries": 40, "answers": 40},
@@ -128,6 +128,7 @@ def test_the_second_aggregator_is_awaited_stopped_and_back(tmp_path: Path) -> No
         early = student(out, tmp_path, "student-2", 15)
         stack.callback(early.end)
         assert early.process.wait(600) == 9, early.said  # it may ask again later
+        wait_for(lambda: coordinator.said.count(AWAY) > told, 60, [coordinator])  # what it says comes by a pipe
         assert coordinator.said.count(AWAY) == told + 1
         assert f"{AWAY}: no such node is connected" in coordinator.said
 
