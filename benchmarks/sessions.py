@@ -79,8 +79,8 @@ def histories(count: int = HISTORIES) -> None:
     """What random histories tell, rule by rule."""
     columns = ["rule", "histories", "sums asked for", "sums given", "histories that tell a vote", "votes told"]
     command = "python -m benchmarks.sessions histories"
-    with figure("secure-aggregation/histories", command, columns, split=SPLIT, quick=False) as table:
-        table.note = "Rank modulo a prime, of every history; the seeds are the numbers of the histories."
+    note = "Rank modulo a prime, of every history; the seeds are the numbers of the histories."
+    with figure("secure-aggregation/histories", command, columns, split=SPLIT, note=note, quick=False) as table:
         for name, rule in RULES.items():
             many = count if rule is Kept else count // 10
             played = [play(seed, rule) for seed in range(many)]
