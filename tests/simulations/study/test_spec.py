@@ -15,6 +15,14 @@ from consilium.simulations.study.spec import StudyAxis, load_study, shipped_stud
 from tests.simulations.study.tiny import SCENARIO, STUDY, write_tiny
 
 
+def merged(table: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Tables within tables; what is no table is replaced."""
+    made = dict(table)
+    for key, value in changes.items():
+        made[key] = merged(made.get(key, {}), value) if isinstance(value, dict) else value
+    return made
+
+
 def test_cells_are_axes_times_seeds_times_methods(tmp_path: Path) -> None:
     cells = expand(load_study(str(write_tiny(tmp_path))))
     assert len(cells) == len({cell.id for cell in cells}) == 2 * 2 * 2 * 3
