@@ -26,7 +26,20 @@ from scipy.sparse.csgraph import connected_components
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "consilium"
-ROOMS = ("accounting", "protocol", "party", "aggregator", "coordinator", "student", "simulations")
+ROOMS = (
+    "accounting",
+    "protocol",
+    "report",
+    "data",
+    "models",
+    "sums",
+    "node",
+    "party",
+    "aggregator",
+    "coordinator",
+    "student",
+    "simulations",
+)
 V020 = "85c8fff"
 WINDOW = 6
 """Lines in a row that count as written twice, without blank ones, comments, docstrings, imports, and signatures: those

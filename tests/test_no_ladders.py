@@ -15,7 +15,21 @@ from consilium.coordinator.mechanisms import ALL_MECHANISMS
 from consilium.coordinator.mechanisms.base import MechanismModel
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("accounting", "aggregator", "benchmarks", "coordinator", "party", "protocol", "simulations", "student")
+ROOMS = (
+    "accounting",
+    "aggregator",
+    "benchmarks",
+    "coordinator",
+    "data",
+    "models",
+    "node",
+    "party",
+    "protocol",
+    "report",
+    "simulations",
+    "sums",
+    "student",
+)
 CLASSES = {cls.__name__ for cls in (ReleaseEvent, MechanismModel, *EVENTS.values(), *ALL_MECHANISMS)}
 NAMES = set(EVENTS)
 SAYS_WHAT_IT_IS = {"TYPE", "name"}

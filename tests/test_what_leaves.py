@@ -312,7 +312,20 @@ def with_joined_lines(text: str) -> str:
 
 SOURCES = sorted(
     path
-    for room in ("protocol", "party", "aggregator", "coordinator", "student", "simulations", "examples")
+    for room in (
+        "protocol",
+        "data",
+        "models",
+        "sums",
+        "node",
+        "report",
+        "party",
+        "aggregator",
+        "coordinator",
+        "student",
+        "simulations",
+        "examples",
+    )
     for path in (ROOT / room).rglob("*")
     if path.suffix in (".py", ".j2", ".toml", ".proto") and not path.name.endswith(("_pb2.py", "_pb2_grpc.py"))
 )

@@ -7,7 +7,20 @@ from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("accounting", "protocol", "party", "aggregator", "coordinator", "student", "simulations")
+ROOMS = (
+    "accounting",
+    "protocol",
+    "report",
+    "data",
+    "models",
+    "sums",
+    "node",
+    "party",
+    "aggregator",
+    "coordinator",
+    "student",
+    "simulations",
+)
 GENERATED = ("_pb2.py", "_pb2_grpc.py")
 
 SHARED: dict[str, str] = {}

@@ -23,7 +23,20 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("accounting", "protocol", "party", "aggregator", "coordinator", "student", "simulations")
+ROOMS = (
+    "accounting",
+    "protocol",
+    "report",
+    "data",
+    "models",
+    "sums",
+    "node",
+    "party",
+    "aggregator",
+    "coordinator",
+    "student",
+    "simulations",
+)
 FROM_THE_TOP = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 PUBLIC_NAMES = "reference/consilium.md"
 COMMANDS = ("cli", "command")

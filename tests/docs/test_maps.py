@@ -11,7 +11,20 @@ import pytest
 from consilium.protocol.parties.refusals import Rule
 from tests.docs.pages import ROOT
 
-ROOMS = ("accounting", "protocol", "party", "aggregator", "coordinator", "student", "simulations")
+ROOMS = (
+    "accounting",
+    "protocol",
+    "report",
+    "data",
+    "models",
+    "sums",
+    "node",
+    "party",
+    "aggregator",
+    "coordinator",
+    "student",
+    "simulations",
+)
 
 
 def first_column(page: str) -> list[str]:

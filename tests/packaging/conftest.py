@@ -14,7 +14,20 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("accounting", "protocol", "party", "aggregator", "coordinator", "student", "simulations")
+ROOMS = (
+    "accounting",
+    "protocol",
+    "report",
+    "data",
+    "models",
+    "sums",
+    "node",
+    "party",
+    "aggregator",
+    "coordinator",
+    "student",
+    "simulations",
+)
 SECRETS = (
     "runs/stroke-1/private/votes.json",
     "runs/stroke-1/manifest.json",

@@ -7,7 +7,7 @@ import shutil
 import zipfile
 from pathlib import Path, PurePosixPath
 
-from tests.packaging.conftest import PLANTED, ROOT, build
+from tests.packaging.conftest import PLANTED, ROOMS, ROOT, build
 
 
 def sent(context: Path) -> list[str]:
@@ -42,7 +42,8 @@ def test_the_image_is_built_from_code_only(checkout: Path, wheel: Path, tmp_path
         shutil.copy(checkout / name, source / name)
         assert PLANTED.encode() not in (source / name).read_bytes(), name
     assert {path.name for path in source.iterdir()} == {
-        *("accounting", "aggregator", "consilium", "coordinator", "party", "protocol", "simulations", "student"),
+        *ROOMS,
+        "consilium",
         *("pyproject.toml", "constraints.txt", "README.md", "LICENSE"),
     }
     made = build(source, "wheel", tmp_path / "wheel")

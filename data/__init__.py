@@ -1,0 +1,1 @@
+"""Tables of strangers brought into one schema: readers, encoding, public rows, sources, partitions."""

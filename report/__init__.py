@@ -1,0 +1,1 @@
+"""What is shown, wherever it is shown: exhibits, charts, words, one page."""
