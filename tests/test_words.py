@@ -51,13 +51,7 @@ SAYS_NOTHING = frozenset(
 )
 """No names of variables, parameters or functions: a name is a noun of what is in it, or a verb of what is done."""
 
-CLEAN: tuple[str, ...] = (
-    "report",
-    "data",
-    "models",
-    "sums",
-    "node",
-)
+CLEAN: tuple[str, ...] = ("report",)
 """Folders whose code keeps to that; those below them do too."""
 
 
