@@ -24,7 +24,7 @@ import polars as pl
 from benchmarks.cells import command_of
 from consilium.simulations.study.results import RESULTS
 from consilium.simulations.study.row_scores import RowScores
-from consilium.simulations.study.summaries import paired
+from consilium.simulations.study.summaries.questions import paired
 from consilium.simulations.study.summaries.tidy import axis_names
 from docs.figures import figure
 

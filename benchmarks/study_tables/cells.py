@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from consilium.simulations.study.summaries.differences import paired
 from consilium.simulations.study.summaries.inference import LEVEL
-from consilium.simulations.study.summaries.questions import Family, MeanContrast, holm, questions
+from consilium.simulations.study.summaries.questions import Family, MeanContrast, holm, paired, questions
 from consilium.simulations.study.summaries.tidy import title
 from consilium.simulations.study.summaries.view import Point, StudyView
 from docs.figures import Table, figure

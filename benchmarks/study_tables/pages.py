@@ -6,8 +6,7 @@ import numpy as np
 import polars as pl
 
 from benchmarks.study_tables.cells import DIFFERENCES, MEANS, StudyTables, corrected, difference, digits, signed
-from consilium.simulations.study.summaries.differences import paired
-from consilium.simulations.study.summaries.questions import questions
+from consilium.simulations.study.summaries.questions import paired, questions
 from consilium.simulations.study.summaries.view import Point, StudyView
 from docs.figures import Table
 

@@ -28,9 +28,9 @@ from consilium.simulations.study.results import PAGE, RESULTS, read_results, rea
 from consilium.simulations.study.row_scores import RowScores
 from consilium.simulations.study.run import on_this_machine, run_study
 from consilium.simulations.study.spec import StudySpec, load_study
-from consilium.simulations.study.summaries import findings, over_seeds
 from consilium.simulations.study.summaries.questions import along_axis, compared, contrast_frame, questions
-from consilium.simulations.study.summaries.view import StudyView, study_view
+from consilium.simulations.study.summaries.sentences import findings
+from consilium.simulations.study.summaries.view import StudyView, over_seeds, study_view
 
 Axes = Mapping[str, Sequence[Any] | Mapping[str, Mapping[str, Any]]]
 """By key of a scenario its values, or by a name of your own the points: name -> keys."""

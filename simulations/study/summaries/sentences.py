@@ -1,7 +1,11 @@
-"""Sentences that the numbers of a study carry, found by fixed rules; what did not show is told too."""
+"""Sentences that the numbers of a study carry, found by fixed rules; what did not show is told too.
+
+Beside them what each party gains at home, and which properties of a division go with what a method reaches.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -10,12 +14,150 @@ import numpy as np
 import polars as pl
 
 from consilium.simulations.study.row_scores import RowScores
-from consilium.simulations.study.summaries.across import goes_with, set_axis
-from consilium.simulations.study.summaries.gains import ALONE, AT_HOME, party_gains, worst_decile
+from consilium.simulations.study.summaries.inference import LEAST, rank_correlation
 from consilium.simulations.study.summaries.questions import Family, Likeness, MeanContrast, compared, questions
-from consilium.simulations.study.summaries.tidy import title
+from consilium.simulations.study.summaries.tidy import (
+    axis_names,
+    methods_of,
+    metric_words,
+    private_methods,
+    range_text,
+    short,
+    signed_text,
+    tidy,
+    title,
+    value_text,
+)
 from consilium.simulations.study.summaries.view import Point, StudyView, study_view
-from consilium.simulations.study.summaries.words import metric_words, range_text, short, signed_text, value_text
+
+ALONE = "local"
+AT_HOME = ("accuracy", "brier", "auc")
+"""Metrics of parties, the first of them for pictures: all rows of a party have it, and it needs no probabilities."""
+LESS_IS_BETTER = frozenset({"brier", "ece", "log_loss"})
+
+
+def party_gains(frame: pl.DataFrame, method: str, metric: str) -> pl.DataFrame:
+    """How much better a method is than local only on each party's own held-out rows: mean over the seeds with both.
+
+    frame: `results.parquet`.
+
+    Columns: the axes, party, gain (positive: better, also of a metric of which less is better), seeds; hellinger and
+    rows as measured of the division (means over seeds), null where they were not.
+
+    Raises
+    ------
+    DataError : a column is missing.
+    """
+    plain = tidy(frame).filter(pl.col("scope") == "party")
+    axes = axis_names(frame)
+    keys = [*axes, "name", "seed"]
+    sides = plain.filter(pl.col("metric") == metric).select(*keys, "method", "value")
+    alone = sides.filter(pl.col("method") == ALONE).select(*keys, other="value")
+    both = sides.filter(pl.col("method") == method).join(alone, on=keys, how="inner")
+    sign = -1.0 if metric in LESS_IS_BETTER else 1.0
+    found = both.group_by(*axes, "name").agg(
+        gain=sign * (pl.col("value") - pl.col("other")).mean(), seeds=pl.len().cast(pl.Int64)
+    )
+    for of in ("hellinger", "rows"):
+        measured = plain.filter((pl.col("method") == "division") & (pl.col("metric") == of))
+        found = found.join(
+            measured.group_by(*axes, "name").agg(pl.col("value").mean().alias(of)), on=[*axes, "name"], how="left"
+        )
+    return found.rename({"name": "party"}).sort(*axes, "party")
+
+
+def worst_decile(gains: np.ndarray) -> float:
+    """Mean of the tenth of gains float64 (parties,) that is least, of at least one party.
+
+    >>> worst_decile(np.arange(20.0)), worst_decile(np.array([-1.0, 2.0]))
+    (0.5, -1.0)
+    """
+    return float(np.sort(gains)[: math.ceil(len(gains) / 10)].mean())
+
+
+PROPERTIES = (
+    "parties",
+    "rows",
+    "rows_median",
+    "gini",
+    "effective_parties",
+    "hellinger_mean",
+    "hellinger_weighted",
+    "mmd2_mean",
+    "c2st_auc_mean",
+)
+"""Of a division, known before anything is trained; those of the teachers are `VOTES`."""
+VOTES = ("consensus", "kappa", "plurality_right", "cross_site_accuracy_shift")
+
+
+class Going(NamedTuple):
+    """The rank correlation of a property with what `method` reaches, or with what it loses `against` another."""
+
+    property: str
+    method: str
+    against: str | None
+    value: float
+    low: float
+    high: float
+    pairs: int
+
+
+def set_axis(frame: pl.DataFrame, order: Mapping[str, Sequence[str]]) -> tuple[str, list[str]] | None:
+    """The axis along which the data set itself changes, and the first of its points for each; None with fewer than
+    `LEAST` data sets.
+
+    Data sets are those that the results name (`spec.FACTS`): divisions of one table are one, and results of 0.9, which
+    name none, have no such axis. frame: tidy. order: of axes their points.
+    """
+    best: tuple[str, list[str]] | None = None
+    for axis, points in order.items():
+        of_point: dict[str, set[str | None]] = {}
+        for point, name in frame.select(axis, "data_set").unique(maintain_order=True).iter_rows():
+            of_point.setdefault(point, set()).add(name)
+        first: dict[str, str] = {}
+        for point in points:
+            for name in of_point.get(point, set()) if len(of_point.get(point, set())) == 1 else ():
+                if name is not None:
+                    first.setdefault(name, point)
+        if len(first) >= max(LEAST, 1 + len(best[1]) if best else 0):
+            best = axis, list(first.values())
+    return best
+
+
+def goes_with(frame: pl.DataFrame, axis: str, metric: str, points: Sequence[str]) -> list[Going]:
+    """Correlations over these points of `axis`, each figure a mean over seeds and over all other axes.
+
+    Outcomes: what the first private method reaches, and what it loses against pooled and against local only.
+
+    Raises
+    ------
+    DataError : a column is missing.
+    """
+    plain = tidy(frame).filter(pl.col("scope") == "run")
+    private = private_methods(frame)
+    if axis not in axis_names(frame) or not private:
+        return []
+    means = plain.group_by(axis, "method", "metric").agg(pl.col("value").mean())
+    known = {(row[0], row[1], row[2]): row[3] for row in means.iter_rows()}
+    method, found = private[0], []
+    outcomes: dict[str | None, np.ndarray] = {None: _values(known, points, method, metric)}
+    for other in [name for name in methods_of(frame) if name in ("pooled", "local")]:
+        outcomes[other] = _values(known, points, other, metric) - outcomes[None]
+    for of, names in (("division", PROPERTIES), ("teachers", VOTES)):
+        for name in names:
+            measured = _values(known, points, of, name)
+            for against, reached in outcomes.items():
+                both = np.isfinite(measured) & np.isfinite(reached)
+                correlation = rank_correlation(measured[both], reached[both])
+                if correlation is not None:
+                    found.append(Going(name, method, against, *correlation))
+    return found
+
+
+def _values(known: Mapping[tuple[str, str, str], float], points: Sequence[str], method: str, metric: str) -> np.ndarray:
+    """float64 (points,), NaN where there is none."""
+    return np.array([known.get((point, method, metric), np.nan) for point in points])
+
 
 _ALL_SPENT = 0.99
 """Share of the promise from which on the votes at hand have saved nothing."""

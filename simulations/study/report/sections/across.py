@@ -6,10 +6,9 @@ import polars as pl
 
 from consilium.simulations.study.report.charts.forest import ForestRow, forest_chart
 from consilium.simulations.study.report.exhibits import PictureExhibit, Section
-from consilium.simulations.study.summaries.across import Going, goes_with, set_axis
-from consilium.simulations.study.summaries.tidy import title
+from consilium.simulations.study.summaries.sentences import Going, goes_with, set_axis
+from consilium.simulations.study.summaries.tidy import metric_words, range_text, title, value_text
 from consilium.simulations.study.summaries.view import StudyView
-from consilium.simulations.study.summaries.words import metric_words, range_text, value_text
 
 
 def across_section(view: StudyView) -> Section | None:

@@ -15,9 +15,8 @@ from consilium.simulations.study.summaries.questions import (
     contrast_frame,
     questions,
 )
-from consilium.simulations.study.summaries.tidy import title
+from consilium.simulations.study.summaries.tidy import metric_words, range_text, short, signed_text, title
 from consilium.simulations.study.summaries.view import StudyView
-from consilium.simulations.study.summaries.words import metric_words, range_text, short, signed_text
 
 _ABOUT: dict[Kind, tuple[str, str]] = {
     "divisions": ("divisions", "Other divisions in place of the natural one"),

@@ -14,8 +14,8 @@ from consilium.simulations.study.report.charts.heat import heat_chart
 from consilium.simulations.study.report.charts.panels import LOOKS, Series, lines_chart, values_axis
 from consilium.simulations.study.report.exhibits import PictureExhibit, Section, TableExhibit
 from consilium.simulations.study.report.sections.tables import chosen, means_data, metric_tables
+from consilium.simulations.study.summaries.tidy import metric_words, value_text
 from consilium.simulations.study.summaries.view import Point, StudyView
-from consilium.simulations.study.summaries.words import metric_words, value_text
 
 METHOD = "division"
 FLOOR = "_floor"

@@ -11,10 +11,9 @@ from consilium.simulations.study.report.charts.panels import cloud_chart
 from consilium.simulations.study.report.exhibits import Entry, PictureExhibit, Section, TableExhibit
 from consilium.simulations.study.report.sections.tables import chosen, figures_table, metric_tables
 from consilium.simulations.study.report.sections.votes import GAIN, HOME
-from consilium.simulations.study.summaries.gains import ALONE, AT_HOME, party_gains, worst_decile
-from consilium.simulations.study.summaries.tidy import title
+from consilium.simulations.study.summaries.sentences import ALONE, AT_HOME, party_gains, worst_decile
+from consilium.simulations.study.summaries.tidy import metric_words, title, upper_first, value_text
 from consilium.simulations.study.summaries.view import StudyView
-from consilium.simulations.study.summaries.words import metric_words, upper_first, value_text
 
 DISTANCE, ROWS = "hellinger", "rows"
 MOST_PANELS = 6

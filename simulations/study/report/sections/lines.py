@@ -8,9 +8,8 @@ from consilium.simulations.study.report.charts.panels import LOOKS, Series, line
 from consilium.simulations.study.report.exhibits import PictureExhibit, Section
 from consilium.simulations.study.report.sections.methods import LEAST_POINTS, judged
 from consilium.simulations.study.report.sections.tables import Column, means_data
-from consilium.simulations.study.summaries.tidy import title
+from consilium.simulations.study.summaries.tidy import metric_words, short, title, upper_first
 from consilium.simulations.study.summaries.view import Point, StudyView
-from consilium.simulations.study.summaries.words import metric_words, short, upper_first
 
 MOST_PANELS = 9
 

@@ -19,16 +19,16 @@ from consilium.simulations.study.summaries.questions import (
     contrast_frame,
     stated_terms,
 )
-from consilium.simulations.study.summaries.tidy import title
-from consilium.simulations.study.summaries.view import Point, StudyView
-from consilium.simulations.study.summaries.words import (
+from consilium.simulations.study.summaries.tidy import (
     METRICS,
     metric_words,
     range_text,
     signed_text,
+    title,
     upper_first,
     value_text,
 )
+from consilium.simulations.study.summaries.view import Point, StudyView
 
 LEAST_POINTS = 3
 """Numbers on an axis that lines are drawn over, in place of the picture of all points."""

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import polars as pl
 
 from consilium.simulations.study.report.exhibits import Entry, TableExhibit
+from consilium.simulations.study.summaries.tidy import ends_text, figure_text, metric_words
 from consilium.simulations.study.summaries.view import Point, StudyView
-from consilium.simulations.study.summaries.words import ends_text, figure_text, metric_words
 
 ACROSS = 8
 """Columns of a table that can still be read."""

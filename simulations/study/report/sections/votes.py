@@ -12,10 +12,8 @@ from consilium.simulations.study.report.sections.division import cross_site
 from consilium.simulations.study.report.sections.lines import lines_picture
 from consilium.simulations.study.report.sections.methods import LEAST_POINTS
 from consilium.simulations.study.report.sections.tables import ACROSS, chosen, metric_tables
-from consilium.simulations.study.summaries.seeds import over_seeds
-from consilium.simulations.study.summaries.tidy import title
-from consilium.simulations.study.summaries.view import Point, StudyView
-from consilium.simulations.study.summaries.words import METRICS, metric_words, range_text, value_text
+from consilium.simulations.study.summaries.tidy import METRICS, metric_words, range_text, title, value_text
+from consilium.simulations.study.summaries.view import Point, StudyView, over_seeds
 
 METHOD = "teachers"
 GAIN, HOME = "gain_", "home_"

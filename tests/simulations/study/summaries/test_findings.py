@@ -9,10 +9,8 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from consilium.simulations.study.summaries import findings
-from consilium.simulations.study.summaries.across import goes_with, set_axis
-from consilium.simulations.study.summaries.gains import party_gains
-from consilium.simulations.study.summaries.ranks import LEAST, rank_correlation
+from consilium.simulations.study.summaries.inference import LEAST, rank_correlation
+from consilium.simulations.study.summaries.sentences import findings, goes_with, party_gains, set_axis
 from consilium.simulations.study.summaries.tidy import lead, methods_of, ordered, private_methods
 from consilium.simulations.study.summaries.view import study_view
 from tests.simulations.study.made_up import METHODS, MadeUp, figures

@@ -10,13 +10,8 @@ import pytest
 from scipy import stats
 
 from consilium.protocol.errors import DataError
-from consilium.simulations.study import summaries
-from consilium.simulations.study.summaries import over_seeds
+from consilium.simulations.study.summaries.view import over_seeds
 from tests.simulations.study.made_up import MadeUp, figures
-
-
-def test_what_others_use_has_its_names() -> None:
-    assert set(summaries.__all__) == {"findings", "over_seeds", "paired"}
 
 
 @pytest.mark.parametrize("values", [[0.5, 0.51], [0.5, 0.52, 0.55, 0.49, 0.51], list(np.linspace(0.2, 0.4, 12))])
