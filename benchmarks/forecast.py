@@ -28,8 +28,8 @@ from pydantic import TypeAdapter
 
 from benchmarks.cells import command_of
 from benchmarks.papers import Kept
-from consilium.coordinator.planning.choice import made_up
 from consilium.coordinator.planning.plan import PlannedFederation, Tasks, plan
+from consilium.coordinator.planning.rehearsal import made_up
 from consilium.party.data import Rows
 from consilium.party.teachers.ensemble import train, vote
 from consilium.protocol.labels.service import NO_LABEL

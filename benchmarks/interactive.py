@@ -24,8 +24,8 @@ from consilium.coordinator.labels.service import LabelService
 from consilium.coordinator.ledger.privacy import promised, spent
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.mechanisms import Confident, Interactive
-from consilium.coordinator.privacy import Privacy
 from consilium.coordinator.run_log import EventLog
+from consilium.coordinator.stages import Privacy
 from consilium.protocol.labels.service import Outcome, Progress
 from consilium.protocol.rows.queries import query_set_hash
 from consilium.protocol.rows.schema import Schema

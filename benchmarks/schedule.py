@@ -3,7 +3,7 @@
 `python -m benchmarks.schedule [--seeds N] [--sets stroke mnist published-600 ...]`: for each set and seed the teachers
 are trained once, and every way is replayed on their votes with the program's own label service, ledger and student. All
 ways may ask and answer as much in all, and promise one epsilon, to which their noise is calibrated
-(`coordinator.equal_spend` where there are phases); nothing of them was tuned on any row.
+(`coordinator.stages` where there are phases); nothing of them was tuned on any row.
 
 The sets `published-*` take the votes of 250 teachers that were published with PATE 2018, on the first 9,000 test images
 of MNIST, in place of teachers: with more and more queries, up to all of them (9,000), as the paper asks many; and

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -16,21 +17,30 @@ from pydantic import (
     model_validator,
 )
 
+from consilium.accounting.curves.discrete import NO_SLACK
 from consilium.accounting.errors import AccountingError, CalibrationError, NoiseError
+from consilium.accounting.events import DistributedEvent, DistributedTwoPhaseEvent
 from consilium.accounting.events.release import ReleaseEvent
 from consilium.accounting.planning.target import as_histograms, worst_case
 from consilium.accounting.sanitise.moved_votes import check_walkable
 from consilium.accounting.sanitise.release import check_plan
-from consilium.accounting.units import Noise
-from consilium.coordinator.equal_spend import OpenPhase, with_equal_spend
+from consilium.accounting.units import Noise, Towards
 from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.coordinator.mechanisms.calibration import with_noise
 from consilium.coordinator.mechanisms.distributed import BY_PARTIES, Shares
-from consilium.coordinator.mechanisms.shares import SumNoise
-from consilium.coordinator.phases import Caps, Phase, check_caps, check_schedule, check_votes
-from consilium.coordinator.privacy import Privacy, check_sanitised_votes
-from consilium.coordinator.released import closing_of, event_of, sum_noises, towards_nodes, with_slack
-from consilium.coordinator.timeouts import Timeouts
+from consilium.coordinator.mechanisms.shares import BY_MASKED_PARTIES, BY_TWO_AGGREGATORS, SumNoise
+from consilium.coordinator.stages import (
+    Caps,
+    OpenPhase,
+    Phase,
+    Privacy,
+    Timeouts,
+    check_caps,
+    check_sanitised_votes,
+    check_schedule,
+    check_votes,
+    with_equal_spend,
+)
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.disclosure import Disclosure, widest
 from consilium.protocol.errors import ConfigError
@@ -49,6 +59,71 @@ from consilium.protocol.parties.teachers import LogisticRegressionSpec, TeacherS
 from consilium.protocol.rows.pool import PoolTerms
 from consilium.protocol.rows.reference import reference_of, why_no_reference
 from consilium.protocol.rows.schema import Schema
+
+PARTS: Mapping[VotesMode, float] = {"distributed": BY_MASKED_PARTIES, "verified": BY_TWO_AGGREGATORS}
+"""By how votes are collected, the part of a mechanism's noise that the sure givers add."""
+
+
+def event_of(
+    mechanism: AnyMechanism, privacy: Privacy, teachers: int, weight: int, asked: int, answered: int
+) -> ReleaseEvent:
+    """Of so many queries, of which so many were answered. weight: the largest of any party."""
+    event = mechanism.event(
+        asked=asked,
+        answered=answered,
+        unit=privacy.unit,
+        neighbouring=privacy.neighbouring,
+        teachers_per_party=teachers,
+    )
+    return replace(event, weight=weight, candidates=privacy.candidates)
+
+
+def closing_of(privacy: Privacy, event: ReleaseEvent) -> ReleaseEvent | None:
+    """The charge of the sanitised epsilon, or None where none is planned."""
+    return privacy.sanitised.plan().event(event) if privacy.sanitised else None
+
+
+def sum_noises(mechanism: AnyMechanism, votes: VotesMode, shares: int, colluders: int) -> tuple[SumNoise, ...]:
+    """The noise in the sums of each round of a mechanism that says nothing of it itself.
+
+    shares: givers that are sure to be honest and in a sum. colluders: parties that may work with the coordinator, who
+    give no noise to verified votes.
+    """
+    if mechanism.noise_by_parties or votes not in PARTS:
+        return ()
+    bad = 0 if votes == "verified" else colluders
+    sigmas = [mechanism.sums_sigma(1), mechanism.sums_sigma(2)]
+    return tuple(SumNoise(sigma, PARTS[votes], shares, bad) for sigma in sigmas if sigma is not None)
+
+
+def with_slack(event: ReleaseEvent, mechanism: AnyMechanism, noises: Sequence[SumNoise]) -> ReleaseEvent:
+    """The student's event, with what noise costs on top that is a sum of shares, where labels or counts have it.
+
+    Raises
+    ------
+    NoiseError : see `SumNoise.slack`.
+    """
+    if not noises or not mechanism.tops_up(len(noises)):
+        return event  # its own noise comes on top, in one piece
+    slack = noises[-1].slack
+    return replace(event, slack=slack) if slack > NO_SLACK else event
+
+
+def towards_nodes(event: ReleaseEvent, noises: Sequence[SumNoise]) -> ReleaseEvent:
+    """What nodes are held to for the queries of a student's event: the noisy sums themselves, of each round.
+
+    The coordinator, who sees them, knows its own top-up, so that the givers' noise alone counts. Of two aggregators
+    each knows its own, and the other's counts.
+    """
+    if not noises:
+        return event
+    fields = ("asked", "answered", "unit", "neighbouring", "teachers_per_party", "noise", "weight", "candidates")
+    common = {name: getattr(event, name) for name in fields}
+    common |= {"towards": Towards.COORDINATOR, "noise_shares": noises[0].shares}
+    sigmas = [noise.drawn.sigma for noise in noises]
+    if len(sigmas) == 1:
+        return DistributedEvent(sigma=sigmas[0], **common)
+    return DistributedTwoPhaseEvent(sigma1=sigmas[0], sigma2=sigmas[1], **common)
 
 
 def check_threshold(federation: Federation, votes: int) -> None:

@@ -1,4 +1,4 @@
-"""Rosters by how votes are collected: read, and held against a federation by whoever has no private key of it."""
+"""Rosters by how votes are collected, held against a federation by whoever has no private key; least parties."""
 
 from __future__ import annotations
 
@@ -60,3 +60,18 @@ SUMS: Mapping[VotesMode, Callable[[FederationConfig, Any], None]] = {
 def check_sums(config: FederationConfig, roster: AnyRoster | None) -> None:
     """Raise ConfigError or SecAggError unless the sums of a federation over this roster can be computed."""
     SUMS[config.votes](config, roster)
+
+
+def least_together(federation: Federation, least_sum: int) -> int:
+    """`least_parties` where so many must be in a sum, 0 for clear votes."""
+    needed = max(phase.mechanism.votes_needed for phase in federation.phases)
+    most_votes = federation.teachers_per_party * federation.most_weight
+    return max(federation.minimum_parties, least_sum, -(-needed // most_votes))
+
+
+def least_parties(federation: Federation, roster: Roster | None) -> int:
+    """The federation's minimum; as many as a secure sum needs; and as many as can pass every threshold at all.
+
+    roster: of secure and distributed votes, None for clear ones.
+    """
+    return least_together(federation, 0 if roster is None else roster.u_min)

@@ -23,11 +23,10 @@ from flwr.serverapp import Grid, ServerApp
 from consilium.coordinator.collection.flower_transport import FlowerTransport
 from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.collection.verified_keys import VerifiedKeys
-from consilium.coordinator.collectors import VoteKeys
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.deploy.registered_nodes import RegisteredNodes
 from consilium.coordinator.deploy.runs import CLOSE, KitRun, asked_before
-from consilium.coordinator.federation import Student, run_federation
+from consilium.coordinator.federation import Student, VoteKeys, run_federation
 from consilium.coordinator.labels.grpc_server import OPEN_DOOR, Door
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.aggregators.keys import SealingKey

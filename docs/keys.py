@@ -19,8 +19,8 @@ from pydantic.fields import FieldInfo
 from consilium.coordinator.config import Caps, Federation, Timeouts
 from consilium.coordinator.mechanisms import ALL_MECHANISMS
 from consilium.coordinator.planning.plan import PlannedMechanism
-from consilium.coordinator.privacy import Privacy, Sanitised
 from consilium.coordinator.provision.plan import AggregatorPlan, PartyPlan, RowsPlan, StudentPlan
+from consilium.coordinator.stages import Privacy, Sanitised
 from consilium.protocol.monitor.settings import LogSettings, MonitorSettings
 from consilium.protocol.node.kit import Coordinator
 from consilium.protocol.parties.ballot import BALLOTS

@@ -21,11 +21,11 @@ from consilium.party.data import DataReport, Problem, Rows, read_rows
 from consilium.party.data.federation import FederationFile
 from consilium.party.data.files import there
 from consilium.party.policy import PartyFile, Policy, check_shards, check_terms
+from consilium.party.promise import check_unit
 from consilium.party.teachers import shards, store
 from consilium.party.teachers.ballot import Lot, ballots, check_reference, thresholds_of
 from consilium.party.teachers.ensemble import check_rows, train_all
 from consilium.party.teachers.own_code_trial import OwnCodeTrial, try_again
-from consilium.party.units import check_unit
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, PathError
 from consilium.protocol.files import typed
 from consilium.protocol.parties.choices import packed

@@ -4,8 +4,7 @@ A party charges what it can verify. Where the parties add the noise, that is the
 elsewhere it holds the coordinator to the promised number of queries. So a promise is one release, and beside it at most
 the one release of a sanitised epsilon; or the releases of a schedule in their order. Of these each request names one: a
 request for clear votes, or the signed descriptor of a secure sum, whose noise is that release's to the digit. Any list
-that could be read in two ways is refused.
-"""
+that could be read in two ways is refused."""
 
 from __future__ import annotations
 
@@ -22,7 +21,8 @@ from consilium.accounting.curves.orders import DEFAULT_ORDERS
 from consilium.accounting.errors import AccountingError
 from consilium.accounting.events import PartyNoise, ReleaseEvent, event_from_json
 from consilium.accounting.planning.target import as_histograms
-from consilium.accounting.units import Noise, Towards
+from consilium.accounting.units import Noise, Towards, Unit
+from consilium.party.data.rules import DataRules
 from consilium.party.policy import Policy
 from consilium.protocol.answers.bounds import bounded_events
 from consilium.protocol.disclosure import AT_MOST, ReleaseKind, widest
@@ -191,3 +191,73 @@ def epsilon(events: Sequence[ReleaseEvent], policy: Policy, *, rough: bool = Fal
         return min(bound, accountant.least_worst_case_epsilon(policy.delta)[0].epsilon)
     except AccountingError:
         return bound  # federations with different audiences have no common composition but that of curves
+
+
+def check_unit(unit: Unit, rules: DataRules) -> None:
+    """Raise Refused (UNIT) for a promise to patients by a party that does not know which rows are of one patient.
+
+    Its rows would be divided one by one, so that a patient with several rows could be in all shards and move all votes.
+    """
+    if unit is Unit.PATIENT and not rules.patient.known:
+        what = "the federation promises for patients, and party.toml does not say which rows are of one"
+        action = "name the column under [patient], or set rows_are_patients = true there if no patient has two rows"
+        raise Refused(Rule.UNIT, detail=f"{what}: {action}")
+
+
+def check_promised_unit(terms: Terms, rules: DataRules) -> None:
+    """The same for the promise of these terms. Raises Refused as `party.promise.parse_promise`, too."""
+    for event in promise_of(terms).events:
+        check_unit(event.unit, rules)
+
+
+def check_within(events: Sequence[ReleaseEvent], policy: Policy) -> None:
+    """Raise Refused (MOST_EPSILON) if all these events together cost more than the policy allows."""
+    if _fits(events, policy):
+        return
+    total = epsilon(events, policy)
+    if total > policy.most_epsilon:
+        raise Refused(Rule.MOST_EPSILON, limit=policy.most_epsilon, requested=round(total, 4))
+
+
+def largest_weight(promise: Promise, policy: Policy, earlier: Sequence[ReleaseEvent] = ()) -> int:
+    """The largest weight that the promise allows and whose own worst case fits the policy.
+
+    earlier : events of other federations that the party serves, at its weights there; they count as well.
+
+    Raises
+    ------
+    Refused (MOST_EPSILON) : not even weight 1 fits.
+    """
+    least, most = 1, promise.weight
+    if _fits([*earlier, *promise.at(most).events], policy):
+        return most
+    check_within([*earlier, *promise.at(least).events], policy)
+    while most - least > 1:  # `least` fits and `most` does not; the cost grows with the weight
+        middle = (least + most) // 2
+        least, most = (middle, most) if _fits([*earlier, *promise.at(middle).events], policy) else (least, middle)
+    return least
+
+
+def own_weight(
+    promise: Promise, policy: Policy, earlier: Sequence[ReleaseEvent] = (), agreed: int | None = None
+) -> int:
+    """The weight with which the party takes part.
+
+    agreed : the one that stands in the roster, which fixes it for secure and distributed votes; None for clear ones,
+        where the party takes the largest that fits.
+
+    Raises
+    ------
+    Refused : it does not fit the policy (MOST_EPSILON), or the terms promise for smaller weights only (PROMISE).
+    """
+    if agreed is None:
+        return largest_weight(promise, policy, earlier)
+    if agreed > promise.weight:
+        raise Refused(Rule.PROMISE, limit=promise.weight, requested=agreed, detail="a larger weight than promised for")
+    check_within([*earlier, *promise.at(agreed).events], policy)
+    return agreed
+
+
+def _fits(events: Sequence[ReleaseEvent], policy: Policy) -> bool:
+    """Whether all these events together are within the policy; the bound that takes no time is asked first."""
+    return any(epsilon(events, policy, rough=rough) <= policy.most_epsilon for rough in (True, False))

@@ -5,8 +5,7 @@ coordinator's ledger stood when it last asked.
 
 Queries and promises are counted before a vote leaves. Where the coordinator adds the noise, the party cannot see what
 it does with the votes, but holds it to the terms of the enrolment: mechanism, parameters and caps, whose worst case
-composes over federations. Where the parties add the noise, what is charged is what is drawn (`party.promise`).
-"""
+composes over federations. Where the parties add the noise, what is charged is what is drawn (`party.promise`)."""
 
 from __future__ import annotations
 
@@ -20,11 +19,14 @@ from typing import NamedTuple
 
 from consilium.accounting.events import ReleaseEvent
 from consilium.party.policy import Policy
-from consilium.party.promise import Promise, epsilon, parse_events, promise_of
-from consilium.party.storage import check_format
-from consilium.party.weight import check_within, own_weight
+from consilium.party.promise import Promise, check_within, epsilon, own_weight, parse_events, promise_of
+from consilium.protocol.databases import check_format
 from consilium.protocol.parties.messages import LedgerPosition, Terms
 from consilium.protocol.parties.refusals import Refused, Rule
+
+FORMAT = 2
+"""Of spend.db, sessions.db and uploads.db. Since 2, sessions.db holds the block of exact sums."""
+
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS given (teachers TEXT, phase INTEGER, query BLOB, federation TEXT NOT NULL,"
@@ -99,7 +101,7 @@ class SpendStore:
             with closing(sqlite3.connect(self._path, timeout=30, isolation_level=None)) as connection:
                 connection.execute(f"PRAGMA synchronous={self._synchronous}")
                 connection.execute("BEGIN IMMEDIATE")  # closing the connection undoes it, unless it is committed
-                check_format(connection, self._path)
+                check_format(connection, self._path, FORMAT)
                 for statement in TABLES:
                     connection.execute(statement)
                 yield connection

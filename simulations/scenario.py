@@ -14,9 +14,9 @@ from pydantic import BaseModel, Field, model_validator
 from consilium.coordinator.config import Federation
 from consilium.coordinator.mechanisms import ALL_MECHANISMS
 from consilium.coordinator.old_keys import drop_other_kinds, is_old, old_form
-from consilium.coordinator.planning.choice import made_up
 from consilium.coordinator.planning.facts import PublicFacts
 from consilium.coordinator.planning.plan import PlannedFederation, PlannedMechanism, Tasks, is_open, plan, stand_in
+from consilium.coordinator.planning.rehearsal import made_up
 from consilium.protocol.config_files import read_table, validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.models import Frozen, Terse

@@ -11,7 +11,7 @@ import numpy as np
 import tomli_w
 
 from consilium.coordinator.provision import kits
-from consilium.coordinator.provision.planned import read_planned
+from consilium.coordinator.provision.plan import read_planned
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.rows.encoding import ColumnEncoding
 from consilium.simulations.datasets.source import open_source

@@ -18,7 +18,7 @@ from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.config import Caps, FederationConfig, Timeouts
 from consilium.coordinator.mechanisms.confident import Confident
 from consilium.coordinator.mechanisms.gnmax import GNMax
-from consilium.coordinator.privacy import Privacy
+from consilium.coordinator.stages import Privacy
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.protocol.answers.edge import refusal_of

@@ -25,7 +25,7 @@ from consilium.coordinator.config import Caps, FederationConfig
 from consilium.coordinator.labels.service import LabelService
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.mechanisms import ALL_MECHANISMS, Distributed, GNMax, Interactive, Mechanism, Stable
-from consilium.coordinator.phases import Phase, check_votes
+from consilium.coordinator.stages import Phase, check_votes
 from consilium.party.promise import Promise
 from consilium.protocol.disclosure import AT_MOST, IN_A_SENTENCE, RELEASED, ReleaseKind, SeenVotes, people, widest
 from consilium.protocol.labels.service import NO_LABEL, Outcome

@@ -18,8 +18,7 @@ from consilium.coordinator.ledger.kit_runs import LEDGER
 from consilium.coordinator.ledger.left import use_of_phases
 from consilium.coordinator.ledger.privacy import promised
 from consilium.coordinator.ledger.store import Ledger
-from consilium.coordinator.quorum import least_together
-from consilium.coordinator.rosters import AnyRoster, check_sums, load_roster
+from consilium.coordinator.rosters import AnyRoster, check_sums, least_together, load_roster
 from consilium.protocol.config_files import load
 from consilium.protocol.digests import Hash
 from consilium.protocol.errors import ConfigError

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pydantic import ValidationError
 
 from consilium.coordinator.mechanisms import ALL_MECHANISMS, Mechanism
-from consilium.protocol.config_faults import faults_of
+from consilium.protocol.config_files import faults_of
 from consilium.protocol.errors import ConfigError
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger.store import Ledger
-from consilium.coordinator.phases import Caps
+from consilium.coordinator.stages import Caps
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from consilium.accounting.planning.target import as_histograms
-from consilium.coordinator.config import Caps, Federation
+from consilium.coordinator.config import Caps, Federation, sum_noises
 from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.coordinator.mechanisms.calibration import KINDS, WIDE, noise_scales, with_noise
 from consilium.coordinator.planning.facts import PublicFacts
-from consilium.coordinator.released import sum_noises
 from consilium.protocol.disclosure import ReleaseKind
 from consilium.protocol.secagg.roster import least_sum
 

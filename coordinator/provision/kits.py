@@ -22,34 +22,40 @@ from consilium.coordinator.expectation import expected, promise_in_words, toward
 from consilium.coordinator.ledger.privacy import promised
 from consilium.coordinator.planning.plan import PlannedFederation
 from consilium.coordinator.provision.authority import Authority
-from consilium.coordinator.provision.changes import (
+from consilium.coordinator.provision.outlook import ChangeOutlook, told_of
+from consilium.coordinator.provision.plan import read_planned, read_pool, read_reference, remarks
+from consilium.coordinator.provision.registry import (
+    OPERATOR,
+    CoordinatorKeys,
+    MadeByNode,
+    PartyKeys,
+    Registry,
+    check_distinct,
     checked_aggregator,
     checked_party,
+    keys_of,
+    load_registry,
     with_aggregator,
     with_party,
     without,
 )
-from consilium.coordinator.provision.outlook import ChangeOutlook, told_of
-from consilium.coordinator.provision.party_keys import CoordinatorKeys, MadeByNode, PartyKeys, check_distinct, keys_of
-from consilium.coordinator.provision.planned import read_planned
-from consilium.coordinator.provision.pool import read_pool, read_reference, remarks
-from consilium.coordinator.provision.registry import OPERATOR, Registry, load_registry
-from consilium.coordinator.provision.sign import manifests_of, sign_update
 from consilium.coordinator.provision.write import (
     aggregator_kit,
     coordinator_kit,
     federation,
+    manifests_of,
     nodes,
     pack,
     party_kit,
     pem,
     roster,
+    sign_update,
     student_kit,
     students,
     terms,
 )
 from consilium.coordinator.provision.write import second as second_text
-from consilium.coordinator.quorum import least_together
+from consilium.coordinator.rosters import least_together
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.files import new_here, private_folder
 from consilium.protocol.labels.tls import fingerprint

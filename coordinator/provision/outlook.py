@@ -17,11 +17,16 @@ from consilium.accounting.errors import AccountingError
 from consilium.accounting.events.release import ReleaseEvent
 from consilium.accounting.planning.target import worst_case
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.provision.changes import checked_party, with_party, without
-from consilium.coordinator.provision.party_keys import keys_of
-from consilium.coordinator.provision.registry import Registry, load_registry
-from consilium.coordinator.provision.render import LEAST_ROWS, limit_for
-from consilium.coordinator.quorum import least_together
+from consilium.coordinator.provision.registry import (
+    Registry,
+    checked_party,
+    keys_of,
+    load_registry,
+    with_party,
+    without,
+)
+from consilium.coordinator.provision.write import LEAST_ROWS, limit_for
+from consilium.coordinator.rosters import least_together
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.warnings.before import MOST_EPSILON
 from consilium.protocol.warnings.plain_words import times_as_likely

@@ -1,24 +1,29 @@
-"""What the operator keeps beside the authority: the decisions, and the public halves of all keys that were made."""
+"""What the operator keeps beside the authority: the decisions, all public keys; and its next version after a change."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
 
 from consilium.coordinator.config import FederationConfig, check_threshold
-from consilium.coordinator.provision.plan import Plan
+from consilium.coordinator.provision.plan import AggregatorPlan, PartyPlan, Plan
 from consilium.coordinator.rosters import AnyRoster, check_sums, least_accepted
+from consilium.protocol.aggregators.keys import SealingKey
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import replace_text
 from consilium.protocol.models import Countable, Frozen
-from consilium.protocol.node.kit import Coordinator, Port
+from consilium.protocol.node.enrolment import ENROLMENT, IDENTITY, SEALING, Enrolment, read_enrolment
+from consilium.protocol.node.kit import Coordinator, EnrolledKind, Port
+from consilium.protocol.node.own_keys import OwnKeys
 from consilium.protocol.parties.messages import PartyName, VotesMode
 from consilium.protocol.rows.pool import PoolTerms
 from consilium.protocol.rows.schema import Schema
+from consilium.protocol.secagg.identity import Identity
 from consilium.protocol.secagg.roster import Roster
 from consilium.protocol.verified.roster import AggregatorEntry, VerifiedRoster
 
@@ -184,3 +189,213 @@ def load_registry(kits: Path) -> Registry:
     if not path.exists():
         raise ConfigError(f"{kits} has no {OPERATOR}/{REGISTRY}", "Give the folder that `consilium provision` made")
     return load(path, Registry)
+
+
+@dataclass(frozen=True)
+class MadeHere:
+    """All private keys of a node: the operator could keep them."""
+
+    keys: OwnKeys
+
+    def record(self, port: int, weight: int = 1) -> PartyRecord:
+        """For the registry, of a party."""
+        return PartyRecord(identity=self.keys.identity, node=self.keys.node, port=port, weight=weight)
+
+    def second(self, name: str, port: int) -> AggregatorRecord:
+        """For the registry, of the second aggregator."""
+        keys = self.keys
+        return AggregatorRecord(name=name, identity=keys.identity, sealing=keys.sealing, node=keys.node, port=port)
+
+    def fill(self, kit: Path) -> None:
+        """Write the private keys."""
+        self.keys.save(kit)
+
+
+@dataclass(frozen=True)
+class MadeByNode:
+    """A node's own keys, as it enrolled them."""
+
+    enrolment: Enrolment
+
+    def record(self, port: int, weight: int = 1) -> PartyRecord:
+        """For the registry, of a party."""
+        found = self.enrolment
+        return PartyRecord(identity=found.identity, node=found.node, port=port, made_by="party", weight=weight)
+
+    def second(self, name: str, port: int) -> AggregatorRecord:
+        """For the registry, of the second aggregator."""
+        found = self.enrolment
+        return AggregatorRecord(
+            name=name,
+            identity=found.identity,
+            sealing=found.sealing,
+            node=found.node,
+            port=port,
+            made_by="aggregator",
+        )
+
+    def fill(self, kit: Path) -> None:
+        """Write the enrolment; the node puts its private keys in beside it."""
+        self.enrolment.save(kit / ENROLMENT)
+
+
+@dataclass(frozen=True)
+class CoordinatorKeys:
+    """The coordinator's own; the operator makes them. sealing: of verified votes, None elsewhere."""
+
+    identity: Identity
+    sealing: SealingKey | None = None
+
+    @classmethod
+    def generate(cls, verified: bool) -> CoordinatorKeys:
+        """New ones."""
+        return cls(Identity.generate(), SealingKey.generate() if verified else None)
+
+    def fill(self, kit: Path) -> None:
+        """Write the private keys."""
+        self.identity.save(kit / IDENTITY)
+        if self.sealing is not None:
+            self.sealing.save(kit / SEALING)
+
+
+PartyKeys = MadeHere | MadeByNode
+
+
+def keys_of(name: str, enrolment: Path | None, kind: EnrolledKind = "party") -> PartyKeys:
+    """Those that a node enrolled, or new ones. Raises ConfigError if the enrolment is not that node's."""
+    if enrolment is not None:
+        return MadeByNode(read_enrolment(enrolment, name, kind))
+    return MadeHere(OwnKeys.generate(kind))
+
+
+def check_distinct(registry: Registry) -> None:
+    """No key twice, none of the coordinator's, none of a node that was shut out.
+
+    Raises
+    ------
+    ConfigError : who has a key that it may not have.
+    """
+    owners = {key: "the coordinator" for key in (registry.coordinator_identity, registry.coordinator_sealing) if key}
+    owners |= dict.fromkeys(registry.revoked_keys, "a node that was revoked")
+    for who, kind, keys in _all_keys(registry):
+        for key in keys:
+            if key in owners:
+                raise ConfigError(
+                    f"{who} has the key of {owners[key]}",
+                    f"Each {kind} makes its own, anew for each place that it takes: consilium {kind} keys",
+                )
+            owners[key] = who
+
+
+def _all_keys(registry: Registry) -> list[tuple[str, EnrolledKind, tuple[str, ...]]]:
+    """Who, of which kind, and its public keys."""
+    found: list[tuple[str, EnrolledKind, tuple[str, ...]]] = [
+        (f"party {name}", "party", (record.identity, record.node)) for name, record in registry.parties.items()
+    ]
+    if registry.aggregator is not None:
+        found.append((f"aggregator {registry.aggregator.name}", "aggregator", registry.aggregator.keys))
+    return found
+
+
+def checked_party(registry: Registry, name: str, port: int, weight: int) -> PartyPlan:
+    """A party that may be added. Raises ConfigError: the name is taken or unfit, or the weight is not allowed."""
+    try:
+        party = PartyPlan(name=name, port=port)
+    except ValueError:
+        raise ConfigError(f"{name!r} is no name", "Use letters, digits, dot, dash and underscore") from None
+    most = registry.plan.federation.most_weight
+    if not 1 <= weight <= most:
+        raise ConfigError(f"weight {weight} of {name!r} is not from 1 to the federation's most_weight {most}")
+    registry.check_new(name)
+    return party
+
+
+def with_party(registry: Registry, party: PartyPlan, keys: PartyKeys, weight: int) -> Registry:
+    """With one more party. Raises ConfigError: a key is another node's, or no safe roster of these parties exists."""
+    parties = {**registry.parties, party.name: keys.record(party.port, weight)}
+    changed = _next(registry, parties, registry.aggregator)
+    check_distinct(changed)
+    changed.federation()
+    return changed
+
+
+def checked_aggregator(registry: Registry, name: str, port: int) -> AggregatorPlan:
+    """One that may be added. Raises ConfigError: there is one already, votes need none, or the name is unfit."""
+    try:
+        plan = AggregatorPlan(name=name, port=port)
+    except ValueError:
+        raise ConfigError(f"{name!r} is no name", "Use letters, digits, dot, dash and underscore") from None
+    votes = registry.plan.federation.votes
+    if votes != "verified":
+        raise ConfigError(f"{votes} votes have no second aggregator", "Provision a federation with verified votes")
+    if registry.aggregator is not None:
+        raise ConfigError(
+            f"the second aggregator is {registry.aggregator.name}", "Shut it out first: consilium provision revoke"
+        )
+    registry.check_new(name)
+    return plan
+
+
+def with_aggregator(registry: Registry, record: AggregatorRecord) -> Registry:
+    """With this second aggregator, where there was none. Raises as `with_party`."""
+    changed = _next(registry, registry.parties, record)
+    check_distinct(changed)
+    changed.federation()
+    return changed
+
+
+def _without_aggregator(registry: Registry, gone: AggregatorRecord) -> Registry:
+    changed = _next(registry, registry.parties, None)
+    return changed.model_copy(
+        update={
+            "revoked": [*registry.revoked, gone.name],
+            "revoked_keys": [*registry.revoked_keys, *gone.keys],
+        }
+    )
+
+
+def without(registry: Registry, name: str) -> Registry:
+    """Without a party, student or second aggregator, which can always be shut out. Raises ConfigError if there is no
+    such node."""
+    if registry.aggregator is not None and registry.aggregator.name == name:
+        return _without_aggregator(registry, registry.aggregator)
+    if name not in registry.parties and name not in registry.students:
+        raise ConfigError(
+            f"no party or student {name!r}", f"There are {sorted([*registry.parties, *registry.students])}"
+        )
+    gone = registry.parties.get(name)
+    left = {other: record for other, record in registry.parties.items() if other != name}
+    changed = _next(registry, left, registry.aggregator)
+    return changed.model_copy(
+        update={
+            "students": {other: pins for other, pins in registry.students.items() if other != name},
+            "revoked": [*registry.revoked, name],
+            "revoked_keys": [*registry.revoked_keys, *((gone.identity, gone.node) if gone else ())],
+        }
+    )
+
+
+def _next(registry: Registry, parties: dict[str, PartyRecord], second: AggregatorRecord | None) -> Registry:
+    """The next version, with these parties and this second aggregator. The federation before it is kept in mind where
+    it becomes another one."""
+    changed = registry.model_copy(update={"version": registry.version + 1, "parties": parties, "aggregator": second})
+    before = _earlier(registry)
+    if not before or (parties, second) == (registry.parties, registry.aggregator):
+        return changed
+    roster = registry.roster()
+    there = [sorted(roster.block_keys(min(block))) for block in roster.blocks] if roster else []
+    blocks = [*registry.blocks, *(block for block in there if block not in registry.blocks)]
+    return changed.model_copy(update={"earlier": [*registry.earlier, *before], "blocks": blocks})
+
+
+def _earlier(registry: Registry) -> Sequence[EarlierFederation]:
+    """The federation of these parties; none where votes have no roster, so that it stays the same, or they are too
+    few to have formed one."""
+    if registry.plan.federation.votes == "clear":
+        return []
+    try:
+        digest = registry.federation().digest()
+    except ConfigError:
+        return []
+    weights = {name: record.weight for name, record in registry.parties.items()}
+    return [EarlierFederation(digest=digest, parties=weights)]

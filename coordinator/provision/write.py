@@ -1,28 +1,128 @@
-"""The files of each node's kit, and how they are packed."""
+"""The files of each node's kit, how they are signed and how they are packed."""
 
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.deploy.flower import NodesFile
 from consilium.coordinator.provision.authority import Authority, Issued
-from consilium.coordinator.provision.party_keys import CoordinatorKeys, PartyKeys
-from consilium.coordinator.provision.pool import POOL_IDS, POOL_ROWS
-from consilium.coordinator.provision.registry import OPERATOR, AggregatorRecord, Registry
-from consilium.coordinator.provision.render import aggregator_settings, party_settings, write_start_files
-from consilium.coordinator.provision.sign import sign_kit
+from consilium.coordinator.provision.plan import POOL_IDS, POOL_ROWS
+from consilium.coordinator.provision.registry import OPERATOR, AggregatorRecord, CoordinatorKeys, PartyKeys, Registry
 from consilium.coordinator.rosters import AnyRoster
+from consilium.protocol.config_files import load
 from consilium.protocol.errors import OutputExists
-from consilium.protocol.files import private_folder, write_private
+from consilium.protocol.files import private_folder, replace_text, write_private
 from consilium.protocol.node.kit import KIT_FILE, KitFile, NodeKind, node_id
+from consilium.protocol.node.manifest import ALGORITHM, MANIFEST, Manifest, SignedManifest, digests_of, is_setting
 from consilium.protocol.node.second import SECOND_FILE, SecondFile
+from consilium.protocol.versions import DISTRIBUTION, program_versions
+
+PLACE = "/srv/consilium"
+LEAST_ROWS = 20
+"""That a party's policy asks for every teacher, unless it says otherwise."""
+
+
+def _template(file: str, /, **values: Any) -> str:
+    environment = Environment(
+        loader=PackageLoader("consilium.coordinator.provision"), undefined=StrictUndefined, keep_trailing_newline=True
+    )
+    return environment.get_template(file + ".j2").render(values)
+
+
+def party_settings(name: str, config: FederationConfig) -> str:
+    """`party.toml`: where the rows are, and no limits: those are the party's to say."""
+    unit = config.privacy.unit.value
+    return _template("party.toml", name=name, federation=config.name, unit=unit)
+
+
+def aggregator_settings(name: str, config: FederationConfig) -> str:
+    """`aggregator.toml`, without limits."""
+    return _template("aggregator.toml", name=name, federation=config.name)
+
+
+def limit_for(epsilon: float) -> float:
+    """The `most_epsilon` that is just enough: parties add federations up on their own grid of orders, and are left the
+    last digit."""
+    return math.ceil(epsilon * 1.01 * 100) / 100 if math.isfinite(epsilon) else math.inf
+
+
+def write_start_files(folder: Path, kit: KitFile) -> None:
+    """start.sh, compose file and, of nodes that stay, the unit of systemd."""
+    ports = [kit.coordinator.superlink_port, kit.coordinator.label_port] if kit.kind == "coordinator" else []
+    unit = f"consilium-{kit.kind}.service"
+    script = folder / "start.sh"
+    script.write_text(_template("start.sh", kind=kit.kind), encoding="utf-8")
+    script.chmod(0o755)
+    (folder / "compose.yaml").write_text(
+        _template("compose.yaml", kind=kit.kind, version=version(DISTRIBUTION), ports=ports), encoding="utf-8"
+    )
+    if kit.kind == "student":
+        return  # a student runs once, and is no service
+    place = f"{PLACE}/{folder.name}"
+    (folder / unit).write_text(
+        _template("node.service", kind=kit.kind, name=kit.name, unit=unit, place=place), encoding="utf-8"
+    )
+
+
+MANIFESTS = "manifests"
+
+
+def manifests_of(out: Path, version: int) -> Path:
+    """Where the operator keeps the manifests of one change, to which the next one adds."""
+    return out / OPERATOR / MANIFESTS / f"{version:04d}"
+
+
+def sign_kit(out: Path, folder: Path, registry: Registry, authority: Authority) -> None:
+    """Write the manifest of a new kit, whose files are all in `folder`, and keep a copy with the operator."""
+    found = digests_of(folder)
+    files = {name: digest for name, digest in found.items() if not is_setting(name)}
+    settings = {name: digest for name, digest in found.items() if is_setting(name)}
+    _write(out, folder, _manifest(registry, folder.name, files, settings), authority)
+
+
+def sign_update(out: Path, folder: Path, registry: Registry, authority: Authority) -> None:
+    """Write the manifest of the kit as it is once the update in `folder`, which has its node's name, was unpacked.
+
+    Of a kit that was made before there were manifests it lists what updates brought.
+    """
+    places = (manifests_of(out, version) / f"{folder.name}.json" for version in range(registry.version - 1, 0, -1))
+    kept = next((path for path in places if path.exists()), None)
+    before: Mapping[str, str] = load(kept, SignedManifest).content.files if kept else {}
+    _write(out, folder, _manifest(registry, folder.name, {**before, **digests_of(folder)}, {}), authority)
+
+
+def _manifest(registry: Registry, node: str, files: Mapping[str, str], settings: Mapping[str, str]) -> Manifest:
+    return Manifest(
+        federation=registry.plan.federation.name,
+        node=node,
+        version=registry.version,
+        made=f"{datetime.now(UTC):%Y-%m-%d}",
+        program=program_versions(),
+        files=dict(files),
+        settings=dict(settings),
+    )
+
+
+def _write(out: Path, folder: Path, manifest: Manifest, authority: Authority) -> None:
+    signature = authority.key.sign(manifest.signed, ALGORITHM).hex()
+    text = SignedManifest(content=manifest, signature=signature).model_dump_json(indent=1) + "\n"
+    (folder / MANIFEST).write_text(text, encoding="utf-8")
+    kept = manifests_of(out, manifest.version)
+    private_folder(kept.parent)
+    replace_text(private_folder(kept) / f"{folder.name}.json", text)
 
 
 def coordinator_kit(out: Path, registry: Registry, authority: Authority, keys: CoordinatorKeys, server: Issued) -> Path:

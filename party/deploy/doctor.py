@@ -10,14 +10,12 @@ from consilium.party.data.files import there
 from consilium.party.deploy.keys import check_own, lacks_own_keys, pinned_roster
 from consilium.party.deploy.status import terms_of
 from consilium.party.dry_run import check, usable
-from consilium.party.expectation import own_share, party_warnings, promise_in_words
+from consilium.party.expectation import agreed_weight, own_share, party_warnings, promise_in_words
 from consilium.party.home import open_home, read_party
 from consilium.party.policy import LIMITS, Policy, check_terms
-from consilium.party.promise import promise_of
-from consilium.party.rosters import agreed_weight
+from consilium.party.promise import check_promised_unit, promise_of
 from consilium.party.secagg.store import SessionStore
 from consilium.party.spend import Share, SpendStore
-from consilium.party.units import check_promised_unit
 from consilium.party.verified.store import UploadStore
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
 from consilium.protocol.monitor.checks import monitor_checks

@@ -18,7 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from consilium.party.storage import check_format
+from consilium.party.spend import FORMAT
+from consilium.protocol.databases import check_format
 from consilium.protocol.errors import LedgerError
 from consilium.protocol.secagg.packing import Value, pack, unpack
 from consilium.protocol.secagg.stages import Stage
@@ -211,7 +212,7 @@ class SessionStore:
                 connection.execute("PRAGMA synchronous=FULL")
                 connection.execute("PRAGMA secure_delete=ON")
                 connection.execute("BEGIN IMMEDIATE")
-                check_format(connection, self.path)
+                check_format(connection, self.path, FORMAT)
                 for statement in TABLES:
                     connection.execute(statement)
                 yield Transaction(connection)

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from consilium.party.storage import FORMAT
+from consilium.party.spend import FORMAT
 from consilium.protocol.databases import committed
 
 TABLE = (

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
-from consilium.protocol.config_faults import faults_of
+from consilium.protocol.config_files import faults_of
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import unreadable
 from consilium.protocol.models import Frozen

@@ -13,7 +13,7 @@ from typing import Annotated
 
 from pydantic import Field, ValidationError, model_validator
 
-from consilium.protocol.config_faults import faults_of
+from consilium.protocol.config_files import faults_of
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import unreadable

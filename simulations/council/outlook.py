@@ -8,9 +8,9 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from consilium.coordinator.planning.choice import made_up
 from consilium.coordinator.planning.facts import PublicFacts
 from consilium.coordinator.planning.plan import PlannedFederation, plan
+from consilium.coordinator.planning.rehearsal import made_up
 from consilium.protocol.errors import ConsiliumError
 from consilium.simulations.council.errors import NothingToGain
 from consilium.simulations.report.wording import plural

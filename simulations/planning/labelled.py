@@ -12,10 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from consilium.coordinator.planning.choice import TaskSet
 from consilium.coordinator.planning.facts import PublicFacts
-from consilium.coordinator.planning.features import FeatureMap
-from consilium.coordinator.planning.prior import PublicTask
+from consilium.coordinator.planning.rehearsal import TaskSet
+from consilium.coordinator.planning.tasks import FeatureMap, PublicTask
 from consilium.party.data import Rows
 from consilium.party.teachers.ensemble import train_all, vote
 from consilium.protocol.errors import DataError

@@ -12,10 +12,10 @@ from typing import Any
 import tomli_w
 
 from consilium.coordinator.config import Federation
-from consilium.coordinator.planning.choice import made_up
 from consilium.coordinator.planning.facts import PublicFacts
 from consilium.coordinator.planning.plan import AUTO, PlannedFederation, Tasks, is_open, look_at, plan, stand_in
-from consilium.coordinator.provision import planned as provisioning
+from consilium.coordinator.planning.rehearsal import made_up
+from consilium.coordinator.provision import plan as provisioning
 from consilium.coordinator.provision.plan import Plan, plan_table, validated
 from consilium.protocol.config_files import read_table, validate
 from consilium.protocol.errors import ConfigError

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from pydantic import ValidationError
 
-from consilium.protocol.config_faults import faults_of
+from consilium.protocol.config_files import faults_of
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.rows.nearness import thin
 from consilium.protocol.rows.pool import PoolTree

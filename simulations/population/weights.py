@@ -7,8 +7,7 @@ from typing import Any
 
 from consilium.coordinator.config import Federation
 from consilium.party.policy import Policy
-from consilium.party.promise import Promise
-from consilium.party.weight import largest_weight
+from consilium.party.promise import Promise, largest_weight
 from consilium.protocol.parties.refusals import Refused
 from consilium.protocol.secagg.roster import least_sum
 from consilium.simulations.population.specs import PolicyShare

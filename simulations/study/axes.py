@@ -11,7 +11,7 @@ import numpy as np
 
 from consilium.coordinator.mechanisms.calibration import KINDS, noise_scales
 from consilium.coordinator.old_keys import drop_other_kinds
-from consilium.protocol.config_faults import shown
+from consilium.protocol.config_files import shown
 from consilium.protocol.errors import ConfigError
 from consilium.simulations.datasets.spec import SourceSpec
 from consilium.simulations.scenario import TAGS

@@ -16,7 +16,7 @@ from consilium.coordinator.mechanisms.confident import Confident
 from consilium.coordinator.mechanisms.distributed import Distributed
 from consilium.coordinator.mechanisms.gnmax import GNMax
 from consilium.coordinator.mechanisms.interactive import Interactive
-from consilium.coordinator.privacy import Privacy, Sanitised
+from consilium.coordinator.stages import Privacy, Sanitised
 from consilium.protocol.config_files import load
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError

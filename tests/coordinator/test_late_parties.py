@@ -16,9 +16,9 @@ from consilium.coordinator.federation import Student, run_federation
 from consilium.coordinator.labels.grpc_server import Door
 from consilium.coordinator.mechanisms.confident import Confident
 from consilium.coordinator.mechanisms.gnmax import GNMax
-from consilium.coordinator.quorum import least_parties
+from consilium.coordinator.rosters import least_parties
 from consilium.coordinator.run_log import EventLog
-from consilium.coordinator.timeouts import Timeouts
+from consilium.coordinator.stages import Timeouts
 from consilium.protocol.labels.service import LabelSource
 from tests.coordinator.collection.test_admission import NAMES, Hall
 from tests.federation import PATIENT, drop, make_config, make_homes, make_rows, make_secure

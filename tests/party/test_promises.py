@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.party import promise, weight
+from consilium.party import promise
+from consilium.party import promise as weight
 from consilium.protocol.parties.refusals import Rule
 from tests.party.lying import TREE, Game
 

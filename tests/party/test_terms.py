@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from consilium.accounting.units import Unit
 from consilium.coordinator.config import Caps
 from consilium.coordinator.mechanisms import GNMax
-from consilium.coordinator.privacy import Privacy
+from consilium.coordinator.stages import Privacy
 from consilium.party import node as party_node
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode

@@ -14,11 +14,10 @@ from consilium.coordinator.mechanisms import Confident, GNMax
 from consilium.party.expectation import own_share, party_warnings, told_share
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
-from consilium.party.promise import epsilon, parse_events, promise_of
+from consilium.party.promise import epsilon, largest_weight, parse_events, promise_of
 from consilium.party.secagg import once
 from consilium.party.secagg.votes import QuerySet
 from consilium.party.spend import SpendStore
-from consilium.party.weight import largest_weight
 from consilium.protocol.parties.refusals import Refusal, Refused, Rule
 from consilium.protocol.rows.queries import canonical_queries
 from tests.federation import hello_of, make_config, make_home, make_rows, make_secure, vote_request

@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import Field, FiniteFloat, model_validator
 
-from consilium.protocol.config_faults import MOST_FAULTS, faults_of, in_one, shown
-from consilium.protocol.config_files import validate
+from consilium.protocol.config_files import MOST_FAULTS, faults_of, in_one, shown, validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.models import Frozen
 

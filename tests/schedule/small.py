@@ -14,8 +14,8 @@ from consilium.coordinator.config import Caps, FederationConfig
 from consilium.coordinator.federation import Student, run_federation
 from consilium.coordinator.ledger.verify import find_run, verify_run, verify_student
 from consilium.coordinator.mechanisms import Confident, Distributed, DistributedTwoPhase, Interactive
-from consilium.coordinator.phases import Phase
 from consilium.coordinator.run_log import EventLog
+from consilium.coordinator.stages import Phase
 from consilium.student.asking.pool import Pool
 from consilium.student.config import StudentSpec
 from consilium.student.run import run_student

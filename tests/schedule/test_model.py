@@ -26,9 +26,8 @@ from consilium.coordinator.mechanisms import (
     LNMax,
     NoisyHistogram,
 )
-from consilium.coordinator.phases import Phase
-from consilium.coordinator.privacy import Privacy, Sanitised
 from consilium.coordinator.provision.plan import Plan
+from consilium.coordinator.stages import Phase, Privacy, Sanitised
 from consilium.party.promise import parse_promise
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.parties.messages import MOST_RELEASES

@@ -140,7 +140,7 @@ class TestPromises:
             assert refused(parse_promise, text, votes, 1, False).rule is rule
 
     def test_a_sanitised_epsilon_is_beside_one_release_alone(self) -> None:
-        from consilium.coordinator.privacy import Privacy, Sanitised
+        from consilium.coordinator.stages import Privacy, Sanitised
         from tests.federation import make_config
 
         privacy = Privacy(unit=Unit.RECORD, delta=1e-5, sanitised=Sanitised(order=2.5, beta=0.05, sigma_ss=6))

@@ -21,7 +21,7 @@ from consilium.coordinator.ledger.privacy import by_phase, epsilon_by_query, pro
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.ledger.verify import find_run, verify_run, verify_student
 from consilium.coordinator.mechanisms import GNMax
-from consilium.coordinator.phases import Phase
+from consilium.coordinator.stages import Phase
 from consilium.protocol.errors import BudgetExceeded, ConfigError
 from consilium.protocol.labels.service import Outcome
 from consilium.protocol.noise import SeededNoise

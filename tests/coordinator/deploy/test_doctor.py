@@ -15,10 +15,10 @@ from consilium.coordinator.deploy.start import close
 from consilium.coordinator.expectation import promise_in_words
 from consilium.coordinator.mechanisms.gnmax import GNMax
 from consilium.coordinator.mechanisms.immutable import Immutable
-from consilium.coordinator.privacy import Privacy, Sanitised
 from consilium.coordinator.provision import kits
 from consilium.coordinator.run_log import EventLog
 from consilium.coordinator.server_app import door_of
+from consilium.coordinator.stages import Privacy, Sanitised
 from consilium.protocol.node.checks import CheckResult, examine
 from consilium.protocol.node.kit import Kit, open_kit
 from tests.coordinator.deploy.test_runs import asked, unpack_update

@@ -23,7 +23,7 @@ from consilium.coordinator.ledger.closing import answered_batches, close, most_t
 from consilium.coordinator.ledger.privacy import promised, spent
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.mechanisms import Confident, GNMax, Interactive, Stable
-from consilium.coordinator.privacy import Privacy, Sanitised
+from consilium.coordinator.stages import Privacy, Sanitised
 from consilium.party.promise import parse_events
 from consilium.protocol.errors import BudgetExceeded, ConfigError, LedgerError
 from consilium.protocol.noise import SeededNoise

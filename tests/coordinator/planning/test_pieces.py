@@ -7,12 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from consilium.coordinator.planning.choice import made_up
 from consilium.coordinator.planning.facts import MOST_ROWS, PublicFacts
-from consilium.coordinator.planning.features import FeatureMap
-from consilium.coordinator.planning.forecast import Interval
-from consilium.coordinator.planning.learners import Fitted, auc
-from consilium.coordinator.planning.prior import PRIOR, TaskMaker, TaskPrior
+from consilium.coordinator.planning.plan import Interval
+from consilium.coordinator.planning.rehearsal import Fitted, auc, made_up
+from consilium.coordinator.planning.tasks import PRIOR, FeatureMap, TaskMaker, TaskPrior
 from consilium.protocol.errors import ConfigError
 
 

@@ -12,14 +12,12 @@ import numpy as np
 import pytest
 
 from consilium.coordinator.config import Federation
-from consilium.coordinator.phases import Phase
 from consilium.coordinator.planning.candidates import Candidate, candidates
-from consilium.coordinator.planning.choice import made_up
 from consilium.coordinator.planning.facts import PublicFacts
-from consilium.coordinator.planning.features import FeatureMap
-from consilium.coordinator.planning.forecast import cautions
-from consilium.coordinator.planning.plan import PlannedFederation, is_open, look_at, plan, stand_in
-from consilium.coordinator.planning.rehearsal import Rehearsal
+from consilium.coordinator.planning.plan import PlannedFederation, cautions, is_open, look_at, plan, stand_in
+from consilium.coordinator.planning.rehearsal import Rehearsal, made_up
+from consilium.coordinator.planning.tasks import FeatureMap
+from consilium.coordinator.stages import Phase
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.strict_json import dumps
 

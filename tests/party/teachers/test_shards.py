@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from benchmarks.teacher_shards import by_position, divided_by_position
 from consilium import cli
 from consilium.accounting.units import Neighbouring, Unit
-from consilium.coordinator.privacy import Privacy
+from consilium.coordinator.stages import Privacy
 from consilium.party.data import identities
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode

@@ -13,8 +13,7 @@ import pytest
 
 from consilium.coordinator.ledger.store import Ledger
 from consilium.party.secagg.store import SessionStore
-from consilium.party.spend import SpendStore
-from consilium.party.storage import FORMAT
+from consilium.party.spend import FORMAT, SpendStore
 from consilium.protocol.errors import ConfigError, LedgerError
 from consilium.protocol.node.kit import Kit, open_kit
 from consilium.protocol.node.state import STATE_FORMAT, VERSION_FILE, enter

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.planning import choice, plan
-from consilium.coordinator.provision import kits, planned
+from consilium.coordinator.planning import plan, rehearsal
+from consilium.coordinator.provision import kits
+from consilium.coordinator.provision import plan as planned
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import DataError, NotEnoughParties, PathError
 from consilium.protocol.rows.schema import Schema
@@ -41,11 +42,11 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(autouse=True)
 def few_draws(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fewer made-up tasks, 6 or as many as a test asks for: what is planned is another test's."""
-    few = partial(choice.made_up, draws=getattr(request, "param", 6))
+    few = partial(rehearsal.made_up, draws=getattr(request, "param", 6))
     for module in (scenario, planned, subject):
         monkeypatch.setattr(module, "made_up", few)
     for function in (scenario.planned_scenario, planned.planned_table, planned.read_planned, plan.plan, plan.look_at):
-        defaults = tuple(few if each is choice.made_up else each for each in function.__defaults__ or ())
+        defaults = tuple(few if each is rehearsal.made_up else each for each in function.__defaults__ or ())
         monkeypatch.setattr(function, "__defaults__", defaults)
 
 
