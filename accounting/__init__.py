@@ -4,18 +4,18 @@ A mechanism describes what it released as an event; the accountant adds the curv
 with everything that a reader must know.
 
 units       whose data may change, and how; who sees the releases; which noise is drawn
-curves      one formula with its theorem each: Renyi curves of releases, and the way to (epsilon, delta)
+checks      what numbers and votes must be before any bound looks at them
+errors      typed errors, none of which shows a vote
+curves      a module for each mechanism, each formula with its theorem: Renyi curves, and the way to (epsilon, delta)
+worst       what leaves, a winner or a bit, over all votes
 outcome     what one label or one check costs at the votes at hand, computed instead of bounded
 events      what was released, as frozen values that know their own cost
 accountant  composition: dry run, then commit, under a cap that was fixed before
 guarantee   an epsilon with its unit, relation, audience and kind
 label_costs what an event costs where nothing but labels leaves
 sanitise    a data-dependent epsilon that may be published
-planning    parameters from public or simulated votes: calibration, assessment
+planning    parameters from public or simulated votes, and the least noise for a target
 research    all of it in five lines: the names below
-histogram   what votes must be before any bound looks at them
-checks      what numbers must be
-errors      typed errors, none of which shows a vote
 cli         `consilium accounting`
 
 The names in `__all__` are for researchers (docs/researchers.md). Each is imported when it is first used, so that
@@ -27,9 +27,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from consilium.accounting.research.assess import epsilon
-    from consilium.accounting.research.calibrate import calibrate
-    from consilium.accounting.research.compare import compare
+    from consilium.accounting.research.costs import EpsilonResult, calibrate, compare, epsilon
     from consilium.accounting.research.dp_events import from_dp_event, to_dp_event
     from consilium.accounting.research.mechanisms import (
         Confident,
@@ -39,7 +37,6 @@ if TYPE_CHECKING:
         Interactive,
         LNMax,
     )
-    from consilium.accounting.research.result import EpsilonResult
 
 __all__ = [
     "Confident",
@@ -57,12 +54,9 @@ __all__ = [
 ]
 
 _MODULES = {
-    "assess": ("epsilon",),
-    "calibrate": ("calibrate",),
-    "compare": ("compare",),
+    "costs": ("EpsilonResult", "calibrate", "compare", "epsilon"),
     "dp_events": ("from_dp_event", "to_dp_event"),
     "mechanisms": ("Confident", "Distributed", "GNMax", "Histogram", "Interactive", "LNMax"),
-    "result": ("EpsilonResult",),
 }
 """Public names by the module of `research` that they come from."""
 

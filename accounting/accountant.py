@@ -15,9 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from consilium.accounting.checks import check_delta, check_orders
-from consilium.accounting.curves.conversion import EpsilonBound, Method, rdp_to_epsilon
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS, EpsilonBound, Method, rdp_to_epsilon
 from consilium.accounting.curves.gdp import GaussianPart, exact_epsilon
-from consilium.accounting.curves.orders import DEFAULT_ORDERS
 from consilium.accounting.errors import AccountingError, CapExceededError, DeltaError, OrdersError, UnitError
 from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.guarantee import Guarantee, Kind

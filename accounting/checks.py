@@ -1,13 +1,23 @@
-"""Validation that every bound shares, so that one mistake has one message."""
+"""Validation that every bound shares, of numbers and of vote histograms, so that one mistake has one message."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from numbers import Integral, Real
 
 import numpy as np
 
-from consilium.accounting.errors import AccountingError, DeltaError, EventError, NoiseError, OrdersError, UnitError
+from consilium.accounting.errors import (
+    AccountingError,
+    DeltaError,
+    EventError,
+    NoiseError,
+    OrdersError,
+    UnitError,
+    VotesError,
+)
+from consilium.accounting.units import Noise
 
 LEAST_SCALE, MOST_SCALE = 1e-100, 1e100
 
@@ -43,6 +53,19 @@ def check_scale(value: object, name: str) -> float:
             " Choose a scale that can be computed with."
         )
     return float(value)
+
+
+def check_noise(noise: Noise | str) -> Noise:
+    """The noise as an enum member; never guessed, because q of the wrong noise is not an upper bound.
+
+    Raises
+    ------
+    NoiseError : neither "discrete" nor "continuous".
+    """
+    try:
+        return Noise(noise)
+    except ValueError:
+        raise NoiseError(f"noise must be 'discrete' or 'continuous', got {noise!r}.") from None
 
 
 def check_delta(value: object, name: str = "delta") -> float:
@@ -92,3 +115,123 @@ def check_log_q(log_q: object) -> np.ndarray:
     if np.any(np.isnan(array)) or np.any(array > 0.0):
         raise AccountingError("log_q holds NaN or a value above 0, so q is no probability. Recompute it.")
     return array
+
+
+BLOCK_CELLS = 1 << 18
+"""Cells (queries x classes) handled at once. 2 MiB of int64: stays in cache, and memory does not grow with queries."""
+
+
+def _dtype_problem(array: np.ndarray) -> str | None:
+    if array.dtype == np.bool_:
+        return "bool counts cannot hold more than one vote"
+    if np.issubdtype(array.dtype, np.unsignedinteger):
+        return f"unsigned counts ({array.dtype}) wrap around when votes are subtracted"
+    if np.issubdtype(array.dtype, np.floating):
+        what = "hold NaN" if np.any(np.isnan(array)) else "are not exact"
+        return f"float counts ({array.dtype}) {what}"
+    if not np.issubdtype(array.dtype, np.signedinteger):
+        return f"counts of type {array.dtype} are not whole numbers"
+    return None
+
+
+def _check_shape(array: np.ndarray) -> None:
+    if array.ndim != 2:
+        raise VotesError(f"votes must be a (queries, classes) matrix, got {array.ndim} dimension(s). Reshape them.")
+    if array.shape[1] < 2:
+        raise VotesError(f"votes need at least 2 classes, got {array.shape[1]}: one class has one possible answer.")
+    problem = _dtype_problem(array)
+    if problem:
+        raise VotesError(f"{problem}. Convert the counts to int64 where they are made.")
+
+
+def _check_rows(block: np.ndarray, teachers: int, first: int) -> None:
+    if block.size == 0:
+        return
+    if block.min() < 0:
+        row = first + int(np.argmax(block.min(axis=1) < 0))
+        raise VotesError(f"votes hold a negative count (first in query {row}). Collect that query again.")
+    wrong = block.sum(axis=1, dtype=np.int64) != teachers
+    if wrong.any():
+        row = first + int(np.argmax(wrong))
+        raise VotesError(
+            f"{int(wrong.sum())} quer(y/ies) do not sum to the {teachers} teachers (first: query {row}). "
+            "Every teacher casts exactly one vote per query; fix the collection or the number of teachers."
+        )
+
+
+def check_votes(votes: object, teachers: int) -> np.ndarray:
+    """Votes as int64 (queries, classes), or an error; no copy if they are int64 already.
+
+    Zero queries are fine and cost nothing. The sums are taken in int64 whatever came in.
+
+    Parameters
+    ----------
+    votes : signed integers (queries, classes); row i is the histogram of query i.
+    teachers : number of votes in every row.
+
+    Raises
+    ------
+    VotesError : unsigned, float or bool counts, NaN, fewer than 2 classes, not two dimensions, a negative count, a row
+        that does not sum to ``teachers``. The message names the query, never a count.
+
+    >>> check_votes(np.array([[3, 1, 0]]), teachers=4).dtype
+    dtype('int64')
+    >>> check_votes(np.array([[3, 1]], dtype=np.uint8), teachers=4)
+    Traceback (most recent call last):
+    consilium.accounting.errors.VotesError: unsigned counts (uint8) wrap around when votes are subtracted. Convert the \
+counts to int64 where they are made.
+    """
+    array = np.asarray(votes)
+    check_count(teachers, "teachers", 1, VotesError)
+    _check_shape(array)
+    _check_rows(array, teachers, 0)
+    return array.astype(np.int64, copy=False)
+
+
+def check_same_total(votes: object, teachers: int | None = None) -> int:
+    """The one number of votes that every row has; 0 without rows. Here alone it is asked, for all events.
+
+    A row with votes missing or to spare has another sensitivity than the one that is charged for.
+
+    Parameters
+    ----------
+    votes : signed integers (queries, classes). teachers : that number, where it is known.
+
+    Raises
+    ------
+    VotesError : rows have different numbers of votes, or another one than ``teachers``; or no votes at all, as in
+        ``check_votes``. The message never shows a count.
+
+    >>> check_same_total(np.array([[3, 1], [2, 2]]))
+    4
+    """
+    array = np.asarray(votes)
+    if teachers is not None:
+        check_count(teachers, "teachers", 1, VotesError)
+    totals = np.concatenate([block.sum(axis=1) for _, block in blocks(array, teachers)] or [np.zeros(0, np.int64)])
+    wrong = totals != (totals[0] if totals.size else 0)
+    if wrong.any():
+        raise VotesError(
+            f"{int(wrong.sum())} of {totals.size} rows of votes ({array.dtype}) have another number of votes than the"
+            f" first (query {int(np.argmax(wrong))}). Take queries apart whose votes are not complete."
+        )
+    return int(totals[0]) if totals.size else 0
+
+
+def blocks(votes: np.ndarray, teachers: int | None) -> Iterator[tuple[slice, np.ndarray]]:
+    """Slices of queries with their votes as int64, so that a million queries need no second copy in memory.
+
+    ``votes`` may be memory-mapped or narrower than int64. With ``teachers`` every block is checked as by
+    ``check_votes``; with None only shape, dtype and sign are.
+    """
+    array = np.asarray(votes)
+    _check_shape(array)
+    rows = max(1, BLOCK_CELLS // array.shape[1])
+    for start in range(0, array.shape[0], rows):
+        part = slice(start, min(start + rows, array.shape[0]))
+        block = array[part].astype(np.int64, copy=False)
+        if teachers is not None:
+            _check_rows(block, teachers, start)
+        elif block.min() < 0:
+            raise VotesError("votes hold a negative count. Collect that block again.")
+        yield part, block

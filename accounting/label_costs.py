@@ -14,10 +14,9 @@ import numpy as np
 
 from consilium.accounting.accountant import Accountant
 from consilium.accounting.checks import check_orders
-from consilium.accounting.curves.conversion import EpsilonBound, Method, rdp_to_epsilon
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS, EpsilonBound, Method, rdp_to_epsilon
 from consilium.accounting.curves.gaussian import rdp_gaussian
 from consilium.accounting.curves.gdp import exact_epsilon
-from consilium.accounting.curves.orders import DEFAULT_ORDERS
 from consilium.accounting.curves.selection import LAWS, best_of
 from consilium.accounting.errors import EventError, NoDataDependentBoundError
 from consilium.accounting.events import ReleaseEvent, Step

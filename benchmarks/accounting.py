@@ -19,13 +19,10 @@ from pathlib import Path
 import numpy as np
 from scipy.special import log_ndtr, logsumexp, ndtri_exp
 
-from consilium.accounting.curves.gaussian import sum_rdp_data_dependent
-from consilium.accounting.curves.gnmax import log_q_gnmax
+from consilium.accounting.curves.conversion import REFERENCE_ORDERS
+from consilium.accounting.curves.gaussian import log_pr_answered, log_q_gnmax, log_q_threshold, sum_rdp_data_dependent
 from consilium.accounting.curves.laplace import PAPER_MOMENTS, log_q_lnmax, sum_rdp_lnmax
-from consilium.accounting.curves.orders import REFERENCE_ORDERS
-from consilium.accounting.curves.threshold import log_pr_answered, log_q_threshold
-from consilium.accounting.sanitise.sensitivity import sensitivity_curve
-from consilium.accounting.sanitise.smooth import CheckProfile, LabelProfile, smooth_sensitivity
+from consilium.accounting.sanitise.smooth import CheckProfile, LabelProfile, sensitivity_curve, smooth_sensitivity
 from consilium.accounting.units import Noise
 
 GOLDEN = Path(__file__).resolve().parents[1].parent / "shared" / "golden" / "accounting"

@@ -27,7 +27,7 @@ from benchmarks.papers import Place, spread
 from consilium import accounting
 from consilium.accounting.curves.conversion import rdp_to_epsilon
 from consilium.accounting.curves.laplace import PAPER_MOMENTS, log_q_lnmax, sum_rdp_lnmax
-from consilium.accounting.planning.label_quality import pr_label_laplace
+from consilium.accounting.planning.calibration import pr_label_laplace
 from consilium.accounting.units import Noise
 from consilium.party.data.rows import Rows
 from consilium.party.teachers.builders import Teacher

@@ -30,17 +30,14 @@ import numpy as np
 from benchmarks.cells import Cell, Table, power, show_tables
 from benchmarks.exact import SHARED, batch_of, load
 from consilium import accounting
-from consilium.accounting.curves.conversion import conversion_cost, rdp_to_epsilon
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS, REFERENCE_ORDERS, conversion_cost, rdp_to_epsilon
+from consilium.accounting.curves.gaussian import log_pr_answered
 from consilium.accounting.curves.laplace import PAPER_MOMENTS, log_q_lnmax, rdp_laplace, sum_rdp_lnmax
-from consilium.accounting.curves.orders import DEFAULT_ORDERS, REFERENCE_ORDERS
 from consilium.accounting.curves.strong import strong_composition, zero_concentrated
-from consilium.accounting.curves.threshold import log_pr_answered
 from consilium.accounting.label_costs import exact_rdp, published_rdp, worst_case
-from consilium.accounting.planning.calibration import profile_votes
-from consilium.accounting.planning.label_quality import pr_label, pr_label_laplace
+from consilium.accounting.planning.calibration import pr_label, pr_label_laplace, profile_votes
 from consilium.accounting.research.mechanisms import Aggregator
-from consilium.accounting.sanitise.plan import forecast_sanitised
-from consilium.accounting.sanitise.release import Answered, secret_smoothness
+from consilium.accounting.sanitise.release import Answered, forecast_sanitised, secret_smoothness
 from consilium.accounting.units import Noise
 
 DELTA = 1e-5

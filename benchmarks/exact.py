@@ -23,8 +23,7 @@ import numpy as np
 
 from consilium import accounting
 from consilium.accounting.accountant import Accountant
-from consilium.accounting.curves.conversion import Method, rdp_to_epsilon
-from consilium.accounting.curves.orders import DEFAULT_ORDERS, REFERENCE_ORDERS
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS, REFERENCE_ORDERS, Method, rdp_to_epsilon
 from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.label_costs import (
     VoteBatch,

@@ -34,7 +34,7 @@ from consilium.accounting.curves.immutable import (
     constant_for_laplace,
     log_pr_flip,
 )
-from consilium.accounting.planning.label_quality import pr_label_laplace
+from consilium.accounting.planning.calibration import pr_label_laplace
 from consilium.coordinator.mechanisms import AnyMechanism, Immutable, ImmutableGaussian, LNMax
 from consilium.protocol.noise import SeededNoise
 from docs.figures import figure

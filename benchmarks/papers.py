@@ -24,13 +24,11 @@ import numpy as np
 
 from benchmarks.cells import command_of
 from consilium.accounting.accountant import Accountant
-from consilium.accounting.curves.conversion import rdp_to_epsilon
-from consilium.accounting.curves.orders import DEFAULT_ORDERS
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
 from consilium.accounting.errors import CalibrationError, ConditionError
 from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.guarantee import Kind
-from consilium.accounting.sanitise.plan import forecast_sanitised
-from consilium.accounting.sanitise.release import Answered, sanitise
+from consilium.accounting.sanitise.release import Answered, forecast_sanitised, sanitise
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.mechanisms import AnyMechanism, Confident, Drawn, GNMax, Immutable, LNMax, NoisyHistogram
 from consilium.coordinator.old_keys import drop_other_kinds

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import product
 
 from consilium.accounting.accountant import Accountant
-from consilium.accounting.curves.orders import DEFAULT_ORDERS
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.mechanisms import Confident, GNMax, Mechanism, NoisyHistogram
 

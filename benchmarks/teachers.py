@@ -27,7 +27,7 @@ import numpy as np
 
 from benchmarks.composition import DELTA, costs, laplace_and_gauss, sigma_for
 from consilium import accounting
-from consilium.accounting.planning.label_quality import pr_label_laplace
+from consilium.accounting.planning.calibration import pr_label_laplace
 from consilium.protocol.labels.service import no_progress
 from consilium.simulations.study.artifact import from_bytes
 from consilium.simulations.study.cache import StepCache, usual_cache

@@ -16,8 +16,7 @@ from functools import lru_cache
 import numpy as np
 
 from consilium.accounting.accountant import Accountant
-from consilium.accounting.curves.conversion import rdp_to_epsilon
-from consilium.accounting.curves.orders import DEFAULT_ORDERS
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
 from consilium.accounting.errors import AccountingError
 from consilium.accounting.events import PartyNoise, ReleaseEvent, event_from_json
 from consilium.accounting.planning.target import as_histograms

@@ -19,7 +19,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from consilium.accounting.events.codec import EVENTS
+from consilium.accounting.events.mechanisms import EVENTS
 from consilium.coordinator.collection.clear import Histogram
 from consilium.coordinator.config import Caps, FederationConfig
 from consilium.coordinator.labels.service import LabelService

@@ -1,4 +1,8 @@
-"""From a Renyi curve to (epsilon, delta)."""
+"""Renyi orders, and the way from a curve over them to (epsilon, delta).
+
+A curve may be minimised over any set of orders, so a finer grid never makes a guarantee wrong, only smaller. The grid
+must not be chosen by looking at private votes; these are fixed.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,24 @@ import numpy as np
 
 from consilium.accounting.checks import check_delta, check_orders
 from consilium.accounting.errors import OrdersError
+
+
+def _frozen(array: np.ndarray) -> np.ndarray:
+    array.setflags(write=False)
+    return array
+
+
+REFERENCE_ORDERS: np.ndarray = _frozen(
+    np.unique(np.concatenate((np.arange(2, 101, 0.5), np.logspace(2, np.log10(500), 100))))
+)
+"""float64 (297,): the grid of the published PATE 2018 code, sorted and without its one repeated order (100)."""
+
+DEFAULT_ORDERS: np.ndarray = _frozen(
+    np.concatenate((1 + np.logspace(-2, 0, 40, endpoint=False), np.union1d(REFERENCE_ORDERS, np.arange(2.25, 30, 0.5))))
+)
+"""float64 (393,): 40 orders between 1.01 and 2 (needed once epsilon is above about 20), then ``REFERENCE_ORDERS`` with
+quarter steps up to 30, where the CKS conversion has its optimum most often."""
+
 
 Method = Literal["cks", "classic"]
 
@@ -61,7 +83,7 @@ def rdp_to_epsilon(rdp: object, orders: object, delta: float, method: Method = "
 
     640 queries of GNMax at sigma 40, first as the papers convert, then with CKS:
 
-    >>> from consilium.accounting.curves.orders import REFERENCE_ORDERS
+    >>> from consilium.accounting.curves.conversion import REFERENCE_ORDERS
     >>> curve = 640 * REFERENCE_ORDERS / 40**2
     >>> round(rdp_to_epsilon(curve, REFERENCE_ORDERS, 1e-5, "classic").epsilon, 4)
     4.6933

@@ -168,7 +168,7 @@ def slack_rdp(slack: float, votes_moved: int, orders: object) -> np.ndarray:
 
     D_alpha grows by at most slack (2 alpha - 1) / (alpha - 1) for each count that changes, and one moved vote changes
     two. A winner costs no more on top: the noise of the counts that do not change may have any law, since the bound on
-    the winner (``worst.argmax``) holds for every largest count of the others.
+    the winner (``worst.renyi``) holds for every largest count of the others.
     """
     alpha = check_orders(orders)
     return 2 * votes_moved * slack * (2 * alpha - 1) / (alpha - 1)

@@ -1,25 +1,29 @@
-"""Renyi bounds of Gaussian releases, data-independent and data-dependent.
+"""Gaussian noise on votes: Renyi bounds of a histogram and of a number, data-independent and data-dependent.
 
 Source: Papernot et al. 2018 (arXiv 1802.08908), Theorem 6 and Proposition 10 of the final version (Theorem 2, Lemmas 8
 and 9 of the first). The discrete Gaussian satisfies the same data-independent curve (Canonne, Kamath, Steinke,
 arXiv 2004.00010, Theorem 14); only q differs, see ``accounting.curves.discrete``.
 
 Two kinds of release share the formulas. A *histogram* (GNMax): one moved vote changes two counts by 1, squared L2
-sensitivity 2, curve alpha / sigma^2. A *scalar* (threshold check): one number changes by 1, curve alpha / (2 sigma^2),
-which is the histogram curve at sigma sqrt(2). With k votes moved, sigma is divided by k in both, but never inside q.
+sensitivity 2, curve alpha / sigma^2. A *scalar* (the threshold check of Confident and Interactive): one number changes
+by 1, curve alpha / (2 sigma^2), which is the histogram curve at sigma sqrt(2). With k votes moved, sigma is divided by
+k in both, but never inside q, the probability that noise overturns the plurality or the less likely side of the check.
 
-Theorem 6 bounds D(M(D) || M(D')), with the data at hand in first place. It says nothing about the other direction.
-"""
+Theorem 6 bounds D(M(D) || M(D')), with the data at hand in first place. It says nothing about the other direction."""
 
 from __future__ import annotations
 
 import math
+from numbers import Real
 
 import numpy as np
+from scipy.special import log_ndtr
 
-from consilium.accounting.checks import check_log_q, check_orders, check_scale, check_votes_moved
+from consilium.accounting.checks import blocks, check_log_q, check_noise, check_orders, check_scale, check_votes_moved
+from consilium.accounting.curves.discrete import log_pr_loss_table, log_tail_table
 from consilium.accounting.curves.near_zero import LEAST, ROUNDING, log1mexp, log_expm1
-from consilium.accounting.errors import AccountingError
+from consilium.accounting.errors import AccountingError, ThresholdError, VotesError
+from consilium.accounting.units import Noise
 
 _BLOCK = 128
 
@@ -220,3 +224,158 @@ def sum_rdp_data_dependent(
     out = np.empty(alpha.size)
     out[rank] = total
     return out
+
+
+_SMALLEST = 1e-280
+"""Below this a sum of tails is taken in logarithms; above it doubles lose nothing."""
+
+
+def log_tail_by_gap(sigma: float, max_gap: int, noise: Noise | str) -> np.ndarray:
+    """log of the probability that a class D votes behind overtakes (or, on the lattice, ties): float64 (max_gap + 1,).
+
+    continuous: 1/2 erfc(D / (2 sigma)). discrete: the exact table of ``accounting.curves.discrete``.
+    """
+    noise = check_noise(noise)
+    if noise is Noise.DISCRETE:
+        return log_pr_loss_table(sigma, max_gap)
+    return log_ndtr(-np.arange(max_gap + 1) / (np.sqrt(2) * check_scale(sigma, "sigma")))
+
+
+def log_q_cap(classes: int, noise: Noise) -> float:
+    """log of the largest q that can occur.
+
+    continuous: 1 - 1/m, since by symmetry no class is returned more often than the plurality. discrete: 1, because a
+    rule that breaks ties by class number may favour a rival. Theorem 6 does not apply near either, so no cost differs.
+    """
+    return float(np.log1p(-1.0 / classes)) if noise is Noise.CONTINUOUS else 0.0
+
+
+def log_q_from_tails(votes: np.ndarray, log_tails: np.ndarray) -> np.ndarray:
+    """log of the union bound over all classes but the plurality, not capped: float64 (queries,).
+
+    votes : int64 (queries, classes). log_tails : (largest gap + 1,), by gap. Not validated: use ``log_q_gnmax``.
+    """
+    queries = votes.shape[0]
+    top = np.argmax(votes, axis=1)
+    gaps = votes[np.arange(queries), top][:, None] - votes
+    # The plurality must not count as its own rival: send it to an extra entry of probability 0.
+    gaps[np.arange(queries), top] = log_tails.size
+    tails = np.append(np.exp(log_tails), 0.0)
+    q = tails[gaps].sum(axis=1)
+    tiny = q < _SMALLEST
+    log_q = np.log(np.where(tiny, 1.0, q))
+    if tiny.any():
+        logs = np.append(log_tails, -np.inf)[gaps[tiny]]
+        peak = logs.max(axis=1)
+        log_q[tiny] = peak + np.log(np.exp(logs - peak[:, None]).sum(axis=1))
+    return log_q
+
+
+def log_q_gnmax(votes: object, sigma: float, noise: Noise | str, teachers: int | None = None) -> np.ndarray:
+    """log of an upper bound on Pr[GNMax does not return the plurality], for each query: float64 (queries,), secret.
+
+    q = sum over j other than the top of Pr[noise lifts j to the top's height], capped as in ``log_q_cap``. Papernot et
+    al. 2018, Proposition 7 (Lemma 3 of the first version); on the lattice with ties as losses.
+
+    Parameters
+    ----------
+    votes : signed integers (queries, classes), read in blocks, so it may be memory-mapped.
+    sigma : noise on one count.
+    noise : "discrete" (deployed) or "continuous" (as in the paper). Required.
+    teachers : if given, rows are checked to sum to it.
+
+    Raises
+    ------
+    VotesError, NoiseError.
+
+    >>> log_q_gnmax(np.array([[250, 0, 0], [126, 124, 0]]), 40.0, "continuous").round(6).tolist()
+    [-11.523306, -0.695432]
+    >>> log_q_gnmax(np.array([[250, 0, 0], [126, 124, 0]]), 40.0, "discrete").round(6).tolist()
+    [-11.482712, -0.687801]
+    """
+    noise = check_noise(noise)
+    check_scale(sigma, "sigma")
+    array = np.asarray(votes)
+    out = np.empty(array.shape[0] if array.ndim else 0)
+    for part, block in blocks(array, teachers):
+        log_q = log_q_from_tails(block, log_tail_by_gap(sigma, int(block.max()), noise))
+        out[part] = np.minimum(log_q, log_q_cap(block.shape[1], noise))
+    return out
+
+
+def check_threshold(threshold: object) -> float:
+    """A finite number of votes, at least 0. Above the number of teachers is allowed: it answers rarely, exactly.
+
+    Raises
+    ------
+    ThresholdError : NaN, infinite, not a number, or negative.
+    """
+    if isinstance(threshold, bool) or not isinstance(threshold, Real) or not math.isfinite(threshold) or threshold < 0:
+        raise ThresholdError(f"threshold must be a finite number of votes, at least 0, got {threshold!r}.")
+    return float(threshold)
+
+
+def public_offsets(probabilities: object, teachers: int) -> np.ndarray:
+    """M p_j of the Interactive aggregator, rounded half up to whole votes: int64 (queries, classes).
+
+    The rounding is done on the public number before any vote is subtracted. Rounding the difference instead can turn
+    one moved vote into a change of 2, when float spacing changes between the two differences.
+
+    probabilities : float64 (queries, classes), the student's public class probabilities, each in [0, 1].
+
+    >>> public_offsets([[0.5, 0.3, 0.2]], 5).tolist()
+    [[3, 2, 1]]
+    """
+    p = np.asarray(probabilities, dtype=np.float64)
+    if p.ndim != 2 or not np.all((p >= 0) & (p <= 1)):
+        raise ThresholdError("student probabilities must be a (queries, classes) matrix within [0, 1]. Normalise them.")
+    return np.floor(teachers * p + 0.5).astype(np.int64)
+
+
+def log_pr_answered(
+    top_votes: object, threshold: float, sigma1: float, noise: Noise | str
+) -> tuple[np.ndarray, np.ndarray]:
+    """log Pr[top + noise >= threshold] and log of its complement: two float64 (queries,), secret.
+
+    Both are computed on their own, so that neither loses digits when the other is near 1.
+
+    Parameters
+    ----------
+    top_votes : int64 (queries,), largest count of each query (or max_j(n_j - M p_j), which may be negative).
+    threshold : votes; for discrete noise a fraction is rounded up, which changes no outcome.
+    sigma1 : noise of the check.
+    noise : "discrete" or "continuous". Required.
+
+    Raises
+    ------
+    ThresholdError, NoiseError, VotesError.
+
+    >>> p, not_p = log_pr_answered([200, 230], 200.0, 150.0, "continuous")
+    >>> np.exp(p).round(4).tolist(), np.exp(not_p).round(4).tolist()
+    ([0.5, 0.5793], [0.5, 0.4207])
+    """
+    limit, sigma1, noise = check_threshold(threshold), check_scale(sigma1, "sigma1"), check_noise(noise)
+    top = np.atleast_1d(np.asarray(top_votes))
+    if top.ndim != 1 or (top.size and not np.issubdtype(top.dtype, np.signedinteger)):
+        raise VotesError(f"top votes must be a vector of signed integers, got {top.dtype} in {top.ndim} dimension(s).")
+    if noise is Noise.CONTINUOUS:
+        z = (top - limit) / sigma1
+        return log_ndtr(z), log_ndtr(-z)
+    need = math.ceil(limit) - top.astype(np.int64)
+    reach = int(np.abs(need).max(initial=0)) + 1
+    tails = log_tail_table(sigma1, reach)
+    # Pr[Z >= t] for t <= 0 is 1 - Pr[Z >= 1 - t], by symmetry.
+    upper = np.where(need > 0, tails[np.abs(need)], np.log1p(-np.exp(tails[np.abs(1 - need)])))
+    lower = np.where(need > 0, np.log1p(-np.exp(tails[np.abs(need)])), tails[np.abs(1 - need)])
+    return upper, lower
+
+
+def log_q_threshold(top_votes: object, threshold: float, sigma1: float, noise: Noise | str) -> np.ndarray:
+    """log of the probability of the less likely of answer and abstention: float64 (queries,), secret.
+
+    This is q for Theorem 6 on the check (with ``scalar=True``), Papernot et al. 2018, Section 3.2.
+
+    >>> log_q_threshold([230], 200.0, 150.0, "discrete").round(4).tolist()
+    [-0.8688]
+    """
+    return np.minimum(*log_pr_answered(top_votes, threshold, sigma1, noise))

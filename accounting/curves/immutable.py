@@ -23,13 +23,11 @@ import math
 import numpy as np
 from scipy.special import log_ndtr
 
-from consilium.accounting.checks import check_count, check_delta, check_scale
-from consilium.accounting.curves.conversion import EpsilonBound, Method, rdp_to_epsilon
+from consilium.accounting.checks import check_count, check_delta, check_noise, check_scale
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS, EpsilonBound, Method, rdp_to_epsilon
 from consilium.accounting.curves.discrete import log_pr_loss_laplace
 from consilium.accounting.curves.gaussian import rdp_gaussian
-from consilium.accounting.curves.gnmax import check_noise
 from consilium.accounting.curves.laplace import rdp_laplace
-from consilium.accounting.curves.orders import DEFAULT_ORDERS
 from consilium.accounting.errors import NoiseError
 from consilium.accounting.units import Noise
 
@@ -108,7 +106,7 @@ def log_pr_flip(constant: int, scale: float, mechanism: str, noise: Noise | str)
         x = scale * gap
         return float(log_pr_loss_laplace(scale, np.array(gap))) if lattice else math.log((2 + x) / 4) - x
     if mechanism == "gaussian":
-        # On the lattice the erfc-shaped upper bound of ``sanitise.moved_votes``: more flips, so a smaller true epsilon.
+        # On the lattice the erfc-shaped upper bound of ``sanitise.smooth``: more flips, so a smaller true epsilon.
         lead = (gap - 0.5 if lattice else gap) / (math.sqrt(2) * scale)
         return float(log_ndtr(-lead)) + (math.log1p(3 * math.exp(-((math.pi * scale) ** 2))) if lattice else 0.0)
     raise NoiseError(f"mechanism must be 'laplace' or 'gaussian', got {mechanism!r}.")

@@ -14,9 +14,9 @@ from typing import Literal
 
 import numpy as np
 
-from consilium.accounting.checks import check_log_q, check_orders, check_scale, check_votes_moved
+from consilium.accounting.checks import blocks, check_log_q, check_noise, check_orders, check_scale, check_votes_moved
 from consilium.accounting.curves.discrete import log_pr_loss_table_laplace
-from consilium.accounting.curves.gnmax import check_noise, log_q_cap, log_q_from_tails
+from consilium.accounting.curves.gaussian import log_q_cap, log_q_from_tails
 from consilium.accounting.curves.near_zero import (
     LEAST,
     ROUNDING,
@@ -28,7 +28,6 @@ from consilium.accounting.curves.near_zero import (
     rdp_randomised_response,
 )
 from consilium.accounting.errors import AccountingError
-from consilium.accounting.histogram import blocks
 from consilium.accounting.units import Noise
 
 Baseline = Literal["exact", "paper"]
@@ -50,7 +49,7 @@ def log_tail_by_gap_laplace(gamma: float, max_gap: int, noise: Noise | str) -> n
 def log_q_lnmax(votes: object, gamma: float, noise: Noise | str, teachers: int | None = None) -> np.ndarray:
     """log of an upper bound on Pr[LNMax does not return the plurality]: float64 (queries,), secret.
 
-    Arguments and errors as in ``accounting.curves.gnmax.log_q_gnmax``; gamma is the inverse scale of the noise.
+    Arguments and errors as in ``accounting.curves.gaussian.log_q_gnmax``; gamma is the inverse scale of the noise.
 
     >>> log_q_lnmax(np.array([[250, 0, 0]]), 0.05, "continuous").round(6).tolist()
     [-10.518999]

@@ -47,7 +47,7 @@ def best_of(rdp: object, orders: object, mean: float, law: Law = "geometric") ->
     Ten candidates of Gaussian noise with mu = .2, as one of them costs, as all ten do, and as the best of ten does:
 
     >>> from consilium.accounting.curves.conversion import rdp_to_epsilon
-    >>> from consilium.accounting.curves.orders import DEFAULT_ORDERS as orders
+    >>> from consilium.accounting.curves.conversion import DEFAULT_ORDERS as orders
     >>> curves = [n * orders * 0.2**2 / 2 for n in (1, 10)] + [best_of(orders * 0.2**2 / 2, orders, 10)]
     >>> [round(rdp_to_epsilon(curve, orders, 1e-5).epsilon, 3) for curve in curves]
     [0.794, 2.814, 1.718]

@@ -17,12 +17,18 @@ import math
 import numpy as np
 from scipy.special import log_ndtr, ndtri
 
-from consilium.accounting.checks import check_count, check_delta, check_orders, check_scale, check_votes_moved
+from consilium.accounting.checks import (
+    blocks,
+    check_count,
+    check_delta,
+    check_noise,
+    check_orders,
+    check_scale,
+    check_votes_moved,
+)
 from consilium.accounting.curves.discrete import log_tail_table
-from consilium.accounting.curves.gnmax import check_noise
 from consilium.accounting.curves.near_zero import rdp_randomised_response
 from consilium.accounting.errors import DeltaError
-from consilium.accounting.histogram import blocks
 from consilium.accounting.units import Noise
 
 

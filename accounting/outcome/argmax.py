@@ -3,7 +3,7 @@
 A neighbour moves one vote from a class a (with a vote) to a class b. The law of the winner is computed before and after
 (``winners``), and at each order the largest D_alpha(P || P') and D_alpha(P' || P) over all moves is charged, never more
 than the noise alone allows. The release is one label, so nothing less can be claimed: this is the cost, up to errors
-that are all rounded up (``quadrature``, ``divergence``). docs/accounting.md has the statement and its proof.
+that are all rounded up (``winners``, ``divergence``). docs/accounting.md has the statement and its proof.
 
 All moves are evaluated at a few orders; those that come near the largest anywhere are evaluated at every order, and so
 are those whose chord between the few orders passes above them. The others are below, as moments are convex. With more
@@ -17,19 +17,25 @@ from typing import Literal
 
 import numpy as np
 
-from consilium.accounting.checks import check_orders, check_scale, check_votes_moved
+from consilium.accounting.checks import blocks, check_noise, check_orders, check_scale, check_votes_moved
 from consilium.accounting.curves.gaussian import rdp_gaussian
-from consilium.accounting.curves.gnmax import check_noise
 from consilium.accounting.curves.laplace import rdp_laplace
 from consilium.accounting.curves.near_zero import LEAST
 from consilium.accounting.errors import AccountingError, NoDataDependentBoundError
-from consilium.accounting.histogram import blocks
 from consilium.accounting.outcome import divergence
-from consilium.accounting.outcome.left_out import families
-from consilium.accounting.outcome.merge import groups, merged
-from consilium.accounting.outcome.quadrature import near_classes, reach, rule
-from consilium.accounting.outcome.tables import fits, tables
-from consilium.accounting.outcome.winners import Removed, Winners, add, remove, winners
+from consilium.accounting.outcome.left_out import families, groups, merged
+from consilium.accounting.outcome.winners import (
+    Removed,
+    Winners,
+    add,
+    fits,
+    near_classes,
+    reach,
+    remove,
+    rule,
+    tables,
+    winners,
+)
 from consilium.accounting.units import Noise
 
 Kind = Literal["gaussian", "laplace"]

@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from consilium.accounting.checks import check_orders, check_scale, check_votes_moved
-from consilium.accounting.curves.gaussian import rdp_gaussian
-from consilium.accounting.curves.gnmax import check_noise
+from consilium.accounting.checks import check_noise, check_orders, check_scale, check_votes_moved
+from consilium.accounting.curves.gaussian import log_pr_answered, rdp_gaussian
 from consilium.accounting.curves.near_zero import LEAST
-from consilium.accounting.curves.threshold import log_pr_answered
 from consilium.accounting.errors import AccountingError
 from consilium.accounting.outcome import divergence
 from consilium.accounting.units import Noise
@@ -58,7 +56,7 @@ def per_query(
     Parameters
     ----------
     numbers : int64 (queries,), what is compared: the top count, or max_j(n_j - M p_j).
-    threshold, sigma, noise : as in ``curves.threshold.log_pr_answered``.
+    threshold, sigma, noise : as in ``curves.gaussian.log_pr_answered``.
     both : also D(P' || P), the neighbour's law in first place.
     votes_moved : k, the votes that one unit moves.
 

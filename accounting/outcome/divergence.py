@@ -15,7 +15,7 @@ import math
 
 import numpy as np
 
-from consilium.accounting.outcome.quadrature import ERROR
+from consilium.accounting.outcome.winners import ERROR
 
 LIKELY = -0.69
 """log of a probability above which an outcome counts as the likely one; just above one half."""

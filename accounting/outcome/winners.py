@@ -2,15 +2,261 @@
 
 Ties of integer noise go to the lowest index, as `numpy.argmax` does: class i stays below winner j if its noisy count is
 at most that of j where i > j, and less where i < j. Nothing is symmetrised: classes with equal counts keep their index.
+
+Nodes
+-----
+At these the position of the winning noisy count is summed. How far can such a sum be from the truth? The probability
+that class j wins is a sum (integer noise) or an integral over x, the height of the winner: the density of count j at x
+times, for each other class, the probability of staying below. Three rules:
+
+discrete Laplace    every integer: nothing is approximated.
+Gaussian            the trapezoidal rule. For z = x + iy both |density(z)| <= e^(y^2/2s^2) density(x) and
+                    |Phi(z)| <= e^(y^2/2s^2) Phi(x) hold (the second from Phi(z) = integral over t >= 0 of
+                    density(z - t)), for integer noise as well, whose tail is the same with a sum over t. A class 3 s
+                    or more below x also has |Phi(z)| <= 1 + e^(y^2/2s^2) Phi(-3). So with N classes near, in the strip
+                    |y| <= d, the integrand grows by at most e^((N+1) d^2/2s^2) times the far ones' share, and the
+                    trapezoidal error is at most 2 / (e^(2 pi d/h) - 1) times that, relative to the probability itself
+                    (Trefethen and Weideman, SIAM Review 2014, Theorem 5.1). A sum over every h-th integer is compared
+                    with the sum over all through the same integral. Where more classes come near, deep below, hardly
+                    any of the probability lies: e^-a^2 at a s below the midpoint of a class and the plurality.
+continuous Laplace  Gauss-Legendre within each unit, as densities have kinks at integers only. A factor grows by at
+                    most e^(gamma R) within distance R, so all m by e^(m gamma R): the error follows from the largest
+                    value in a Bernstein ellipse (Trefethen, SIAM Review 2008, Theorem 4.5).
+
+``ERROR`` bounds all of them, and the tails that are cut off, relative to each probability.
+
+Tables
+------
+They hold logarithms of what one noisy count does, over all integer gaps: a histogram then costs gathers and sums only.
+Everything is a function of y, how far the winner lies above a class's count:
+
+log_density   log of the density (or probability) that the class's own noise is y
+log_below     log F(y), the class stays below (integer noise: at or below)
+losing        F(y + 1) / F(y) - 1, what one vote less does to that; at least 0 and falling in y
+gaining       F(y - 1) / F(y) - 1, what one vote more does; at most 0 and rising in y, since F is log-concave
+kept          F(y - 1) / F(y) itself, which does not cancel near 0
+own_losing    density(y + 1) / density(y), for the class that wins
+own_gaining   density(y - 1) / density(y) - 1
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
+from scipy.special import log_ndtr, ndtr
 
-from consilium.accounting.outcome.tables import Tables
+from consilium.accounting.curves.discrete import log_tail_table
+from consilium.accounting.units import Noise
+
+ERROR = 2e-11
+"""Relative error of each probability, of the rule and of the tails cut off together."""
+
+_RULE = 1e-11
+_FAR = 3.0
+_LOW, _HIGH = 6.5, 8.0
+_DEEPER = 3.0
+_LAPLACE_LOW, _LAPLACE_HIGH = 16.0, 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRule:
+    """Nodes around an integer lattice: ``stride`` integers apart, or several ``offsets`` after each integer.
+
+    offsets, weights : float64 (per unit,). stride : integers from one node to the next; 1 if there are several offsets.
+    """
+
+    stride: int
+    offsets: tuple[float, ...]
+    weights: tuple[float, ...]
+
+
+def reach(kind: str, scale: float, gap: int) -> tuple[int, int]:
+    """Integers below and above the largest count between which the winner lies, for every class within ``gap`` of it.
+
+    Outside lies less than 1e-12 of each class's probability of winning. Gaussian: a class D behind that wins does so
+    around D/2, with deviations that fall at least like two squared Gaussians. Laplace: below the class's own count both
+    it and the plurality decay.
+    """
+    if kind == "laplace":
+        return -math.ceil(gap + _LAPLACE_LOW / scale) - 2, math.ceil(_LAPLACE_HIGH / scale) + 2
+    return -math.ceil(gap / 2 + _LOW * scale) - 2, math.ceil(_HIGH * scale) + 2
+
+
+def near_classes(gaps: np.ndarray, scale: float) -> np.ndarray:
+    """How many classes of each query are not 3 s below 9.5 s under the midpoint: int64 (queries,). Gaussian noise."""
+    lowest = -(gaps.max(axis=1) / 2 + (_LOW + _DEEPER) * scale) - 4
+    return np.count_nonzero(gaps + lowest[:, None] < _FAR * scale, axis=1)
+
+
+def _growth(y: np.ndarray, d: np.ndarray) -> np.ndarray:
+    """log of the most by which |Phi| exceeds Phi(y) at imaginary part d; both in units of s."""
+    return np.minimum(d**2 / 2, np.log1p(np.exp(d**2 / 2) * ndtr(-y)) - np.log(ndtr(y)))
+
+
+@lru_cache(maxsize=4096)
+def largest_step(near: int, classes: int) -> float:
+    """Largest step in units of s whose trapezoidal error is below 1e-11: the least over strips of half-width d s.
+
+    >>> round(largest_step(10, 10), 3), round(largest_step(150, 150), 3)
+    (0.272, 0.07)
+    """
+    d = np.geomspace(0.02, 8.0, 400)
+    # the winner's own density grows as well, whether its class is near or not
+    grown = min(near + 1, classes) * d**2 / 2 + (classes - near) * _growth(np.array(_FAR), d)
+    # deeper, where more classes come near, the law of the winner falls by e^-depth^2
+    depth = np.linspace(0.0, 20.0, 201)[:, None]
+    tail = near * d**2 / 2 + (classes - near) * _growth(_FAR - depth, d) - (_LOW + _DEEPER + depth) ** 2
+    grown = np.where((tail < math.log(_RULE)).all(axis=0), grown, np.inf)
+    # two sums are compared with one integral, hence 4 rather than 2
+    return float(np.max(2 * math.pi * d / np.logaddexp(0.0, grown + math.log(4 / _RULE))))
+
+
+@lru_cache(maxsize=256)
+def _gauss_legendre(growth: float) -> NodeRule:
+    """Fewest nodes in a unit for an integrand that grows by e^(growth R) within distance R."""
+    rho = np.geomspace(1.5, 400.0, 300)
+    log_most = growth * ((rho + 1 / rho) / 4 + 0.5) + math.log(64 / 15) - np.log1p(-(rho**-2))
+    nodes = 2
+    while np.min(log_most - 2 * nodes * np.log(rho)) > math.log(_RULE):
+        nodes += 1
+    x, w = np.polynomial.legendre.leggauss(nodes)
+    return NodeRule(1, tuple((x + 1) / 2), tuple(w / 2))
+
+
+def rule(kind: str, scale: float, noise: Noise, near: int, classes: int) -> NodeRule:
+    """The coarsest rule that keeps the stated error, for histograms of which ``near`` classes are near the winner."""
+    if kind == "laplace":
+        return NodeRule(1, (0.0,), (1.0,)) if noise is Noise.DISCRETE else _gauss_legendre(scale * classes)
+    step = scale * largest_step(near, classes)
+    if step >= 1 or noise is Noise.DISCRETE:
+        stride = max(1, math.floor(step))
+        return NodeRule(stride, (0.0,), (float(stride),))
+    parts = math.ceil(1 / step)
+    return NodeRule(1, tuple(i / parts for i in range(parts)), (1 / parts,) * parts)
+
+
+MOST_EXPONENT = 690.0
+"""Largest logarithm of a factor that is formed; ``fits`` says which histograms stay below it."""
+
+
+def fits(scale: float, gaps: np.ndarray, kind: str) -> np.ndarray:
+    """Queries whose factors fit into doubles, and whose tables into memory: bool (queries,); gaps int64 (queries,).
+
+    Gaussian: one vote changes the chance of staying below by e^(gap / 2s^2). The rest is charged the worst case.
+    """
+    if kind == "laplace":
+        return np.full(gaps.shape, 1e-4 <= scale <= 20.0)
+    if scale > 2e4:
+        return np.zeros(gaps.shape, dtype=bool)
+    return (gaps / 2 + 6.5 * scale + 5) / scale**2 < MOST_EXPONENT
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tables:
+    """Seven float64 vectors over y = first, first + offset, ..., by integer and then by offset; read-only."""
+
+    first: int
+    rule: NodeRule
+    strict: int
+    log_density: np.ndarray
+    log_below: np.ndarray
+    losing: np.ndarray
+    gaining: np.ndarray
+    kept: np.ndarray
+    own_losing: np.ndarray
+    own_gaining: np.ndarray
+
+    def window(self, table: np.ndarray, gaps: np.ndarray, low: int, nodes: int) -> np.ndarray:
+        """Values at the nodes for classes that trail by ``gaps``: float64 (*gaps.shape, nodes), a copy."""
+        rule = self.rule
+        starts = (gaps + (low - self.first)) * len(rule.offsets)
+        views = np.lib.stride_tricks.sliding_window_view(table, (nodes - 1) * rule.stride + 1)[:, :: rule.stride]
+        return views[starts]
+
+
+def _log_difference(upper: np.ndarray, lower: np.ndarray) -> np.ndarray:
+    """log(e^upper - e^lower) for upper >= lower; equal ones give -inf."""
+    with np.errstate(divide="ignore"):
+        return upper + np.log(-np.expm1(np.minimum(lower - upper, 0.0)))
+
+
+def _log_rest(log_tail: np.ndarray) -> np.ndarray:
+    """log(1 - tail), of tails below .7; 0 for others, which the caller does not use."""
+    return np.log1p(-np.exp(np.where(log_tail < -0.36, log_tail, -np.inf)))
+
+
+def _gaussian(scale: float, y: np.ndarray, noise: Noise) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """log density, log Pr[<= y], log Pr[> y]."""
+    if noise is Noise.CONTINUOUS:
+        density = -(y**2) / (2 * scale**2) - np.log(scale * np.sqrt(2 * np.pi))
+        return density, log_ndtr(y / scale), log_ndtr(-y / scale)
+    whole = np.rint(y).astype(np.int64)
+    tails = log_tail_table(scale, int(np.abs(whole).max(initial=0)) + 2)
+    above = np.where(whole >= 0, tails[np.abs(whole + 1)], 0.0)
+    below = np.where(whole <= 0, tails[np.abs(whole)], 0.0)
+    below = np.where(whole > 0, _log_rest(above), below)
+    above = np.where(whole < 0, _log_rest(below), above)
+    span = np.arange(np.ceil(13 * scale) + 3)
+    total = 2 * np.exp(-(span**2) / (2 * scale**2)).sum() - 1
+    return -(y**2) / (2 * scale**2) - np.log(total), below, above
+
+
+def _laplace(gamma: float, y: np.ndarray, noise: Noise) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    if noise is Noise.CONTINUOUS:
+        tail = -gamma * np.abs(y) - np.log(2)
+        rest = np.log1p(-np.exp(tail))
+        return tail + np.log(gamma), np.where(y > 0, rest, tail), np.where(y > 0, tail, rest)
+    # Pr[Z = z] = (1 - p) / (1 + p) p^|z| with p = e^-gamma
+    unit = np.log(-np.expm1(-gamma)) - np.log1p(np.exp(-gamma))
+    density = unit - gamma * np.abs(y)
+    closed = np.log1p(np.exp(-gamma))
+    above = -gamma * (np.maximum(y, -1) + 1) - closed
+    below = -gamma * np.maximum(-y, 0) - closed
+    below = np.where(y >= 0, _log_rest(above), below)
+    above = np.where(y < 0, _log_rest(below), above)
+    return density, below, above
+
+
+@lru_cache(maxsize=32)
+def tables(kind: str, scale: float, noise: Noise, rule: NodeRule, most_gap: int) -> Tables:
+    """Tables for histograms whose counts differ by at most ``most_gap``; kept for the next batch."""
+    low, high = reach(kind, scale, most_gap)
+    first, last = low - 2, high + most_gap + rule.stride + 2
+    per = len(rule.offsets)
+    # one unit more at either end, for the votes that move
+    y = (np.arange(first - 1, last + 2)[:, None] + np.array(rule.offsets)[None, :]).ravel()
+    density, below, above = (_gaussian if kind == "gaussian" else _laplace)(scale, y, noise)
+    mid, up, down = slice(per, -per), slice(2 * per, None), slice(0, -2 * per)
+    # F(y+1) - F(y) from whichever tail is the smaller; for integer noise it is the probability of y + 1
+    if noise is Noise.DISCRETE:
+        gained, lost = density[up], density[mid]
+    else:
+        step = np.where(
+            y[per:] - 0.5 <= 0, _log_difference(below[per:], below[:-per]), _log_difference(above[:-per], above[per:])
+        )
+        gained, lost = step[per:], step[:-per]
+
+    def clipped(log_value: np.ndarray) -> np.ndarray:
+        return np.exp(np.minimum(log_value, MOST_EXPONENT + 15))
+
+    found = Tables(
+        first=first,
+        rule=rule,
+        strict=int(noise is Noise.DISCRETE),
+        log_density=density[mid],
+        log_below=below[mid],
+        losing=clipped(gained - below[mid]),
+        gaining=-np.exp(lost - below[mid]),
+        kept=np.exp(below[down] - below[mid]),
+        own_losing=clipped(density[up] - density[mid]),
+        own_gaining=np.expm1(np.minimum(density[down] - density[mid], MOST_EXPONENT + 15)),
+    )
+    for name in ("log_density", "log_below", "losing", "gaining", "kept", "own_losing", "own_gaining"):
+        getattr(found, name).setflags(write=False)
+    return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)

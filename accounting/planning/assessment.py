@@ -8,16 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from consilium.accounting.curves.conversion import EpsilonBound, Method, rdp_to_epsilon
-from consilium.accounting.curves.orders import DEFAULT_ORDERS
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS, EpsilonBound, Method, rdp_to_epsilon
 from consilium.accounting.errors import AccountingError, CalibrationError, ConditionError, NoiseError
 from consilium.accounting.events import ConfidentEvent, GNMaxEvent, LNMaxEvent, ReleaseEvent
 from consilium.accounting.guarantee import Guarantee
 from consilium.accounting.label_costs import VoteBatch, exact_rdp, published_rdp, worst_case, worst_case_as_histogram
 from consilium.accounting.planning.calibration import profile_votes
 from consilium.accounting.sanitise.labels import sensitivity_known
-from consilium.accounting.sanitise.plan import forecast_sanitised
-from consilium.accounting.sanitise.release import Answered, SanitisedRelease, sanitise, secret_smoothness
+from consilium.accounting.sanitise.release import (
+    Answered,
+    SanitisedRelease,
+    forecast_sanitised,
+    sanitise,
+    secret_smoothness,
+)
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
 
 

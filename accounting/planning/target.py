@@ -9,8 +9,7 @@ from functools import cache
 import numpy as np
 
 from consilium.accounting.accountant import Accountant
-from consilium.accounting.curves.conversion import rdp_to_epsilon
-from consilium.accounting.curves.orders import DEFAULT_ORDERS
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
 from consilium.accounting.errors import AccountingError, CalibrationError
 from consilium.accounting.events.release import ReleaseEvent
 from consilium.accounting.guarantee import Guarantee, Kind

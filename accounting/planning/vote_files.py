@@ -1,15 +1,15 @@
-"""Reading vote histograms from .npy and .npz files."""
+"""Vote histograms as researchers hold them: counts, every teacher's class, or a .npy or .npz file of either."""
 
 from __future__ import annotations
 
+import os
 import zipfile
 from pathlib import Path
 
 import numpy as np
 
-from consilium.accounting.checks import check_count
+from consilium.accounting.checks import check_count, check_same_total, check_votes
 from consilium.accounting.errors import AccountingError, VotesError, VotesPathError
-from consilium.accounting.histogram import check_votes
 
 _LARGEST = 2.0**53
 """Beyond it doubles skip whole numbers."""
@@ -103,3 +103,30 @@ def votes_of_teachers(classes_voted: np.ndarray, classes: int) -> np.ndarray:
     queries = array.shape[1]
     cells = array.astype(np.int64) + classes * np.arange(queries)
     return np.bincount(cells.ravel(), minlength=queries * classes).reshape(queries, classes).astype(np.int64)
+
+
+def as_histograms(votes: object, classes: int | None = None, teachers: int | None = None) -> tuple[np.ndarray, int]:
+    """(votes int64 (queries, classes), teachers).
+
+    Parameters
+    ----------
+    votes : signed integers (queries, classes), the count of each class; with ``classes``, integers (teachers, queries),
+        the class for which each teacher votes; or the path of a .npy or .npz file of either.
+    teachers : what every row must sum to, where it is known.
+
+    Raises
+    ------
+    VotesError : anything else. The message never shows a count. VotesPathError : no such file.
+
+    >>> as_histograms([[0, 1], [0, 2], [1, 2]], classes=3)[0].tolist()
+    [[2, 1, 0], [0, 1, 2]]
+    """
+    if isinstance(votes, str | os.PathLike):
+        histograms, _, _ = load_votes(Path(votes), classes=classes)
+    else:
+        array = np.asarray(votes)
+        histograms = array if classes is None else votes_of_teachers(array, classes)
+    found = check_same_total(histograms, teachers)
+    if not len(histograms) or not found:
+        raise VotesError("there are no votes to account for. Pass at least one query with at least one vote.")
+    return histograms.astype(np.int64, copy=False), found

@@ -8,6 +8,17 @@ mu_0 costs as much as a few releases. Proof: docs/accounting.md, "The worst case
 
 The privacy profile of one release alone is no use here: its supremum over leads is the histogram's, and its numerical
 convolution returns the exact value of the histogram.
+
+Profile of one release beside a Gaussian release
+------------------------------------------------
+Alone, the profile of a winner (the largest hockey-stick divergence over all leads) is that of the histogram: for every
+epsilon there is a lead at which the winner is the very event that tells most. No single lead is bad at every epsilon,
+and this is where the gain is; it shows as soon as something smooths the profile. So each release is looked at together
+with an imagined Gaussian release of parameter ``beside``.
+
+With V(gamma) the profile of that Gaussian, gamma = e^epsilon, the profile of both together is sum_j p_j V(gamma q_j /
+p_j): jointly convex in (p, q), increasing in p by at most 1 and decreasing in q by at most gamma, so the same places of
+the same channel bound it (docs/accounting.md, "The worst case of what leaves"). All is rounded up.
 """
 
 from __future__ import annotations
@@ -20,13 +31,104 @@ from typing import Literal, NamedTuple
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from consilium.accounting.checks import check_count, check_delta, check_scale, check_votes_moved
+from consilium.accounting.checks import check_count, check_delta, check_noise, check_scale, check_votes_moved
 from consilium.accounting.curves.gdp import epsilon_of
-from consilium.accounting.curves.gnmax import check_noise
+from consilium.accounting.curves.near_zero import ROUNDING
 from consilium.accounting.errors import EventError, UnitError
 from consilium.accounting.units import Noise
-from consilium.accounting.worst.argmax import LEAST_SHIFT
-from consilium.accounting.worst.profiles import argmax_profile, check_profile, gaussian_profile, histogram_profile
+from consilium.accounting.worst.channel import (
+    Lattice,
+    Pairs,
+    Reach,
+    check_line,
+    check_tail,
+    difference,
+    duel_line,
+    duel_tail,
+    planes,
+    reduce,
+    third_tail,
+)
+from consilium.accounting.worst.renyi import FINE_LINE, LEAST_SHIFT, envelope
+
+FINE = 24.0
+"""Parameter of the lattice of two counts. A profile costs more to evaluate than a moment, so it is coarser than there:
+.4 % of what a release adds."""
+_SUMS = 3 * ROUNDING
+"""Relative rounding of sums of at most 2,000 positive terms."""
+
+
+def gaussian_profile(mu: float, gammas: np.ndarray | np.floating) -> np.ndarray:
+    """delta of a Gaussian release with distance ``mu``, as a function of gamma: float64, shape of gammas."""
+    losses = np.log(gammas) / mu
+    return ndtr(mu / 2 - losses) - gammas * ndtr(-mu / 2 - losses)
+
+
+def _largest(pairs: Pairs, beside: float, gammas: np.ndarray) -> np.ndarray:
+    """max over places of sum_j p_j V(gamma q_j / p_j), for gammas of at least 1.
+
+    All places are nearly V, whose own curvature would hide the differences between them in any chord. But a part r of V
+    may be taken off first: V''(gamma) is e^g(0) / (gamma beside), and that of a place E e^g(l), with l = log q / p and
+    g(l) = l - ((log gamma + l) / beside + beside / 2)^2 / 2. By Jensen's inequality the ratio of the two is at least
+    exp((1/2 - log gamma / beside^2) E l - E l^2 / (2 beside^2)), and E l is not above 0.
+    """
+    p, q = pairs.p * (1 + _SUMS), pairs.q * (1 - _SUMS)
+    losses = Pairs(p, q).log_ratio()
+    told = np.where(p > 0, losses, 0.0)
+    log_part = (p * told).sum(axis=0) / 2 - (p * told**2).sum(axis=0) / (2 * beside**2)
+    part = math.exp(log_part.min()) * (1 - 1e-9)
+    facts = np.concatenate((p, q, losses / beside))
+
+    def rest(gammas: np.ndarray, facts: np.ndarray) -> np.ndarray:
+        losses, gamma = np.log(gammas)[:, None] / beside, gammas[:, None]
+        both = np.repeat(-part * gaussian_profile(beside, gamma), facts.shape[1], axis=1)
+        for a, b, loss in zip(*np.split(facts, 3), strict=True):
+            scaled = losses + loss
+            both += a * ndtr(beside / 2 - scaled) - gamma * b * ndtr(-beside / 2 - scaled)
+        return both
+
+    return envelope(rest, facts, gammas) + part * gaussian_profile(beside, gammas)
+
+
+def check_profile(sigma: float, noise: Noise, votes: int, beside: float, gammas: np.ndarray, far: float) -> np.ndarray:
+    """delta of one threshold check beside the Gaussian, at increasing ``gammas``: float64 (gammas,)."""
+    lattice, reach = reduce(sigma, noise, votes, FINE_LINE), Reach(far, 0.0)
+    tails = (check_tail(lattice, reach) + 2 * lattice.slack) * (1 + gammas)
+    found = _largest(check_line(lattice, reach), beside, gammas)
+    return np.maximum(found, gaussian_profile(beside, gammas)) + tails
+
+
+def argmax_profile(
+    sigma: float, noise: Noise, together: int, beside: float, gammas: np.ndarray, far: float
+) -> np.ndarray:
+    """delta of one released winner beside the Gaussian; the move carries ``together`` ballots: float64 (gammas,)."""
+    lattice, reach = reduce(sigma, noise, together, FINE), Reach(far, 0.0)
+    found = np.maximum(
+        _largest(check_line(lattice, reach), beside, gammas), _largest(duel_line(lattice, reach), beside, gammas)
+    )
+    for plane in planes(lattice, reach):
+        found = np.maximum(found, _largest(plane, beside, gammas))
+    tails = 2 * check_tail(lattice, reach) + duel_tail(lattice, reach) + third_tail(lattice, reach)
+    tails = (tails + 4 * lattice.slack) * (1 + gammas)
+    return np.maximum(found, gaussian_profile(beside, gammas)) + tails
+
+
+def histogram_profile(
+    sigma: float, noise: Noise, votes: int, beside: float, gammas: np.ndarray, far: float
+) -> np.ndarray:
+    """delta of one noisy histogram beside the Gaussian: float64 (gammas,).
+
+    The likelihood ratio of the two noisy counts that move is a function of their difference.
+    """
+    if noise is Noise.CONTINUOUS:
+        return gaussian_profile(math.hypot(beside, math.sqrt(2) * votes / sigma), gammas) * (1 + _SUMS)
+    lattice, reach = Lattice(sigma, votes, 0.0), Reach(far, 0.0)
+    # both distributions at every difference that either can have
+    end = math.ceil(far * math.sqrt(2) * sigma + 2 * votes)
+    offsets = np.arange(-end, end - 2 * votes + 1)
+    pair = Pairs(difference(lattice, offsets, 0.0)[:, None], difference(lattice, offsets, 2.0 * votes)[:, None])
+    return _largest(pair, beside, gammas) + duel_tail(lattice, reach) * (1 + gammas)
+
 
 What = Literal["argmax", "check", "histogram"]
 
@@ -125,7 +227,7 @@ def composed_epsilon(parts: Sequence[Composed], delta: float) -> float:
     """Least epsilon at ``delta`` of an adaptive composition: an upper bound, data-independent.
 
     mu_0 is chosen from counts and sigmas alone. For continuous noise what histograms and numbers themselves would cost
-    is another bound. For few releases mu_0 weighs too much, and the Renyi curves (``worst.argmax``, ``worst.check``)
+    is another bound. For few releases mu_0 weighs too much, and the Renyi curves (``worst.renyi``)
     are lower: take the least of both.
 
     Several moves of a unit are several neighbours in a row, and a Gaussian's distance adds up over them. Parts may have

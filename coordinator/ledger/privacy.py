@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from consilium.accounting.accountant import Accountant
-from consilium.accounting.curves.conversion import rdp_to_epsilon
-from consilium.accounting.curves.orders import DEFAULT_ORDERS
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
 from consilium.accounting.errors import AccountingError
 from consilium.accounting.events import Evidence, ReleaseEvent, event_from_json
 from consilium.accounting.guarantee import Guarantee, Kind

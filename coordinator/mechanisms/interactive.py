@@ -7,9 +7,9 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from consilium.accounting.curves.threshold import public_offsets
+from consilium.accounting.checks import check_votes
+from consilium.accounting.curves.gaussian import public_offsets
 from consilium.accounting.events import Evidence, InteractiveEvent, ReleaseEvent
-from consilium.accounting.histogram import check_votes
 from consilium.accounting.units import Neighbouring, Towards, Unit
 from consilium.coordinator.mechanisms.base import Drawn, MechanismModel, NoisySums, Sigma, Votes, projected, stated
 from consilium.protocol.errors import ConfigError

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from consilium.accounting.accountant import Accountant
-from consilium.accounting.curves.orders import DEFAULT_ORDERS
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS
 from consilium.accounting.errors import AccountingError
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger.privacy import promised

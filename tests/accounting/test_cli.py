@@ -9,12 +9,10 @@ import numpy as np
 import pytest
 
 from consilium.accounting import cli
-from consilium.accounting.curves.conversion import conversion_cost, rdp_to_epsilon
-from consilium.accounting.curves.orders import DEFAULT_ORDERS
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS, conversion_cost, rdp_to_epsilon
 from consilium.accounting.errors import CalibrationError, VotesError
 from consilium.accounting.planning.assessment import assess
-from consilium.accounting.planning.calibration import PROFILES, budget, calibrate, profile_votes
-from consilium.accounting.planning.label_quality import pr_label
+from consilium.accounting.planning.calibration import PROFILES, budget, calibrate, pr_label, profile_votes
 from consilium.accounting.planning.vote_files import load_votes
 from consilium.accounting.units import Noise
 from tests.command_line import consilium

@@ -13,7 +13,7 @@ from benchmarks.orders import GRIDS, at_edge, renyi, sequences
 from benchmarks.papers import Kept
 from benchmarks.private_labels import MECHANISMS, PRIVATE, interval, label_sets, table
 from benchmarks.teachers import STUDY, Heard, accuracy, gaps, heard, leads, print_table, spread
-from consilium.accounting.planning.label_quality import pr_label
+from consilium.accounting.planning.calibration import pr_label
 from consilium.coordinator.mechanisms import Confident
 from consilium.simulations.study.cache import StepCache
 from consilium.simulations.study.cells import plots

@@ -10,8 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from consilium.accounting.accountant import Accountant
-from consilium.accounting.curves.conversion import rdp_to_epsilon
-from consilium.accounting.curves.orders import DEFAULT_ORDERS
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
 from consilium.accounting.planning.target import worst_case
 from consilium.coordinator.config import Caps, Federation, FederationConfig, check_threshold
 from consilium.coordinator.expectation import expected

@@ -8,16 +8,22 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from consilium.accounting.curves.conversion import EpsilonBound, rdp_to_epsilon
+from consilium.accounting.checks import blocks, check_votes
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS, REFERENCE_ORDERS, EpsilonBound, rdp_to_epsilon
 from consilium.accounting.curves.discrete import log_pr_loss_table
-from consilium.accounting.curves.gaussian import rdp_data_dependent, rdp_gaussian, sum_rdp_data_dependent
+from consilium.accounting.curves.gaussian import (
+    log_pr_answered,
+    log_q_gnmax,
+    log_q_threshold,
+    public_offsets,
+    rdp_data_dependent,
+    rdp_gaussian,
+    sum_rdp_data_dependent,
+)
 from consilium.accounting.curves.gdp import epsilon_of, sigma_needed
-from consilium.accounting.curves.gnmax import log_q_gnmax
 from consilium.accounting.curves.gnss import gnss_cost, gnss_cost_published
 from consilium.accounting.curves.laplace import log_q_lnmax, rdp_laplace, rdp_lnmax
-from consilium.accounting.curves.orders import DEFAULT_ORDERS, REFERENCE_ORDERS
 from consilium.accounting.curves.stable import ptr_threshold, svt_failure
-from consilium.accounting.curves.threshold import log_pr_answered, log_q_threshold, public_offsets
 from consilium.accounting.errors import (
     AccountingError,
     DeltaError,
@@ -27,7 +33,6 @@ from consilium.accounting.errors import (
     UnitError,
     VotesError,
 )
-from consilium.accounting.histogram import blocks, check_votes
 
 GOOD = np.array([[6, 3, 1], [10, 0, 0]])
 

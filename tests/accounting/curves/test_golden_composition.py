@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from consilium.accounting.curves.conversion import rdp_to_epsilon
-from consilium.accounting.curves.gaussian import rdp_data_dependent, rdp_gaussian
+from consilium.accounting.curves.conversion import REFERENCE_ORDERS, rdp_to_epsilon
+from consilium.accounting.curves.gaussian import log_q_gnmax, rdp_data_dependent, rdp_gaussian
 from consilium.accounting.curves.gdp import (
     GaussianPart,
     delta_of,
@@ -17,8 +17,6 @@ from consilium.accounting.curves.gdp import (
     mu_squared,
     sigma_needed,
 )
-from consilium.accounting.curves.gnmax import log_q_gnmax
-from consilium.accounting.curves.orders import REFERENCE_ORDERS
 from consilium.accounting.curves.stable import (
     distance_to_instability,
     log_pr_pass,

@@ -7,11 +7,15 @@ import hashlib
 import numpy as np
 import pytest
 
-from consilium.accounting.curves.conversion import rdp_to_epsilon
-from consilium.accounting.curves.gaussian import rdp_data_dependent, rdp_gaussian, sum_rdp_data_dependent
-from consilium.accounting.curves.gnmax import log_q_gnmax
-from consilium.accounting.curves.orders import DEFAULT_ORDERS, REFERENCE_ORDERS
-from consilium.accounting.curves.threshold import log_pr_answered, log_q_threshold
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS, REFERENCE_ORDERS, rdp_to_epsilon
+from consilium.accounting.curves.gaussian import (
+    log_pr_answered,
+    log_q_gnmax,
+    log_q_threshold,
+    rdp_data_dependent,
+    rdp_gaussian,
+    sum_rdp_data_dependent,
+)
 
 close = pytest.approx
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from consilium.accounting.curves.conversion import rdp_to_epsilon
+from consilium.accounting.curves.conversion import REFERENCE_ORDERS, rdp_to_epsilon
 from consilium.accounting.curves.laplace import PAPER_MOMENTS, log_q_lnmax, rdp_laplace, rdp_lnmax, sum_rdp_lnmax
-from consilium.accounting.curves.orders import REFERENCE_ORDERS
 
 close = pytest.approx
 

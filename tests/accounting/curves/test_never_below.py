@@ -13,12 +13,11 @@ import numpy as np
 import pytest
 from scipy.special import log_ndtr
 
-from consilium.accounting.curves.conversion import conversion_cost, rdp_to_epsilon
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS, conversion_cost, rdp_to_epsilon
 from consilium.accounting.curves.gaussian import rdp_data_dependent, rdp_gaussian
 from consilium.accounting.curves.gdp import delta_of, epsilon_of
 from consilium.accounting.curves.gnss import gnss_cost
 from consilium.accounting.curves.laplace import rdp_laplace, rdp_lnmax
-from consilium.accounting.curves.orders import DEFAULT_ORDERS
 from consilium.accounting.curves.stable import rdp_sparse_vector
 from consilium.accounting.errors import NoiseError
 from consilium.accounting.events import GNMaxEvent, LNMaxEvent, StableEvent

@@ -11,20 +11,17 @@ from dp_accounting import dp_event
 from dp_accounting.pld import privacy_loss_distribution as pld
 from dp_accounting.rdp import RdpAccountant
 
-from consilium.accounting.curves.conversion import conversion_cost, rdp_to_epsilon
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS, conversion_cost, rdp_to_epsilon
 from consilium.accounting.curves.discrete import (
     convolution_slack,
     log_pr_loss_table,
     log_pr_loss_table_laplace,
     log_tail_table,
 )
-from consilium.accounting.curves.gaussian import rdp_data_dependent, rdp_gaussian, sum_rdp_data_dependent
+from consilium.accounting.curves.gaussian import log_q_gnmax, rdp_data_dependent, rdp_gaussian, sum_rdp_data_dependent
 from consilium.accounting.curves.gdp import discrete_epsilon, epsilon_of, mu_squared
-from consilium.accounting.curves.gnmax import log_q_gnmax
 from consilium.accounting.curves.laplace import log_q_lnmax, rdp_laplace, rdp_lnmax
-from consilium.accounting.curves.orders import DEFAULT_ORDERS
-from consilium.accounting.sanitise.moved_votes import envelope_tails
-from consilium.accounting.sanitise.sensitivity import sensitivity_curve
+from consilium.accounting.sanitise.smooth import envelope_tails, sensitivity_curve
 from consilium.accounting.units import Noise
 
 close = pytest.approx

@@ -6,15 +6,19 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from consilium.accounting.curves.conversion import rdp_to_epsilon
-from consilium.accounting.curves.gaussian import rdp_data_dependent, rdp_gaussian, sum_rdp_data_dependent
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
+from consilium.accounting.curves.gaussian import (
+    log_pr_answered,
+    log_q_gnmax,
+    log_q_threshold,
+    rdp_data_dependent,
+    rdp_gaussian,
+    sum_rdp_data_dependent,
+)
 from consilium.accounting.curves.gdp import delta_of, discrete_epsilon, epsilon_of, mu_squared
-from consilium.accounting.curves.gnmax import log_q_gnmax
 from consilium.accounting.curves.gnss import gnss_cost, gnss_cost_published, gnss_room
 from consilium.accounting.curves.laplace import log_q_lnmax, rdp_laplace, rdp_lnmax
-from consilium.accounting.curves.orders import DEFAULT_ORDERS
 from consilium.accounting.curves.stable import ptr_failure, ptr_threshold
-from consilium.accounting.curves.threshold import log_pr_answered, log_q_threshold
 
 ORDERS = np.array([1.1, 1.5, 2.0, 4.0, 10.0, 30.0, 100.0])
 NOISES = st.sampled_from(["discrete", "continuous"])

@@ -13,8 +13,7 @@ from dp_accounting import dp_event
 from dp_accounting.rdp import RdpAccountant
 from scipy.special import logsumexp
 
-from consilium.accounting.curves.conversion import rdp_to_epsilon
-from consilium.accounting.curves.orders import DEFAULT_ORDERS
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
 from consilium.accounting.curves.selection import _SHAPES, LAWS, Law, _gamma, best_of
 from consilium.accounting.errors import AccountingError, OrdersError
 

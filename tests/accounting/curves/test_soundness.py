@@ -11,8 +11,7 @@ from scipy.integrate import quad
 from scipy.special import log_ndtr
 
 from consilium.accounting.curves.discrete import log_pr_loss_table, log_tail_table
-from consilium.accounting.curves.gaussian import rdp_data_dependent, rdp_gaussian
-from consilium.accounting.curves.gnmax import log_q_gnmax
+from consilium.accounting.curves.gaussian import log_q_gnmax, log_q_threshold, rdp_data_dependent, rdp_gaussian
 from consilium.accounting.curves.gnss import gnss_cost, gnss_cost_published, gnss_room, group_smooth_sensitivity
 from consilium.accounting.curves.immutable import (
     actual_epsilon,
@@ -24,7 +23,6 @@ from consilium.accounting.curves.immutable import (
 )
 from consilium.accounting.curves.laplace import log_q_lnmax, rdp_lnmax
 from consilium.accounting.curves.stable import distance_to_instability
-from consilium.accounting.curves.threshold import log_q_threshold
 from consilium.accounting.errors import ConditionError
 from consilium.accounting.sanitise.smooth import CheckProfile, LabelProfile, label_profile, smooth_sensitivity
 from consilium.accounting.units import Noise

@@ -7,9 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from consilium.accounting.curves.conversion import rdp_to_epsilon
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
 from consilium.accounting.curves.laplace import rdp_laplace
-from consilium.accounting.curves.orders import DEFAULT_ORDERS
 from consilium.accounting.curves.strong import strong_composition, zero_concentrated
 from consilium.accounting.errors import AccountingError
 from consilium.accounting.units import Noise

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from consilium.accounting.accountant import Accountant, Cap, worst_case_before_run
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS
 from consilium.accounting.curves.gdp import discrete_epsilon, epsilon_of, mu_squared
-from consilium.accounting.curves.orders import DEFAULT_ORDERS
 from consilium.accounting.errors import AccountingError, CapExceededError, OrdersError, UnitError
 from consilium.accounting.events import DistributedEvent, GNMaxEvent, LNMaxEvent, StableEvent
 from consilium.accounting.guarantee import Guarantee, Kind

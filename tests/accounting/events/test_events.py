@@ -11,11 +11,8 @@ import numpy as np
 import pytest
 
 from consilium.accounting.accountant import Accountant, Cap
-from consilium.accounting.curves.conversion import rdp_to_epsilon
-from consilium.accounting.curves.gaussian import rdp_data_dependent, rdp_gaussian
-from consilium.accounting.curves.gnmax import log_q_gnmax
-from consilium.accounting.curves.orders import DEFAULT_ORDERS
-from consilium.accounting.curves.threshold import log_q_threshold
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
+from consilium.accounting.curves.gaussian import log_q_gnmax, log_q_threshold, rdp_data_dependent, rdp_gaussian
 from consilium.accounting.errors import (
     AccountingError,
     CapExceededError,
@@ -44,8 +41,7 @@ from consilium.accounting.events import (
 from consilium.accounting.guarantee import Kind
 from consilium.accounting.label_costs import histogram_rdp
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
-from consilium.accounting.worst.argmax import rdp_argmax
-from consilium.accounting.worst.check import rdp_check
+from consilium.accounting.worst.renyi import rdp_argmax, rdp_check
 from tests.accounting.events.examples import CONFIDENT, EXAMPLES, MASK, PLAN, VOTES, common, confident
 
 NO_EVIDENCE = (

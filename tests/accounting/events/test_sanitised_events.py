@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from consilium.accounting.accountant import Accountant
-from consilium.accounting.curves.conversion import rdp_to_epsilon
-from consilium.accounting.curves.orders import DEFAULT_ORDERS
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
 from consilium.accounting.errors import AccountingError, ConditionError, EventError, NoiseError, UnitError
 from consilium.accounting.events import InteractiveEvent, LNMaxEvent, StableEvent, event_from_json
 from consilium.accounting.guarantee import Kind

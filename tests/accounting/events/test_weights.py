@@ -12,11 +12,18 @@ from consilium.accounting.accountant import Accountant
 from consilium.accounting.curves.gdp import GaussianPart, exact_epsilon
 from consilium.accounting.errors import EventError, UnitError
 from consilium.accounting.events import ReleaseEvent, event_from_json
-from consilium.accounting.events.distributed import DistributedEvent, DistributedTwoPhaseEvent
-from consilium.accounting.events.gaussian import ConfidentEvent, GNMaxEvent, HistogramEvent, InteractiveEvent
-from consilium.accounting.events.laplace import LNMaxEvent
-from consilium.accounting.events.sanitised import SanitisedEvent
-from consilium.accounting.events.stable import SparseVectorEvent, StableEvent
+from consilium.accounting.events.mechanisms import (
+    ConfidentEvent,
+    DistributedEvent,
+    DistributedTwoPhaseEvent,
+    GNMaxEvent,
+    HistogramEvent,
+    InteractiveEvent,
+    LNMaxEvent,
+    SanitisedEvent,
+    SparseVectorEvent,
+    StableEvent,
+)
 from consilium.accounting.guarantee import Kind
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
 from tests.party.lying import lattice_epsilon

@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from consilium.accounting.curves.conversion import rdp_to_epsilon
-from consilium.accounting.curves.gaussian import rdp_gaussian
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
+from consilium.accounting.curves.gaussian import log_pr_answered, rdp_gaussian
 from consilium.accounting.curves.laplace import rdp_laplace
-from consilium.accounting.curves.orders import DEFAULT_ORDERS
-from consilium.accounting.curves.threshold import log_pr_answered
 from consilium.accounting.errors import (
     AccountingError,
     NoDataDependentBoundError,

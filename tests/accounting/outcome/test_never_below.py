@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from consilium.accounting.curves.orders import REFERENCE_ORDERS
+from consilium.accounting.curves.conversion import REFERENCE_ORDERS
 from consilium.accounting.outcome import argmax, divergence
 from tests.accounting.outcome.oracle import Oracle
 

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from consilium.accounting.outcome import argmax, divergence, left_out, quadrature, winners
+from consilium.accounting.outcome import argmax, divergence, left_out, winners
+from consilium.accounting.outcome import winners as quadrature
 from tests.accounting.outcome.oracle import Oracle
 
 ORDERS = [1.5, 4.0, 30.0]

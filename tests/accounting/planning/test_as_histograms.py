@@ -9,9 +9,13 @@ import pytest
 
 from consilium.accounting.accountant import Accountant
 from consilium.accounting.events import ReleaseEvent
-from consilium.accounting.events.gaussian import ConfidentEvent, HistogramEvent
-from consilium.accounting.events.laplace import LNMaxEvent
-from consilium.accounting.events.stable import SparseVectorEvent, StableEvent
+from consilium.accounting.events.mechanisms import (
+    ConfidentEvent,
+    HistogramEvent,
+    LNMaxEvent,
+    SparseVectorEvent,
+    StableEvent,
+)
 from consilium.accounting.guarantee import Kind
 from consilium.accounting.planning.target import as_histograms
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from consilium.accounting.planning.label_quality import pr_label_laplace
+from consilium.accounting.planning.calibration import pr_label_laplace
 
 
 @pytest.mark.parametrize("gamma", [0.01, 0.05, 1])

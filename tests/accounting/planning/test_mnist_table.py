@@ -6,16 +6,19 @@ import numpy as np
 import pytest
 
 from consilium.accounting.accountant import worst_case_before_run
-from consilium.accounting.curves.conversion import conversion_cost, rdp_to_epsilon
-from consilium.accounting.curves.gaussian import rdp_gaussian, sum_rdp_data_dependent
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS, conversion_cost, rdp_to_epsilon
+from consilium.accounting.curves.gaussian import (
+    log_pr_answered,
+    log_q_gnmax,
+    log_q_threshold,
+    rdp_gaussian,
+    sum_rdp_data_dependent,
+)
 from consilium.accounting.curves.gdp import epsilon_of, mu_squared
-from consilium.accounting.curves.gnmax import log_q_gnmax
 from consilium.accounting.curves.gnss import gnss_cost, gnss_cost_published, published_sigma_ss
-from consilium.accounting.curves.orders import DEFAULT_ORDERS
-from consilium.accounting.curves.threshold import log_pr_answered, log_q_threshold
 from consilium.accounting.events import ConfidentEvent
 from consilium.accounting.planning.calibration import profile_votes
-from consilium.accounting.sanitise.plan import forecast_sanitised
+from consilium.accounting.sanitise.release import forecast_sanitised
 from consilium.accounting.sanitise.smooth import CheckProfile, label_profile, smooth_sensitivity
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
 

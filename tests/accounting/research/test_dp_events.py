@@ -11,7 +11,7 @@ from dp_accounting import dp_event
 from dp_accounting.rdp import RdpAccountant
 
 from consilium import accounting
-from consilium.accounting.curves.orders import DEFAULT_ORDERS
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS
 from consilium.accounting.errors import EventError, MissingPackageError
 from consilium.accounting.events import ImmutableEvent, ImmutableGaussianEvent, SparseVectorEvent, StableEvent
 from consilium.accounting.label_costs import worst_case_as_histogram

@@ -6,17 +6,20 @@ import numpy as np
 import pytest
 
 from consilium.accounting.curves.conversion import conversion_cost
-from consilium.accounting.curves.gaussian import rdp_gaussian
+from consilium.accounting.curves.gaussian import log_pr_answered, rdp_gaussian
 from consilium.accounting.curves.gnss import gnss_cost, gnss_cost_published, published_sigma_ss
-from consilium.accounting.curves.threshold import log_pr_answered
-from consilium.accounting.sanitise.moved_votes import envelope_tails, log_q_sorted, sort_rows
-from consilium.accounting.sanitise.sensitivity import conditions, local_sensitivity, sensitivity_curve
 from consilium.accounting.sanitise.smooth import (
     CheckProfile,
     LabelProfile,
+    conditions,
+    envelope_tails,
     label_profile,
     least_log_q,
+    local_sensitivity,
+    log_q_sorted,
+    sensitivity_curve,
     smooth_sensitivity,
+    sort_rows,
 )
 from consilium.accounting.units import Noise
 

@@ -11,10 +11,16 @@ import pytest
 from consilium.accounting.curves.gnss import group_smooth_sensitivity
 from consilium.accounting.curves.laplace import log_q_lnmax, rdp_lnmax
 from consilium.accounting.events import LNMaxEvent
-from consilium.accounting.sanitise import laplace
-from consilium.accounting.sanitise.laplace import LaplaceProfile
-from consilium.accounting.sanitise.plan import forecast_sanitised
-from consilium.accounting.sanitise.release import Answered, SanitisedPlan, check_plan, sanitise, secret_smoothness
+from consilium.accounting.sanitise import labels
+from consilium.accounting.sanitise.labels import LaplaceProfile
+from consilium.accounting.sanitise.release import (
+    Answered,
+    SanitisedPlan,
+    check_plan,
+    forecast_sanitised,
+    sanitise,
+    secret_smoothness,
+)
 from consilium.accounting.sanitise.smooth import smooth_sensitivity
 from consilium.accounting.units import Noise
 from tests.accounting.events.examples import common
@@ -78,7 +84,7 @@ def test_no_histogram_is_more_sensitive_than_the_bound(teachers, classes, gamma,
 @pytest.mark.parametrize(("teachers", "classes", "gamma", "noise", "order", "k"), SETTINGS[:4])
 def test_half_the_step_would_be_caught(teachers, classes, gamma, noise, order, k, monkeypatch):
     """The control: as if a moved vote changed a lead by 1."""
-    monkeypatch.setattr(laplace, "GAP_MOVED", 1)
+    monkeypatch.setattr(labels, "GAP_MOVED", 1)
     votes, moves = federation(teachers, classes)
     cost = rdp_lnmax(log_q_lnmax(votes, gamma, noise), gamma, [order], k, noise=noise)[:, 0]
     assert np.any(bound(votes, teachers, gamma, noise, order, k) < true_sensitivity(cost, moves, teachers))

@@ -8,11 +8,15 @@ import pytest
 from consilium.accounting.curves.gaussian import rdp_data_dependent
 from consilium.accounting.errors import NoiseError
 from consilium.accounting.events import GNMaxEvent
-from consilium.accounting.sanitise import moved_votes as walks
-from consilium.accounting.sanitise.moved_votes import envelope_tails
+from consilium.accounting.sanitise import smooth
 from consilium.accounting.sanitise.release import SanitisedPlan, check_plan
-from consilium.accounting.sanitise.sensitivity import conditions, local_sensitivity, sensitivity_curve
-from consilium.accounting.sanitise.smooth import LabelProfile
+from consilium.accounting.sanitise.smooth import (
+    LabelProfile,
+    conditions,
+    envelope_tails,
+    local_sensitivity,
+    sensitivity_curve,
+)
 from consilium.accounting.units import Noise
 from tests.accounting.events.examples import common
 
@@ -32,7 +36,7 @@ def excess(sigma: float, order: float, k: int) -> float:
 @pytest.mark.parametrize("sigma", [1.0, 1.5])
 def test_the_bound_fails_below_2(sigma, monkeypatch):
     """The control, with the limit as it was: (11, 9) -> (12, 8) at sigma 1, order 1.5, k 2 changes 1.70984."""
-    monkeypatch.setattr(walks, "LEAST_LATTICE_SIGMA", 1.0)
+    monkeypatch.setattr(smooth, "LEAST_LATTICE_SIGMA", 1.0)
     assert max(excess(sigma, order, k) for order in (1.5, 2.0, 4.0) for k in (1, 2)) > 1e-10
     tails = envelope_tails(1.0, 4, Noise.DISCRETE)
     cost = rdp_data_dependent(tails, 1.0, [1.5], 2)[:, 0]

@@ -6,12 +6,12 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from consilium.accounting.curves.orders import DEFAULT_ORDERS
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS
 from consilium.accounting.errors import AccountingError, NoiseError, OrdersError, UnitError
 from consilium.accounting.units import Noise
-from consilium.accounting.worst import argmax
-from consilium.accounting.worst.argmax import rdp_argmax
+from consilium.accounting.worst import renyi as argmax
 from consilium.accounting.worst.channel import Pairs, Ties
+from consilium.accounting.worst.renyi import rdp_argmax
 from tests.accounting.worst.oracles import renyi, three_outcomes, winners, worst_histogram, worst_lead
 
 ORDERS = [1.05, 1.5, 2.0, 4.0, 10.0]

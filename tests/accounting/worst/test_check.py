@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from consilium.accounting.curves.orders import DEFAULT_ORDERS
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS
 from consilium.accounting.errors import NoiseError, OrdersError, UnitError
 from consilium.accounting.units import Noise
-from consilium.accounting.worst import check
-from consilium.accounting.worst.check import rdp_check
+from consilium.accounting.worst import renyi as check
+from consilium.accounting.worst.renyi import rdp_check
 from tests.accounting.worst.oracles import lattice_noise, renyi
 
 ORDERS = [1.05, 1.5, 2.0, 4.0, 10.0]

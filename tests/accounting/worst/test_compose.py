@@ -10,17 +10,15 @@ import pytest
 from scipy.special import gammaln, ndtr
 from scipy.stats import binom, norm
 
-from consilium.accounting.curves.conversion import rdp_to_epsilon
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
 from consilium.accounting.curves.gdp import epsilon_of, mu_squared
-from consilium.accounting.curves.orders import DEFAULT_ORDERS
 from consilium.accounting.errors import DeltaError, EventError, NoiseError, UnitError
 from consilium.accounting.units import Noise
-from consilium.accounting.worst import compose, profiles
-from consilium.accounting.worst.argmax import rdp_argmax
+from consilium.accounting.worst import compose
+from consilium.accounting.worst import compose as profiles
 from consilium.accounting.worst.channel import Pairs
-from consilium.accounting.worst.check import rdp_check
-from consilium.accounting.worst.compose import Composed, composed_epsilon
-from consilium.accounting.worst.profiles import gaussian_profile
+from consilium.accounting.worst.compose import Composed, composed_epsilon, gaussian_profile
+from consilium.accounting.worst.renyi import rdp_argmax, rdp_check
 from tests.accounting.worst.oracles import three_outcomes, winners
 
 DISCRETE, CONTINUOUS = Noise.DISCRETE, Noise.CONTINUOUS

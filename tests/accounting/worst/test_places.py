@@ -9,10 +9,21 @@ import numpy as np
 import pytest
 
 from consilium.accounting.units import Noise
-from consilium.accounting.worst import argmax, profiles
-from consilium.accounting.worst.channel import Reach, Ties, check_tail, duel_tail, planes, third_tail
-from consilium.accounting.worst.lattice import SLACK, TAU, Lattice, both_tails, reduce
-from consilium.accounting.worst.supremum import envelope
+from consilium.accounting.worst import compose, renyi
+from consilium.accounting.worst.channel import (
+    SLACK,
+    TAU,
+    Lattice,
+    Reach,
+    Ties,
+    both_tails,
+    check_tail,
+    duel_tail,
+    planes,
+    reduce,
+    third_tail,
+)
+from consilium.accounting.worst.renyi import envelope
 
 
 def mixture_error(scale, tau, centre):
@@ -147,11 +158,11 @@ def test_what_lies_beyond_the_places_that_are_tried_is_charged(monkeypatch, name
     """Each bound is far too small to be seen in a curve; were it larger, curve and profile would be as well."""
 
     def found():
-        curve = argmax._one_move.__wrapped__(10.0, (2.0,), Noise.DISCRETE, 1)
-        return curve[0], profiles.argmax_profile(10.0, Noise.DISCRETE, 1, 0.2, np.array([1.0, 1.1]), 6.0)[0]
+        curve = renyi._one_move.__wrapped__(10.0, (2.0,), Noise.DISCRETE, 1)
+        return curve[0], compose.argmax_profile(10.0, Noise.DISCRETE, 1, 0.2, np.array([1.0, 1.1]), 6.0)[0]
 
     before = found()
-    for module in (argmax, profiles):
+    for module in (renyi, compose):
         monkeypatch.setattr(module, name, lambda *_: 8e-3)
     after = found()
     assert after[0] > 1.1 * before[0]

@@ -10,9 +10,9 @@ import pytest
 from scipy import stats
 
 from consilium.accounting.accountant import Accountant
+from consilium.accounting.curves.gaussian import public_offsets
 from consilium.accounting.curves.immutable import claimed_epsilon
 from consilium.accounting.curves.stable import distance_to_instability
-from consilium.accounting.curves.threshold import public_offsets
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.distinguish.bounds import epsilon_at_least, probability_at_least, probability_at_most
 from consilium.coordinator.distinguish.build import build_mechanism

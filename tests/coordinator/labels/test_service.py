@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.accounting.curves.orders import DEFAULT_ORDERS
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS
 from consilium.coordinator.collection.clear import Histogram
 from consilium.coordinator.config import Caps
 from consilium.coordinator.labels.service import LabelService

@@ -11,9 +11,9 @@ import pytest
 from scipy import stats
 
 from consilium.accounting.curves.discrete import log_pr_loss_table, log_pr_loss_table_laplace, log_tail_table
+from consilium.accounting.curves.gaussian import log_pr_answered, public_offsets
 from consilium.accounting.curves.immutable import log_pr_flip
 from consilium.accounting.curves.stable import distance_to_instability, log_pr_pass
-from consilium.accounting.curves.threshold import log_pr_answered, public_offsets
 from consilium.accounting.units import Noise
 from consilium.coordinator.mechanisms import (
     Confident,

@@ -1,0 +1,442 @@
+"""What votes cost under a mechanism: every bound beside every other, their growth, and the least noise for a target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from html import escape
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from consilium.accounting.checks import check_count, check_delta
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS, Method, rdp_to_epsilon
+from consilium.accounting.errors import CalibrationError, ConditionError, EventError, NoiseError, ThresholdError
+from consilium.accounting.events import ReleaseEvent
+from consilium.accounting.guarantee import Guarantee
+from consilium.accounting.label_costs import (
+    VoteBatch,
+    exact_rdp,
+    exact_rdp_per_query,
+    published_rdp,
+    worst_case,
+    worst_case_as_histogram,
+)
+from consilium.accounting.planning.calibration import profile_votes
+from consilium.accounting.planning.target import least_noise
+from consilium.accounting.planning.vote_files import as_histograms
+from consilium.accounting.research.mechanisms import Aggregator, as_aggregator
+from consilium.accounting.sanitise.release import Answered, SanitisedRelease, forecast_sanitised, sanitise
+from consilium.accounting.units import Neighbouring, Noise, Unit
+
+if TYPE_CHECKING:
+    import altair as alt
+    import polars as pl
+
+MOST_POINTS = 60
+
+
+class Growth(NamedTuple):
+    """Epsilon after so many queries: int64 (points,) and three float64 (points,). All but the worst case is secret.
+
+    worst_case : without numerical composition, so that at the last point it may lie a little above what is promised.
+
+    published : None where the mechanism has no such bound.
+    """
+
+    asked: np.ndarray
+    worst_case: np.ndarray
+    exact: np.ndarray
+    published: np.ndarray | None
+
+    def __repr__(self) -> str:
+        return f"Growth({self.asked.size} points, <secret>)"
+
+
+def growth(promised: ReleaseEvent, event: ReleaseEvent, batch: VoteBatch, delta: float) -> Growth:
+    """Epsilon at up to `MOST_POINTS` numbers of queries, in the order of the batch.
+
+    promised : with the counts that were fixed before; after n queries at most n labels have left.
+    """
+    ends = np.unique(np.linspace(0, event.asked, min(event.asked, MOST_POINTS) + 1).round().astype(np.int64))
+    curves: dict[str, list[np.ndarray]] = {"exact": [], "published": []}
+    for start, end in pairwise(ends):
+        part = _part(batch, slice(int(start), int(end)))
+        here = event.with_counts(len(part.votes), len(part.votes))
+        curves["exact"].append(exact_rdp(here, part))
+        published = published_rdp(here, part)
+        if published is not None:
+            curves["published"].append(published)
+    worst = [
+        worst_case(promised.with_counts(int(n), min(int(n), promised.answered)), delta, numerical=False).epsilon
+        for n in ends[1:]
+    ]
+    # as in `epsilon`: what holds for all votes holds for these
+    ceiling = [worst_case(event.with_counts(int(n), int(n)), delta, numerical=False).epsilon for n in ends[1:]]
+    return Growth(
+        asked=ends[1:],
+        worst_case=np.array(worst),
+        exact=np.minimum(_epsilons(curves["exact"], delta), ceiling),
+        published=_epsilons(curves["published"], delta) if curves["published"] else None,
+    )
+
+
+def _part(batch: VoteBatch, rows: slice) -> VoteBatch:
+    predictions = None if batch.predictions is None else batch.predictions[rows]
+    return VoteBatch(batch.votes[rows], batch.teachers, batch.weights[rows], predictions)
+
+
+def _epsilons(curves: list[np.ndarray], delta: float) -> np.ndarray:
+    return np.array([rdp_to_epsilon(curve, DEFAULT_ORDERS, delta).epsilon for curve in np.cumsum(curves, axis=0)])
+
+
+_DASHES = {"worst case": [1, 0], "published bound (secret)": [6, 3], "exact (secret)": [2, 2]}
+"""Colour does not carry the difference alone."""
+_COLOURS = ("#1f6391", "#5c6876", "#9c2a4f")
+
+
+def epsilon_chart(growth: Growth, delta: float, show_secret: bool) -> alt.LayerChart | alt.Chart:
+    """Cumulative epsilon by number of queries; without ``show_secret`` the worst case alone."""
+    import altair as alt
+
+    lines: list[tuple[str, np.ndarray]] = [("worst case", growth.worst_case)]
+    if show_secret and growth.published is not None:
+        lines.append(("published bound (secret)", growth.published))
+    if show_secret:
+        lines.append(("exact (secret)", growth.exact))
+    rows = [
+        {"queries": int(asked), "epsilon": float(value), "bound": name}
+        for name, values in lines
+        for asked, value in zip(growth.asked, values, strict=True)
+    ]
+    names = list(_DASHES)
+    return (
+        alt.Chart(alt.Data(values=rows))
+        .mark_line()
+        .encode(
+            x=alt.X("queries:Q", title="queries asked"),
+            y=alt.Y("epsilon:Q", title=f"epsilon at delta {delta:g}"),
+            color=alt.Color("bound:N", title=None, scale=alt.Scale(domain=names, range=list(_COLOURS))),
+            strokeDash=alt.StrokeDash(
+                "bound:N", title=None, scale=alt.Scale(domain=names, range=list(_DASHES.values()))
+            ),
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class EpsilonResult:
+    """Bounds on what it costs to release labels for some votes. What votes decide is marked as secret.
+
+    Fields
+    ------
+    mechanism, queries, classes, teachers : what was asked. answers : most labels that may leave, fixed before.
+    guarantee : the worst case of what leaves, with everything that it means; the number that may be published.
+    worst_case_as_histogram : the same if the whole noisy histogram left, as the papers charge it.
+    exact : secret; of the votes, the larger of both directions. Where the unit moves several votes no exact value is
+        known, and it is the published bound; where votes decide nothing, the worst case.
+    order : secret; the Renyi order of ``exact``.
+    published, published_classic : secret; the bound of the PATE papers, which covers one direction, and the same
+        converted as they did. None where there is none.
+    sanitised : a release of the published bound with noise, which may be published; None unless it was asked for.
+    sanitised_refusal : why there is none although it was asked for.
+    per_query : secret; float64 (queries,), each query's part of the exact Renyi cost at ``order``.
+    answered : secret; labels that leave, in expectation unless they were told.
+    growth : computes epsilon after so many queries. show_secret : whether secrets are shown when it is printed.
+    """
+
+    mechanism: Aggregator
+    queries: int
+    classes: int
+    teachers: int
+    answers: int
+    guarantee: Guarantee
+    worst_case_as_histogram: float
+    exact: float
+    order: float
+    published: float | None
+    published_classic: float | None
+    sanitised: SanitisedRelease | None
+    sanitised_refusal: str | None
+    per_query: np.ndarray
+    answered: float
+    growth: Callable[[], Growth] = field(compare=False)
+    show_secret: bool
+
+    @property
+    def worst_case(self) -> float:
+        """Epsilon that may be published: of what leaves, whatever the votes are, at counts that were fixed before."""
+        return self.guarantee.epsilon
+
+    @property
+    def delta(self) -> float:
+        """Probability that the guarantee may fail."""
+        return self.guarantee.delta
+
+    def rows(self) -> list[tuple[str, float | None, bool]]:
+        """(name, epsilon or None where there is none, whether it may be published) in reading order."""
+        cap = f"{self.answers} labels for {self.queries} queries"
+        rows: list[tuple[str, float | None, bool]] = [
+            (f"worst case, at most {cap}", self.worst_case, True),
+            ("worst case, as if the histogram left", self.worst_case_as_histogram, True),
+            ("exact, both directions", self.exact, False),
+            ("published bound, one direction", self.published, False),
+            ("published bound, classic conversion", self.published_classic, False),
+        ]
+        if self.sanitised is not None:
+            rows.append(("published bound, sanitised", self.sanitised.guarantee.epsilon, True))
+        return rows
+
+    def _shown(self, value: float | None, publishable: bool) -> str:
+        if value is None:
+            return "none"
+        return f"{value:.4f}" if publishable or self.show_secret else "secret"
+
+    def __repr__(self) -> str:
+        secret = "; exact, published: secret"
+        if self.show_secret:
+            secret = f"; SECRET: exact {self.exact:.4f}, published {self._shown(self.published, False)}"
+        return (
+            f"EpsilonResult({self.mechanism}, {self.queries} queries, delta {self.delta:g}, "
+            f"worst case {self.worst_case:.4f}{secret})"
+        )
+
+    def _repr_html_(self) -> str:
+        lines = [
+            f"<tr><td>{escape(name)}</td><td>{self._shown(value, publishable)}</td>"
+            f"<td>{'may be published' if publishable else 'secret'}</td></tr>"
+            for name, value, publishable in self.rows()
+        ]
+        title = f"{self.mechanism}, epsilon at delta {self.delta:g}"
+        return f"<table><caption>{escape(title)}</caption>{''.join(lines)}</table>"
+
+    def plot(self, show_secret: bool = True) -> alt.LayerChart | alt.Chart:
+        """Epsilon by number of queries asked: worst case, published, exact. The latter two are secret, the chart too.
+
+        show_secret : False for a chart of the worst case alone, which may be published.
+        """
+        return epsilon_chart(self.growth(), self.delta, show_secret)
+
+
+_REACH = 2
+"""Standard deviations by which a threshold may lie above the number of teachers."""
+
+
+def epsilon(
+    votes: object,
+    mechanism: Aggregator | str,
+    delta: float = 1e-5,
+    unit: Unit | str = Unit.PARTY,
+    teachers_per_party: int = 1,
+    *,
+    neighbouring: Neighbouring | str = Neighbouring.REPLACE,
+    noise: Noise | str = Noise.DISCRETE,
+    answers: int | None = None,
+    answered: object = None,
+    predictions: object = None,
+    classes: int | None = None,
+    teachers: int | None = None,
+    sanitised: bool = False,
+    public_votes: object = None,
+    show_secret: bool = False,
+) -> EpsilonResult:
+    """What it costs to release labels for these votes.
+
+    Parameters
+    ----------
+    votes : signed integers (queries, classes), the count of each class; with ``classes``, integers (teachers, queries),
+        the class of each teacher's vote; or the path of a .npy or .npz file of either.
+    mechanism : made by `GNMax` and its like, or the same in words.
+    unit, teachers_per_party, neighbouring : whose data may change, and how; see ``units.votes_moved``.
+    noise : "discrete" as deployed, "continuous" as in the papers.
+    answers : most labels that may leave, fixed before any vote was seen; all queries if None. It decides the worst case
+        and nothing else.
+    answered : bool (queries,), which queries got a label; if None, expected answers are charged, as in the papers.
+    predictions : float64 (queries, classes), the student's public predictions, for `Interactive`.
+    teachers : what every row of votes must sum to, where it is known.
+    sanitised : also release the published bound with noise from the operating system, planned on ``public_votes``
+        (queries, classes) or on a made-up profile. Each call with it is one more release.
+    show_secret : whether the result shows what votes decide when it is printed.
+
+    Raises
+    ------
+    VotesError : counts that are no signed integers, rows of different sums, a file that holds no votes.
+    EventError : an unknown mechanism; an ``answered`` that does not fit. ThresholdError : a threshold so far
+        above the teachers that noise does not reach it either. DeltaError, NoiseError, UnitError : a number or a word
+        out of range.
+
+    >>> votes = [[90, 6, 4], [50, 30, 20], [100, 0, 0]]
+    >>> found = epsilon(votes, "GNMax(sigma=20)", noise="continuous")
+    >>> round(found.published or 0, 4), round(found.worst_case_as_histogram, 4), found.answered
+    (0.4003, 0.4249, 3.0)
+    """
+    chosen = as_aggregator(mechanism)
+    check_delta(delta)
+    histograms, count = as_histograms(votes, classes, teachers)
+    _check_reach(chosen, count)
+    queries = len(histograms)
+    claim = {"unit": unit, "neighbouring": neighbouring, "teachers_per_party": teachers_per_party, "noise": noise}
+    cap = queries if answers is None else check_count(answers, "answers")
+    event = chosen.event(queries, **claim)
+    given = None if predictions is None else np.asarray(predictions, dtype=np.float64)
+    mask = None if answered is None else _mask(answered, queries)
+    weights = np.exp(event.log_p_answered(histograms, count, given)) if mask is None else mask.astype(np.float64)
+    batch = VoteBatch(histograms, count, weights, given)
+    published, exact = published_rdp(event, batch), exact_rdp(event, batch)
+    found = rdp_to_epsilon(exact, DEFAULT_ORDERS, delta)
+    promised = chosen.event(queries, cap, **claim)
+    # what holds for all votes holds for these; the exact composition of Gaussian noise may be below a Renyi curve
+    least = min(found.epsilon, worst_case(event, delta, numerical=False).epsilon)
+    release, refusal = _sanitised(event, batch, mask, delta, public_votes) if sanitised else (None, None)
+    return EpsilonResult(
+        mechanism=chosen,
+        queries=queries,
+        classes=histograms.shape[1],
+        teachers=count,
+        answers=cap,
+        guarantee=worst_case(promised, delta),
+        worst_case_as_histogram=worst_case_as_histogram(promised, delta).epsilon,
+        exact=least,
+        order=found.order,
+        published=_converted(published, delta, "cks"),
+        published_classic=_converted(published, delta, "classic"),
+        sanitised=release,
+        sanitised_refusal=refusal,
+        per_query=exact_rdp_per_query(event, batch, [found.order])[:, 0],
+        answered=float(weights.sum()),
+        growth=partial(growth, promised, event, batch, delta),
+        show_secret=show_secret,
+    )
+
+
+def _check_reach(mechanism: Aggregator, teachers: int) -> None:
+    """PATE 2018 asks 250 teachers at a threshold of 300 and sigma1 200: noise reaches what votes alone cannot."""
+    threshold, sigma1 = mechanism.value("threshold"), mechanism.value("sigma1")
+    if threshold is not None and sigma1 is not None and threshold > teachers + _REACH * sigma1:
+        raise ThresholdError(
+            f"threshold {threshold:g} is above the {teachers} teachers by more than {_REACH} times sigma1, so that next"
+            " to nothing is ever answered. Lower it."
+        )
+
+
+def _converted(curve: np.ndarray | None, delta: float, method: Method) -> float | None:
+    return None if curve is None else rdp_to_epsilon(curve, DEFAULT_ORDERS, delta, method).epsilon
+
+
+def _mask(answered: object, queries: int) -> np.ndarray:
+    mask = np.asarray(answered)
+    if mask.dtype != np.bool_ or mask.shape != (queries,):
+        raise EventError(
+            f"answered must be a bool mask of shape ({queries},), got {mask.dtype} {mask.shape}. For a cap on"
+            " labels pass answers."
+        )
+    return mask
+
+
+def _sanitised(
+    event: ReleaseEvent, batch: VoteBatch, mask: np.ndarray | None, delta: float, public_votes: object
+) -> tuple[SanitisedRelease | None, str | None]:
+    """A release, or why there is none."""
+    checked = event.comparison(batch.votes, batch.teachers, batch.predictions) is not None
+    if checked and mask is None:
+        return (
+            None,
+            "a sanitised epsilon is one of the answers that were given. Pass answered, one bool for each query.",
+        )
+    realised = np.ones(event.asked, dtype=np.bool_) if mask is None else mask
+    if public_votes is None:
+        shape = (event.asked, batch.votes.shape[1])
+        public = np.resize(profile_votes("typical", batch.teachers, shape[1]), shape)
+    else:
+        public, _ = as_histograms(public_votes, teachers=batch.teachers)
+    try:
+        plan = forecast_sanitised(event, public, batch.teachers, delta).plan
+        counted = event.with_counts(event.asked, int(realised.sum()))
+        released = Answered(counted, batch.votes, realised, batch.predictions)
+        return sanitise([released], plan, delta, batch.teachers), None
+    except (CalibrationError, ConditionError, EventError, NoiseError) as error:
+        return None, str(error)
+
+
+def calibrate(
+    mechanism: Aggregator | str,
+    epsilon: float = 1.0,
+    delta: float = 1e-5,
+    *,
+    asked: int,
+    answered: int | None = None,
+    unit: Unit | str = Unit.PARTY,
+    teachers_per_party: int = 1,
+    neighbouring: Neighbouring | str = Neighbouring.REPLACE,
+    noise: Noise | str = Noise.DISCRETE,
+) -> Aggregator:
+    """The mechanism with the least noise whose worst case is at most ``epsilon`` for these numbers of queries.
+
+    Of the mechanism that is given, its threshold and the ratio of its check's noise to its label's are kept.
+
+    Parameters
+    ----------
+    asked : most queries. answered : most labels, all queries if None.
+
+    Raises
+    ------
+    CalibrationError : no amount of noise keeps the target. EventError, DeltaError, UnitError : as in ``epsilon``.
+
+    >>> calibrate("Histogram(sigma=1)", epsilon=1.0, asked=100, noise="continuous")
+    Histogram(sigma=52.76)
+    """
+    chosen = as_aggregator(mechanism)
+    check_delta(delta)
+    event = chosen.event(
+        asked, answered, unit=unit, teachers_per_party=teachers_per_party, neighbouring=neighbouring, noise=noise
+    )
+
+    def released(amount: float) -> ReleaseEvent:
+        return chosen.with_noise(amount).event(
+            asked,
+            answered,
+            unit=event.unit,
+            teachers_per_party=teachers_per_party,
+            neighbouring=event.neighbouring,
+            noise=event.noise,
+        )
+
+    # the first bound takes no time and is never below the other, so what it needs is enough
+    enough = least_noise(lambda amount: worst_case_as_histogram(released(amount), delta).epsilon, epsilon)
+    return chosen.with_noise(least_noise(lambda amount: worst_case(released(amount), delta).epsilon, epsilon, enough))
+
+
+def compare(
+    votes: object,
+    mechanisms: Iterable[Aggregator | str],
+    delta: float = 1e-5,
+    *,
+    classes: int | None = None,
+    **claim: Any,
+) -> pl.DataFrame:
+    """What each mechanism costs on these votes, a row for each: a polars frame. Secret, but for the worst cases.
+
+    Arguments and errors as in ``epsilon``.
+
+    >>> frame = compare([[90, 6, 4], [100, 0, 0]], ["GNMax(sigma=20)", "GNMax(sigma=40)"])
+    >>> frame.columns[:2], frame["answered"].to_list()
+    (['mechanism', 'worst_case'], [2.0, 2.0])
+    """
+    import polars as pl
+
+    histograms, _ = as_histograms(votes, classes)
+    found = [epsilon(histograms, mechanism, delta, **claim) for mechanism in mechanisms]
+    return pl.DataFrame(
+        {
+            "mechanism": [str(one.mechanism) for one in found],
+            "worst_case": [one.worst_case for one in found],
+            "worst_case_as_histogram": [one.worst_case_as_histogram for one in found],
+            "exact": [one.exact for one in found],
+            "published": [one.published for one in found],
+            "published_classic": [one.published_classic for one in found],
+            "answered": [one.answered for one in found],
+        },
+        schema_overrides={"published": pl.Float64, "published_classic": pl.Float64},
+    )
