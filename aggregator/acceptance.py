@@ -11,7 +11,6 @@ from consilium.aggregator.home import SETTINGS, AggregatorHome
 from consilium.aggregator.policy import AggregatorPolicy, pool_of
 from consilium.aggregator.promise import cost_of, events_of
 from consilium.aggregator.store import GivenStore
-from consilium.protocol.aggregators.cures import CURES_OF_SECOND
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.node.acceptance import (
     LIMITS,
@@ -29,6 +28,7 @@ from consilium.protocol.node.acceptance import (
     written_by_operator,
 )
 from consilium.protocol.node.refused import refused_is_wrong
+from consilium.protocol.parties.cures import CURES_OF_SECOND
 from consilium.protocol.parties.messages import Terms
 
 

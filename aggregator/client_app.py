@@ -12,11 +12,10 @@ from flwr.clientapp import ClientApp
 from consilium.aggregator.acceptance import check_is_accepted
 from consilium.aggregator.home import open_home
 from consilium.aggregator.node import AggregatorNode
-from consilium.protocol.aggregators.kinds import TO_PARTIES, refusing
-from consilium.protocol.aggregators.messages import AggregatorRequest, LinkRequest, OpenRequest
-from consilium.protocol.answers.edge import home_folder, refusal_for, thread_pools
+from consilium.node.answering import TO_PARTIES, home_folder, refusal_for, refusing, thread_pools
 from consilium.protocol.parties.messages import WireModel
 from consilium.protocol.parties.records import from_record, refusal_to_record, to_record
+from consilium.sums.aggregators.wire import AggregatorRequest, LinkRequest, OpenRequest
 
 log = logging.getLogger("consilium.aggregator")
 app = ClientApp()

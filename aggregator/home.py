@@ -17,13 +17,12 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from consilium.aggregator.policy import AggregatorFile, AggregatorPolicy
-from consilium.protocol.aggregators.keys import SealingKey
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.node.acceptance import LIMITS, is_kit, not_accepted, read_policy, read_settings
 from consilium.protocol.parties.messages import Terms
-from consilium.protocol.secagg.identity import Identity
-from consilium.protocol.verified.roster import VerifiedRoster
+from consilium.sums.roster import VerifiedRoster
 
 SETTINGS = "aggregator.toml"
 

@@ -17,16 +17,6 @@ from consilium.aggregator.policy import check_terms, pool_of
 from consilium.aggregator.promise import release_of, sigma_of
 from consilium.aggregator.rules import KeptRules
 from consilium.aggregator.store import GivenStore, GivenSums, OpenSession
-from consilium.protocol.aggregators.messages import (
-    AggregatorReply,
-    AggregatorRequest,
-    LinkReply,
-    LinkRequest,
-    OpenReply,
-    OpenRequest,
-    as_array,
-)
-from consilium.protocol.aggregators.records import GivenRecord, ids_digest
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import DataError
 from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
@@ -34,13 +24,24 @@ from consilium.protocol.parties.messages import PROTOCOL_VERSION, Terms
 from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.protocol.rows.pool import proves
 from consilium.protocol.rows.queries import canonical_queries, query_ids, query_set_hash
-from consilium.protocol.secagg.errors import Replay, StageOrder
-from consilium.protocol.secagg.session import LIFETIME
-from consilium.protocol.verified.aggregator import ASKED, BATCH
-from consilium.protocol.verified.helper import Helper
-from consilium.protocol.verified.roster import VerifiedRoster
-from consilium.protocol.verified.session import VerifiedSession, open_session
 from consilium.protocol.versions import program_versions
+from consilium.sums.aggregators.half import ASKED, BATCH
+from consilium.sums.aggregators.helper import Helper
+from consilium.sums.aggregators.terms import VerifiedSession, open_session
+from consilium.sums.aggregators.wire import (
+    AggregatorReply,
+    AggregatorRequest,
+    GivenRecord,
+    LinkReply,
+    LinkRequest,
+    OpenReply,
+    OpenRequest,
+    as_array,
+    ids_digest,
+)
+from consilium.sums.errors import Replay, StageOrder
+from consilium.sums.masks.terms import LIFETIME
+from consilium.sums.roster import VerifiedRoster
 
 log = logging.getLogger("consilium.aggregator")
 

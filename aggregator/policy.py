@@ -13,7 +13,7 @@ from consilium.protocol.old_names import Outgrown
 from consilium.protocol.parties.messages import PartyName, Terms
 from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.protocol.rows.pool import PoolTerms
-from consilium.protocol.verified.roster import VerifiedRoster
+from consilium.sums.roster import VerifiedRoster
 
 
 class AggregatorPolicy(Outgrown, Frozen):

@@ -11,7 +11,7 @@ from consilium.accounting.errors import AccountingError
 from consilium.accounting.events import ReleaseEvent, event_from_json
 from consilium.accounting.planning.target import as_histograms, worst_case
 from consilium.accounting.units import Neighbouring, Unit
-from consilium.protocol.answers.bounds import bounded_events
+from consilium.node.answering import bounded_events
 from consilium.protocol.parties.refusals import Refused, Rule
 
 

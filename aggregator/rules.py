@@ -1,4 +1,4 @@
-"""What this aggregator refuses on its own before it gives half of a sum: `protocol.verified.rules`, kept on disk."""
+"""What this aggregator refuses on its own before it gives half of a sum: `sums.aggregators.half`, kept on disk."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from consilium.aggregator.promise import release_of
 from consilium.aggregator.store import GivenSums
 from consilium.protocol.parties.messages import Terms
 from consilium.protocol.parties.refusals import Refused, Rule
-from consilium.protocol.secagg.blocks import check_kept
-from consilium.protocol.secagg.errors import AlreadyAnswered, BrokenBlock
-from consilium.protocol.verified.roster import VerifiedRoster
-from consilium.protocol.verified.rules import WholeBlocks
-from consilium.protocol.verified.session import VerifiedSession
+from consilium.sums.aggregators.half import WholeBlocks
+from consilium.sums.aggregators.terms import VerifiedSession
+from consilium.sums.errors import AlreadyAnswered, BrokenBlock
+from consilium.sums.roster import VerifiedRoster, check_kept
 
 
 @dataclass(frozen=True)

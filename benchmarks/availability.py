@@ -19,10 +19,9 @@ from pathlib import Path
 
 import numpy as np
 
+from consilium.coordinator.collection.history import Block, narrowed, set_aside
 from consilium.coordinator.collection.secure import MOST_SESSIONS
-from consilium.coordinator.secagg.suspects import Block, narrowed, set_aside
-from consilium.protocol.secagg.blocks import Blocks, assigned, blocks_of, whole
-from consilium.protocol.secagg.roster import least_sum
+from consilium.sums.roster import Blocks, assigned, blocks_of, least_sum, whole
 from docs.figures import figure
 from tests.availability import AWAY, NOBODY, SUMS, play
 

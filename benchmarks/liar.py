@@ -9,7 +9,7 @@ on a count is .54 n, so that numbers of hospitals differ by the liar's weight al
 The liar knows the truth, more than any party does, and wants the opposite. With clear and with verified votes it has
 one vote, and casts it against the truth. Under masks it moves three standard deviations of the noise from the true
 class to the other, so that the row's total is right ("unseen"); or far more ("loud"), which is brought back to nine.
-Warned: share of rows that `coordinator.secagg.unmasking.clip` tells the operator of.
+Warned: share of rows that `sums.masks.unmasking.clip` tells the operator of.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from benchmarks.papers import Place
 from consilium.accounting.planning.target import worst_case
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.mechanisms import NoisyHistogram
-from consilium.coordinator.secagg.unmasking import clip
 from consilium.party.data.rows import Rows
 from consilium.party.teachers.ensemble import train as train_teacher
 from consilium.party.teachers.ensemble import vote
 from consilium.protocol.noise import SeededNoise
-from consilium.protocol.secagg.ring import choose_ring
 from consilium.student.run import inputs
 from consilium.student.run import train as train_student
 from consilium.student.trainers.base import Shares
+from consilium.sums.masks.ring import choose_ring
+from consilium.sums.masks.unmasking import clip
 from docs.figures import figure
 
 SEEDS, PARTIES, ASKED = range(3), (10, 50, 207), 300

@@ -26,14 +26,24 @@ from unittest.mock import patch
 import numpy as np
 
 from benchmarks.cells import command_of
+from consilium.coordinator.collection.admission import Greeting
 from consilium.coordinator.collection.clear import Standing
-from consilium.coordinator.collection.greeting import Greeting
-from consilium.coordinator.collection.second import SecondAggregator
-from consilium.coordinator.collection.verified import VerifiedCollector
+from consilium.coordinator.collection.verified import SecondAggregator, VerifiedCollector
 from consilium.coordinator.config import Caps
 from consilium.coordinator.labels.service import LabelService
 from consilium.coordinator.ledger.store import Ledger
-from consilium.protocol.aggregators.messages import (
+from consilium.protocol.errors import ConsiliumError
+from consilium.protocol.identity import Identity
+from consilium.protocol.noise import SystemNoise
+from consilium.protocol.parties.messages import WireModel
+from consilium.protocol.parties.records import to_record
+from consilium.sums.aggregators.field import PRIME
+from consilium.sums.aggregators.half import ASKED, Half, add_up
+from consilium.sums.aggregators.helper import Helper
+from consilium.sums.aggregators.sealing import SignedKey
+from consilium.sums.aggregators.terms import open_session
+from consilium.sums.aggregators.uploads import VoteClient
+from consilium.sums.aggregators.wire import (
     AggregatorRequest,
     LinkRequest,
     OpenRequest,
@@ -41,19 +51,7 @@ from consilium.protocol.aggregators.messages import (
     UploadRequest,
     as_array,
 )
-from consilium.protocol.errors import ConsiliumError
-from consilium.protocol.noise import SystemNoise
-from consilium.protocol.parties.messages import WireModel
-from consilium.protocol.parties.records import to_record
-from consilium.protocol.secagg.identity import Identity
-from consilium.protocol.verified.aggregator import ASKED
-from consilium.protocol.verified.client import VoteClient
-from consilium.protocol.verified.errors import VerifiedError
-from consilium.protocol.verified.field import PRIME
-from consilium.protocol.verified.helper import Helper
-from consilium.protocol.verified.sealing import SignedKey
-from consilium.protocol.verified.session import open_session
-from consilium.protocol.verified.sums import Half, add_up
+from consilium.sums.errors import VerifiedError
 from docs.figures import figure
 from tests.verified.small import SECOND, TwoKinds, VerifiedSmall, made, queries_of
 
@@ -186,7 +184,7 @@ def played(sessions: int, control: bool) -> float:
     """`best_guess` of so many sessions. control: as in version 0.9."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         if control:
-            stack.enter_context(patch("consilium.protocol.verified.leader.add_up", as_in_0_9))
+            stack.enter_context(patch("consilium.sums.aggregators.leader.add_up", as_in_0_9))
         return best_guess(views(sessions, Path(folder)))
 
 

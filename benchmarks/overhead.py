@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from consilium.coordinator.collection.kept_votes import kept_votes
+from consilium.coordinator.collection.clear import kept_votes
 from consilium.party.data import Rows
 from consilium.party.teachers.ensemble import train, vote
 from consilium.protocol.digests import canonical_digest

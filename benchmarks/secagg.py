@@ -22,14 +22,13 @@ from flwr.common.secure_aggregation.crypto.symmetric_encryption import encrypt, 
 from flwr.common.secure_aggregation.secaggplus_utils import pseudo_rand_gen
 
 from benchmarks.cells import command_of
-from consilium.coordinator.secagg.drive import drive
 from consilium.protocol.parties.messages import WireModel
 from consilium.protocol.parties.records import from_record, to_record
-from consilium.protocol.secagg import shamir
-from consilium.protocol.secagg.agreement import Agreement, new_private, public_of, seal, sealing_key
-from consilium.protocol.secagg.masks import MaskAdder, pair_key
-from consilium.protocol.secagg.messages import REPLIES, REQUESTS, SecAggMessage
-from consilium.protocol.secagg.stages import Stage
+from consilium.sums.agreement import Agreement, new_private, public_of, seal, sealing_key
+from consilium.sums.masks import shares as shamir
+from consilium.sums.masks.machine import drive
+from consilium.sums.masks.messages import REPLIES, REQUESTS, SecAggMessage, Stage
+from consilium.sums.masks.ring import MaskAdder, pair_key
 from docs.figures import figure
 from tests.secagg.network import Federation, make_queries
 

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
-from consilium.coordinator.collection.kept_votes import kept_votes
-from consilium.coordinator.secagg.drive import drive
-from consilium.protocol.secagg.stages import STAGES, Stage
+from consilium.coordinator.collection.clear import kept_votes
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
+from consilium.sums.masks.machine import drive
+from consilium.sums.masks.messages import STAGES, Stage
 from tests.secagg.network import Federation, Network, make_queries
 
 SHARES = (0.0, 0.1, 0.3)

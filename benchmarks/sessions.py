@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from consilium.protocol.secagg.roster import least_sum
+from consilium.sums.roster import least_sum
 from docs.figures import figure
 from tests.secagg.across import combined, differencing, pairs_only, sums_given, unmasked
 from tests.secagg.adversary import ByRoster, Kept, MayGrow, Pairs, four_sums, play
@@ -57,7 +57,7 @@ def four(n: int, checked: bool) -> float:
             given, read = combined(federation, sets, signs)
         else:
             given, read = 0, np.zeros_like(federation.total([]))
-            with pairs_only(2, "consilium.party.secagg.session") as rule:
+            with pairs_only(2, "consilium.party.masked_session") as rule:
                 for places, sign in zip(sets, signs, strict=True):
                     if (found := unmasked(federation, places)) is not None:
                         rule.sets.append(places)

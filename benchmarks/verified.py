@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from benchmarks.cells import command_of
-from consilium.protocol.verified.helper import Helper
-from consilium.protocol.verified.leader import Leader
-from consilium.protocol.verified.proof import Prover, soundness_error
+from consilium.sums.aggregators.helper import Helper
+from consilium.sums.aggregators.leader import Leader
+from consilium.sums.aggregators.proof import Prover, soundness_error
 from docs.figures import figure
 from tests.protocol.verified.federation import VerifiedFederation, make_votes
 from tests.protocol.verified.liars import Forger

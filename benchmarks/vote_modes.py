@@ -16,11 +16,11 @@ import numpy as np
 from benchmarks.cells import spread
 from consilium.coordinator.ledger.privacy import promised_to_nodes, promised_to_student
 from consilium.protocol.parties.messages import VotesMode
-from consilium.protocol.secagg.roster import least_sum
 from consilium.simulations.scenario import load_scenario
 from consilium.simulations.study.case import Case, make_case
 from consilium.simulations.study.ensemble import train_ensemble
 from consilium.simulations.study.replay import replay
+from consilium.sums.roster import least_sum
 from docs.figures import Table, figure
 
 SEEDS = range(5)

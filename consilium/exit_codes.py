@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from consilium.accounting.errors import AccountingError
 from consilium.protocol.errors import ConsiliumError
-from consilium.protocol.secagg.errors import SecAggError
 from consilium.simulations.interruption import SIGNALS, Interrupted
+from consilium.sums.errors import SecAggError
 
 INTERRUPTED = Interrupted(signal.SIGINT).exit_code
 INTERNAL = ConsiliumError.exit_code

@@ -10,8 +10,8 @@ from flwr.clientapp import ClientApp
 
 from consilium.aggregator import client_app as aggregator
 from consilium.aggregator.home import SETTINGS
+from consilium.node.answering import home_folder
 from consilium.party import client_app as party
-from consilium.protocol.answers.edge import home_folder
 from consilium.protocol.errors import ConfigError
 
 

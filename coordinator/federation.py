@@ -12,17 +12,22 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from consilium.coordinator.collection.admission import Admission, KnownNodes, Member, assemble
-from consilium.coordinator.collection.clear import ClearCollector, Histogram, Standing
+from consilium.coordinator.collection.admission import (
+    SEEN_FILE,
+    Admission,
+    Greeting,
+    KnownNodes,
+    Latecomers,
+    Member,
+    SeenPositions,
+    assemble,
+    enrol,
+    train,
+)
+from consilium.coordinator.collection.clear import ClearCollector, Histogram, Standing, keeping
 from consilium.coordinator.collection.exchange import Transport
-from consilium.coordinator.collection.greeting import SEEN_FILE, Greeting, SeenPositions
-from consilium.coordinator.collection.kept_votes import keeping
-from consilium.coordinator.collection.late import Latecomers
-from consilium.coordinator.collection.members import enrol, train
-from consilium.coordinator.collection.second import SecondAggregator
 from consilium.coordinator.collection.secure import SecureCollector, SecureKeys
-from consilium.coordinator.collection.verified import VerifiedCollector
-from consilium.coordinator.collection.verified_keys import VerifiedKeys
+from consilium.coordinator.collection.verified import SecondAggregator, VerifiedCollector, VerifiedKeys
 from consilium.coordinator.conclusion import Participation, conclude
 from consilium.coordinator.config import FederationConfig, check_sanitised, check_threshold
 from consilium.coordinator.expectation import expected

@@ -14,16 +14,15 @@ from pathlib import Path
 
 import numpy as np
 
-from consilium.protocol.aggregators.records import GivenRecord, ids_digest, open_record
 from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.files import append_private, replace_private, replacing
-from consilium.protocol.secagg.packing import Value, pack, unpack
-from consilium.protocol.verified.aggregator import restored, restored_bytes
-from consilium.protocol.verified.errors import BadLink
-from consilium.protocol.verified.leader import ShownFault
-from consilium.protocol.verified.roster import VerifiedRoster
-from consilium.protocol.verified.session import VerifiedSession
-from consilium.protocol.verified.sums import Half, VerifiedSum
+from consilium.sums.aggregators.half import Half, VerifiedSum, restored, restored_bytes
+from consilium.sums.aggregators.leader import ShownFault
+from consilium.sums.aggregators.terms import VerifiedSession
+from consilium.sums.aggregators.wire import GivenRecord, ids_digest, open_record
+from consilium.sums.errors import BadLink
+from consilium.sums.packing import Value, pack, unpack
+from consilium.sums.roster import VerifiedRoster
 
 RECORDS, ROSTER, HALVES = "aggregator.jsonl", "roster.json", "halves"
 FAULTS_SHOWN = "faults.jsonl"

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from consilium.coordinator.collection.secure import SecureKeys
-from consilium.coordinator.collection.verified_keys import check_verified_sums
+from consilium.coordinator.collection.verified import check_verified_sums
 from consilium.coordinator.config import Federation, FederationConfig
+from consilium.protocol.identity import Identity
 from consilium.protocol.parties.messages import VotesMode
-from consilium.protocol.secagg.identity import Identity
-from consilium.protocol.secagg.roster import Roster, least_sum
-from consilium.protocol.verified.roster import VerifiedRoster
+from consilium.sums.roster import Roster, VerifiedRoster, least_sum
 
 AnyRoster = Roster | VerifiedRoster
 

@@ -20,25 +20,23 @@ from pathlib import Path
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from consilium.coordinator.collection.flower_transport import FlowerTransport
+from consilium.coordinator.collection.exchange import FlowerTransport
 from consilium.coordinator.collection.secure import SecureKeys
-from consilium.coordinator.collection.verified_keys import VerifiedKeys
+from consilium.coordinator.collection.verified import VerifiedKeys
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.deploy.registered_nodes import RegisteredNodes
 from consilium.coordinator.deploy.runs import CLOSE, KitRun, asked_before
 from consilium.coordinator.federation import Student, VoteKeys, run_federation
 from consilium.coordinator.labels.grpc_server import OPEN_DOOR, Door
 from consilium.coordinator.run_log import EventLog
-from consilium.protocol.aggregators.keys import SealingKey
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, ConsiliumError
 from consilium.protocol.files import replace_private, typed
+from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.node.kit import Kit, joined, open_kit
 from consilium.protocol.parties.messages import VotesMode
 from consilium.protocol.rows.pool import PoolTree
-from consilium.protocol.secagg.identity import Identity
-from consilium.protocol.secagg.roster import Roster
-from consilium.protocol.verified.roster import VerifiedRoster
+from consilium.sums.roster import Roster, VerifiedRoster
 
 app = ServerApp()
 

@@ -17,15 +17,14 @@ import polars as pl
 from scipy.stats import norm
 
 from consilium import ConsiliumError, accounting
-from consilium.coordinator.secagg.drive import drive
-from consilium.coordinator.secagg.machine import Aggregation, SecureSum, whole_blocks
-from consilium.party.secagg.session import PartySession
+from consilium.party.masked_session import PartySession
+from consilium.protocol.identity import Identity
 from consilium.protocol.parties.choices import fault
 from consilium.protocol.rows.queries import canonical_queries
-from consilium.protocol.secagg.identity import Identity
-from consilium.protocol.secagg.roster import Roster
-from consilium.protocol.secagg.session import SessionDescriptor
-from consilium.protocol.secagg.stages import Stage
+from consilium.sums.masks.machine import Aggregation, SecureSum, drive, whole_blocks
+from consilium.sums.masks.messages import Stage
+from consilium.sums.masks.terms import SessionDescriptor
+from consilium.sums.roster import Roster
 
 _ = alt.renderers.enable("svg")  # pictures that need no network
 
@@ -138,7 +137,7 @@ def secure_sum(rows: dict[str, list[int]], tamper: Tamper = untouched) -> Secure
         votes = np.array([rows[name]])
         if name != LIAR:
             return party.masked(request, lambda queries: votes.astype(np.uint16))
-        with mock.patch("consilium.party.secagg.session.checked_votes", lambda votes, terms, weight: votes):
+        with mock.patch("consilium.party.masked_session.checked_votes", lambda votes, terms, weight: votes):
             return party.masked(request, lambda queries: votes)
 
     def send(stage: Stage, requests: dict) -> dict:

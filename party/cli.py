@@ -229,8 +229,8 @@ def _masked(choices: Any, count: int, classes: int, teachers: int) -> str:
 
 
 def _in_parts(choices: Any, count: int, classes: int, teachers: int) -> str:
-    from consilium.protocol.verified.grid import VoteGrid
-    from consilium.protocol.verified.uploads import upload_bytes
+    from consilium.sums.aggregators.proof import VoteGrid
+    from consilium.sums.aggregators.uploads import upload_bytes
 
     whole = upload_bytes(VoteGrid(count, classes, teachers))
     return f"({count}, {classes}) in two parts, {whole} bytes: uniform numbers, and a part sealed for another node"

@@ -13,16 +13,15 @@ from typing import TypeVar
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
+from consilium.node.answering import TO_AGGREGATORS, home_folder, refusal_for, refusing, thread_pools
 from consilium.party import journal
 from consilium.party.acceptance import check_is_accepted
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
-from consilium.protocol.aggregators.kinds import TO_AGGREGATORS, refusing
-from consilium.protocol.aggregators.messages import UploadRequest
-from consilium.protocol.answers.edge import home_folder, refusal_for, thread_pools
 from consilium.protocol.parties.messages import HelloRequest, TrainRequest, VoteRequest, WireModel
 from consilium.protocol.parties.records import from_record, refusal_to_record, to_record
-from consilium.protocol.secagg.messages import (
+from consilium.sums.aggregators.wire import UploadRequest
+from consilium.sums.masks.messages import (
     AdvertiseRequest,
     ConsistencyRequest,
     MaskedRequest,

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from consilium.party import hidden_votes, sum_store
 from consilium.party.home import Home
 from consilium.party.policy import Policy
 from consilium.party.promise import epsilon, parse_events, promise_of
-from consilium.party.secagg import once
-from consilium.party.secagg import votes as secure
 from consilium.party.spend import Share, SpendStore
-from consilium.party.verified import votes as verified
 from consilium.protocol.disclosure import AT_MOST, Disclosure, widest
 from consilium.protocol.parties.messages import Terms, VotesMode
 from consilium.protocol.parties.refusals import Refused
@@ -25,15 +23,15 @@ def _of_clear(home: Home, terms: Terms) -> None:
 
 
 def _of_secure(home: Home, terms: Terms) -> int:
-    roster = secure.check_roster(home, terms)
+    roster = hidden_votes.check_roster(home, terms)
     place = roster.index(home.name)
-    once.check_exact(home.state, promise_of(terms), roster, place)
+    sum_store.check_exact(home.state, promise_of(terms), roster, place)
     return roster.weights[place]
 
 
 def _of_verified(home: Home, terms: Terms) -> int:
-    roster = verified.check_roster(home, terms)
-    once.check_exact(home.state, promise_of(terms), roster, roster.place(home.name))
+    roster = hidden_votes.check_verified_roster(home, terms)
+    sum_store.check_exact(home.state, promise_of(terms), roster, roster.place(home.name))
     return 1
 
 

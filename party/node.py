@@ -11,17 +11,16 @@ from pydantic import ValidationError
 from consilium.party.data import load_rows
 from consilium.party.data.files import digest_of
 from consilium.party.expectation import agreed_weight
+from consilium.party.hidden_votes import QuerySet, SecureVotes, VerifiedVotes
 from consilium.party.home import Home
 from consilium.party.policy import check_shards, check_terms, pool_of
 from consilium.party.promise import check_promised_unit, promise_of
-from consilium.party.secagg.votes import QuerySet, SecureVotes
 from consilium.party.spend import SpendStore
 from consilium.party.teachers import shards, store
 from consilium.party.teachers.ballot import Lot, ballots, check_reference
 from consilium.party.teachers.ensemble import check_rows
 from consilium.party.teachers.inputs import ids_of_set, query_inputs
 from consilium.party.teachers.making import make, simulated_seeds
-from consilium.party.verified.votes import VerifiedVotes
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import DataError
 from consilium.protocol.parties.ballot import BallotKind, ballot_from_json

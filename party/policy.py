@@ -10,9 +10,9 @@ from pydantic import Field, ValidationError, model_validator
 from consilium.accounting.errors import AccountingError
 from consilium.accounting.events import event_from_json
 from consilium.accounting.units import Neighbouring, Unit
+from consilium.node.answering import bounded_events
 from consilium.party.data.rules import Columns, DataRules, LabelRule, MissingRule, PatientRule
 from consilium.party.teachers.own_teacher import OwnTeacher
-from consilium.protocol.answers.bounds import bounded_events
 from consilium.protocol.models import Frozen
 from consilium.protocol.node.acceptance import COLUMNS, Limit, fewer, more, others
 from consilium.protocol.node.acceptance import LIMITS as COMMON

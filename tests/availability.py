@@ -15,12 +15,12 @@ import numpy as np
 from consilium.coordinator.config import Caps
 from consilium.coordinator.mechanisms import Distributed
 from consilium.coordinator.run_log import EventLog
-from consilium.party.secagg.masking import checked_votes
 from consilium.protocol.parties.records import refusal_to_record
 from consilium.protocol.parties.refusals import Refusal, Rule
-from consilium.protocol.secagg.errors import SecAggError
-from consilium.protocol.secagg.roster import least_sum
-from consilium.protocol.verified.client import VoteClient
+from consilium.sums.aggregators.uploads import VoteClient
+from consilium.sums.errors import SecAggError
+from consilium.sums.masks.party import checked_votes
+from consilium.sums.roster import least_sum
 from tests.coordinator.collection import cluster
 from tests.coordinator.collection.cluster import Cluster, queries
 from tests.federation import FakeTransport, Fault, drop, with_array
@@ -152,7 +152,7 @@ def _unchecked(transport: FakeTransport, liar: int, change: Callable[[np.ndarray
         own = checked_votes(votes, terms, weight)
         return change(own) if transport.requests[-1][0] == liar else own
 
-    with patch("consilium.party.secagg.session.checked_votes", votes_of):
+    with patch("consilium.party.masked_session.checked_votes", votes_of):
         yield
 
 

@@ -19,9 +19,10 @@ from consilium.coordinator.config import Caps, FederationConfig, Timeouts
 from consilium.coordinator.mechanisms.confident import Confident
 from consilium.coordinator.mechanisms.gnmax import GNMax
 from consilium.coordinator.stages import Privacy
+from consilium.node.answering import refusal_of
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
-from consilium.protocol.answers.edge import refusal_of
+from consilium.protocol.identity import Identity
 from consilium.protocol.parties.ballot import RelativeBallot
 from consilium.protocol.parties.choices import counted
 from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloRequest, TrainRequest, VoteRequest, WireModel
@@ -30,11 +31,10 @@ from consilium.protocol.parties.refusals import Refused
 from consilium.protocol.rows.queries import canonical_queries, query_set_hash
 from consilium.protocol.rows.reference import draw_reference, reference_text
 from consilium.protocol.rows.schema import Schema
-from consilium.protocol.secagg import messages
-from consilium.protocol.secagg.errors import SecAggError
-from consilium.protocol.secagg.identity import Identity
-from consilium.protocol.secagg.roster import Roster
-from consilium.protocol.secagg.session import NO_LEDGER
+from consilium.sums.errors import SecAggError
+from consilium.sums.masks import messages
+from consilium.sums.masks.terms import NO_LEDGER
+from consilium.sums.roster import Roster
 
 FEATURES = ("age", "pressure", "drowsy")
 CLASSES = ("well", "ill")

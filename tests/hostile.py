@@ -34,7 +34,7 @@ from consilium.protocol.parties.records import ARRAYS, BODY, from_record, to_rec
 from consilium.protocol.parties.refusals import Refused
 from consilium.protocol.rows.pool import PoolTree
 from consilium.protocol.rows.queries import canonical_queries, query_set_hash
-from consilium.protocol.secagg.errors import SecAggError
+from consilium.sums.errors import SecAggError
 from tests.federation import ACTIONS, REQUESTS, FakeTransport, make_config, make_homes, make_rows, make_secure
 
 FREE = {"batch", "party", "program", "teachers"}

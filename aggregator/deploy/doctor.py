@@ -9,7 +9,6 @@ from consilium.aggregator.deploy.keys import check_own, lacks_own_keys, roster_o
 from consilium.aggregator.home import AggregatorHome, open_home
 from consilium.aggregator.policy import AggregatorPolicy, check_terms
 from consilium.aggregator.promise import cost_of, events_of
-from consilium.protocol.aggregators.cures import CURES_OF_SECOND
 from consilium.protocol.disclosure import Disclosure, ReleaseKind
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.monitor.checks import monitor_checks
@@ -32,6 +31,7 @@ from consilium.protocol.node.installed_app import check_flower
 from consilium.protocol.node.kit import Kit
 from consilium.protocol.node.refused import refused_is_wrong
 from consilium.protocol.node.state import check_versions
+from consilium.protocol.parties.cures import CURES_OF_SECOND
 from consilium.protocol.parties.refusals import Rule
 from consilium.protocol.warnings.plain_words import epsilon_text
 

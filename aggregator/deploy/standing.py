@@ -8,12 +8,11 @@ from typing import Any
 from consilium.aggregator.acceptance import GivenSoFar, check_is_accepted, given_in, terms_of
 from consilium.aggregator.home import AggregatorHome, open_home
 from consilium.aggregator.policy import check_terms
-from consilium.protocol.aggregators.cures import CURES_OF_SECOND
 from consilium.protocol.errors import ConsiliumError, NotAccepted
 from consilium.protocol.files import is_held
 from consilium.protocol.node.connection import read_connection
 from consilium.protocol.node.kit import Kit
-from consilium.protocol.parties.cures import cure_of
+from consilium.protocol.parties.cures import CURES_OF_SECOND, cure_of
 from consilium.protocol.parties.refusals import Refused
 
 NOT_YET = "not asked yet"

@@ -35,7 +35,7 @@ from consilium.coordinator.planning.cost.terms import (
     NodeKind,
 )
 from consilium.protocol.noise import SystemNoise
-from consilium.protocol.secagg.masks import MaskAdder, pair_key
+from consilium.sums.masks.ring import MaskAdder, pair_key
 from docs.figures import figure
 
 MOST_TRACED = 300_000

@@ -17,16 +17,15 @@ from benchmarks.cost.meter import Meter
 from benchmarks.scale.clear import said_by
 from consilium.coordinator.planning.cost.load import CostedMode, Load
 from consilium.coordinator.planning.cost.terms import NodeKind
-from consilium.coordinator.secagg.drive import drive
 from consilium.protocol.noise import SystemNoise
 from consilium.protocol.parties.choices import packed
 from consilium.protocol.parties.messages import VoteReply, WireModel
 from consilium.protocol.parties.records import from_record, to_record
 from consilium.protocol.rows.pool import PoolTree, proves
 from consilium.protocol.rows.queries import query_ids, query_set_hash
-from consilium.protocol.secagg.messages import REPLIES, REQUESTS, SecAggMessage
-from consilium.protocol.secagg.stages import Stage
-from consilium.protocol.verified.proof import Prover
+from consilium.sums.aggregators.proof import Prover
+from consilium.sums.masks.machine import drive
+from consilium.sums.masks.messages import REPLIES, REQUESTS, SecAggMessage, Stage
 from tests.protocol.verified.federation import VerifiedFederation, make_votes
 from tests.secagg.network import Federation, make_queries
 

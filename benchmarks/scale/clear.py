@@ -26,7 +26,7 @@ from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_conte
 
 from benchmarks.cells import command_of
 from benchmarks.scale.measured import Apart, answering, in_own_process, peak_mb
-from consilium.coordinator.collection.flower_transport import FlowerTransport
+from consilium.coordinator.collection.exchange import FlowerTransport
 from consilium.coordinator.config import Caps
 from consilium.coordinator.federation import Student, run_federation
 from consilium.coordinator.mechanisms import GNMax

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import numpy as np
 
-from consilium.coordinator.secagg.drive import drive
-from consilium.party.secagg import session as party_session
+from consilium.party import masked_session
 from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.parties.choices import counted, fault
+from consilium.sums.masks.machine import drive
 from tests.protocol.verified.federation import VerifiedFederation
 from tests.protocol.verified.liars import Forger
 from tests.secagg.network import Federation, Network, make_queries
@@ -69,12 +69,12 @@ def in_clear(votes: np.ndarray, lie: np.ndarray) -> Told:
 @contextmanager
 def unchecked():
     """A party whose program does not look at its own votes."""
-    true = party_session.checked_votes
-    party_session.checked_votes = lambda votes, terms, weight=1: votes.astype(np.int64)
+    true = masked_session.checked_votes
+    masked_session.checked_votes = lambda votes, terms, weight=1: votes.astype(np.int64)
     try:
         yield
     finally:
-        party_session.checked_votes = true
+        masked_session.checked_votes = true
 
 
 def masked(votes: np.ndarray, lie: np.ndarray, sigma: float = 0.0) -> Told:

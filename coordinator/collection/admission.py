@@ -1,23 +1,104 @@
-"""Who is let in: `query.hello` to every node that connects, again to one that refused, under the names of the kits.
+"""Which parties take part: greeting, enrolment, training, those that come late, and the rule that enough must be left.
 
-A simulation asks once, whoever is there (`members.enrol`). A deployed coordinator waits for all that may connect,
-until its time is over, and goes on listening for those that come late (`late`).
-"""
+`query.hello` goes to every node that connects, again to one that refused, under the names of the kits. A simulation
+asks once, whoever is there (`enrol`). A deployed coordinator waits for all that may connect, until its time is over,
+and goes on listening for those that come late (`Latecomers`): enrolled and trained at once, and in the sums from the
+next on.
+
+A coordinator whose ledger went back to an older backup is refused by every party that has seen a later position. The
+other way round, a party reports the last position at which it was asked for votes; the coordinator keeps what parties
+that voted must have seen, and leaves out one whose state is older than that: it has forgotten what it gave."""
 
 from __future__ import annotations
 
+import json
+import threading
 import time
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple, Protocol
 
 from consilium.coordinator.collection.exchange import Failure, Transport, exchange
-from consilium.coordinator.collection.greeting import Greeting
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.run_log import EventLog
+from consilium.protocol.errors import LedgerError, NotEnoughParties
+from consilium.protocol.files import replace_private
 from consilium.protocol.node.supervisor import BackOff
-from consilium.protocol.parties.messages import HelloReply
+from consilium.protocol.parties.cures import cure_of
+from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloReply, HelloRequest, LedgerPosition, TrainReply
 from consilium.protocol.parties.refusals import Rule
+from consilium.protocol.versions import program_versions
+
+SEEN_FILE = "seen.json"
+
+
+class SeenPositions:
+    """By party, the least `HelloReply.seen` that it must report from now on; a file in the run folder."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises LedgerError if the file is damaged."""
+        self._path = path
+        self.least: dict[str, int] = {}
+        if path.exists():
+            try:
+                found = json.loads(path.read_text(encoding="utf-8"))
+                self.least = {str(party): int(seen) for party, seen in found.items()}
+            except (OSError, ValueError, TypeError, AttributeError):
+                raise LedgerError(
+                    f"{path} cannot be read", "Restore it with the ledger beside it; without both nothing is released"
+                ) from None
+
+    def note(self, parties: Iterable[str], batch: int) -> None:
+        """These parties voted when the ledger stood at `batch`; on disk when this returns."""
+        later = {party: batch + 1 for party in parties if self.least.get(party, 0) <= batch}
+        if later:
+            self.least |= later
+            replace_private(self._path, json.dumps(self.least, sort_keys=True) + "\n")
+
+
+@dataclass(frozen=True)
+class Greeting:
+    """What this coordinator says of itself, and knows of each party from before (`SeenPositions.least`).
+
+    position: where the ledger stands when it is asked.
+    """
+
+    position: Callable[[], LedgerPosition]
+    least: Mapping[str, int] = field(default_factory=dict)
+    program: str = field(default_factory=program_versions)
+
+    @classmethod
+    def of_empty(cls, ledger: str) -> Greeting:
+        """Where nothing was asked yet. ledger: its id."""
+        return cls(lambda: LedgerPosition(ledger=ledger, batch=0, head="0" * 64))
+
+    def request(self, config: FederationConfig, late: bool = False) -> HelloRequest:
+        """The message."""
+        return HelloRequest(
+            **config.terms().model_dump(),
+            protocol_version=PROTOCOL_VERSION,
+            **self.position().model_dump(),
+            program=self.program,
+            late=late,
+        )
+
+    def behind(self, reply: HelloReply) -> str | None:
+        """Why a party whose state went back cannot take part, or None."""
+        least = self.least.get(reply.party, 0)
+        if reply.seen >= least:
+            return None
+        return (
+            f"its state went back: it was asked at position {least} of the ledger, and knows {reply.seen}. Restore the"
+            " newest backup of its kit; if that is lost, revoke it, and enrol it under a new name with new keys"
+        )
+
+    def other_version(self, reply: HelloReply) -> dict[str, str] | None:
+        """Both programs with their versions, if they differ."""
+        if reply.program == self.program:
+            return None
+        return {"party": reply.party, "theirs": reply.program or "an unknown version", "ours": self.program}
+
 
 AGAIN, SOON = BackOff(first=60, most=900), BackOff(first=5, most=60)
 """Seconds until a party is asked again that refused, whose policy or data may have been corrected; that was silent."""
@@ -280,3 +361,156 @@ def tell_left_out(log: EventLog, stage: str, failures: Mapping[str, Failure]) ->
     """Write one event for each party that is left out: its name, the reason, and whether that is what its data hold."""
     for party, failure in sorted(failures.items()):
         log.write("left-out", stage=stage, party=party, reason=failure.reason, for_data=failure.for_data)
+
+
+def require(members: int, minimum: int, stage: str, failures: Mapping[str, Failure]) -> None:
+    """Raise NotEnoughParties if fewer than `minimum` are left; the reasons are counted, most frequent first. What to do
+    about the first for which something is known is said too."""
+    if members >= minimum:
+        return
+    reasons: dict[str, int] = {}
+    for failure in failures.values():
+        reasons[failure.reason] = reasons.get(failure.reason, 0) + 1
+    cure = next(filter(None, (cure_of(failure.reason) for failure in failures.values())), "")
+    told = "; ".join(f"{count} x {reason}" for reason, count in sorted(reasons.items(), key=lambda item: -item[1])[:3])
+    raise NotEnoughParties(
+        f"{members} parties after stage {stage!r}, at least {minimum} are required" + (f" ({told})" if told else ""),
+        f"{f'{cure}. ' if cure else ''}See events.jsonl for each party's reason, or lower federation.minimum_parties",
+    )
+
+
+def enrol(
+    transport: Transport,
+    config: FederationConfig,
+    ledger: str,
+    log: EventLog,
+    agreed: Mapping[str, int] | None = None,
+    greeting: Greeting | None = None,
+) -> list[Member]:
+    """Ask `query.hello` of every connected node once; returns the members sorted by name. `ledger`: its id.
+
+    Waits up to `timeouts.enrol` for enough nodes to connect. Two nodes with one name are both left out, since nobody
+    can tell which is the party. agreed: weights that are fixed already, by the roster or by an earlier enrolment.
+    greeting: where the ledger and the parties' states stand; left out where the ledger is empty.
+
+    Raises
+    ------
+    NotEnoughParties
+    """
+    deadline = time.monotonic() + config.timeouts.enrol
+    while len(nodes := transport.nodes()) < config.minimum_parties and time.monotonic() < deadline:
+        log.write("waiting", connected=len(nodes), required=config.minimum_parties)
+        time.sleep(min(1.0, max(0.05, config.timeouts.enrol / 10)))
+    admission = Admission(transport, config, ledger, log, agreed, greeting=greeting)
+    members = admission.ask()
+    require(len(members), config.minimum_parties, "enrol", admission.failures)
+    return members
+
+
+class Training(NamedTuple):
+    """Members that have trained, and why others have not."""
+
+    members: list[Member]
+    failures: dict[Member, Failure]
+
+    @property
+    def left_out_for_data(self) -> int:
+        """Parties that are left out because of what their data hold."""
+        return sum(failure.for_data for failure in self.failures.values())
+
+
+def train_all(
+    transport: Transport, config: FederationConfig, members: list[Member], tell: Callable[[int, int], None]
+) -> Training:
+    """Ask `train.teacher` of every member. `tell(done, total)` is called as they answer."""
+    request, by_node = config.train_request(), {member.node: member for member in members}
+    replies = exchange(transport, dict.fromkeys(by_node, request), TrainReply, config.timeouts.train, tell)
+    failures = {by_node[node]: failure for node, failure in replies.failures.items()}
+    for node, reply in replies.answers.items():
+        if reply.party != by_node[node].party or reply.teachers != by_node[node].teachers:
+            failures[by_node[node]] = Failure("answers for another party, or with another number of teachers")
+    return Training([member for member in members if member not in failures], failures)
+
+
+def train(
+    transport: Transport, config: FederationConfig, members: list[Member], log: EventLog, least: int | None = None
+) -> Training:
+    """Ask `train.teacher` of every member, and leave out by name who does not train.
+
+    least: parties that there must be; the federation's `minimum_parties` where None. Raises NotEnoughParties.
+    """
+    trained = train_all(transport, config, members, Steps(log, "train", len(members)))
+    by_name = {member.party: failure for member, failure in trained.failures.items()}
+    tell_left_out(log, "train", by_name)
+    require(len(trained.members), config.minimum_parties if least is None else least, "train", by_name)
+    return trained
+
+
+LOOK_SECONDS = 2.0
+
+
+class Latecomers:
+    """A thread, while the context is open, that looks who connects and has those trained that enrol.
+
+    Nobody waits for it: a sum that has begun goes on with the parties that it began with.
+    """
+
+    def __init__(self, admission: Admission, transport: Transport, config: FederationConfig, log: EventLog) -> None:
+        self._admission, self._transport, self._config, self._log = admission, transport, config, log
+        self._lock, self._asking = threading.Lock(), threading.Lock()
+        self._ready: list[Member] = []
+        self._back: list[Member] = []
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="latecomers", daemon=True)
+
+    def __enter__(self) -> Latecomers:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(LOOK_SECONDS)  # it may wait for a party that is training: nobody needs it any more
+
+    def look(self) -> None:
+        """Enrol and train who is there and was not yet."""
+        with self._asking:
+            back = self._back + self._admission.ask(late=True, returned=True)
+            self._back = []
+            fresh = self._admission.ask(late=True)
+        if not back + fresh:
+            return
+        asked = back + fresh
+        trained = train_all(self._transport, self._config, asked, QuietSteps(self._log, "train", len(asked)))
+        self._admission.fail(trained.failures)
+        ready = [member for member in trained.members if member in fresh]
+        if ready:
+            with self._lock:
+                self._ready += ready
+            self._log.write("late", parties=[member.party for member in ready])
+
+    def join(self, members: list[Member]) -> list[Member]:
+        """Bring the list up to date, before a sum: those that are ready take part from now on, and are returned; one
+        that is back and cannot enrol again is out.
+
+        One that is back is asked here; its training, of which nothing is left to do, is not waited for.
+        """
+        if self._asking.acquire(blocking=False):  # else it is being asked
+            try:
+                self._back += self._admission.ask(late=True, returned=True)
+            finally:
+                self._asking.release()
+        with self._lock:
+            ready, self._ready = self._ready, []
+        if ready:
+            self._log.write("takes-part", parties=[member.party for member in ready])
+        standing = {*self._admission.members.values()}
+        members[:] = [member for member in [*members, *ready] if member in standing]
+        return ready
+
+    def _follow(self) -> None:
+        while not self._stop.wait(LOOK_SECONDS):
+            try:
+                self.look()
+            except Exception as error:  # a full disk, a SuperLink that restarts: the next look may work
+                if not self._stop.is_set():
+                    self._log.write("not-looked", reason=type(error).__name__)

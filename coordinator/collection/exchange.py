@@ -1,16 +1,20 @@
-"""One exchange with the parties: a request to each, a checked answer or a named failure from each."""
+"""One exchange with the parties: a request to each, a checked answer or a named failure from each; and the transport
+over Flower's Grid, the only place of the coordinator that sends Flower messages."""
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from flwr.app import RecordDict
+from flwr.app import Array, Message, RecordDict
+from flwr.serverapp import Grid
 
 from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.parties.messages import WireModel
-from consilium.protocol.parties.records import from_record, refusal_from_record
+from consilium.protocol.parties.records import from_record, refusal_from_record, to_record
 from consilium.protocol.parties.refusals import FOR_DATA, Rule
 
 Reply = TypeVar("Reply", bound=WireModel)
@@ -112,3 +116,94 @@ def _parsed(record: RecordDict, model: type[Reply], most_bytes: int | None) -> R
         return from_record(record, model, most_bytes)
     except MalformedMessage as error:
         return Failure(f"malformed answer: {error.what}")
+
+
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.02, 0.25
+AT_ONCE = 64
+"""Most replies that are pulled together: a grid gives all that it has of those that it is asked for."""
+# Flower's ErrorCode, in words; the reason text that comes with it may quote a party's exception and is not used.
+MEANINGS = {
+    1: "could not load the app",
+    2: "raised an exception",
+    3: "did not fetch the request in time",
+    4: "answered, but its answer was lost",
+    5: "is not connected",
+    8: "crashed",
+}
+
+
+class FlowerTransport:
+    """Pushes one message to each node and pulls replies until all are there or the time is up.
+
+    Exchanges of several threads may go on at once: each call of the grid is made by itself.
+    """
+
+    def __init__(self, grid: Grid) -> None:
+        self._grid = grid
+        self._lock = threading.Lock()
+
+    def nodes(self) -> list[int]:
+        """See `Transport.nodes`."""
+        with self._lock:
+            return sorted(self._grid.get_node_ids())
+
+    def exchange(
+        self, requests: Mapping[int, WireModel], timeout: float, on_reply: Callable[[int, int], None]
+    ) -> Iterator[tuple[int, RecordDict | Failure]]:
+        """See `Transport.exchange`."""
+        deadline = time.monotonic() + timeout
+        waiting, missing = self._push(requests, timeout), set(requests)
+        pause = SHORTEST_PAUSE
+        while waiting and time.monotonic() < deadline:
+            started, before = time.monotonic(), len(missing)
+            for node, answer in self._pull(waiting, deadline):
+                missing.discard(node)
+                on_reply(len(requests) - len(missing), len(requests))
+                yield node, answer
+            if len(missing) < before:
+                pause = SHORTEST_PAUSE
+            elif waiting:
+                now = time.monotonic()  # a grid that waits for replies itself has paused already
+                time.sleep(max(0.0, min(pause - (now - started), deadline - now)))
+                pause = min(2 * pause, LONGEST_PAUSE)
+        for node in sorted(missing):
+            yield node, Failure(f"no answer within {timeout:g} s")
+
+    def _push(self, requests: Mapping[int, WireModel], timeout: float) -> dict[str, int]:
+        """Send the requests: node by the id of the message that was sent to it."""
+        shared: dict[int, RecordDict] = {}  # most stages send one object to all, or one array: encode it once
+        encoded: dict[int, Array] = {}
+        messages = []
+        for node, request in requests.items():
+            if id(request) not in shared:
+                shared[id(request)] = to_record(request, encoded)
+            content = shared[id(request)]
+            messages.append(Message(content, dst_node_id=node, message_type=request.kind, group_id="0", ttl=timeout))
+        with self._lock:
+            sent = list(self._grid.push_messages(messages))
+        return {
+            message_id: message.metadata.dst_node_id
+            for message, message_id in zip(messages, sent, strict=False)
+            if message_id
+        }
+
+    def _pull(self, waiting: dict[str, int], deadline: float) -> Iterator[tuple[int, RecordDict | Failure]]:
+        """What is there by now, in the order in which it was asked for; it is taken out of `waiting`."""
+        asked = list(waiting)
+        for start in range(0, len(asked), AT_ONCE):
+            if time.monotonic() >= deadline:
+                return
+            with self._lock:
+                replies = list(self._grid.pull_messages(asked[start : start + AT_ONCE]))
+            while replies:
+                reply = replies.pop()  # whoever gets it is the only one to hold it
+                # errors made by the SuperLink have its own source id: only the id of the request tells the node
+                node = waiting.pop(reply.metadata.reply_to_message_id, None)
+                if node is not None:
+                    yield node, _content(reply)
+
+
+def _content(reply: Message) -> RecordDict | Failure:
+    if reply.has_error():
+        return Failure(f"node {MEANINGS.get(reply.error.code, f'error {reply.error.code}')}")
+    return reply.content

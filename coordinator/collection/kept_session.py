@@ -19,11 +19,11 @@ from pathlib import Path
 
 from consilium.protocol.errors import ConfigError, MalformedMessage
 from consilium.protocol.files import replace_private, replacing, write_private
-from consilium.protocol.secagg.errors import SecAggError
-from consilium.protocol.secagg.identity import Identity
-from consilium.protocol.verified.roster import VerifiedRoster
-from consilium.protocol.verified.sealing import HelperKeys
-from consilium.protocol.verified.session import VerifiedSession, open_session
+from consilium.protocol.identity import Identity
+from consilium.sums.aggregators.sealing import HelperKeys
+from consilium.sums.aggregators.terms import VerifiedSession, open_session
+from consilium.sums.errors import SecAggError
+from consilium.sums.roster import VerifiedRoster
 
 TERMS, CHOSEN, LEADER, UPLOADS = "terms.json", "chosen.json", "leader", "uploads"
 FRESH, KEYS = "fresh", "keys"

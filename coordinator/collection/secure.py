@@ -1,8 +1,8 @@
-"""Collection of secure and distributed votes: the sessions of `coordinator.secagg` over the exchanges with the parties.
+"""Collection of secure and distributed votes: the sessions of `sums.masks` over the exchanges with the parties.
 
 The state of a session is on disk from before its first request until its labels are in the ledger. A coordinator that
 crashed in between goes on with the same session: parties help to unmask a noisy sum on a query once. An exact sum is
-over whole blocks of parties (`protocol.secagg.blocks`). Who was found to lie is on disk as well (`history.json`), so
+over whole blocks of parties (`sums.roster`). Who was found to lie is on disk as well (`history.json`), so
 that it is not asked again.
 """
 
@@ -19,36 +19,33 @@ from consilium.accounting.events import PartyNoise
 from consilium.coordinator.collection.admission import Member, tell_left_out
 from consilium.coordinator.collection.clear import Histogram, Standing
 from consilium.coordinator.collection.exchange import Failure, Transport, exchange
+from consilium.coordinator.collection.history import HISTORY, History, narrowed, set_aside
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.run_log import EventLog
-from consilium.coordinator.secagg.drive import drive
-from consilium.coordinator.secagg.history import HISTORY, History
-from consilium.coordinator.secagg.machine import (
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.identity import Identity
+from consilium.protocol.labels.service import Progress, no_progress
+from consilium.protocol.parties.messages import WireModel
+from consilium.protocol.parties.refusals import Rule
+from consilium.sums.errors import BadShare, BadSum, SecAggError, ThresholdNotMet, named
+from consilium.sums.masks.machine import (
     Aggregation,
     Choose,
     SecureSum,
     StageReport,
+    drive,
     everybody,
     whole_blocks,
 )
-from consilium.coordinator.secagg.suspects import narrowed, set_aside
-from consilium.protocol.errors import ConfigError
-from consilium.protocol.labels.service import Progress, no_progress
-from consilium.protocol.parties.messages import WireModel
-from consilium.protocol.parties.refusals import Rule
-from consilium.protocol.secagg.blocks import whole
-from consilium.protocol.secagg.errors import BadShare, BadSum, SecAggError, ThresholdNotMet, named
-from consilium.protocol.secagg.identity import Identity
-from consilium.protocol.secagg.messages import REPLIES, SecAggMessage
-from consilium.protocol.secagg.roster import Blocked, Roster
-from consilium.protocol.secagg.session import SessionDescriptor
-from consilium.protocol.secagg.stages import Stage
+from consilium.sums.masks.messages import REPLIES, SecAggMessage, Stage
+from consilium.sums.masks.terms import SessionDescriptor
+from consilium.sums.roster import Blocked, Roster, whole
 
 ATTEMPTS = 2
 """How often a stage is sent where too few answered; parties answer a repeated request with the same bytes."""
 MOST_SESSIONS = 10
 """On one query set in one call; each after the first is without parties that the one before it found at fault, or may
-have. One liar among two hundred is out after nine (`secagg.suspects`)."""
+have. One liar among two hundred is out after nine (`history.narrowed`)."""
 
 FALSE_VOTES = {
     "what": "sums out of range: some party sends false votes, which masks hide",

@@ -1,35 +1,41 @@
-"""Collection of verified votes: the coordinator is the leader of `protocol.verified`, the second aggregator its helper.
-
-Each party sends one upload, which is kept on disk. Who is summed is chosen among those that answered, by the rule of
-exact sums; then uploads are checked batch by batch with the second aggregator, and who voted falsely is left out by
-name before anything is summed. Nobody is left out for good on one aggregator's word: only where its own signed part
-shows the lie, or in the third session in which both did not accept it. What the second aggregator signs of each sum,
-and the halves that it is of, are kept beside the ledger.
-
-The session is on disk from before its first request until its labels are in the ledger: a coordinator that crashed goes
-on with the same one, in which parties and second aggregator answer what they answered before.
-"""
+"""The second aggregator as the coordinator reaches it: one more node behind the same transport, found by its key."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
 
-from consilium.coordinator.collection.admission import Member, tell_left_out
+from consilium.coordinator.collection.admission import Greeting, Member, tell_left_out
 from consilium.coordinator.collection.clear import Histogram, Standing
-from consilium.coordinator.collection.exchange import Failure, Transport, stream
+from consilium.coordinator.collection.exchange import Failure, Transport, exchange, stream
+from consilium.coordinator.collection.history import HISTORY, History
 from consilium.coordinator.collection.kept_session import KeptSession
-from consilium.coordinator.collection.second import SecondAggregator
-from consilium.coordinator.collection.verified_keys import VerifiedKeys
+from consilium.coordinator.collection.secure import check_enough
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.given_records import FAULTS_SHOWN, GivenRecords, keep_fault
 from consilium.coordinator.run_log import EventLog
-from consilium.coordinator.secagg.history import HISTORY, History
-from consilium.coordinator.secagg.machine import everybody, whole_blocks
-from consilium.protocol.aggregators.errors import AggregatorAway, AggregatorRefuses, AggregatorWentBack
-from consilium.protocol.aggregators.messages import (
+from consilium.protocol.digests import canonical_digest
+from consilium.protocol.errors import ConfigError, MalformedMessage
+from consilium.protocol.identity import Identity, SealingKey
+from consilium.protocol.labels.service import Progress, no_progress
+from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
+from consilium.protocol.parties.cures import CURES_OF_SECOND, cure_of
+from consilium.protocol.parties.messages import PROTOCOL_VERSION, WireModel
+from consilium.protocol.parties.refusals import Rule
+from consilium.protocol.rows.queries import query_ids
+from consilium.sums.aggregators.half import VerifiedSum, WholeBlocks
+from consilium.sums.aggregators.leader import Leader
+from consilium.sums.aggregators.messages import MOST_BATCH
+from consilium.sums.aggregators.sealing import HelperKeys
+from consilium.sums.aggregators.terms import MOST_REACH, VerifiedSession, reach_of
+from consilium.sums.aggregators.uploads import upload_bytes
+from consilium.sums.aggregators.wire import (
+    AggregatorReply,
+    AggregatorRequest,
     LinkReply,
     LinkRequest,
     OpenReply,
@@ -38,22 +44,172 @@ from consilium.protocol.aggregators.messages import (
     UploadRequest,
     as_array,
 )
-from consilium.protocol.digests import canonical_digest
-from consilium.protocol.errors import ConfigError, MalformedMessage
-from consilium.protocol.labels.service import Progress, no_progress
-from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
-from consilium.protocol.parties.refusals import Rule
-from consilium.protocol.rows.queries import query_ids
-from consilium.protocol.secagg.agreement import new_private, public_of
-from consilium.protocol.secagg.errors import SecAggError, ThresholdNotMet
-from consilium.protocol.verified.errors import FAULTS
-from consilium.protocol.verified.leader import Leader
-from consilium.protocol.verified.messages import MOST_BATCH
-from consilium.protocol.verified.rules import WholeBlocks
-from consilium.protocol.verified.sealing import HelperKeys
-from consilium.protocol.verified.session import VerifiedSession
-from consilium.protocol.verified.sums import VerifiedSum
-from consilium.protocol.verified.uploads import upload_bytes
+from consilium.sums.agreement import new_private, public_of
+from consilium.sums.errors import (
+    FAULTS,
+    AggregatorAway,
+    AggregatorRefuses,
+    AggregatorWentBack,
+    SecAggError,
+    ThresholdNotMet,
+)
+from consilium.sums.masks.machine import everybody, whole_blocks
+from consilium.sums.roster import VerifiedRoster
+
+Reply = TypeVar("Reply", bound=WireModel)
+REFUSED = "refused: "
+ATTEMPTS = 2
+"""How often a message is sent to a node that is silent; it is looked for anew in between."""
+
+
+class SecondAggregator:
+    """Finds the node that has the second aggregator's key, and asks it.
+
+    Parties announce themselves to `query.hello`; whoever refuses that since it is another kind of node is asked here. A
+    node that only claims the key cannot go on: all that it says later is sealed and signed.
+
+    members : nodes of the parties that serve now, which are not asked.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        config: FederationConfig,
+        roster: VerifiedRoster,
+        greeting: Greeting,
+        members: Callable[[], Collection[int]],
+        log: EventLog,
+    ) -> None:
+        self._transport, self._config, self._roster, self._log = transport, config, roster, log
+        self._greeting, self._members = greeting, members
+        self._node: int | None = None
+
+    def find(self) -> int:
+        """Its node, which would serve in this federation.
+
+        Raises
+        ------
+        AggregatorAway : no such node is connected. AggregatorRefuses : it does not serve.
+        """
+        members = set(self._members())
+        others = [node for node in self._transport.nodes() if node not in members]
+        request = AggregatorRequest(
+            **self._config.terms().model_dump(),
+            protocol_version=PROTOCOL_VERSION,
+            **self._greeting.position().model_dump(),
+            program=self._greeting.program,
+        )
+        replies = exchange(
+            self._transport, dict.fromkeys(others, request), AggregatorReply, self._config.timeouts.enrol, _untold
+        )
+        found = [node for node, reply in replies.answers.items() if reply.key == self._roster.helper.ed25519_pk]
+        if not found:
+            raise _why(list(replies.failures.values()), len(replies.answers))
+        self._node = min(found)
+        self._log.write("second-aggregator", name=replies.answers[self._node].name, node=self._node)
+        return self._node
+
+    def ask(self, request: WireModel, model: type[Reply], timeout: float) -> Reply:
+        """Its answer to one message.
+
+        Raises
+        ------
+        AggregatorAway : it is not there, or silent. AggregatorRefuses : it says no.
+        """
+        failure = Failure("node is not connected")
+        for _attempt in range(ATTEMPTS):
+            node = self.find() if self._node is None else self._node
+            replies = exchange(self._transport, {node: request}, model, timeout, _untold)
+            if node in replies.answers:
+                return replies.answers[node]
+            failure, self._node = replies.failures[node], None
+            if not failure.silent:
+                break
+        raise _error(failure)
+
+
+def _untold(done: int, total: int) -> None:
+    """One node: there is no progress to tell."""
+
+
+def _why(failures: list[Failure], others: int) -> AggregatorAway | AggregatorRefuses:
+    """What there is to say where no node is the one: the refusal of one that is no party, if there is any."""
+    of_parties = f"{REFUSED}{Rule.NODE_KIND}"
+    told = [failure for failure in failures if failure.reason != of_parties]
+    refused = next((failure for failure in told if not failure.silent), None)
+    if refused is not None:
+        return _error(refused)
+    if others:
+        return AggregatorAway("a node answers as second aggregator, with another key than the roster's")
+    return AggregatorAway(told[0].reason if told else "no such node is connected")
+
+
+def _error(failure: Failure) -> AggregatorAway | AggregatorRefuses:
+    if failure.silent:
+        return AggregatorAway(failure.reason)
+    reason = failure.reason.removeprefix(REFUSED)
+    rule = reason.partition(",")[0] if failure.reason.startswith(REFUSED) else ""
+    return AggregatorRefuses(reason, cure_of(failure.reason, CURES_OF_SECOND), rule)
+
+
+@dataclass(frozen=True)
+class VerifiedKeys:
+    """The roster with both aggregators, the coordinator's signing key and its sealing key."""
+
+    roster: VerifiedRoster
+    signer: Identity
+    sealing: SealingKey
+
+    @property
+    def least_sum(self) -> int:
+        """Parties that must be in a sum."""
+        return self.roster.least_accepted
+
+    def weights(self) -> dict[str, int]:
+        """How often the answers of each party count, by name: once each."""
+        return dict.fromkeys(self.roster.places, 1)
+
+    def check(self, config: FederationConfig) -> None:
+        """Raise ConfigError unless they are those of the federation."""
+        if self.roster.digest != config.roster:
+            raise ConfigError(
+                f"the roster has hash {self.roster.digest[:12]}, the federation asks for {config.roster[:12]}",
+                "Use the roster that the federation was made with",
+            )
+        if (self.signer.public.hex(), self.sealing.public.hex()) != (
+            self.roster.leader.ed25519_pk,
+            self.roster.leader.x25519_pk,
+        ):
+            raise ConfigError(
+                "the roster lists the coordinator with other keys than these", "Name the files that belong to it"
+            )
+        check_verified_sums(config, self.roster)
+
+
+def check_verified_sums(config: FederationConfig, roster: VerifiedRoster) -> None:
+    """Raise ConfigError unless all sums over this roster, with both aggregators' noise, fit into half of the field, and
+    exact ones have enough parties; and no mechanism holds rows of exact ones against their totals: its error would tell
+    of a count that one of them moved.
+    """
+    for number in config.phase_numbers:
+        mechanism = config.phase(number).mechanism
+        if mechanism.needs_probabilities and not config.noise_in_sums:
+            raise ConfigError(
+                f"{mechanism.name} needs rows that are votes, and an aggregator may falsify a row of exact sums",
+                "Leave exact_sums out, or choose the mechanism confident",
+            )
+    events = [config.node_event(0, 0, number) for number in config.phase_numbers]
+    if not config.noise_in_sums:
+        check_enough(roster, roster.least_accepted)
+    drawn = [event.party_noise(phase) for event in events for phase in (1, 2)]
+    sigma = max((noise.sigma for noise in drawn if noise is not None), default=0.0)
+    reach = reach_of(roster.n, config.teachers_per_party, sigma, sigma)
+    if reach > MOST_REACH:
+        raise ConfigError(
+            f"verified sums of {roster.n} parties may reach {reach}, the most is {MOST_REACH}",
+            "Use fewer parties or teachers, or less noise",
+        )
+
 
 MOST_SESSIONS = 10
 """On one query set in one call; each after the first is without parties that the one before it left out."""

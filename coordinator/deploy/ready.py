@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from consilium.coordinator.collection.greeting import SEEN_FILE, SeenPositions
+from consilium.coordinator.collection.admission import SEEN_FILE, SeenPositions
 from consilium.coordinator.config import check_sanitised, check_threshold
 from consilium.coordinator.deploy.flower import NodesFile
 from consilium.coordinator.deploy.node_keys import NodeKeys

@@ -11,9 +11,9 @@ from consilium.coordinator.ledger.kit_runs import LEDGER, current_folder
 from consilium.coordinator.ledger.store import Ledger
 from consilium.protocol.errors import ConfigError, LedgerError
 from consilium.protocol.files import replace_text
+from consilium.protocol.identity import Identity
 from consilium.protocol.ledger_statement import LedgerStatement
 from consilium.protocol.node.kit import Kit
-from consilium.protocol.secagg.identity import Identity
 
 
 def write_statement(kit: Kit, file: Path) -> LedgerStatement:

@@ -20,8 +20,8 @@ from consilium.coordinator.planning.tasks import FeatureMap
 from consilium.protocol.config_files import faults_of, in_one, validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.models import Frozen
-from consilium.protocol.secagg.roster import least_sum
 from consilium.protocol.warnings.rows import caps_above_rows
+from consilium.sums.roster import least_sum
 
 COVERED = 0.95
 """Share of the tasks that a range holds, an equal share left out on each side. It was .9 until ranges held too few of

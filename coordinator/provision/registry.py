@@ -12,10 +12,10 @@ from pydantic import Field
 from consilium.coordinator.config import FederationConfig, check_threshold
 from consilium.coordinator.provision.plan import AggregatorPlan, PartyPlan, Plan
 from consilium.coordinator.rosters import AnyRoster, check_sums, least_accepted
-from consilium.protocol.aggregators.keys import SealingKey
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import replace_text
+from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.models import Countable, Frozen
 from consilium.protocol.node.enrolment import ENROLMENT, IDENTITY, SEALING, Enrolment, read_enrolment
 from consilium.protocol.node.kit import Coordinator, EnrolledKind, Port
@@ -23,9 +23,7 @@ from consilium.protocol.node.own_keys import OwnKeys
 from consilium.protocol.parties.messages import PartyName, VotesMode
 from consilium.protocol.rows.pool import PoolTerms
 from consilium.protocol.rows.schema import Schema
-from consilium.protocol.secagg.identity import Identity
-from consilium.protocol.secagg.roster import Roster
-from consilium.protocol.verified.roster import AggregatorEntry, VerifiedRoster
+from consilium.sums.roster import AggregatorEntry, Roster, VerifiedRoster
 
 OPERATOR, REGISTRY = "operator", "registry.json"
 
@@ -77,7 +75,7 @@ class Registry(Frozen):
     node. students: accepted fingerprints. version: counts the changes, and names their updates. revoked_keys: both
     public keys of each revoked party; no other party is enrolled with one. reference: text of the reference rows.
     earlier: federations before this one, whose promises count on; older registries kept none. blocks: of parties, by
-    public key, in the rosters of these (`protocol.secagg.blocks`). aggregator, coordinator_sealing (X25519, hex): of
+    public key, in the rosters of these (`sums.roster`). aggregator, coordinator_sealing (X25519, hex): of
     verified votes.
     """
 

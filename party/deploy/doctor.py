@@ -14,9 +14,8 @@ from consilium.party.expectation import agreed_weight, own_share, party_warnings
 from consilium.party.home import open_home, read_party
 from consilium.party.policy import LIMITS, Policy, check_terms
 from consilium.party.promise import check_promised_unit, promise_of
-from consilium.party.secagg.store import SessionStore
 from consilium.party.spend import Share, SpendStore
-from consilium.party.verified.store import UploadStore
+from consilium.party.sum_store import SessionStore, UploadStore
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
 from consilium.protocol.monitor.checks import monitor_checks
 from consilium.protocol.node.acceptance import accepted_in_words, is_answered, read_policy

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from consilium.party.home import Home, open_home
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.identity import Identity
 from consilium.protocol.node import own_keys
 from consilium.protocol.node.enrolment import ENROLMENT, NODE_KEY, Enrolment, grouped, key_fingerprint
 from consilium.protocol.node.kit import Kit
@@ -14,7 +15,6 @@ from consilium.protocol.node.node_key import NodeKey
 from consilium.protocol.node.own_keys import FOREIGN, OwnKeys, not_ours
 from consilium.protocol.node.rosters import PinnedRoster
 from consilium.protocol.node.rosters import pinned_roster as read_roster
-from consilium.protocol.secagg.identity import Identity
 
 PARTY = "party"
 

@@ -21,12 +21,12 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError, ServiceError
 from consilium.protocol.files import others_may_read, read_private
+from consilium.protocol.identity import Identity
 from consilium.protocol.labels.tls import TlsFiles, load_certificate, tls_cure, why_no_connection
 from consilium.protocol.node.kit import KIT_FILE, Kit
 from consilium.protocol.node.manifest import check_signed, digests_of, read_manifest
 from consilium.protocol.node.rosters import PinnedRoster
 from consilium.protocol.proxies import LABELS, SUPERNODE, ProxyRefused, connect, proxy_for
-from consilium.protocol.secagg.identity import Identity
 from consilium.protocol.warnings.kinds import RunWarning
 
 Check = tuple[str, Callable[[], str]]

@@ -15,15 +15,14 @@ from pydantic import Field, ValidationError
 from consilium.protocol.config_files import faults_of
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import unreadable
+from consilium.protocol.identity import Identity, digest, verify
 from consilium.protocol.models import Frozen
 from consilium.protocol.node.kit import EnrolledKind, a_node
 from consilium.protocol.node.node_key import NodeKey, is_node_key, node_verify
 from consilium.protocol.parties.messages import PartyName
-from consilium.protocol.secagg.agreement import check_order
-from consilium.protocol.secagg.errors import BadKey
-from consilium.protocol.secagg.framing import digest
-from consilium.protocol.secagg.identity import Identity, verify
-from consilium.protocol.secagg.roster import PublicKey, is_sound_key
+from consilium.sums.agreement import check_order
+from consilium.sums.errors import BadKey
+from consilium.sums.roster import PublicKey, is_sound_key
 
 ENROLMENT, IDENTITY, NODE_KEY, SEALING = "enrolment.json", "identity.pem", "node.key", "sealing.pem"
 """Names in a kit: of the enrolment that it was made from, and of the private keys."""

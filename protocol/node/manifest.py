@@ -22,11 +22,11 @@ from consilium.protocol.config_files import load
 from consilium.protocol.digests import Hash, canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import unreadable
+from consilium.protocol.identity import frame
 from consilium.protocol.labels.tls import fingerprint, load_certificate
 from consilium.protocol.models import Strict
 from consilium.protocol.node.enrolment import grouped
 from consilium.protocol.node.kit import KIT_FILE, POLICY_FILE, Kit, node_id
-from consilium.protocol.secagg.framing import frame
 
 MANIFEST = "signed.json"
 SETTINGS = frozenset({KIT_FILE, "party.toml", "aggregator.toml", "start.sh", "compose.yaml"})

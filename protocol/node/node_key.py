@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import read_private, write_private
-from consilium.protocol.secagg.framing import frame
+from consilium.protocol.identity import frame
 
 _ALGORITHM = ec.ECDSA(hashes.SHA384())
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from consilium.protocol.aggregators.keys import SealingKey
 from consilium.protocol.errors import ConfigError, OutputExists
+from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.node.enrolment import (
     ENROLMENT,
     IDENTITY,
@@ -21,7 +21,6 @@ from consilium.protocol.node.enrolment import (
 )
 from consilium.protocol.node.kit import EnrolledKind, Kit
 from consilium.protocol.node.node_key import NodeKey
-from consilium.protocol.secagg.identity import Identity
 
 KEYS: Mapping[EnrolledKind, Mapping[str, Any]] = {
     "party": {IDENTITY: Identity, NODE_KEY: NodeKey},

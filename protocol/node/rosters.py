@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from consilium.protocol.identity import digest
 from consilium.protocol.node.enrolment import grouped
 from consilium.protocol.parties.messages import VotesMode
-from consilium.protocol.secagg.framing import digest
-from consilium.protocol.secagg.roster import Roster
-from consilium.protocol.verified.roster import AggregatorEntry, VerifiedRoster
+from consilium.sums.roster import AggregatorEntry, Roster, VerifiedRoster
 
 ROSTER = "roster.json"
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from consilium.coordinator.collection.kept_votes import PATTERN, kept_votes
+from consilium.coordinator.collection.clear import PATTERN, kept_votes
 from consilium.coordinator.config import FederationConfig
 from consilium.party.home import SETTINGS, open_home
 from consilium.party.teachers import store

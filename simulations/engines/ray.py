@@ -12,27 +12,22 @@ import json
 from pathlib import Path
 
 from consilium.protocol import errors
-from consilium.protocol.aggregators import errors as aggregator_errors
 from consilium.protocol.errors import ConsiliumError, EngineError
 from consilium.protocol.files import replace_private
 from consilium.protocol.node.device import VARIABLE as DEVICE
 from consilium.protocol.node.flower import QUIET, flower_environment
-from consilium.protocol.secagg import errors as secagg_errors
-from consilium.protocol.secagg.errors import SecAggError
-from consilium.protocol.verified import errors as verified_errors
 from consilium.simulations.engines.cluster.probe import check_cluster
 from consilium.simulations.engines.cluster.settings import FIGURES, ClusterSettings
 from consilium.simulations.engines.cluster.spec import RaySpec
 from consilium.simulations.engines.flower_processes import NODE_APP, RAY_ALONE, flwr_run, super_link, write_shim
+from consilium.sums import errors as errors_of_sums
+from consilium.sums.errors import SecAggError
 
 CLUSTER_APP = (
     "import consilium.simulations.engines.cluster.driver\n\n"
     "app = consilium.simulations.engines.cluster.driver.client_app()\n"
 )
 OWN_RAY = RaySpec()
-
-OF_SUMS = (secagg_errors, verified_errors, aggregator_errors)
-"""Where errors of sums are, whose code is that of secure aggregation."""
 
 
 def check_ray(spec: RaySpec) -> None:
@@ -89,7 +84,6 @@ def raise_failure(run_dir: Path) -> None:
     path = run_dir / "failure.json"
     if path.exists():
         failure = json.loads(path.read_text(encoding="utf-8"))
-        of_sums = any(hasattr(module, failure["error"]) for module in OF_SUMS)
-        secure = SecAggError if of_sums else ConsiliumError
-        kind = getattr(errors, failure["error"], secure)
+        fallback = SecAggError if hasattr(errors_of_sums, failure["error"]) else ConsiliumError
+        kind = getattr(errors, failure["error"], fallback)
         raise kind(failure["what"], failure["action"])

@@ -11,13 +11,11 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from consilium.coordinator.collection.secure import SecureKeys
-from consilium.coordinator.collection.verified_keys import VerifiedKeys
+from consilium.coordinator.collection.verified import VerifiedKeys
 from consilium.coordinator.config import Federation
 from consilium.coordinator.rosters import least_accepted
-from consilium.protocol.aggregators.keys import SealingKey
-from consilium.protocol.secagg.identity import Identity
-from consilium.protocol.secagg.roster import Roster
-from consilium.protocol.verified.roster import AggregatorEntry, VerifiedRoster
+from consilium.protocol.identity import Identity, SealingKey
+from consilium.sums.roster import AggregatorEntry, Roster, VerifiedRoster
 
 COORDINATOR, SECOND = "/coordinator", "/second-aggregator"  # no party can have these names
 

@@ -9,9 +9,9 @@ from consilium.coordinator.config import Federation
 from consilium.party.policy import Policy
 from consilium.party.promise import Promise, largest_weight
 from consilium.protocol.parties.refusals import Refused
-from consilium.protocol.secagg.roster import least_sum
 from consilium.simulations.population.specs import PolicyShare
 from consilium.simulations.population.teacher_mix import own_limits
+from consilium.sums.roster import least_sum
 
 
 def limited(federation: Federation, most_epsilon: float) -> dict[str, Any]:

@@ -17,8 +17,8 @@ import numpy as np
 import polars as pl
 
 from consilium.accounting.guarantee import Guarantee
+from consilium.coordinator.collection.admission import require
 from consilium.coordinator.collection.clear import Histogram
-from consilium.coordinator.collection.members import require
 from consilium.coordinator.conclusion import normal_for
 from consilium.coordinator.config import FederationConfig, check_sanitised, check_threshold
 from consilium.coordinator.federation import noise_for

@@ -7,18 +7,18 @@ import re
 from pathlib import Path
 
 import consilium.aggregator
-import consilium.protocol.verified
-from consilium.protocol.aggregators import kinds
-from consilium.protocol.answers.edge import RULES, refusal_for
+import consilium.sums.aggregators
+from consilium.node import answering
+from consilium.node.answering import RULES, refusal_for
 from consilium.protocol.parties.refusals import Rule
-from consilium.protocol.secagg.errors import SecAggError
+from consilium.sums.errors import SecAggError
 
 ROOM = Path(consilium.aggregator.__path__[0])
 OF_OTHERS = {"client.py", "leader.py"}
-"""Of `protocol.verified`: what parties and the first aggregator run."""
+"""Of `sums.aggregators`: what parties and the first aggregator run."""
 OWN = sorted(ROOM.rglob("*.py"))
 PROTOCOL = [
-    path for path in sorted(Path(consilium.protocol.verified.__path__[0]).glob("*.py")) if path.name not in OF_OTHERS
+    path for path in sorted(Path(consilium.sums.aggregators.__path__[0]).glob("*.py")) if path.name not in OF_OTHERS
 ]
 
 
@@ -32,6 +32,6 @@ def errors_raised() -> set[type[SecAggError]]:
 def rules_given() -> set[Rule]:
     """Rules of all its refusals, those at its edge too."""
     texts = [*(path.read_text(encoding="utf-8") for path in OWN), inspect.getsource(refusal_for)]
-    texts.append(inspect.getsource(kinds))
+    texts.append(inspect.getsource(answering))
     named = {Rule[name] for text in texts for name in re.findall(r"\bRule\.([A-Z_]+)\b", text)}
     return named | {RULES[error] for error in errors_raised()}

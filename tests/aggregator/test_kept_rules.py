@@ -13,8 +13,8 @@ from consilium.aggregator.rules import KeptRules
 from consilium.aggregator.store import GivenSums
 from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.protocol.rows.queries import query_ids
-from consilium.protocol.secagg.errors import AlreadyAnswered, BrokenBlock
-from consilium.protocol.verified.session import VerifiedSession
+from consilium.sums.aggregators.terms import VerifiedSession
+from consilium.sums.errors import AlreadyAnswered, BrokenBlock
 from tests.aggregator.test_node import NOISY, Board
 from tests.verified.small import queries_of
 

@@ -17,19 +17,17 @@ from consilium.coordinator.config import Caps, FederationConfig
 from consilium.coordinator.ledger.privacy import promised
 from consilium.coordinator.mechanisms.distributed import Distributed
 from consilium.coordinator.mechanisms.gnmax import GNMax
-from consilium.protocol.aggregators.keys import SealingKey
-from consilium.protocol.aggregators.messages import AggregatorRequest, LinkRequest, OpenRequest, as_array
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, LedgerError, OutputExists
+from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.parties.messages import PROTOCOL_VERSION
 from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.protocol.rows.pool import PoolTree
-from consilium.protocol.secagg.agreement import new_private, public_of
-from consilium.protocol.secagg.errors import BadSignature, Replay, StageOrder
-from consilium.protocol.secagg.identity import Identity
-from consilium.protocol.secagg.session import NO_LEDGER
-from consilium.protocol.verified.errors import BadLink
-from consilium.protocol.verified.session import VerifiedSession
+from consilium.sums.aggregators.terms import VerifiedSession
+from consilium.sums.aggregators.wire import AggregatorRequest, LinkRequest, OpenRequest, as_array
+from consilium.sums.agreement import new_private, public_of
+from consilium.sums.errors import BadLink, BadSignature, Replay, StageOrder
+from consilium.sums.masks.terms import NO_LEDGER
 from tests.federation import make_config, make_homes
 from tests.verified.small import make_aggregators, queries_of
 

@@ -11,27 +11,29 @@ from typing import Any
 
 import pytest
 
-from consilium.coordinator.collection.greeting import Greeting
-from consilium.coordinator.collection.second import SecondAggregator
+from consilium.coordinator.collection.admission import Greeting
+from consilium.coordinator.collection.verified import SecondAggregator
 from consilium.coordinator.run_log import EventLog
-from consilium.protocol.aggregators.cures import CURES_OF_SECOND
-from consilium.protocol.aggregators.errors import AggregatorRefuses
-from consilium.protocol.parties.cures import CURES
+from consilium.protocol.parties.cures import CURES, CURES_OF_SECOND
 from consilium.protocol.parties.records import refusal_to_record
 from consilium.protocol.parties.refusals import Refusal, Rule
-from consilium.protocol.secagg.errors import (
+from consilium.sums.errors import (
+    AggregatorRefuses,
+    AggregatorsDisagree,
     AlreadyAnswered,
+    BadLink,
     BadSignature,
     BrokenBlock,
+    OtherVersion,
     Replay,
     RosterMismatch,
     SecAggError,
     StageOrder,
+    SumTooLarge,
     ThresholdNotMet,
     UnsafeSession,
 )
-from consilium.protocol.secagg.session import NO_LEDGER
-from consilium.protocol.verified.errors import AggregatorsDisagree, BadLink, OtherVersion, SumTooLarge
+from consilium.sums.masks.terms import NO_LEDGER
 from tests.aggregator.given_rules import OWN, ROOM, errors_raised, rules_given
 from tests.aggregator.test_node import Board
 

@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from consilium.accounting.units import Unit
-from consilium.coordinator.collection.verified_keys import check_verified_sums
+from consilium.coordinator.collection.verified import check_verified_sums
 from consilium.coordinator.config import Caps, FederationConfig
 from consilium.coordinator.mechanisms.confident import Confident
 from consilium.coordinator.mechanisms.distributed import Distributed

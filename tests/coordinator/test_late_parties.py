@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from consilium.coordinator.collection import late
+from consilium.coordinator.collection import admission
 from consilium.coordinator.conclusion import conclude_unserved
 from consilium.coordinator.federation import Student, run_federation
 from consilium.coordinator.labels.grpc_server import Door
@@ -50,7 +50,7 @@ class Told(EventLog):
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A run of five homes, of which those in `there` are connected at first; returns its summary."""
-    monkeypatch.setattr(late, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(admission, "LOOK_SECONDS", 0.02)
 
     def of(there: set[int], student: Callable[[LabelSource, Hall, Told], None], faults=None, masked=False, **changes):
         homes = make_homes(tmp_path / "homes", 5)

@@ -9,7 +9,7 @@ import pytest
 import tomli_w
 
 import consilium.coordinator.federation
-import consilium.party.secagg.votes
+import consilium.party.hidden_votes
 from consilium.coordinator.conclusion import normal_for
 from consilium.coordinator.config import Caps, FederationConfig
 from consilium.coordinator.federation import Student, noise_for, run_federation
@@ -31,7 +31,7 @@ MAY_SEED = {
     "coordinator/federation.py",  # noise_for: None in a configuration outside simulations
     "coordinator/planning/rehearsal.py",  # on made-up votes, before there are any
     "coordinator/cli.py",  # `consilium audit mechanism` draws on made-up votes
-    "party/secagg/votes.py",  # only in a federation whose terms say that it is a simulation
+    "party/hidden_votes.py",  # only in a federation whose terms say that it is a simulation
     "simulations/compare/learning.py",  # what other noise would have given, in a simulation's own report
     "simulations/study/replay.py",  # each giver's share of the noise in the sums of a simulated case
     "simulations/study/measures/row_noise.py",  # a study gives a simulated case noise again, with one party less
@@ -91,7 +91,7 @@ def test_a_whole_federation_makes_no_seeded_noise(
             made.append(seed)
             super().__init__(seed)
 
-    for module in (consilium.coordinator.federation, consilium.party.secagg.votes):
+    for module in (consilium.coordinator.federation, consilium.party.hidden_votes):
         monkeypatch.setattr(module, "SeededNoise", Watched)
     homes = with_seed(make_homes(tmp_path / "homes", 5))
     keys = make_secure(homes, tmp_path) if votes != "clear" else None

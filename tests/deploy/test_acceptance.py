@@ -26,7 +26,6 @@ from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.party.policy import LIMITS as LIMITS_OF_PARTY
 from consilium.party.policy import Policy
-from consilium.protocol.aggregators.messages import AggregatorReply, AggregatorRequest
 from consilium.protocol.errors import ConfigError, NotAccepted
 from consilium.protocol.node import acceptance
 from consilium.protocol.node.acceptance import accept, markdown_page
@@ -37,7 +36,8 @@ from consilium.protocol.node.unpacking import open_archive
 from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloReply, HelloRequest
 from consilium.protocol.parties.records import from_record, refusal_from_record, to_record
 from consilium.protocol.parties.refusals import Rule
-from consilium.protocol.secagg.session import NO_LEDGER
+from consilium.sums.aggregators.wire import AggregatorReply, AggregatorRequest
+from consilium.sums.masks.terms import NO_LEDGER
 from tests.command_line import Done, consilium
 from tests.deploy.kits import PARTIES, SECOND, accept_all, accept_kit, make_kits, request_of_kit, write_plan
 from tests.deploy.terminal import END, INTERRUPT, typed

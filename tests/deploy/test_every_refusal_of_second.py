@@ -21,16 +21,16 @@ from consilium.aggregator.home import open_home
 from consilium.aggregator.node import AggregatorNode
 from consilium.aggregator.store import GivenStore
 from consilium.coordinator.config import FederationConfig
-from consilium.protocol.aggregators.cures import CURES_OF_SECOND
-from consilium.protocol.aggregators.messages import AggregatorRequest
 from consilium.protocol.config_files import load
 from consilium.protocol.node import flower
 from consilium.protocol.node.kit import open_kit
 from consilium.protocol.node.ports import wait_for_ports
+from consilium.protocol.parties.cures import CURES_OF_SECOND
 from consilium.protocol.parties.messages import PROTOCOL_VERSION
 from consilium.protocol.parties.refusals import Refused, Rule
-from consilium.protocol.secagg.session import NO_LEDGER
-from consilium.protocol.verified.roster import VerifiedRoster
+from consilium.sums.aggregators.wire import AggregatorRequest
+from consilium.sums.masks.terms import NO_LEDGER
+from consilium.sums.roster import VerifiedRoster
 from tests.aggregator.given_rules import rules_given
 from tests.deploy.kits import SECOND, edit, make_kits
 from tests.deploy.refusals import Spoil, found_by_doctor, said_by_start

@@ -14,17 +14,17 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_ssh_private_key
 
-import consilium.coordinator.secagg.intake
 import consilium.party.deploy.doctor
+import consilium.sums.masks.checks
 from consilium.coordinator.provision import kits
 from consilium.party.deploy.keys import fingerprints, join, make
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.identity import Identity
 from consilium.protocol.node.checks import examine
 from consilium.protocol.node.kit import open_kit
-from consilium.protocol.secagg.errors import BadSignature, ThresholdNotMet
-from consilium.protocol.secagg.identity import Identity
-from consilium.protocol.secagg.roster import Roster
-from consilium.protocol.secagg.stages import Stage
+from consilium.sums.errors import BadSignature, ThresholdNotMet
+from consilium.sums.masks.messages import Stage
+from consilium.sums.roster import Roster
 from tests.deploy.kits import PARTIES, accept_kit, plan_table, write_plan
 from tests.secagg.network import Federation, Network, make_votes, run_until
 
@@ -126,7 +126,7 @@ def test_whoever_kept_a_key_takes_its_owners_place(
         key = Identity.generate()
         key.public = public
     identities = {name: Identity.load(at / "identity.pem") for name, at in homes(folder).items()} | {victim: key}
-    monkeypatch.setattr(consilium.coordinator.secagg.intake, "verify", lambda *_: True)
+    monkeypatch.setattr(consilium.sums.masks.checks, "verify", lambda *_: True)
     federation = session(tmp_path, out, roster, identities)
     network = Network(federation)
     if victim == MADE:

@@ -18,12 +18,12 @@ from consilium.coordinator.deploy.runs import begin, current_run
 from consilium.coordinator.ledger.store import Ledger
 from consilium.party.deploy import start as party
 from consilium.protocol.errors import ConsiliumError
+from consilium.protocol.identity import Identity
 from consilium.protocol.node import flower
 from consilium.protocol.node.kit import open_kit
 from consilium.protocol.node.manifest import MANIFEST
 from consilium.protocol.node.ports import wait_for_ports
 from consilium.protocol.rows.pool import PoolTree
-from consilium.protocol.secagg.identity import Identity
 from tests.deploy.kits import edit
 from tests.deploy.refusals import (
     Spoil,

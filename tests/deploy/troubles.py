@@ -21,9 +21,9 @@ from consilium.aggregator.deploy import start as aggregator
 from consilium.aggregator.deploy.installed_app import MODULE as MODULE_OF_SECOND
 from consilium.aggregator.home import open_home as open_second
 from consilium.aggregator.node import AggregatorNode
+from consilium.coordinator.collection.admission import Greeting
 from consilium.coordinator.collection.exchange import Failure
-from consilium.coordinator.collection.greeting import Greeting
-from consilium.coordinator.collection.second import SecondAggregator
+from consilium.coordinator.collection.verified import SecondAggregator
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.deploy.room import Room
 from consilium.coordinator.deploy.start import gateway, in_words
@@ -32,12 +32,10 @@ from consilium.coordinator.labels.service import LabelService
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.provision.authority import Authority
 from consilium.coordinator.run_log import EventLog
+from consilium.node.answering import refusal_for
 from consilium.party.deploy.installed_app import MODULE
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
-from consilium.protocol.aggregators.errors import AggregatorWentBack
-from consilium.protocol.aggregators.messages import AggregatorRequest
-from consilium.protocol.answers.edge import refusal_for
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.files import held, writing
@@ -49,10 +47,11 @@ from consilium.protocol.noise import SystemNoise
 from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloReply, LedgerPosition
 from consilium.protocol.parties.records import refusal_to_record
 from consilium.protocol.parties.refusals import Refusal, Refused
-from consilium.protocol.secagg.errors import SecAggError
-from consilium.protocol.secagg.session import NO_LEDGER
-from consilium.protocol.verified.roster import VerifiedRoster
 from consilium.student import channel as labels
+from consilium.sums.aggregators.wire import AggregatorRequest
+from consilium.sums.errors import AggregatorWentBack, SecAggError
+from consilium.sums.masks.terms import NO_LEDGER
+from consilium.sums.roster import VerifiedRoster
 from tests.coordinator.labels.test_service import T, Votes
 from tests.deploy.kits import SECOND, STUDENT, edit, free_ports
 from tests.deploy.refusals import DOCTORS

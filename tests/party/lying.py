@@ -21,15 +21,14 @@ from scipy.special import log_ndtr
 
 from consilium.accounting.events import event_from_json
 from consilium.accounting.units import votes_moved
+from consilium.party.hidden_votes import QuerySet
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.party.promise import epsilon, parse_events
-from consilium.party.secagg.masking import checked_votes, noise_share
-from consilium.party.secagg.once import ids_of, phases_of
-from consilium.party.secagg.store import SessionStore
-from consilium.party.secagg.votes import QuerySet
+from consilium.party.sum_store import SessionStore, ids_of, phases_of
 from consilium.party.teachers import store
 from consilium.protocol.errors import ConfigError, DataError, MalformedMessage
+from consilium.protocol.identity import Identity
 from consilium.protocol.parties.messages import (
     PROTOCOL_VERSION,
     HelloRequest,
@@ -41,11 +40,11 @@ from consilium.protocol.parties.refusals import Refused
 from consilium.protocol.rows.pool import PoolTree
 from consilium.protocol.rows.queries import canonical_queries, query_ids, query_set_hash
 from consilium.protocol.rows.schema import Schema
-from consilium.protocol.secagg.errors import SecAggError
-from consilium.protocol.secagg.identity import Identity
-from consilium.protocol.secagg.messages import AdvertiseRequest
-from consilium.protocol.secagg.roster import Roster
-from consilium.protocol.secagg.session import SessionDescriptor
+from consilium.sums.errors import SecAggError
+from consilium.sums.masks.messages import AdvertiseRequest
+from consilium.sums.masks.party import checked_votes, noise_share
+from consilium.sums.masks.terms import SessionDescriptor
+from consilium.sums.roster import Roster
 from tests.federation import CLASSES, FEATURES, make_rows
 
 N = 6

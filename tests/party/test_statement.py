@@ -27,11 +27,11 @@ from consilium.party.spend import SpendStore
 from consilium.party.statement import StatementCheck
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, LedgerError
+from consilium.protocol.identity import Identity
 from consilium.protocol.ledger_statement import ChargedBatch, LedgerStatement, charged_query, read_statement
 from consilium.protocol.node.checks import CheckResult, examine
 from consilium.protocol.node.kit import open_kit
 from consilium.protocol.parties.refusals import Refused, Rule
-from consilium.protocol.secagg.identity import Identity
 from tests.command_line import consilium
 from tests.coordinator.ledger.verify.runs import kit_run, run_of
 

@@ -11,12 +11,12 @@ import pytest
 from consilium.coordinator.config import Caps
 from consilium.coordinator.ledger.privacy import promised, promised_at
 from consilium.coordinator.mechanisms import Confident, GNMax
+from consilium.party import sum_store
 from consilium.party.expectation import own_share, party_warnings, told_share
+from consilium.party.hidden_votes import QuerySet
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.party.promise import epsilon, largest_weight, parse_events, promise_of
-from consilium.party.secagg import once
-from consilium.party.secagg.votes import QuerySet
 from consilium.party.spend import SpendStore
 from consilium.protocol.parties.refusals import Refusal, Refused, Rule
 from consilium.protocol.rows.queries import canonical_queries
@@ -125,7 +125,7 @@ def test_earlier_federations_count_at_the_weight_that_the_party_has_in_them(tmp_
 
 
 def test_the_weight_of_a_roster_is_the_one_and_must_fit(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(once, "check_exact", lambda *_: None)  # a weight of one's own is in no block
+    monkeypatch.setattr(sum_store, "check_exact", lambda *_: None)  # a weight of one's own is in no block
     homes = [make_home(tmp_path / name, name, most_epsilon=own(3) * 1.01, seed=at) for at, name in enumerate("pqr")]
     keys = make_secure(homes, tmp_path, weights={"p": 2, "q": 3, "r": 4})
     config = make_config(mechanism=GNMax(sigma=60.0), most_weight=MOST, votes="secure", roster=keys.roster.digest)

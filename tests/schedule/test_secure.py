@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from consilium.coordinator.collection.members import enrol, train
+from consilium.coordinator.collection.admission import enrol, train
 from consilium.coordinator.collection.secure import SecureCollector, SecureKeys
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger.privacy import promised
@@ -19,9 +19,9 @@ from consilium.protocol.labels.service import no_progress
 from consilium.protocol.parties.messages import MOST_RELEASES
 from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.protocol.rows.queries import canonical_queries, query_set_hash
-from consilium.protocol.secagg.errors import AlreadyAnswered, ThresholdNotMet
-from consilium.protocol.secagg.messages import AdvertiseRequest
-from consilium.protocol.secagg.session import NO_LEDGER, SessionDescriptor, parse_descriptor
+from consilium.sums.errors import AlreadyAnswered, ThresholdNotMet
+from consilium.sums.masks.messages import AdvertiseRequest
+from consilium.sums.masks.terms import NO_LEDGER, SessionDescriptor, parse_descriptor
 from tests.federation import FakeTransport, drop, make_homes, make_rows, make_secure, standing
 from tests.schedule.small import Broken, by_parties, findings, run, scheduled
 

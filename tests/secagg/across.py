@@ -9,9 +9,9 @@ from unittest.mock import patch
 
 import numpy as np
 
-from consilium.coordinator.secagg.drive import drive
-from consilium.protocol.secagg.blocks import Blocks, assigned, blocks_of, whole
-from consilium.protocol.secagg.errors import BrokenBlock, SecAggError
+from consilium.sums.errors import BrokenBlock, SecAggError
+from consilium.sums.masks.machine import drive
+from consilium.sums.roster import Blocks, assigned, blocks_of, whole
 from tests.secagg.adversary import keeps_pairs
 from tests.secagg.network import Federation, Network
 

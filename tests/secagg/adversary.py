@@ -14,8 +14,8 @@ from random import Random
 
 import numpy as np
 
-from consilium.protocol.secagg.blocks import Blocks, assigned, blocks_of, check_blocks, check_kept, check_whole
-from consilium.protocol.secagg.errors import BrokenBlock
+from consilium.sums.errors import BrokenBlock
+from consilium.sums.roster import Blocks, assigned, blocks_of, check_blocks, check_kept, check_whole
 
 PRIME = 2**31 - 1
 MOST_ROSTERS, MOST_SUMS = 6, 3

@@ -25,23 +25,24 @@ from typing import Any
 import numpy as np
 from flwr.app import RecordDict
 
-from consilium.coordinator.secagg.machine import Aggregation
 from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.parties.messages import WireModel
 from consilium.protocol.parties.records import ARRAYS, BODY, decode_array, encode_array, from_record, to_record
 from consilium.protocol.parties.refusals import Refused
-from consilium.protocol.secagg.blocks import whole
-from consilium.protocol.secagg.errors import BadShare, SecAggError, ThresholdNotMet
-from consilium.protocol.secagg.messages import (
+from consilium.sums.errors import BadShare, SecAggError, ThresholdNotMet
+from consilium.sums.masks.machine import Aggregation
+from consilium.sums.masks.messages import (
     REPLIES,
     REQUESTS,
+    STAGES,
     ConsistencyRequest,
     MaskedReply,
     MaskedRequest,
     SecAggMessage,
+    Stage,
 )
-from consilium.protocol.secagg.packing import pack_message
-from consilium.protocol.secagg.stages import STAGES, Stage
+from consilium.sums.packing import pack_message
+from consilium.sums.roster import whole
 from tests.secagg.network import Federation, blocks_unchecked, make_queries
 
 N, LONGEST = 5, 20

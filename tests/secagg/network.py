@@ -11,19 +11,18 @@ from unittest.mock import patch
 
 import numpy as np
 
-from consilium.coordinator.secagg.machine import Aggregation, everybody, whole_blocks
-from consilium.party.secagg.session import PartySession
+from consilium.party.masked_session import PartySession
 from consilium.protocol.errors import ConsiliumError
+from consilium.protocol.identity import Identity
 from consilium.protocol.parties.messages import WireModel
 from consilium.protocol.parties.records import from_record, to_record
 from consilium.protocol.parties.refusals import Refused
 from consilium.protocol.rows.queries import canonical_queries
-from consilium.protocol.secagg.identity import Identity
-from consilium.protocol.secagg.messages import REPLIES, REQUESTS, SecAggMessage
-from consilium.protocol.secagg.packing import pack_message
-from consilium.protocol.secagg.roster import Roster
-from consilium.protocol.secagg.session import SessionDescriptor
-from consilium.protocol.secagg.stages import Stage
+from consilium.sums.masks.machine import Aggregation, everybody, whole_blocks
+from consilium.sums.masks.messages import REPLIES, REQUESTS, SecAggMessage, Stage
+from consilium.sums.masks.terms import SessionDescriptor
+from consilium.sums.packing import pack_message
+from consilium.sums.roster import Roster
 
 FEDERATION = "f" * 64
 OTHER_FEDERATION = "e" * 64
@@ -33,7 +32,7 @@ OTHER_FEDERATION = "e" * 64
 def blocks_unchecked() -> Iterator[None]:
     """Parties, and a coordinator, that sum any set of parties exactly."""
     with (
-        patch("consilium.party.secagg.session.check_whole", lambda *_: None),
+        patch("consilium.party.masked_session.check_whole", lambda *_: None),
         patch("tests.secagg.network.whole_blocks", lambda *_: everybody),
     ):
         yield

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.coordinator.secagg.drive import drive
-from consilium.party.secagg import once
-from consilium.party.secagg.store import SessionStore
-from consilium.protocol.secagg.errors import AlreadyAnswered, BrokenBlock, ThresholdNotMet
-from consilium.protocol.secagg.stages import Stage
+from consilium.party import sum_store
+from consilium.party.sum_store import SessionStore
+from consilium.sums.errors import AlreadyAnswered, BrokenBlock, ThresholdNotMet
+from consilium.sums.masks.machine import drive
+from consilium.sums.masks.messages import Stage
 from tests.secagg.across import combined, differencing, pairs_only, sums_given, unmasked
 from tests.secagg.adversary import ByRoster, Kept, MayGrow, Pairs, alone, four_sums, play, without_lines
 from tests.secagg.network import (
@@ -27,7 +27,7 @@ from tests.secagg.network import (
 pytestmark = pytest.mark.slow
 
 N = 10
-OF_PARTIES = "consilium.party.secagg.session"
+OF_PARTIES = "consilium.party.masked_session"
 NOISY = {"sigma": 3.0, "noise_shares": 2}
 
 
@@ -159,7 +159,7 @@ ROSTERS = {
 def test_two_sums_of_two_rosters(tmp_path: Path, name: str, forgetful: bool, monkeypatch) -> None:
     """All, and then all but one. The control remembers by the roster's hash, as version 0.9 did."""
     if forgetful:
-        monkeypatch.setattr(once, "check_block", lambda *_: None)  # nothing is known of this hash
+        monkeypatch.setattr(sum_store, "check_block", lambda *_: None)  # nothing is known of this hash
     federation = federation_of(tmp_path)
     everybody = unmasked(federation, range(10))
     places, numbers = ROSTERS[name]
@@ -177,7 +177,7 @@ def test_two_sums_of_two_rosters(tmp_path: Path, name: str, forgetful: bool, mon
 def test_a_block_that_takes_one_more_in_is_another_block(tmp_path: Path, grows: bool, monkeypatch) -> None:
     """A sum without the party, and one with it. The control lets a block have all of the first one, and more."""
     if grows:
-        monkeypatch.setattr(once, "check_kept", MayGrow().look)
+        monkeypatch.setattr(sum_store, "check_kept", MayGrow().look)
     federation = federation_of(tmp_path)
     numbers = [1, 2, 2, 3, 3, 4, 4, 5, 5]
     other_roster(federation, federation.names[1:], [2, *numbers[1:]])

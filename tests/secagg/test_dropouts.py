@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.coordinator.secagg.drive import drive
-from consilium.protocol.secagg.errors import StageOrder, ThresholdNotMet
-from consilium.protocol.secagg.stages import STAGES, Stage
+from consilium.sums.errors import StageOrder, ThresholdNotMet
+from consilium.sums.masks.machine import drive
+from consilium.sums.masks.messages import STAGES, Stage
 from tests.secagg.network import Federation, Network, run_until
 
 pytestmark = pytest.mark.usefixtures("any_set")

@@ -13,20 +13,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.coordinator.secagg.drive import drive
-from consilium.coordinator.secagg.machine import Aggregation, SecureSum
-from consilium.coordinator.secagg.repair import interpolate
-from consilium.coordinator.secagg.requests import view
-from consilium.party.secagg import sharing
 from consilium.protocol.parties.messages import WireModel
-from consilium.protocol.secagg.agreement import Agreement
-from consilium.protocol.secagg.commitments import blend, mask_agreement, mask_secret, new_mask_key, new_scalar
-from consilium.protocol.secagg.curve import ORDER, montgomery
-from consilium.protocol.secagg.errors import BadShare, ThresholdNotMet
-from consilium.protocol.secagg.messages import MaskedReply
-from consilium.protocol.secagg.shamir import SHARE_BYTES, combine, evaluate, lagrange, random_scalar, split
-from consilium.protocol.secagg.stages import Stage
-from consilium.protocol.secagg.statements import MASKED, masked_parts
+from consilium.sums.agreement import Agreement
+from consilium.sums.curve import ORDER, montgomery
+from consilium.sums.errors import BadShare, ThresholdNotMet
+from consilium.sums.masks import party
+from consilium.sums.masks.machine import Aggregation, SecureSum, drive, view_of
+from consilium.sums.masks.messages import MASKED, MaskedReply, Stage, masked_parts
+from consilium.sums.masks.shares import (
+    SHARE_BYTES,
+    blend,
+    combine,
+    evaluate,
+    lagrange,
+    mask_agreement,
+    mask_secret,
+    new_mask_key,
+    new_scalar,
+    random_scalar,
+    split,
+)
+from consilium.sums.masks.unmasking import interpolate
 from tests.secagg.network import Federation, Network, altered, run_until
 
 pytestmark = pytest.mark.usefixtures("any_set")
@@ -46,9 +53,9 @@ def federation(tmp_path: Path) -> Federation:
 
 def unverified(patch: pytest.MonkeyPatch) -> None:
     """The protocol as it was: nobody looks at shares until the masks come off."""
-    patch.setattr("consilium.coordinator.secagg.machine.false_dealers", lambda *_: set())
-    patch.setattr("consilium.coordinator.secagg.machine.check_vouched", lambda *_: None)
-    patch.setattr("consilium.party.secagg.sharing._is_good", lambda *_: True)
+    patch.setattr("consilium.sums.masks.machine.false_dealers", lambda *_: set())
+    patch.setattr("consilium.sums.masks.machine.check_vouched", lambda *_: None)
+    patch.setattr("consilium.sums.masks.party._is_good", lambda *_: True)
 
 
 def dealt(federation: Federation, network: Network, lie: Lie, liars: tuple[str, ...] = (BAD,)) -> Aggregation:
@@ -68,20 +75,20 @@ def shared_instead(which: int, other: Callable[[int, int, list[int]], list[int]]
 
     def lie(patch: pytest.MonkeyPatch) -> None:
         calls = iter(range(3))
-        patch.setattr(sharing, "split", lambda *given: (other if next(calls) == which else split)(*given))
+        patch.setattr(party, "split", lambda *given: (other if next(calls) == which else split)(*given))
 
     return lie
 
 
 def sealed_instead(places: list[int], plain: Callable[[bytes], bytes]) -> Lie:
     """A dealer that publishes true values, and seals something else for some of its peers."""
-    true = sharing.seal
+    true = party.seal
 
     def lie(patch: pytest.MonkeyPatch) -> None:
         def seal(key: bytes, nonce: bytes, content: bytes, ctx: bytes, sender: int, receiver: int) -> bytes:
             return true(key, nonce, plain(content) if receiver in places else content, ctx, sender, receiver)
 
-        patch.setattr(sharing, "seal", seal)
+        patch.setattr(party, "seal", seal)
 
     return lie
 
@@ -148,7 +155,7 @@ class TestFalsePolynomials:
         network, liars = Network(federation), ("party-002", "party-005")
 
         def lie(patch: pytest.MonkeyPatch) -> None:
-            patch.setattr(sharing, "split", lambda secret, t, points: split(0, t, points))
+            patch.setattr(party, "split", lambda secret, t, points: split(0, t, points))
 
         machine = dealt(federation, network, lie, liars)
         assert machine.dropped == {Stage.SHARE: dict.fromkeys(liars, FALSE_DEALER)}
@@ -156,7 +163,7 @@ class TestFalsePolynomials:
 
     def test_more_than_may_fail_end_the_session_before_any_vote(self, federation: Federation) -> None:
         def lie(patch: pytest.MonkeyPatch) -> None:
-            patch.setattr(sharing, "split", lambda secret, t, points: split(0, t, points))
+            patch.setattr(party, "split", lambda secret, t, points: split(0, t, points))
 
         with pytest.raises(ThresholdNotMet) as caught:
             dealt(federation, Network(federation), lie, tuple(federation.names[:3]))
@@ -174,7 +181,7 @@ class TestFalsePolynomials:
                 return split((secret + (next(signs) if len(calls) % 3 == 0 else 0)) % ORDER, t, points)
 
             calls: list[int] = []
-            patch.setattr(sharing, "split", both)
+            patch.setattr(party, "split", both)
 
         machine = dealt(federation, network, lie, ("party-001", "party-004"))
         assert set(machine.dropped[Stage.SHARE]) == {"party-001", "party-004"}
@@ -194,7 +201,7 @@ class TestTheChallenge:
             shift = {1: 1, 3: -self.R}.get(len(given), 0)
             return split((secret + shift) % ORDER, t, points)
 
-        patch.setattr(sharing, "split", shares)
+        patch.setattr(party, "split", shares)
 
     def test_nobody_knows_r_before_the_shares_are_sealed(self, federation: Federation) -> None:
         machine = dealt(federation, Network(federation), self.cheat)
@@ -205,8 +212,8 @@ class TestTheChallenge:
         self, federation: Federation, monkeypatch: pytest.MonkeyPatch, r: int
     ) -> None:
         """r = 0 looks at the blinder only, so that any b passes."""
-        monkeypatch.setattr(sharing, "challenge", lambda *_: r)
-        monkeypatch.setattr("consilium.coordinator.secagg.requests.challenge", lambda *_: r)
+        monkeypatch.setattr(party, "challenge", lambda *_: r)
+        monkeypatch.setattr("consilium.sums.masks.machine.challenge", lambda *_: r)
         network = Network(federation)
         lie = self.cheat if r else shared_instead(0, another_secret)
         machine = dealt(federation, network, lie)
@@ -297,7 +304,7 @@ class TestFalseComplaints:
         def change(stage: Stage, name: str, reply: WireModel) -> WireModel:
             if name not in about or not isinstance(reply, MaskedReply):
                 return reply
-            complaints, seen = np.array(about[name], dtype=np.uint16), view(machine._state)
+            complaints, seen = np.array(about[name], dtype=np.uint16), view_of(machine._state)
             parts = masked_parts(machine.terms.ctx(), reply.party, seen.u1, seen.u2, reply.y, complaints)
             return altered(reply, complaints=complaints, signature=federation.identities[name].sign(MASKED, *parts))
 

@@ -51,6 +51,6 @@ def test_the_sessions_would_find_parties_that_do_not_check_blocks(tmp_path: Path
 @pytest.mark.parametrize("late", ["check_unanswered", "use_up"])
 def test_the_sessions_would_find_parties_that_answer_twice(tmp_path: Path, monkeypatch, late: str) -> None:
     """Without any check, and without the one in the transaction that gives the shares."""
-    monkeypatch.setattr(f"consilium.party.secagg.once.{late}", lambda *arguments: None)
+    monkeypatch.setattr(f"consilium.party.sum_store.{late}", lambda *arguments: None)
     with pytest.raises(Forgery, match="two noisy sums that were unmasked"):
         sessions(tmp_path, range(6), 80)

@@ -10,12 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.coordinator.secagg.drive import drive
-from consilium.coordinator.secagg.machine import Aggregation
 from consilium.protocol.errors import ConfigError, LedgerError
-from consilium.protocol.secagg.errors import RosterMismatch, ThresholdNotMet
-from consilium.protocol.secagg.packing import pack_message
-from consilium.protocol.secagg.stages import STAGES, Stage
+from consilium.sums.errors import RosterMismatch, ThresholdNotMet
+from consilium.sums.masks.machine import Aggregation, drive
+from consilium.sums.masks.messages import STAGES, Stage
+from consilium.sums.packing import pack_message
 from tests.secagg.network import Federation, Network, make_queries, run_until
 
 pytestmark = pytest.mark.usefixtures("any_set")
@@ -139,7 +138,7 @@ def test_a_party_that_dies_before_its_commit_has_done_nothing(tmp_path: Path, st
         raise sqlite3.OperationalError("disk I/O error")
 
     with monkeypatch.context() as patch:
-        patch.setattr("consilium.party.secagg.store.Transaction.commit", power_cut)
+        patch.setattr("consilium.party.sum_store.Transaction.commit", power_cut)
         with pytest.raises(Exception, match="OperationalError"):
             federation.serve(name, stage, request)
     assert federation.party(name).state(sid) is before

@@ -16,15 +16,15 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from consilium.coordinator.secagg.drive import drive
-from consilium.party.secagg.memory import matrix, secret
-from consilium.party.secagg.store import SessionStore
+from consilium.party.sum_store import SessionStore
+from consilium.protocol.identity import Identity
 from consilium.protocol.parties.messages import WireModel
-from consilium.protocol.secagg.errors import BadShare, ThresholdNotMet
-from consilium.protocol.secagg.identity import Identity
-from consilium.protocol.secagg.masks import MaskAdder, pair_key, self_key
-from consilium.protocol.secagg.packing import unpack
-from consilium.protocol.secagg.stages import STAGES, Stage
+from consilium.sums.errors import BadShare, ThresholdNotMet
+from consilium.sums.masks.machine import drive
+from consilium.sums.masks.messages import STAGES, Stage
+from consilium.sums.masks.party import matrix, secret
+from consilium.sums.masks.ring import MaskAdder, pair_key, self_key
+from consilium.sums.packing import unpack
 from tests.secagg.network import OTHER_FEDERATION, Federation, Network, altered, flipped_cell, make_queries, run_until
 
 FALSE_ALARM = 1e-9

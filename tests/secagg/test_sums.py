@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.coordinator.secagg.drive import drive
 from consilium.protocol.parties.refusals import Refused
-from consilium.protocol.secagg.stages import STAGES, Stage
+from consilium.sums.masks.machine import drive
+from consilium.sums.masks.messages import STAGES, Stage
 from tests.secagg.network import Federation, Network, make_queries
 
 pytestmark = pytest.mark.usefixtures("any_set")

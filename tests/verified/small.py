@@ -14,42 +14,38 @@ from flwr.app import RecordDict
 
 from consilium.aggregator.home import open_home as open_aggregator
 from consilium.aggregator.node import AggregatorNode
-from consilium.coordinator.collection.admission import Member
+from consilium.coordinator.collection.admission import Greeting, Member
 from consilium.coordinator.collection.exchange import Failure
-from consilium.coordinator.collection.greeting import Greeting
-from consilium.coordinator.collection.second import SecondAggregator
-from consilium.coordinator.collection.verified import VerifiedCollector
-from consilium.coordinator.collection.verified_keys import VerifiedKeys
+from consilium.coordinator.collection.verified import SecondAggregator, VerifiedCollector, VerifiedKeys
 from consilium.coordinator.config import Caps, FederationConfig
 from consilium.coordinator.mechanisms.gnmax import GNMax
 from consilium.coordinator.run_log import EventLog
+from consilium.node.answering import refusal_of
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
-from consilium.protocol.aggregators import messages
-from consilium.protocol.aggregators.keys import SealingKey
-from consilium.protocol.answers.edge import refusal_of
+from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.parties.messages import WireModel
 from consilium.protocol.parties.records import from_record, refusal_to_record, to_record
 from consilium.protocol.parties.refusals import Refusal, Refused, Rule
 from consilium.protocol.rows.queries import canonical_queries, query_set_hash
-from consilium.protocol.secagg.errors import SecAggError
-from consilium.protocol.secagg.identity import Identity
-from consilium.protocol.secagg.session import NO_LEDGER
-from consilium.protocol.verified.client import VoteClient
-from consilium.protocol.verified.roster import AggregatorEntry, VerifiedRoster
-from consilium.protocol.verified.sealing import SignedKey
+from consilium.sums.aggregators import wire
+from consilium.sums.aggregators.sealing import SignedKey
+from consilium.sums.aggregators.uploads import VoteClient
+from consilium.sums.errors import SecAggError
+from consilium.sums.masks.terms import NO_LEDGER
+from consilium.sums.roster import AggregatorEntry, VerifiedRoster
 from tests import federation
 from tests.federation import FEATURES, FakeTransport, Fault, make_homes, make_rows
 from tests.protocol.verified.liars import Forger
 
 SECOND = 900
 """Node of the second aggregator."""
-TO_PARTIES = {**federation.REQUESTS, "query.va_upload": messages.UploadRequest}
+TO_PARTIES = {**federation.REQUESTS, "query.va_upload": wire.UploadRequest}
 PARTY_ACTIONS: dict[str, Callable[[PartyNode, Any], WireModel]] = {
     **federation.ACTIONS,
     "query.va_upload": lambda node, request: node.verified.upload(request),
 }
-TO_SECOND = {model.kind: model for model in (messages.AggregatorRequest, messages.OpenRequest, messages.LinkRequest)}
+TO_SECOND = {model.kind: model for model in (wire.AggregatorRequest, wire.OpenRequest, wire.LinkRequest)}
 SECOND_ACTIONS: dict[str, Callable[[AggregatorNode, Any], WireModel]] = {
     "query.va_hello": AggregatorNode.hello,
     "query.va_open": AggregatorNode.open,

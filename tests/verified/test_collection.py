@@ -15,33 +15,36 @@ from flwr.app import RecordDict
 
 from consilium.coordinator.collection import verified
 from consilium.coordinator.collection.admission import Member
-from consilium.coordinator.collection.second import SecondAggregator
 from consilium.coordinator.collection.secure import SecureCollector
-from consilium.coordinator.collection.verified import MOST_REFUSED, VerifiedCollector
+from consilium.coordinator.collection.verified import MOST_REFUSED, SecondAggregator, VerifiedCollector
 from consilium.coordinator.given_records import FAULTS_SHOWN, RECORDS, GivenRecords, read_records
 from consilium.coordinator.mechanisms.distributed import Distributed
 from consilium.coordinator.run_log import EventLog
+from consilium.party import masked_session
 from consilium.party.node import PartyNode
-from consilium.party.secagg import session
-from consilium.protocol.aggregators.errors import AggregatorAway, AggregatorRefuses, AggregatorWentBack
 from consilium.protocol.errors import MalformedMessage
+from consilium.protocol.identity import Identity
 from consilium.protocol.parties.records import refusal_to_record
 from consilium.protocol.parties.refusals import Refusal, Rule
 from consilium.protocol.rows.queries import query_ids, query_set_hash
-from consilium.protocol.secagg.agreement import new_private
-from consilium.protocol.secagg.errors import BrokenBlock, ThresholdNotMet
-from consilium.protocol.secagg.identity import Identity
-from consilium.protocol.secagg.packing import unpack
-from consilium.protocol.secagg.roster import least_sum
-from consilium.protocol.verified import leader, rules
-from consilium.protocol.verified.aggregator import fault_code
-from consilium.protocol.verified.client import VoteClient
-from consilium.protocol.verified.errors import AggregatorsDisagree, VoteFault
-from consilium.protocol.verified.field import PRIME, to_wire
-from consilium.protocol.verified.helper import Helper
-from consilium.protocol.verified.leader import Leader, ShownFault
-from consilium.protocol.verified.sums import Half
-from consilium.protocol.verified.uploads import HelperPart
+from consilium.sums.aggregators import half, leader
+from consilium.sums.aggregators.field import PRIME, to_wire
+from consilium.sums.aggregators.half import Half, fault_code
+from consilium.sums.aggregators.helper import Helper
+from consilium.sums.aggregators.leader import Leader, ShownFault
+from consilium.sums.aggregators.uploads import HelperPart, VoteClient
+from consilium.sums.agreement import new_private
+from consilium.sums.errors import (
+    AggregatorAway,
+    AggregatorRefuses,
+    AggregatorsDisagree,
+    AggregatorWentBack,
+    BrokenBlock,
+    ThresholdNotMet,
+    VoteFault,
+)
+from consilium.sums.packing import unpack
+from consilium.sums.roster import least_sum
 from tests.federation import FakeTransport, drop, hello_of, make_config, make_homes, make_secure, standing
 from tests.secagg.across import pairs_only
 from tests.secagg.adversary import four_sums
@@ -200,7 +203,7 @@ def unclipped(one: np.ndarray, other: np.ndarray, votes: int, tail: int) -> tupl
 def test_control_unchecked_the_same_lie_decides(small: VerifiedSmall, monkeypatch) -> None:
     """Both aggregators without the check: what one party sends is added up, and wins."""
     monkeypatch.setattr(leader, "holds", lambda *_: True)
-    monkeypatch.setattr("consilium.protocol.verified.helper.holds", lambda *_: True)
+    monkeypatch.setattr("consilium.sums.aggregators.helper.holds", lambda *_: True)
     as_liar(monkeypatch, "p02", decisive)
     monkeypatch.setattr(leader, "add_up", unclipped)
     found = small.ask(QUERIES)
@@ -266,14 +269,14 @@ def test_control_in_a_secure_sum_the_same_lie_decides(tmp_path: Path, monkeypatc
     for node in transport.parties.values():
         node.hello(hello_of(config))
         node.train(config.train_request())
-    honest = session.checked_votes
+    honest = masked_session.checked_votes
     calls: list[int] = []
 
     def of_liar(votes, *more):
         calls.append(1)
         return decisive(QUERIES) if len(calls) == 3 else honest(votes, *more)
 
-    monkeypatch.setattr(session, "checked_votes", of_liar)
+    monkeypatch.setattr(masked_session, "checked_votes", of_liar)
     members = [Member(index, f"p{index:02d}", 1) for index in range(5)]
     collector = SecureCollector(transport, config, members, keys, tmp_path / "sessions", standing(), log)
     found = collector(QUERIES, query_set_hash(QUERIES))
@@ -323,7 +326,7 @@ def test_four_sums_of_ten_parties(tmp_path: Path, monkeypatch) -> None:
 
 def test_control_of_four_sums_of_ten_parties_the_rule_of_pairs_lets_them_pass(tmp_path: Path, monkeypatch) -> None:
     small = made(tmp_path, parties=10, second={"roster_terms": {"least_accepted": 3}})
-    with pairs_only(2, "consilium.protocol.verified.rules") as rule:
+    with pairs_only(2, "consilium.sums.aggregators.half") as rule:
         one, two, three, four = sums_of(small, monkeypatch, four_sums(range(10), 2), rule)
     assert one is not None and two is not None and three is not None and four is not None
     assert (one + two - three - four).tolist() == small.votes(0, QUERIES).tolist()
@@ -352,7 +355,7 @@ def test_a_sum_of_three_of_ten_parties_is_refused(tmp_path: Path, monkeypatch) -
 def test_control_a_roster_that_allows_three_gives_their_votes_wherever_they_agree(tmp_path: Path, monkeypatch) -> None:
     """As version 0.9 made rosters, of `minimum_parties`: most rows are unanimous, and tell each of the three votes."""
     small = made(tmp_path, parties=10, second={"roster_terms": {"least_accepted": 3}})
-    monkeypatch.setattr(rules, "check_whole", lambda *_: None)  # three are no blocks of two
+    monkeypatch.setattr(half, "check_whole", lambda *_: None)  # three are no blocks of two
     votes = ask_three(small, monkeypatch).votes
     unanimous = (votes == 3).any(axis=1)
     assert unanimous.mean() > 0.3
@@ -425,7 +428,7 @@ def test_an_exact_sum_may_be_asked_again(small: VerifiedSmall) -> None:
     assert small.given() == len(QUERIES), "and is counted once"
 
 
-class NoRule(rules.WholeBlocks):
+class NoRule(half.WholeBlocks):
     """Of a coordinator that does not look."""
 
     def __init__(self) -> None:
@@ -452,7 +455,7 @@ def test_exact_sums_are_over_whole_blocks(small: VerifiedSmall, monkeypatch) -> 
 
 def test_control_without_the_rule_the_difference_is_one_vote(small: VerifiedSmall, monkeypatch) -> None:
     monkeypatch.setattr(verified, "whole_blocks", lambda *_: frozenset)
-    monkeypatch.setattr(rules, "check_whole", lambda *_: None)
+    monkeypatch.setattr(half, "check_whole", lambda *_: None)
     whole, fewer = small.ask(QUERIES), small.ask(QUERIES, small.members[:4])
     assert (whole.votes - fewer.votes).tolist() == small.votes(4, QUERIES).tolist()
 
@@ -487,7 +490,7 @@ def test_each_aggregator_adds_the_whole_noise(tmp_path: Path) -> None:
 
 def test_noise_that_was_not_promised_is_refused(small: VerifiedSmall, monkeypatch) -> None:
     """A coordinator that leaves out the noise of the second aggregator, or adds any that nobody charges."""
-    from consilium.protocol.verified.session import VerifiedSession
+    from consilium.sums.aggregators.terms import VerifiedSession
 
     honest = VerifiedSession.create.__func__
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from consilium.party import hidden_votes
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
-from consilium.party.verified import votes as verified
-from consilium.party.verified.store import UploadStore
+from consilium.party.sum_store import UploadStore
 from consilium.protocol.errors import LedgerError
 from consilium.protocol.parties.refusals import Refused, Rule
-from consilium.protocol.secagg.errors import StageOrder
+from consilium.sums.errors import StageOrder
 from tests import federation
 from tests.verified.small import VerifiedSmall, made, make_aggregators, queries_of
 
@@ -67,7 +67,7 @@ def test_sessions_on_the_same_queries_are_few(tmp_path: Path, monkeypatch) -> No
     """A session that gives no sum may be tried again, and not without end."""
     small = made(tmp_path, parties=3, second={"roster_terms": {"least_accepted": 3}})
     small.transport.faults[(1, "query.va_upload")] = federation.drop
-    monkeypatch.setattr(verified, "MOST_SESSIONS", 3)
+    monkeypatch.setattr(hidden_votes, "MOST_SESSIONS", 3)
     for _ in range(3):
         with pytest.raises(Exception, match="missing: p01"):
             small.ask(QUERIES)
@@ -83,15 +83,15 @@ def upload_file(small: VerifiedSmall) -> Path:
 def test_bytes_are_erased_when_a_session_is_over(tmp_path: Path, monkeypatch) -> None:
     small = made(tmp_path, parties=3)
     requests: list = []
-    honest = verified.VerifiedVotes.upload
+    honest = hidden_votes.VerifiedVotes.upload
     monkeypatch.setattr(
-        verified.VerifiedVotes, "upload", lambda self, request: requests.append(request) or honest(self, request)
+        hidden_votes.VerifiedVotes, "upload", lambda self, request: requests.append(request) or honest(self, request)
     )
     small.ask(QUERIES)
     assert upload_file(small).stat().st_mode & 0o077 == 0
     (request, *_) = requests
     node = small.transport.parties[0]
-    later = verified.VerifiedVotes(node.home, node.spend, node.charged_votes, clock=lambda: 1e12)
+    later = hidden_votes.VerifiedVotes(node.home, node.spend, node.charged_votes, clock=lambda: 1e12)
     with pytest.raises(StageOrder, match="lifetime has passed"):
         honest(later, request)
 

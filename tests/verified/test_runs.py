@@ -12,10 +12,10 @@ import polars as pl
 import pytest
 
 from consilium.coordinator.ledger.privacy import promised
-from consilium.protocol.secagg.packing import pack, unpack
 from consilium.simulations.audit import audit_run
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
+from consilium.sums.packing import pack, unpack
 from tests.simulations.engines.test_engines_agree import quiet
 
 pytestmark = pytest.mark.slow

@@ -10,12 +10,11 @@ from consilium.coordinator.ledger.batch import Batch
 from consilium.coordinator.ledger.verify.files import Files
 from consilium.coordinator.ledger.verify.findings import Contradiction, Damaged
 from consilium.coordinator.ledger.verify.recorded import Recorded
-from consilium.protocol.aggregators.records import GivenRecord
 from consilium.protocol.errors import ConfigError, MalformedMessage
-from consilium.protocol.secagg.blocks import check_whole
-from consilium.protocol.secagg.errors import BrokenBlock
-from consilium.protocol.verified.roster import VerifiedRoster
-from consilium.protocol.verified.sums import add_up
+from consilium.sums.aggregators.half import add_up
+from consilium.sums.aggregators.wire import GivenRecord
+from consilium.sums.errors import BrokenBlock
+from consilium.sums.roster import VerifiedRoster, check_whole
 
 
 def check_given(files: Files, recorded: Recorded) -> str:

@@ -9,12 +9,11 @@ from consilium.coordinator.planning.cost.load import CostedMode, Load
 from consilium.coordinator.planning.cost.model import Costs
 from consilium.coordinator.planning.cost.terms import NodeKind
 from consilium.protocol.parties.records import MOST_CELLS
-from consilium.protocol.secagg.roster import MOST_PARTIES
-from consilium.protocol.verified.grid import MOST_ROWS
-from consilium.protocol.verified.roster import MOST_VOTERS
-from consilium.protocol.verified.session import MOST_CELLS as MOST_SHARE
-from consilium.protocol.verified.session import MOST_REACH
 from consilium.protocol.warnings.before import MANY_PAIRED
+from consilium.sums.aggregators.proof import MOST_ROWS
+from consilium.sums.aggregators.terms import MOST_CELLS as MOST_SHARE
+from consilium.sums.aggregators.terms import MOST_REACH
+from consilium.sums.roster import MOST_PARTIES, MOST_VOTERS
 
 MOST_MESSAGE = 2**31 - 1
 """Bytes of one message of gRPC, as Flower sets it; Flower cuts arrays into pieces of 5 MiB, the tables of a message

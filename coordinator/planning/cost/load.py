@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.secagg.ring import sigma_total
-from consilium.protocol.secagg.roster import least_sum
-from consilium.protocol.verified.grid import VoteGrid
+from consilium.sums.aggregators.proof import VoteGrid
+from consilium.sums.masks.ring import sigma_total
+from consilium.sums.roster import least_sum
 
 CostedMode = Literal["clear", "secure", "distributed", "verified"]
 COSTED_MODES: tuple[CostedMode, ...] = ("clear", "secure", "distributed", "verified")

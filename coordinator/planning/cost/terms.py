@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from consilium.coordinator.planning.cost.load import CostedMode, Load
-from consilium.protocol.verified.leader import BATCH_SIZE
+from consilium.sums.aggregators.leader import BATCH_SIZE
 
 
 class NodeKind(StrEnum):

@@ -9,18 +9,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from consilium.coordinator.planning.cost.load import CostedMode, Load
+from consilium.protocol.identity import SIGNATURE_BYTES
 from consilium.protocol.parties.choices import choice_dtype
-from consilium.protocol.secagg.agreement import NONCE_BYTES, TAG_BYTES
-from consilium.protocol.secagg.identity import SIGNATURE_BYTES
-from consilium.protocol.secagg.messages import CIPHERTEXT_BYTES, KEY_BYTES, KEYS_BYTES
-from consilium.protocol.secagg.session import SID_BYTES
-from consilium.protocol.secagg.shamir import SHARE_BYTES
-from consilium.protocol.verified.binder import DIGEST_BYTES
-from consilium.protocol.verified.binder import NONCE_BYTES as NONCE_BYTES_OF_TOTAL
-from consilium.protocol.verified.leader import BATCH_SIZE
-from consilium.protocol.verified.proof import opening_elements
-from consilium.protocol.verified.sealing import SIGNED_KEY_BYTES
-from consilium.protocol.verified.uploads import PART_BYTES, upload_bytes
+from consilium.sums.aggregators.leader import BATCH_SIZE
+from consilium.sums.aggregators.proof import DIGEST_BYTES, opening_elements
+from consilium.sums.aggregators.proof import NONCE_BYTES as NONCE_BYTES_OF_TOTAL
+from consilium.sums.aggregators.sealing import SIGNED_KEY_BYTES
+from consilium.sums.aggregators.uploads import PART_BYTES, upload_bytes
+from consilium.sums.agreement import NONCE_BYTES, TAG_BYTES
+from consilium.sums.masks.messages import CIPHERTEXT_BYTES, KEY_BYTES, KEYS_BYTES
+from consilium.sums.masks.shares import SHARE_BYTES
+from consilium.sums.masks.terms import SID_BYTES
 
 MESSAGE, ARRAYS, ARRAY, EMPTY, FIELD = 280, 155, 311, 240, 17
 """Of Flower's form: a message, its record of arrays, each array with its name (and one that is empty), each field."""
@@ -104,7 +103,7 @@ def _masked(load: Load, sigma: float) -> Sent:
 
 
 def secure(load: Load) -> Sent:
-    """The ten messages of `protocol.secagg.messages`."""
+    """The ten messages of `sums.masks.messages`."""
     return _masked(load, 0.0)
 
 

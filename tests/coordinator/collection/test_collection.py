@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from flwr.app import ConfigRecord, RecordDict
 
+from consilium.coordinator.collection.admission import enrol, train
 from consilium.coordinator.collection.clear import collect
-from consilium.coordinator.collection.members import enrol, train
 from consilium.coordinator.mechanisms.confident import Confident
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.errors import NotEnoughParties
 from consilium.protocol.rows.queries import canonical_queries
-from consilium.protocol.secagg.session import NO_LEDGER
+from consilium.sums.masks.terms import NO_LEDGER
 from tests.federation import (
     FakeTransport,
     Singles,

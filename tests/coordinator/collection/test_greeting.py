@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.coordinator.collection.greeting import SEEN_FILE, Greeting, SeenPositions
-from consilium.coordinator.collection.members import enrol
+from consilium.coordinator.collection.admission import SEEN_FILE, Greeting, SeenPositions, enrol
 from consilium.coordinator.federation import Student, run_federation
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.errors import LedgerError, NotEnoughParties, StorageError
@@ -151,7 +150,7 @@ def test_a_party_says_so_too(homes: list[Path], tmp_path: Path, caplog: pytest.L
 
 def test_another_protocol_is_refused_with_its_cure(homes: list[Path], tmp_path: Path, monkeypatch) -> None:
     log = EventLog(tmp_path / "events.jsonl")
-    monkeypatch.setattr("consilium.coordinator.collection.greeting.PROTOCOL_VERSION", 4)
+    monkeypatch.setattr("consilium.coordinator.collection.admission.PROTOCOL_VERSION", 4)
     with pytest.raises(NotEnoughParties, match=r"protocol-version, requested 4.*Install the same version of Consilium"):
         enrol(FakeTransport(homes), CONFIG, LEDGER, log)
     log.close()
@@ -194,7 +193,7 @@ def test_on_a_full_disk_no_votes_are_counted_that_were_not_noted(
             raise StorageError(f"cannot write {path}", "Make room")
         replace_private(path, text)
 
-    monkeypatch.setattr("consilium.coordinator.collection.greeting.replace_private", full)
+    monkeypatch.setattr("consilium.coordinator.collection.admission.replace_private", full)
     with pytest.raises(StorageError):
         federation(homes, run, 0)
     monkeypatch.undo()

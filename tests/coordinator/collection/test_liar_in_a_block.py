@@ -9,13 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from consilium.coordinator.collection.history import HISTORY, most_spoiled
 from consilium.coordinator.collection.secure import SecureCollector
 from consilium.coordinator.run_log import EventLog
-from consilium.coordinator.secagg.history import HISTORY
-from consilium.coordinator.secagg.suspects import most_spoiled
-from consilium.party.secagg.masking import checked_votes
 from consilium.party.spend import SpendStore
-from consilium.protocol.secagg.errors import BadSum
+from consilium.sums.errors import BadSum
+from consilium.sums.masks.party import checked_votes
 from tests.coordinator.collection.cluster import Cluster, queries, told
 
 pytestmark = pytest.mark.slow
@@ -37,7 +36,7 @@ class Lying:
                 return own
             return own + np.eye(2, dtype=np.int64)[0]
 
-        monkeypatch.setattr("consilium.party.secagg.session.checked_votes", votes_of)
+        monkeypatch.setattr("consilium.party.masked_session.checked_votes", votes_of)
 
     def ask(self, seed: int) -> tuple[str, ...]:
         """Parties in a sum on a few queries, by a coordinator that was started just now."""

@@ -14,11 +14,11 @@ from consilium.coordinator.config import Caps
 from consilium.coordinator.federation import Student, run_federation
 from consilium.coordinator.labels.service import LabelService
 from consilium.coordinator.ledger.store import Ledger
-from consilium.party.secagg.store import SessionStatus, SessionStore
+from consilium.party.sum_store import SessionStatus, SessionStore
 from consilium.protocol.labels.service import Outcome, no_progress
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.rows.queries import query_ids, query_set_hash
-from consilium.protocol.secagg.errors import ThresholdNotMet
+from consilium.sums.errors import ThresholdNotMet
 from tests.coordinator.collection.cluster import ONE_PHASE, PARTIES, STAGES, TWO_PHASES, Cluster, queries, told
 from tests.federation import FakeTransport, drop, make_config, make_relative
 
@@ -168,7 +168,7 @@ def test_a_gross_lie_in_a_noisy_sum_is_said_to_the_operator_and_to_nobody_else(
     def unchecked(votes, terms, weight):
         return votes.astype(np.int64) + next(votes_of)
 
-    monkeypatch.setattr("consilium.party.secagg.session.checked_votes", unchecked)
+    monkeypatch.setattr("consilium.party.masked_session.checked_votes", unchecked)
     made = cluster(**NOISY)
     labels, ledger = service(made, made.ready())
     assert labels.ask(queries(30)[0]).labels.shape == (30,)

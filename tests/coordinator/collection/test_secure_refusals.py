@@ -11,9 +11,9 @@ from consilium.coordinator.mechanisms import Confident, Distributed
 from consilium.protocol.errors import ConfigError, NotEnoughParties
 from consilium.protocol.labels.service import no_progress
 from consilium.protocol.parties.refusals import Refused, Rule
-from consilium.protocol.secagg.errors import ThresholdNotMet
-from consilium.protocol.secagg.messages import AdvertiseRequest
-from consilium.protocol.secagg.session import SessionDescriptor
+from consilium.sums.errors import ThresholdNotMet
+from consilium.sums.masks.messages import AdvertiseRequest
+from consilium.sums.masks.terms import SessionDescriptor
 from tests.coordinator.collection.cluster import ONE_PHASE, PARTIES, Cluster, queries
 from tests.deploy.kits import edit
 from tests.federation import FakeTransport, hello_of, make_config, make_homes, make_secure, standing, vote_request

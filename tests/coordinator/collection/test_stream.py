@@ -13,8 +13,7 @@ from flwr.app import Error, Message, RecordDict
 from consilium.coordinator.collection import clear
 from consilium.coordinator.collection.admission import Member
 from consilium.coordinator.collection.clear import collect
-from consilium.coordinator.collection.exchange import Failure, exchange, stream
-from consilium.coordinator.collection.flower_transport import AT_ONCE, FlowerTransport
+from consilium.coordinator.collection.exchange import AT_ONCE, Failure, FlowerTransport, exchange, stream
 from consilium.protocol.parties.choices import counted
 from consilium.protocol.parties.messages import VoteReply
 from consilium.protocol.parties.records import to_record

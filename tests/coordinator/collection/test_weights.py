@@ -10,19 +10,18 @@ import numpy as np
 import pytest
 
 from consilium.coordinator.collection import clear, secure
-from consilium.coordinator.collection.admission import Admission
+from consilium.coordinator.collection.admission import Admission, enrol, train
 from consilium.coordinator.collection.clear import collect
-from consilium.coordinator.collection.members import enrol, train
 from consilium.coordinator.collection.secure import SecureCollector
 from consilium.coordinator.config import check_threshold
 from consilium.coordinator.ledger.privacy import promised_at
 from consilium.coordinator.mechanisms import Confident, Distributed, GNMax
-from consilium.coordinator.secagg.machine import everybody
-from consilium.party.secagg import session
+from consilium.party import masked_session
 from consilium.protocol.errors import ConfigError, NotEnoughParties
 from consilium.protocol.rows.queries import canonical_queries, query_set_hash
-from consilium.protocol.secagg.errors import ThresholdNotMet
-from consilium.protocol.secagg.session import NO_LEDGER
+from consilium.sums.errors import ThresholdNotMet
+from consilium.sums.masks.machine import everybody
+from consilium.sums.masks.terms import NO_LEDGER
 from tests.federation import (
     FakeTransport,
     Fault,
@@ -174,7 +173,7 @@ def test_under_masks_a_wrong_total_leaves_its_block_out(tmp_path: Path, log, mon
     def twice(votes, terms, weight):
         return votes.astype(np.int64) * (2 if weight == 2 else 1)
 
-    monkeypatch.setattr(session, "checked_votes", twice)
+    monkeypatch.setattr(masked_session, "checked_votes", twice)
     assert securely(homes_of(tmp_path), tmp_path, log).parties == ("p00", "p01", "p02", "p03", "p06")
 
 
@@ -198,7 +197,7 @@ def test_a_coordinator_that_sums_it_all_the_same_gets_no_share(tmp_path: Path, l
         securely(homes, tmp_path / "attack", log, ODD_ONES, GONE)
     assert "refused: broken-block" in left_out(log).values()
 
-    monkeypatch.setattr(session, "check_whole", lambda *_: None)
+    monkeypatch.setattr(masked_session, "check_whole", lambda *_: None)
     homes = homes_of(tmp_path / "control", CONFIG, ODD_ONES)
     odd = securely(homes, tmp_path / "control", log, ODD_ONES, GONE).votes % 2
     alone = in_clear(homes_of(tmp_path / "same", CONFIG, ODD_ONES), log)[1]["p03"]

@@ -12,15 +12,15 @@ from consilium.coordinator.collection import secure
 from consilium.coordinator.collection.secure import SecureCollector
 from consilium.coordinator.config import Caps
 from consilium.coordinator.mechanisms import Distributed
-from consilium.coordinator.secagg.machine import Aggregation, everybody
+from consilium.party import masked_session
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
-from consilium.party.secagg import session
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.parties.records import refusal_to_record
 from consilium.protocol.parties.refusals import Refusal, Rule
-from consilium.protocol.secagg.errors import BadShare, ThresholdNotMet
-from consilium.protocol.secagg.stages import Stage
+from consilium.sums.errors import BadShare, ThresholdNotMet
+from consilium.sums.masks.machine import Aggregation, everybody
+from consilium.sums.masks.messages import Stage
 from tests.coordinator.collection.cluster import ONE_PHASE, PARTIES, queries, told
 from tests.federation import drop, with_array
 
@@ -173,7 +173,7 @@ def test_no_schema_and_no_federation_is_a_way_around(cluster, monkeypatch, name:
     measured questions by, and remembered them by, was for the operator to choose."""
     monkeypatch.setattr(secure, "whole_blocks", lambda *_: everybody)
     if not checked:
-        monkeypatch.setattr(session, "check_whole", lambda *_: None)
+        monkeypatch.setattr(masked_session, "check_whole", lambda *_: None)
     made = cluster()
     change, rows = SCHEMAS[name], made.config.rows
     scale = tuple(each * change.get("scale", 1.0) for each in rows.scale)

@@ -13,7 +13,6 @@ from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 
 from consilium.coordinator.planning.cost import wire
 from consilium.coordinator.planning.cost.load import COSTED_MODES, CostedMode, Load
-from consilium.coordinator.secagg.drive import drive
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.parties.choices import packed
@@ -21,9 +20,9 @@ from consilium.protocol.parties.messages import VoteReply, VoteRequest, WireMode
 from consilium.protocol.parties.records import encode_array, to_record
 from consilium.protocol.rows.pool import PoolTree
 from consilium.protocol.rows.queries import query_ids
-from consilium.protocol.secagg.messages import SecAggMessage
-from consilium.protocol.secagg.stages import Stage
 from consilium.simulations.engines.flower_internals import assume_identity
+from consilium.sums.masks.machine import drive
+from consilium.sums.masks.messages import SecAggMessage, Stage
 from tests.protocol.verified.federation import VerifiedFederation
 from tests.secagg.network import Federation, make_queries
 

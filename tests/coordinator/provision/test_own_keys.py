@@ -21,12 +21,12 @@ from consilium.coordinator.provision.registry import load_registry
 from consilium.party.deploy.keys import join, make
 from consilium.party.deploy.start import start
 from consilium.protocol.errors import ConfigError, ConsiliumError, OutputExists
+from consilium.protocol.identity import Identity, verify
 from consilium.protocol.node.checks import examine
 from consilium.protocol.node.enrolment import Enrolment, read_enrolment
 from consilium.protocol.node.kit import open_kit
 from consilium.protocol.node.node_key import NodeKey
-from consilium.protocol.secagg.curve import SMALL_ORDER
-from consilium.protocol.secagg.identity import Identity, verify
+from consilium.sums.curve import SMALL_ORDER
 from tests.deploy.kits import edit, make_kits, write_plan
 
 NAME = "ward-a"

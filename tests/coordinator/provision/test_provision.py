@@ -28,15 +28,15 @@ from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, OutputExists, PathError
+from consilium.protocol.identity import Identity
 from consilium.protocol.labels.tls import load_certificate
 from consilium.protocol.node.checks import alternative_names, check_certificate
 from consilium.protocol.node.kit import open_kit
 from consilium.protocol.node.manifest import MANIFEST
 from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloRequest, Terms
 from consilium.protocol.rows.queries import canonical_queries, query_ids
-from consilium.protocol.secagg.identity import Identity
-from consilium.protocol.secagg.roster import Roster
 from consilium.student.asking.pool import PoolFile
+from consilium.sums.roster import Roster
 from tests.deploy.kits import NOISY, PARTIES, STUDENT, make_kits, plan_table, write_plan
 
 PRIVATE = {"ca.key", "server.key", "client.key", "node.key", "identity.pem"}

@@ -27,15 +27,14 @@ from consilium.coordinator.provision.registry import load_registry
 from consilium.party.deploy.keys import make as make_party
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, ConsiliumError, OutputExists
+from consilium.protocol.identity import Identity
 from consilium.protocol.node.checks import CheckResult, examine
 from consilium.protocol.node.enrolment import Enrolment, read_enrolment
 from consilium.protocol.node.kit import open_kit
 from consilium.protocol.node.manifest import check_signed
 from consilium.protocol.node.own_keys import OwnKeys
 from consilium.protocol.parties.refusals import Refused
-from consilium.protocol.secagg.identity import Identity
-from consilium.protocol.secagg.roster import least_sum
-from consilium.protocol.verified.roster import VerifiedRoster
+from consilium.sums.roster import VerifiedRoster, least_sum
 from tests.deploy.kits import PARTIES, SECOND, accept_all, accept_kit, edit, make_kits, plan_table, write_plan
 
 KIT = f"aggregator-{SECOND}"

@@ -18,7 +18,7 @@ from consilium.party.node import PartyNode
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloReply, HelloRequest
-from consilium.protocol.secagg.roster import Roster
+from consilium.sums.roster import Roster
 from tests.command_line import consilium
 from tests.deploy.kits import PARTIES, make_kits, plan_table, write_plan
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from consilium.protocol.parties.messages import WireModel
-from consilium.protocol.secagg.stages import Stage
+from consilium.sums.masks.messages import Stage
 
 BAD = "party-002"
 

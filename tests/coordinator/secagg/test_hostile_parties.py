@@ -9,11 +9,10 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from consilium.coordinator.secagg.drive import drive
-from consilium.coordinator.secagg.repair import correct
-from consilium.coordinator.secagg.unmasking import clip
-from consilium.protocol.secagg.errors import BadShare, BadSum, StageOrder
-from consilium.protocol.secagg.stages import Stage
+from consilium.sums.errors import BadShare, BadSum, StageOrder
+from consilium.sums.masks.machine import drive
+from consilium.sums.masks.messages import Stage
+from consilium.sums.masks.unmasking import clip, correct
 from tests.coordinator.secagg.bad_party import BAD, from_bad
 from tests.secagg.network import Federation, Network, altered, flipped_cell, make_queries
 
@@ -60,7 +59,7 @@ class TestShares:
             calls.append(1)
             return correct(*arguments)
 
-        monkeypatch.setattr("consilium.coordinator.secagg.unmasking.correct", counted)
+        monkeypatch.setattr("consilium.sums.masks.unmasking.correct", counted)
         change = from_bad(Stage.UNMASK, lambda r: altered(r, shares=np.zeros_like(r.shares)))  # type: ignore[attr-defined]
         result = drive(federation.machine(), Network(federation, on_reply=change).send)
         assert len(calls) == 1
@@ -112,7 +111,7 @@ class TestSums:
         self, federation: Federation, monkeypatch, row: list[int]
     ) -> None:
         """One party's software does not check its ballot; the others vote [1, 1, 0]."""
-        monkeypatch.setattr("consilium.party.secagg.session.checked_votes", ballots([[1, 1, 0]] * 5 + [row]))
+        monkeypatch.setattr("consilium.party.masked_session.checked_votes", ballots([[1, 1, 0]] * 5 + [row]))
         machine = federation.machine()
         with pytest.raises(BadSum, match="number of votes"):
             drive(machine, Network(federation).send)
@@ -125,7 +124,7 @@ class TestSums:
         itself one of thirty: whether the sum came to an end told whether honest >= 20."""
         federation = Federation(tmp_path, 30, teachers=1, queries=make_queries(1))
         rows = [[1, 0, 0]] * honest + [[0, 1, 0]] * (29 - honest) + [[-20, 0, 21]]
-        monkeypatch.setattr("consilium.party.secagg.session.checked_votes", ballots(rows, 1))
+        monkeypatch.setattr("consilium.party.masked_session.checked_votes", ballots(rows, 1))
         machine = federation.machine()
         result = drive(machine, Network(federation).send)
         assert result.sums.tolist() == [[max(honest - 20, 0), 29 - honest, 21]]
@@ -142,7 +141,7 @@ class TestSums:
         federation = Federation(tmp_path, 30, teachers=1, queries=make_queries(1))
         lie = [2**15 - 6, 0, 7 - 2**15]
         rows = [[1, 0, 0]] * honest + [[0, 1, 0]] * (29 - honest) + [lie]
-        monkeypatch.setattr("consilium.party.secagg.session.checked_votes", ballots(rows, 1))
+        monkeypatch.setattr("consilium.party.masked_session.checked_votes", ballots(rows, 1))
         machine = federation.machine()
         result = drive(machine, Network(federation).send)
         assert result.sums.tolist() == [[30, 29 - honest, 23]]
@@ -155,7 +154,7 @@ class TestSums:
         (docs/secure-aggregation.md, false votes)."""
         federation = Federation(tmp_path, 30, teachers=1, queries=make_queries(1))
         rows = [[1, 0, 0]] * 20 + [[0, 1, 0]] * 9 + [[-20, 0, 21]]
-        monkeypatch.setattr("consilium.party.secagg.session.checked_votes", ballots(rows, 1))
+        monkeypatch.setattr("consilium.party.masked_session.checked_votes", ballots(rows, 1))
         result = drive(federation.machine(), Network(federation).send)
         assert result.sums.tolist() == [[0, 9, 21]] and not result.clipped.any()
 
@@ -174,7 +173,7 @@ class TestNoisySums:
         federation = Federation(folder, 30, teachers=1, queries=make_queries(1))
         federation.noise = lambda sigma, shape: np.full(shape, noise, dtype=np.int64)
         rows = [[1, 0, 0]] * 15 + [[0, 1, 0]] * 14 + [lie]
-        monkeypatch.setattr("consilium.party.secagg.session.checked_votes", ballots(rows, 1))
+        monkeypatch.setattr("consilium.party.masked_session.checked_votes", ballots(rows, 1))
         machine = federation.machine(federation.terms(sigma=12.0, noise_shares=16))
         return machine, drive(machine, Network(federation).send)
 

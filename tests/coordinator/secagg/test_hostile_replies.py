@@ -8,17 +8,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.coordinator.secagg import requests
-from consilium.coordinator.secagg.drive import drive
-from consilium.coordinator.secagg.intake import advert_keys
 from consilium.protocol.errors import ConfigError, ConsiliumError
+from consilium.protocol.identity import Identity
 from consilium.protocol.parties.messages import HelloReply, WireModel
-from consilium.protocol.secagg.curve import ORDER
-from consilium.protocol.secagg.errors import RosterMismatch, StageOrder, ThresholdNotMet
-from consilium.protocol.secagg.identity import Identity
-from consilium.protocol.secagg.messages import AdvertiseReply, MaskedReply
-from consilium.protocol.secagg.stages import STAGES, Stage
-from consilium.protocol.secagg.statements import ADVERT, MASKED, advert_parts, masked_parts
+from consilium.sums.curve import ORDER
+from consilium.sums.errors import RosterMismatch, StageOrder, ThresholdNotMet
+from consilium.sums.masks.checks import advert_keys
+from consilium.sums.masks.machine import drive, view_of
+from consilium.sums.masks.messages import (
+    ADVERT,
+    MASKED,
+    STAGES,
+    AdvertiseReply,
+    MaskedReply,
+    Stage,
+    advert_parts,
+    masked_parts,
+)
 from tests.coordinator.secagg.bad_party import BAD, from_bad
 from tests.secagg.network import Federation, Network, altered, flipped, flipped_cell, make_queries, run_until
 
@@ -137,7 +143,7 @@ class TestReplies:
     def test_complaints_that_cannot_be(self, federation: Federation, about: list[int]) -> None:
         machine = run_until(federation, Stage.MASKED)
         replies = Network(federation).send(Stage.MASKED, machine.requests())
-        view, reply = requests.view(machine._state), replies[BAD]
+        view, reply = view_of(machine._state), replies[BAD]
         assert isinstance(reply, MaskedReply)
         complaints = np.array(about, dtype=np.uint16)
         parts = masked_parts(machine.terms.ctx(), 2, view.u1, view.u2, reply.y, complaints)

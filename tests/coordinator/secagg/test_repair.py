@@ -7,9 +7,9 @@ import secrets
 
 import pytest
 
-from consilium.coordinator.secagg.repair import correct, interpolate
-from consilium.protocol.secagg.curve import ORDER
-from consilium.protocol.secagg.shamir import evaluate, split
+from consilium.sums.curve import ORDER
+from consilium.sums.masks.shares import evaluate, split
+from consilium.sums.masks.unmasking import correct, interpolate
 
 
 def shared(m: int, t: int, wrong: list[int]) -> tuple[int, list[int], list[int]]:

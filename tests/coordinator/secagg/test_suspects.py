@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from consilium.coordinator.secagg.suspects import Block, most_spoiled, narrowed, set_aside
-from consilium.protocol.secagg.roster import least_sum
+from consilium.coordinator.collection.history import Block, most_spoiled, narrowed, set_aside
+from consilium.sums.roster import least_sum
 
 
 def blocks_of(n: int) -> list[Block]:

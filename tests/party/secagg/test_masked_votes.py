@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from consilium.party.secagg.memory import matrix
-from consilium.party.secagg.store import SessionStatus, SessionStore
+from consilium.party.sum_store import SessionStatus, SessionStore
 from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.protocol.rows.queries import query_set_hash
-from consilium.protocol.secagg.errors import AlreadyAnswered, InconsistentView, Replay, UnsafeSession
-from consilium.protocol.secagg.stages import Stage
+from consilium.sums.errors import AlreadyAnswered, InconsistentView, Replay, UnsafeSession
+from consilium.sums.masks.messages import Stage
+from consilium.sums.masks.party import matrix
 from tests.party.secagg.victim import VICTIM, advertise, refused, still_honest
 from tests.secagg.network import OTHER_FEDERATION, Federation, Network, altered, flipped_cell, make_queries, run_until
 

@@ -8,11 +8,12 @@ import json
 import numpy as np
 import pytest
 
-from consilium.party.secagg.session import PartySession
+from consilium.party.masked_session import PartySession
 from consilium.protocol.errors import MalformedMessage
+from consilium.protocol.identity import Identity
 from consilium.protocol.parties.refusals import Refused, Rule
-from consilium.protocol.secagg.curve import SMALL_ORDER
-from consilium.protocol.secagg.errors import (
+from consilium.sums.curve import SMALL_ORDER
+from consilium.sums.errors import (
     BadKey,
     BadSignature,
     InconsistentView,
@@ -22,11 +23,8 @@ from consilium.protocol.secagg.errors import (
     ThresholdNotMet,
     UnsafeSession,
 )
-from consilium.protocol.secagg.identity import Identity
-from consilium.protocol.secagg.messages import AdvertiseRequest, ShareRequest
-from consilium.protocol.secagg.session import SessionDescriptor
-from consilium.protocol.secagg.stages import Stage
-from consilium.protocol.secagg.statements import ADVERT, advert_parts
+from consilium.sums.masks.messages import ADVERT, AdvertiseRequest, ShareRequest, Stage, advert_parts
+from consilium.sums.masks.terms import SessionDescriptor
 from tests.party.secagg.victim import VICTIM, advertise, refused, still_honest
 from tests.secagg.network import OTHER_FEDERATION, Federation, altered, flipped, flipped_cell, make_queries, run_until
 

@@ -8,13 +8,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from consilium.coordinator.secagg.requests import view
-from consilium.party.secagg.store import SessionStatus
+from consilium.party.sum_store import SessionStatus
 from consilium.protocol.parties.messages import WireModel
-from consilium.protocol.secagg.errors import BadSignature, InconsistentView, StageOrder, ThresholdNotMet
-from consilium.protocol.secagg.session import SessionDescriptor
-from consilium.protocol.secagg.stages import STAGES, Stage
-from consilium.protocol.secagg.statements import CONSISTENCY, consistency_parts
+from consilium.sums.errors import BadSignature, InconsistentView, StageOrder, ThresholdNotMet
+from consilium.sums.masks.machine import view_of
+from consilium.sums.masks.messages import CONSISTENCY, STAGES, Stage, consistency_parts
+from consilium.sums.masks.terms import SessionDescriptor
 from tests.party.secagg.victim import VICTIM, refused, still_honest
 from tests.secagg.network import OTHER_FEDERATION, Federation, Network, altered, flipped_cell, run_until
 
@@ -77,7 +76,7 @@ class TestViews:
         network = Network(federation)
         machine.take(network.send(Stage.CONSISTENCY, machine.requests()))
         request = machine.requests()[VICTIM]
-        seen = dataclasses.replace(view(machine._state), **{other: bytes(32)})
+        seen = dataclasses.replace(view_of(machine._state), **{other: bytes(32)})
         parts = consistency_parts(machine.terms.ctx(), 1, seen.u1, seen.u2, seen.u3)
         signatures = request.signatures.copy()
         signatures[1] = np.frombuffer(federation.identities["party-001"].sign(CONSISTENCY, *parts), np.uint8)

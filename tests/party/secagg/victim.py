@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from consilium.protocol.identity import Identity
 from consilium.protocol.parties.messages import WireModel
-from consilium.protocol.secagg.identity import Identity
-from consilium.protocol.secagg.messages import AdvertiseRequest
-from consilium.protocol.secagg.session import SessionDescriptor
-from consilium.protocol.secagg.stages import Stage
+from consilium.sums.masks.messages import AdvertiseRequest, Stage
+from consilium.sums.masks.terms import SessionDescriptor
 from tests.secagg.network import Federation, Network
 
 VICTIM = "party-000"

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from consilium.coordinator.ledger.store import Ledger
-from consilium.party.secagg.store import SessionStore
 from consilium.party.spend import FORMAT, SpendStore
+from consilium.party.sum_store import SessionStore
 from consilium.protocol.errors import ConfigError, LedgerError
 from consilium.protocol.node.kit import Kit, open_kit
 from consilium.protocol.node.state import STATE_FORMAT, VERSION_FILE, enter

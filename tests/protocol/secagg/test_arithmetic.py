@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consilium.protocol.secagg.curve import ORDER
-from consilium.protocol.secagg.errors import OverflowRisk
-from consilium.protocol.secagg.masks import MaskAdder, pair_key, self_key
-from consilium.protocol.secagg.ring import choose_ring, decode, encode, sigma_total
-from consilium.protocol.secagg.shamir import (
+from consilium.sums.curve import ORDER
+from consilium.sums.errors import OverflowRisk
+from consilium.sums.masks.ring import MaskAdder, choose_ring, decode, encode, pair_key, self_key, sigma_total
+from consilium.sums.masks.shares import (
     combine,
     dual_weights,
     evaluate,

@@ -8,9 +8,8 @@ import secrets
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from consilium.protocol.secagg.agreement import Agreement, public_of
-from consilium.protocol.secagg.commitments import blend, mask_agreement, mask_secret, new_mask_key, new_scalar, opens
-from consilium.protocol.secagg.curve import (
+from consilium.sums.agreement import Agreement, public_of
+from consilium.sums.curve import (
     BASE_POINT,
     FIELD_PRIME,
     NEUTRAL,
@@ -29,7 +28,8 @@ from consilium.protocol.secagg.curve import (
     montgomery,
     negative,
 )
-from consilium.protocol.secagg.errors import BadKey
+from consilium.sums.errors import BadKey
+from consilium.sums.masks.shares import blend, mask_agreement, mask_secret, new_mask_key, new_scalar, opens
 
 # RFC 8032, section 7.1: hash of the seed, clamped (as in section 5.1.5), and public key of tests 1 to 3.
 RFC_8032 = [

@@ -9,11 +9,10 @@ import pytest
 
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError, OutputExists
-from consilium.protocol.secagg.blocks import check_kept
-from consilium.protocol.secagg.curve import SMALL_ORDER
-from consilium.protocol.secagg.errors import BrokenBlock, RosterMismatch
-from consilium.protocol.secagg.identity import Identity, verify
-from consilium.protocol.secagg.roster import Roster
+from consilium.protocol.identity import Identity, verify
+from consilium.sums.curve import SMALL_ORDER
+from consilium.sums.errors import BrokenBlock, RosterMismatch
+from consilium.sums.roster import Roster, check_kept
 
 
 def publics(n: int) -> dict[str, str]:

@@ -18,20 +18,12 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 
 from consilium.protocol.errors import MalformedMessage
+from consilium.protocol.identity import Identity, derive, frame
 from consilium.protocol.parties.records import ARRAYS, BODY, encode_array, from_record, to_record
-from consilium.protocol.secagg import messages
-from consilium.protocol.secagg.agreement import Agreement, public_of, seal, unseal
-from consilium.protocol.secagg.commitments import blend, mask_secret, opens
-from consilium.protocol.secagg.curve import ORDER, montgomery
-from consilium.protocol.secagg.framing import derive, frame
-from consilium.protocol.secagg.identity import Identity
-from consilium.protocol.secagg.masks import MaskAdder
-from consilium.protocol.secagg.packing import message_digest, pack_message, unpack_message
-from consilium.protocol.secagg.ring import RING_DTYPES
-from consilium.protocol.secagg.roster import Roster
-from consilium.protocol.secagg.session import open_descriptor, parse_descriptor
-from consilium.protocol.secagg.shamir import combine, evaluate, lagrange, share_bytes, share_value
-from consilium.protocol.secagg.statements import (
+from consilium.sums.agreement import Agreement, public_of, seal, unseal
+from consilium.sums.curve import ORDER, montgomery
+from consilium.sums.masks import messages
+from consilium.sums.masks.messages import (
     advert_parts,
     adverts_digest,
     challenge,
@@ -40,6 +32,11 @@ from consilium.protocol.secagg.statements import (
     ring_digest,
     set_digest,
 )
+from consilium.sums.masks.ring import RING_DTYPES, MaskAdder
+from consilium.sums.masks.shares import blend, combine, evaluate, lagrange, mask_secret, opens, share_bytes, share_value
+from consilium.sums.masks.terms import open_descriptor, parse_descriptor
+from consilium.sums.packing import message_digest, pack_message, unpack_message
+from consilium.sums.roster import Roster
 
 VECTORS = Path(__file__).parent / "vectors"
 PRIMITIVES = json.loads((VECTORS / "primitives.json").read_text())

@@ -7,18 +7,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from consilium.protocol.identity import Identity
 from consilium.protocol.noise import NoiseSource
-from consilium.protocol.secagg.agreement import new_private, public_of
-from consilium.protocol.secagg.identity import Identity
-from consilium.protocol.verified.client import VoteClient
-from consilium.protocol.verified.helper import Helper
-from consilium.protocol.verified.leader import Leader
-from consilium.protocol.verified.proof import Prover
-from consilium.protocol.verified.roster import AggregatorEntry, VerifiedRoster
-from consilium.protocol.verified.rules import AggregatorRule
-from consilium.protocol.verified.sealing import HelperKeys, Link, link_key
-from consilium.protocol.verified.session import VerifiedSession
-from consilium.protocol.verified.sums import VerifiedSum
+from consilium.sums.aggregators.half import AggregatorRule, VerifiedSum
+from consilium.sums.aggregators.helper import Helper
+from consilium.sums.aggregators.leader import Leader
+from consilium.sums.aggregators.proof import Prover
+from consilium.sums.aggregators.sealing import HelperKeys, Link, link_key
+from consilium.sums.aggregators.terms import VerifiedSession
+from consilium.sums.aggregators.uploads import VoteClient
+from consilium.sums.agreement import new_private, public_of
+from consilium.sums.roster import AggregatorEntry, VerifiedRoster
 
 FEDERATION = "f" * 64
 

@@ -8,25 +8,34 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from consilium.protocol.secagg.agreement import public_of
-from consilium.protocol.secagg.identity import Identity
-from consilium.protocol.verified import uploads
-from consilium.protocol.verified.binder import (
+from consilium.protocol.identity import Identity
+from consilium.sums.aggregators import uploads
+from consilium.sums.aggregators.field import (
+    DEGREE,
+    PRIME,
+    WIRE_DTYPE,
+    continuation,
+    inner,
+    multiply,
+    reduce,
+    square_sums,
+    to_wire,
+)
+from consilium.sums.aggregators.proof import (
     SPACE,
     Challenge,
+    VoteGrid,
     challenge_of,
     commit_helper,
     commit_leader,
     commit_proof,
     expand_seed,
+    proof_elements,
 )
-from consilium.protocol.verified.extension import DEGREE, inner, multiply, square_sums
-from consilium.protocol.verified.field import PRIME, WIRE_DTYPE, continuation, reduce, to_wire
-from consilium.protocol.verified.grid import VoteGrid
-from consilium.protocol.verified.proof import proof_elements
-from consilium.protocol.verified.sealing import seal_once
-from consilium.protocol.verified.session import VerifiedSession
-from consilium.protocol.verified.uploads import HelperPart, Upload
+from consilium.sums.aggregators.sealing import seal_once
+from consilium.sums.aggregators.terms import VerifiedSession
+from consilium.sums.aggregators.uploads import HelperPart, Upload
+from consilium.sums.agreement import public_of
 from tests.protocol.verified.federation import VerifiedFederation
 
 HALF = (PRIME + 1) // 2

@@ -7,11 +7,11 @@ import pytest
 
 from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.noise import SeededNoise
-from consilium.protocol.secagg.errors import BrokenBlock, RosterMismatch, UnsafeSession
-from consilium.protocol.verified.field import PRIME
-from consilium.protocol.verified.helper import Helper
-from consilium.protocol.verified.leader import Leader
-from consilium.protocol.verified.rules import WholeBlocks
+from consilium.sums.aggregators.field import PRIME
+from consilium.sums.aggregators.half import WholeBlocks
+from consilium.sums.aggregators.helper import Helper
+from consilium.sums.aggregators.leader import Leader
+from consilium.sums.errors import BrokenBlock, RosterMismatch, UnsafeSession
 from tests.protocol.verified.federation import VerifiedFederation, collect, settle_all
 
 

@@ -11,14 +11,14 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from consilium.protocol.secagg.identity import Identity
-from consilium.protocol.verified import helper as helper_module
-from consilium.protocol.verified import leader as leader_module
-from consilium.protocol.verified import uploads as uploads_module
-from consilium.protocol.verified.errors import VoteFault
-from consilium.protocol.verified.field import PRIME
-from consilium.protocol.verified.sealing import place_key
-from consilium.protocol.verified.uploads import PART_BYTES, HelperPart, Upload
+from consilium.protocol.identity import Identity
+from consilium.sums.aggregators import helper as helper_module
+from consilium.sums.aggregators import leader as leader_module
+from consilium.sums.aggregators import uploads as uploads_module
+from consilium.sums.aggregators.field import PRIME
+from consilium.sums.aggregators.sealing import place_key
+from consilium.sums.aggregators.uploads import PART_BYTES, HelperPart, Upload
+from consilium.sums.errors import VoteFault
 from tests.protocol.verified.federation import VerifiedFederation, collect, settle_all
 from tests.protocol.verified.liars import HALF, PROOFS, THIRD, Forger, fitted, one_hot, true_squares, zero_proof
 

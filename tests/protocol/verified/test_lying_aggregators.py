@@ -9,24 +9,21 @@ import numpy as np
 import pytest
 
 from consilium.protocol.noise import SeededNoise
-from consilium.protocol.secagg.agreement import new_private
-from consilium.protocol.secagg.errors import StageOrder, ThresholdNotMet
-from consilium.protocol.verified.aggregator import ASKED, BATCH, CHECKED, FAULT_CODES, fault_code
-from consilium.protocol.verified.binder import expand_seed
-from consilium.protocol.verified.errors import AggregatorsDisagree, BadLink, VerifiedError, VoteFault
-from consilium.protocol.verified.field import PRIME
-from consilium.protocol.verified.helper import Helper
-from consilium.protocol.verified.messages import (
+from consilium.sums.aggregators.field import PRIME
+from consilium.sums.aggregators.half import ASKED, BATCH, CHECKED, FAULT_CODES, add_up, fault_code
+from consilium.sums.aggregators.helper import Helper
+from consilium.sums.aggregators.messages import (
     body_digest,
     read_checked,
     write_asked,
     write_batch,
     write_checked,
 )
-from consilium.protocol.verified.proof import opening_elements
-from consilium.protocol.verified.sealing import Link, place_key
-from consilium.protocol.verified.sums import add_up
-from consilium.protocol.verified.uploads import PART_BYTES, HelperPart, Upload
+from consilium.sums.aggregators.proof import expand_seed, opening_elements
+from consilium.sums.aggregators.sealing import Link, place_key
+from consilium.sums.aggregators.uploads import PART_BYTES, HelperPart, Upload
+from consilium.sums.agreement import new_private
+from consilium.sums.errors import AggregatorsDisagree, BadLink, StageOrder, ThresholdNotMet, VerifiedError, VoteFault
 from tests.protocol.verified.federation import VerifiedFederation, collect, helper_link, leader_link, settle_all
 from tests.protocol.verified.liars import Forger, one_hot
 
@@ -243,7 +240,7 @@ class TestReveals:
         self, monkeypatch
     ) -> None:
         """Why the helper looks at the signature first: the leader has the other share already."""
-        monkeypatch.setattr("consilium.protocol.verified.uploads.verify", lambda *_: True)
+        monkeypatch.setattr("consilium.sums.aggregators.uploads.verify", lambda *_: True)
         federation = VerifiedFederation(3)
         content = federation.uploads(["h0"])["h0"]
         at = PART_BYTES - 80  # in the seal
@@ -326,7 +323,7 @@ class TestForwardSecrecy:
         federation = VerifiedFederation(5, queries=3)
         for module in ("sealing", "helper"):
             monkeypatch.setattr(
-                f"consilium.protocol.verified.{module}.place_key", lambda seed, ctx, place: federation.helper_key
+                f"consilium.sums.aggregators.{module}.place_key", lambda seed, ctx, place: federation.helper_key
             )
         uploads, _, _ = self.session(federation)
         assert self.opened(federation, uploads, self.long_term(federation)) == 5

@@ -9,13 +9,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from consilium.protocol.secagg.errors import StageOrder
-from consilium.protocol.verified.aggregator import BATCH, CHECKED, FAULT_CODES
-from consilium.protocol.verified.errors import BadLink, TooManyWaiting, VoteFault
-from consilium.protocol.verified.field import PRIME
-from consilium.protocol.verified.helper import Helper
-from consilium.protocol.verified.leader import Leader
-from consilium.protocol.verified.messages import (
+from consilium.sums.aggregators.field import PRIME
+from consilium.sums.aggregators.half import BATCH, CHECKED, FAULT_CODES, Half, VerifiedSum
+from consilium.sums.aggregators.helper import Helper
+from consilium.sums.aggregators.leader import Leader
+from consilium.sums.aggregators.messages import (
     MOST_BATCH,
     body_digest,
     read_asked,
@@ -27,9 +25,9 @@ from consilium.protocol.verified.messages import (
     write_checked,
     write_given,
 )
-from consilium.protocol.verified.proof import opening_elements
-from consilium.protocol.verified.sums import Half, VerifiedSum
-from consilium.protocol.verified.uploads import PART_BYTES
+from consilium.sums.aggregators.proof import opening_elements
+from consilium.sums.aggregators.uploads import PART_BYTES
+from consilium.sums.errors import BadLink, StageOrder, TooManyWaiting, VoteFault
 from tests.protocol.verified.federation import VerifiedFederation, collect, leader_link, settle_all
 from tests.protocol.verified.liars import Forger, one_hot
 

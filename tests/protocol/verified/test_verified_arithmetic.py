@@ -13,17 +13,20 @@ from cryptography.hazmat.primitives.ciphers.modes import CTR
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consilium.protocol.verified import extension, field, streams
-from consilium.protocol.verified.binder import challenge_of, reading_point
-from consilium.protocol.verified.field import PRIME
-from consilium.protocol.verified.grid import VoteGrid
-from consilium.protocol.verified.proof import (
+from consilium.sums.aggregators import field
+from consilium.sums.aggregators import field as extension
+from consilium.sums.aggregators import field as streams
+from consilium.sums.aggregators.field import PRIME
+from consilium.sums.aggregators.proof import (
     Opener,
     ProofShare,
     Prover,
+    VoteGrid,
+    challenge_of,
     holds,
     opening_elements,
     proof_elements,
+    reading_point,
     soundness_error,
 )
 from tests.protocol.verified.liars import inverse, random_elements, true_squares
@@ -162,7 +165,7 @@ def test_a_stream_finds_enough_replacements() -> None:
 
 
 def test_the_reading_point_is_never_in_the_small_field(monkeypatch) -> None:
-    from consilium.protocol.verified import binder
+    from consilium.sums.aggregators import proof as binder
 
     drawn = iter([np.array([3] + [0] * 7, dtype=np.uint16), np.arange(8, dtype=np.uint16)])
     monkeypatch.setattr(binder, "elements", lambda key, count: next(drawn))

@@ -10,13 +10,28 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from consilium.protocol.verified.binder import challenge_of, expand_seed, reading_point
-from consilium.protocol.verified.extension import lagrange_at, multiply, multiply_all, square_sums
-from consilium.protocol.verified.field import PRIME, from_wire, reduce, to_wire
-from consilium.protocol.verified.grid import VoteGrid
-from consilium.protocol.verified.proof import Opener, ProofShare, holds, proof_elements
-from consilium.protocol.verified.sealing import place_key
-from consilium.protocol.verified.uploads import Upload
+from consilium.sums.aggregators.field import (
+    PRIME,
+    from_wire,
+    lagrange_at,
+    multiply,
+    multiply_all,
+    reduce,
+    square_sums,
+    to_wire,
+)
+from consilium.sums.aggregators.proof import (
+    Opener,
+    ProofShare,
+    VoteGrid,
+    challenge_of,
+    expand_seed,
+    holds,
+    proof_elements,
+    reading_point,
+)
+from consilium.sums.aggregators.sealing import place_key
+from consilium.sums.aggregators.uploads import Upload
 from tests.protocol.verified.federation import VerifiedFederation, collect, leader_link
 
 BINS = 64

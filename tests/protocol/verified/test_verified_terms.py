@@ -13,18 +13,16 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from consilium.protocol.errors import ConfigError, MalformedMessage
-from consilium.protocol.secagg.agreement import Agreement, new_private, public_of
-from consilium.protocol.secagg.curve import SMALL_ORDER
-from consilium.protocol.secagg.errors import BadSignature, RosterMismatch, UnsafeSession
-from consilium.protocol.secagg.identity import Identity
-from consilium.protocol.verified.binder import SPACE, challenge_of, reading_point
-from consilium.protocol.verified.client import VoteClient
-from consilium.protocol.verified.errors import NotVotes, SumTooLarge
-from consilium.protocol.verified.field import PRIME, to_wire
-from consilium.protocol.verified.roster import MOST_VOTERS, AggregatorEntry, VerifiedRoster
-from consilium.protocol.verified.sealing import HelperKeys, Link, SignedKey, seal_once, unseal_once
-from consilium.protocol.verified.session import MOST_REACH, VerifiedSession, open_session
-from consilium.protocol.verified.uploads import Upload
+from consilium.protocol.identity import Identity
+from consilium.sums.aggregators.field import PRIME, to_wire
+from consilium.sums.aggregators.proof import SPACE, challenge_of, reading_point
+from consilium.sums.aggregators.sealing import HelperKeys, Link, SignedKey, seal_once, unseal_once
+from consilium.sums.aggregators.terms import MOST_REACH, VerifiedSession, open_session
+from consilium.sums.aggregators.uploads import Upload, VoteClient
+from consilium.sums.agreement import Agreement, new_private, public_of
+from consilium.sums.curve import SMALL_ORDER
+from consilium.sums.errors import BadSignature, NotVotes, RosterMismatch, SumTooLarge, UnsafeSession
+from consilium.sums.roster import MOST_VOTERS, AggregatorEntry, VerifiedRoster
 from tests.protocol.verified.federation import FEDERATION, VerifiedFederation, collect, make_queries
 
 VECTOR = Path(__file__).parent / "vectors" / "upload.json"

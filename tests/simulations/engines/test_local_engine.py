@@ -13,7 +13,7 @@ import pytest
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 
 import consilium
-from consilium.coordinator.collection import flower_transport
+from consilium.coordinator.collection import exchange
 from consilium.protocol.errors import NotEnoughParties
 from consilium.protocol.parties.records import refusal_from_record, to_record
 from consilium.protocol.rows.queries import canonical_queries
@@ -117,7 +117,7 @@ def impatient(tmp_path: Path, monkeypatch) -> Callable[[], None]:
         return time.monotonic() + (1e6 if voted else 0.0)
 
     clock = SimpleNamespace(monotonic=monotonic, sleep=time.sleep)
-    return lambda: monkeypatch.setattr(flower_transport, "time", clock)
+    return lambda: monkeypatch.setattr(exchange, "time", clock)
 
 
 @pytest.mark.parametrize(

@@ -18,13 +18,13 @@ from consilium.coordinator.ledger.store import open_batch
 from consilium.coordinator.ledger.verify import Finding, find_run, verify_run, verify_student
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.config_files import load
+from consilium.protocol.identity import Identity
 from consilium.protocol.ledger_statement import GENESIS
 from consilium.protocol.rows.pool import PoolTree
-from consilium.protocol.secagg.identity import Identity
-from consilium.protocol.secagg.roster import Roster
 from consilium.student.asking.pool import load_pool
 from consilium.student.config import StudentSpec
 from consilium.student.run import run_student
+from consilium.sums.roster import Roster
 from tests.deploy.kits import PARTIES, STUDENT, make_kits, write_pool
 from tests.federation import FakeTransport
 

@@ -1,0 +1,296 @@
+"""Votes of a party in sums that nobody reads whole: sessions under its own policy, terms and budget.
+
+The coordinator is not trusted. A masked session has five stages (`party.masked_session`), a verified one a single
+upload: another request in the same session is refused, a repeated one gets the same bytes, and sessions on one query
+set are few. What a party cannot see, whether its verified votes were summed, and with whom, the second aggregator looks
+after (`consilium.aggregator`)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from consilium.party import sum_store
+from consilium.party.home import Home
+from consilium.party.masked_session import PartySession
+from consilium.party.policy import check_terms
+from consilium.party.promise import promise_of
+from consilium.party.spend import SpendStore
+from consilium.party.sum_store import SESSIONS, KeptUpload, SessionStore, UploadStore
+from consilium.protocol.digests import canonical_digest
+from consilium.protocol.identity import Identity
+from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
+from consilium.protocol.parties.messages import LedgerPosition, Terms, VotesMode
+from consilium.protocol.parties.refusals import Refused, Rule
+from consilium.sums import errors
+from consilium.sums.aggregators.sealing import SignedKey
+from consilium.sums.aggregators.terms import VerifiedSession, open_session
+from consilium.sums.aggregators.uploads import VoteClient
+from consilium.sums.aggregators.wire import UploadReply, UploadRequest, as_array
+from consilium.sums.errors import Replay, StageOrder
+from consilium.sums.masks import party
+from consilium.sums.masks.messages import (
+    AdvertiseReply,
+    AdvertiseRequest,
+    ConsistencyReply,
+    ConsistencyRequest,
+    MaskedReply,
+    MaskedRequest,
+    ShareReply,
+    ShareRequest,
+    UnmaskReply,
+    UnmaskRequest,
+)
+from consilium.sums.masks.terms import LIFETIME, SessionDescriptor, parse_descriptor
+from consilium.sums.packing import message_digest
+from consilium.sums.roster import Roster, VerifiedRoster
+
+MASKED: frozenset[VotesMode] = frozenset({"secure", "distributed"})
+"""Votes that are collected in these sessions."""
+
+
+@dataclass(frozen=True)
+class QuerySet:
+    """Queries, float32 (queries, features), their hash, and the proof that they are rows of the pool
+    (`protocol.rows.pool`)."""
+
+    queries: np.ndarray = field(repr=False)
+    query_set: str
+    places: np.ndarray = field(repr=False)
+    proof: np.ndarray = field(repr=False)
+
+
+class ChargedVotes(Protocol):
+    """`PartyNode.charged_votes`: counts the queries against the party's limits, then gives its votes."""
+
+    def __call__(self, asked: QuerySet, told: Terms, phase: int = 1, release: int = 1) -> np.ndarray: ...
+
+
+def check_roster(home: Home, terms: Terms) -> Roster:
+    """The party's own copy of the roster, if it is the one of these terms and can be served under the policy.
+
+    Raises
+    ------
+    Refused : another roster, too few honest parties in a sum, or a promise of noise in more shares than there are sure
+        to be.
+    ConfigError : no usable roster file.
+    """
+    roster = Roster.load(home.roster_file)
+    if roster.digest != terms.roster:
+        raise Refused(
+            Rule.ROSTER_MISMATCH, detail=f"the coordinator has {terms.roster[:12]}, this party {roster.digest[:12]}"
+        )
+    sure = roster.u_min - roster.c
+    if sure < home.policy.least_parties:
+        raise Refused(Rule.LEAST_PARTIES, limit=home.policy.least_parties, requested=sure)
+    for release in promise_of(terms).each:
+        noise = release.noise(1)
+        if noise is not None and noise.shares > sure:
+            raise Refused(
+                Rule.PROMISE, limit=sure, requested=noise.shares, detail="noise in more shares than are sure to be"
+            )
+    return roster
+
+
+@dataclass(frozen=True)
+class SecureVotes:
+    """The five stages of one party. Each raises Refused, SecAggError or ConfigError and gives nothing then.
+
+    spend: where the party keeps the terms of its enrolment.
+    """
+
+    home: Home
+    spend: SpendStore
+    charged_votes: ChargedVotes
+
+    def advertise(self, request: AdvertiseRequest) -> AdvertiseReply:
+        """Stage 0: keys, if the session is one that this party was promised."""
+        session = self._session()
+        session.sweep()
+        return session.advertise(request, self.accept)
+
+    def share(self, request: ShareRequest) -> ShareReply:
+        """Stage 1."""
+        return self._session().share(request)
+
+    def masked(self, request: MaskedRequest) -> MaskedReply:
+        """Stage 2: votes, counted, with this party's share of the noise where it is asked for, under masks."""
+        session = self._session()
+        with SessionStore(self._store).transaction() as transaction:
+            begun = transaction.session(request.sid)
+        if begun is None:
+            raise errors.StageOrder(f"session {request.sid.hex()} was never begun here")
+        terms = parse_descriptor(begun.descriptor)
+        asked = QuerySet(request.queries, terms.query_set, request.places, request.proof)
+        return session.masked(request, *self.sources(terms, asked))
+
+    def sources(self, terms: SessionDescriptor, asked: QuerySet) -> tuple[party.VotesOn, party.NoiseOf]:
+        """Where the votes and the share of the noise of an accepted session come from: the votes are charged first."""
+        told = self.spend.terms(terms.federation)
+        source = self._noise(terms, told)
+
+        def votes(queries: np.ndarray) -> np.ndarray:
+            return self.charged_votes(replace(asked, queries=queries), told, terms.phase, terms.release)
+
+        return votes, lambda sigma, shape: source.gaussian(sigma, shape)
+
+    def consistency(self, request: ConsistencyRequest) -> ConsistencyReply:
+        """Stage 3."""
+        return self._session().consistency(request)
+
+    def unmask(self, request: UnmaskRequest) -> UnmaskReply:
+        """Stage 4."""
+        return self._session().unmask(request)
+
+    def accept(self, terms: SessionDescriptor) -> None:
+        """Refused unless the session's terms are what the policy allows and what was promised at enrolment.
+
+        The noise that the party is about to draw must be, to the digit, the noise of the release that it charges: the
+        one that the signed descriptor names.
+        """
+        told = self.spend.terms(terms.federation)
+        check_terms(self.home.policy, told)
+        if told.votes not in MASKED:
+            raise Refused(Rule.VOTES, detail=f"a secure session in a federation of {told.votes} votes")
+        if terms.roster != check_roster(self.home, told).digest:
+            raise Refused(Rule.ROSTER_MISMATCH, detail="the session has another roster than the terms")
+        if (terms.teachers, terms.classes) != (told.teachers, len(told.classes)):
+            raise Refused(Rule.PROMISE, limit=told.teachers, requested=terms.teachers)
+        promise = promise_of(told).only(terms.release)
+        if ((terms.sigma, terms.noise_shares) if terms.sigma > 0 else None) != promise.noise(terms.phase):
+            raise Refused(Rule.PROMISE, detail="the noise of the session is not that of the promise")
+        most = min(promise.most(terms.phase), self.home.policy.most_queries)
+        if terms.queries > most:
+            raise Refused(Rule.MOST_QUERIES, limit=most, requested=terms.queries)
+        self.spend.follow(terms.federation, terms.position)
+
+    def _noise(self, terms: SessionDescriptor, told: Terms) -> NoiseSource:
+        seed = self.home.simulated_noise_seed
+        if seed is None or not told.simulation:
+            return SystemNoise()
+        later = [] if terms.release == 1 else [terms.release]
+        return SeededNoise(int(canonical_digest([seed, self.home.name, terms.query_set, terms.phase, *later]), 16))
+
+    @property
+    def _store(self) -> Path:
+        return self.home.state / SESSIONS
+
+    def _session(self) -> PartySession:
+        roster = Roster.load(self.home.roster_file)
+        return PartySession(self._store, Identity.load(self.home.identity_file), self.home.name, roster)
+
+
+MOST_SESSIONS = 20
+"""On one query set in one phase. A session that is not brought to its end may be tried again; each is a chance for an
+aggregator to refuse this party and see what follows."""
+
+
+def check_verified_roster(home: Home, terms: Terms) -> VerifiedRoster:
+    """The party's own copy of the roster, with both aggregators, if it is the one of these terms and can be served
+    under the policy.
+
+    Raises
+    ------
+    Refused : another roster, or too few honest parties in a sum.
+    ConfigError : no usable roster file.
+    """
+    roster = VerifiedRoster.load(home.roster_file)
+    if roster.digest != terms.roster:
+        raise Refused(
+            Rule.ROSTER_MISMATCH, detail=f"the coordinator has {terms.roster[:12]}, this party {roster.digest[:12]}"
+        )
+    sure = roster.least_accepted - roster.c
+    if sure < home.policy.least_parties:
+        raise Refused(Rule.LEAST_PARTIES, limit=home.policy.least_parties, requested=sure)
+    return roster
+
+
+@dataclass(frozen=True)
+class VerifiedVotes:
+    """The one answer. spend: where the party keeps the terms of its enrolment. clock: seconds since the epoch."""
+
+    home: Home
+    spend: SpendStore
+    charged_votes: ChargedVotes
+    clock: Callable[[], float] = time.time
+
+    def upload(self, request: UploadRequest) -> UploadReply:
+        """Votes, counted against the party's limits, in two parts of which neither tells anything.
+
+        Raises
+        ------
+        Refused : policy, promise or budget do not allow it, or so many sessions were tried.
+        SecAggError : the session is not the coordinator's, not of this roster, or was asked in another way before; or
+            the key to seal for is not the second aggregator's of this session.
+        ConfigError : no usable key or roster.
+        """
+        roster = VerifiedRoster.load(self.home.roster_file)
+        session = open_session(request.terms, request.signature, roster)
+        told = self._accept(session)
+        digest, now = message_digest(request), self.clock()
+        self._store.erase_before(now - LIFETIME)
+        kept = self._store.find(session.sid)
+        if kept is None:
+            self._check_sessions(session)
+            key = SignedKey(request.helper_key, request.helper_signature)
+            client = VoteClient(session, roster, self.home.name, Identity.load(self.home.identity_file), key)
+            asked = QuerySet(request.queries, session.query_set, request.places, request.proof)
+            upload = client.upload(self.charged_votes(asked, told, session.phase, session.release))
+            if session.sigma == 0:
+                with SessionStore(self.home.state / SESSIONS).transaction() as tx:
+                    sum_store.keep_block(tx, roster, roster.place(self.home.name))
+                    tx.commit()
+            kept = self._store.keep(session.sid, session.query_set, session.phase, now, digest, upload)
+        return UploadReply(
+            sid=bytes.fromhex(session.sid), party=self.home.name, upload=as_array(_given(kept, digest, session.sid))
+        )
+
+    def _accept(self, session: VerifiedSession) -> Terms:
+        """The terms of the enrolment, if this session is one that they and the policy allow.
+
+        The noise that the aggregators are to add must be, to the digit, that of the release that the party charges.
+        """
+        told = self.spend.terms(session.federation)
+        check_terms(self.home.policy, told)
+        if told.votes != "verified":
+            raise Refused(Rule.VOTES, detail=f"a verified session in a federation of {told.votes} votes")
+        if session.roster != check_verified_roster(self.home, told).digest:
+            raise Refused(Rule.ROSTER_MISMATCH, detail="the session has another roster than the terms")
+        if (session.teachers, session.classes) != (told.teachers, len(told.classes)):
+            raise Refused(Rule.PROMISE, limit=told.teachers, requested=session.teachers)
+        promise = promise_of(told).only(session.release)
+        noise = promise.noise(session.phase)
+        sigma = 0.0 if noise is None else noise.sigma
+        if (session.leader_sigma, session.helper_sigma) != (sigma, sigma):
+            raise Refused(Rule.PROMISE, detail="the noise of the session is not that of the promise")
+        most = min(promise.most(session.phase), self.home.policy.most_queries)
+        if session.queries > most:
+            raise Refused(Rule.MOST_QUERIES, limit=most, requested=session.queries)
+        position = LedgerPosition(ledger=session.ledger, batch=session.batch, head=session.head)
+        self.spend.follow(session.federation, position)
+        return told
+
+    def _check_sessions(self, session: VerifiedSession) -> None:
+        tried = self._store.sessions_on(session.query_set, session.phase)
+        if tried >= MOST_SESSIONS:
+            raise Refused(
+                Rule.REPLAY, limit=MOST_SESSIONS, requested=tried + 1, detail="so many sessions on the same queries"
+            )
+
+    @property
+    def _store(self) -> UploadStore:
+        return UploadStore(self.home.state / "uploads.db")
+
+
+def _given(kept: KeptUpload | None, digest: bytes, sid: str) -> bytes:
+    """The bytes that are given, to this very request only."""
+    if kept is None or kept.request != digest:
+        raise Replay(f"session {sid} was asked in another way before")
+    if kept.upload is None:
+        raise StageOrder(f"session {sid} is over: its lifetime has passed")
+    return kept.upload

@@ -1,0 +1,355 @@
+"""A party's five answers. Each is checked, computed, made durable and only then returned.
+
+The coordinator is not trusted: it may repeat, reorder, alter or withhold any message and show different parties
+different sets. A check that fails leaves the session as it was and gives nothing. A second, different request for a
+stage that is done can only come from a coordinator that tells two stories: the session is aborted and its secrets
+are erased (Bonawitz et al. 2017, section 6.2 and figure 4).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from consilium.party import sum_store
+from consilium.party.sum_store import SessionStatus, SessionStore, StoredSession, Transaction
+from consilium.protocol.errors import MalformedMessage
+from consilium.protocol.identity import Identity
+from consilium.protocol.parties.messages import WireModel
+from consilium.sums.agreement import new_private, public_of
+from consilium.sums.errors import InconsistentView, Replay, RosterMismatch, StageOrder
+from consilium.sums.masks.messages import (
+    ADVERT,
+    CONSISTENCY,
+    MASKED,
+    AdvertiseReply,
+    AdvertiseRequest,
+    ConsistencyReply,
+    ConsistencyRequest,
+    MaskedReply,
+    MaskedRequest,
+    SessionMessage,
+    ShareReply,
+    ShareRequest,
+    Stage,
+    UnmaskReply,
+    UnmaskRequest,
+    advert_parts,
+    consistency_parts,
+    masked_parts,
+    set_digest,
+)
+from consilium.sums.masks.party import (
+    Memory,
+    NoiseOf,
+    VotesOn,
+    check_adverts,
+    check_signatures,
+    check_subset,
+    check_wanted,
+    checked_queries,
+    checked_votes,
+    mask,
+    matrix,
+    no_noise,
+    noise_share,
+    open_shares,
+    secret,
+    share_secrets,
+)
+from consilium.sums.masks.shares import new_mask_key, new_scalar, share_bytes
+from consilium.sums.masks.terms import SessionDescriptor, open_descriptor, parse_descriptor
+from consilium.sums.packing import message_digest, pack_message, unpack_message
+from consilium.sums.roster import Roster, check_whole
+
+Accept = Callable[[SessionDescriptor], None]
+"""Raises `Refused` for terms that the party's own policy does not allow."""
+
+Reply = TypeVar("Reply", bound=WireModel)
+
+BEFORE = {
+    Stage.SHARE: SessionStatus.ADVERTISED,
+    Stage.MASKED: SessionStatus.SHARED,
+    Stage.CONSISTENCY: SessionStatus.MASKED,
+    Stage.UNMASK: SessionStatus.CONSISTENT,
+}
+AFTER = {
+    Stage.SHARE: SessionStatus.SHARED,
+    Stage.MASKED: SessionStatus.MASKED,
+    Stage.CONSISTENCY: SessionStatus.CONSISTENT,
+    Stage.UNMASK: SessionStatus.DONE,
+}
+
+
+class PartySession:
+    """One party's answers in any session; all that it remembers is in the file `store`.
+
+    Parameters
+    ----------
+    store : the SQLite file; made on first use.
+    identity : the party's signing key.
+    party : its name in the roster.
+    roster : its own pinned copy.
+    clock : seconds since the epoch.
+
+    Raises
+    ------
+    RosterMismatch : the roster does not list this party, or lists it with another key.
+    """
+
+    def __init__(
+        self, store: Path, identity: Identity, party: str, roster: Roster, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._store = SessionStore(store)
+        self._identity = identity
+        self._roster = roster
+        self._clock = clock
+        self._me = roster.index(party)
+        if roster.key(self._me) != identity.public:
+            raise RosterMismatch(f"the roster lists {party} with another key than this party has")
+
+    def __repr__(self) -> str:
+        return f"PartySession(party={self._roster.name(self._me)!r}, store={str(self._store.path)!r})"
+
+    def state(self, sid: bytes) -> SessionStatus | None:
+        """Where the session is; None if it was never begun here."""
+        with self._store.transaction() as tx:
+            session = tx.session(sid)
+            return None if session is None else session.state
+
+    def abort(self, sid: bytes) -> None:
+        """Throw the session away and erase its secrets. Queries whose sum was unmasked stay answered."""
+        with self._store.transaction() as tx:
+            tx.erase(sid)
+            tx.commit()
+
+    def sweep(self) -> None:
+        """Throw away every session whose lifetime is over, so that nothing secret stays behind. Cheap; call at will."""
+        with self._store.transaction() as tx:
+            for session in tx.live():
+                if self._over(session):
+                    tx.erase(session.sid)
+            tx.commit()
+
+    def advertise(self, request: AdvertiseRequest, accept: Accept) -> AdvertiseReply:
+        """Stage 0: an X25519 key and the points of three secrets, signed, if the terms are acceptable.
+
+        `accept` is asked before anything is made. Earlier sessions of the same federation are superseded: what they
+        still hold is erased.
+
+        Raises
+        ------
+        BadSignature, RosterMismatch, UnsafeSession, OverflowRisk, MalformedMessage : see `open_descriptor`.
+        Replay : the sid was used with other terms.
+        AlreadyAnswered : this party has helped to unmask a sum on this query set.
+        BrokenBlock : for an exact sum, no block of this party, or another than before.
+        StageOrder : the session is over.
+        Refused : from `accept`.
+        """
+        terms = open_descriptor(request.descriptor, request.signature, self._roster)
+        sid = terms.sid_bytes()
+        digest = message_digest(request)
+        with self._store.transaction() as tx:
+            known = tx.session(sid)
+            if known is not None:
+                if known.descriptor != request.descriptor:
+                    raise Replay(f"session {terms.sid} is known here with other terms")
+                self._check_lifetime(tx, known)
+                return _cached(tx, sid, Stage.ADVERTISE, digest, AdvertiseReply)
+            sum_store.check_query_set(tx, terms)
+            accept(terms)
+            if terms.sigma == 0:
+                sum_store.check_block(tx, self._roster, self._me)
+            for other in tx.live():
+                if other.federation == terms.federation:
+                    tx.erase(other.sid)
+            cipher = new_private()
+            (pair, mask_point), (b, self_point), (z, blind_point) = new_mask_key(), new_scalar(), new_scalar()
+            keys = public_of(cipher) + mask_point + self_point + blind_point
+            reply = AdvertiseReply(
+                sid=sid,
+                party=self._me,
+                cipher_key=public_of(cipher),
+                mask_point=mask_point,
+                self_point=self_point,
+                blind_point=blind_point,
+                signature=self._identity.sign(ADVERT, *advert_parts(terms.ctx(), self._me, keys)),
+            )
+            memory: Memory = {"b": share_bytes(b), "z": share_bytes(z), "cipher": cipher, "mask": pair, "keys": keys}
+            tx.begin(
+                StoredSession(
+                    sid,
+                    terms.federation,
+                    terms.query_set,
+                    sum_store.phases_of(terms),
+                    SessionStatus.ADVERTISED,
+                    self._clock(),
+                    request.descriptor,
+                    memory,
+                )
+            )
+            tx.answer(sid, Stage.ADVERTISE, digest, pack_message(reply))
+            tx.commit()
+            return reply
+
+    def share(self, request: ShareRequest) -> ShareReply:
+        """Stage 1: shares of b, of the mask key and of a blinder, sealed for each peer in U1, and the proof of them.
+
+        Raises
+        ------
+        ThresholdNotMet : |U1| < t.
+        InconsistentView : a party that is not in the roster, or this party's own advert is missing or altered.
+        BadSignature : an advert does not verify under the pinned key.
+        BadKey : a key is of low order, not in canonical form, or used twice.
+        StageOrder : not the stage that is due, or the session is over.
+        """
+
+        def compute(terms: SessionDescriptor, memory: Memory, tx: Transaction) -> tuple[ShareReply, Memory]:
+            ctx = terms.ctx()
+            check_adverts(self._roster, self._me, ctx, request, secret(memory, "keys"))
+            return share_secrets(self._roster, self._me, ctx, memory, request)
+
+        return self._serve(Stage.SHARE, request, ShareReply, compute)
+
+    def masked(self, request: MaskedRequest, votes_on: VotesOn, noise: NoiseOf = no_noise) -> MaskedReply:
+        """Stage 2: the masked votes y, once per session, and the names of the peers whose shares are not good: the
+        session needs t good ones of each, so one bad one does not end it. They use nothing up: nobody can read them
+        before stage 4.
+
+        `votes_on` is called after all checks have passed; if it raises, nothing is given and the stage may be tried
+        again. `noise` is called only where the session asks for noise.
+
+        Raises
+        ------
+        InconsistentView : U2 is not within U1, lacks this party or is below u_min, or the queries are not those of QH.
+        AlreadyAnswered : this party has helped to unmask a sum on one of the queries, in any session.
+        Replay : a query stands twice in this set.
+        BrokenBlock : for an exact sum, another block than before.
+        StageOrder : not the stage that is due, or the session is over.
+        Refused : from `votes_on`, or what it gave has the wrong form.
+        """
+
+        def compute(terms: SessionDescriptor, memory: Memory, tx: Transaction) -> tuple[MaskedReply, Memory]:
+            queries = checked_queries(request, terms)
+            check_subset(self._roster, self._me, "U2", request.sharers, "U1", matrix(memory, "advertised"))
+            ids = sum_store.ids_of(queries)
+            sum_store.check_unanswered(tx, terms, ids)
+            ctx = terms.ctx()
+            kept, pairs, complaints = open_shares(self._roster, self._me, ctx, memory, request)
+            values = checked_votes(votes_on(queries), terms, self._roster.weights[self._me])
+            if terms.sigma > 0:
+                values += noise_share(noise, terms)
+            y = mask(values, terms, self._me, secret(memory, "b"), pairs)
+            if terms.sigma == 0:
+                sum_store.keep_block(tx, self._roster, self._me)
+            parts = masked_parts(ctx, self._me, secret(kept, "u1"), secret(kept, "u2"), y, complaints)
+            signature = self._identity.sign(MASKED, *parts)
+            reply = MaskedReply(sid=request.sid, party=self._me, y=y, complaints=complaints, signature=signature)
+            return reply, {**kept, "queries": ids}
+
+        return self._serve(Stage.MASKED, request, MaskedReply, compute)
+
+    def consistency(self, request: ConsistencyRequest) -> ConsistencyReply:
+        """Stage 3: a signature on the one U3 that this party will help to unmask.
+
+        Raises
+        ------
+        InconsistentView : U3 is not within U2, lacks this party, or is below u_min or c + 2; or it is another U3 than
+            the one that was signed, and then the session is aborted.
+        AlreadyAnswered : a query was answered in another session meanwhile.
+        BrokenBlock : U3 has a part of a block, and the sum is exact.
+        StageOrder : not the stage that is due, or the session is over.
+        """
+
+        def compute(terms: SessionDescriptor, memory: Memory, tx: Transaction) -> tuple[ConsistencyReply, Memory]:
+            u3 = request.survivors
+            check_subset(self._roster, self._me, "U3", u3, "U2", matrix(memory, "sharers"))
+            sum_store.check_unanswered(tx, terms, matrix(memory, "queries"))
+            if terms.sigma == 0:
+                check_whole(self._roster.blocks, u3.tolist())
+            ctx = terms.ctx()
+            hashes = secret(memory, "u1"), secret(memory, "u2"), set_digest("U3", ctx, u3)
+            signature = self._identity.sign(CONSISTENCY, *consistency_parts(ctx, self._me, *hashes))
+            reply = ConsistencyReply(sid=request.sid, party=self._me, signature=signature)
+            return reply, {**memory, "survivors": u3, "u3": hashes[2]}
+
+        return self._serve(Stage.CONSISTENCY, request, ConsistencyReply, compute)
+
+    def unmask(self, request: UnmaskRequest) -> UnmaskReply:
+        """Stage 4: for each party of U3 its share of b, for each of U2 without U3 its share of the mask key.
+
+        With them the queries of a session with noise are used up.
+
+        Raises
+        ------
+        InconsistentView : the survivors and dropped are not the U3 and U2 without U3 of this session.
+        ThresholdNotMet : fewer than t signers.
+        BadSignature : a signer's signature on this very U3 does not verify.
+        AlreadyAnswered : another session was unmasked meanwhile.
+        StageOrder : not the stage that is due, or the session is over.
+        """
+
+        def compute(terms: SessionDescriptor, memory: Memory, tx: Transaction) -> tuple[UnmaskReply, Memory]:
+            check_wanted(memory, request)
+            check_signatures(self._roster, terms.ctx(), memory, request)
+            sum_store.use_up(tx, terms, memory)
+            alive = np.isin(matrix(memory, "sharers"), request.survivors)
+            shares = np.where(alive[:, None], matrix(memory, "b_shares"), matrix(memory, "mask_shares"))
+            return UnmaskReply(sid=request.sid, party=self._me, shares=shares), {}
+
+        return self._serve(Stage.UNMASK, request, UnmaskReply, compute)
+
+    def _serve(
+        self,
+        stage: Stage,
+        request: SessionMessage,
+        model: type[Reply],
+        compute: Callable[[SessionDescriptor, Memory, Transaction], tuple[Reply, Memory]],
+    ) -> Reply:
+        sid: bytes = request.sid
+        digest = message_digest(request)
+        with self._store.transaction() as tx:
+            session = tx.session(sid)
+            if session is None:
+                raise StageOrder(f"session {sid.hex()} was never begun here")
+            self._check_lifetime(tx, session)
+            if tx.answered(sid, stage) is not None:
+                return _cached(tx, sid, stage, digest, model)
+            if session.state != BEFORE[stage]:
+                raise StageOrder(f"stage {stage} is not due: session {sid.hex()} is {session.state}")
+            terms = parse_descriptor(session.descriptor)
+            terms.check(self._roster)
+            reply, memory = compute(terms, session.memory, tx)
+            tx.answer(sid, stage, digest, pack_message(reply))
+            tx.advance(sid, AFTER[stage], memory)
+            tx.commit()
+            return reply
+
+    def _over(self, session: StoredSession) -> bool:
+        try:
+            lifetime = parse_descriptor(session.descriptor).lifetime
+        except MalformedMessage:
+            return True  # of an older version of the protocol: nobody will go on with it
+        return self._clock() - session.started > lifetime
+
+    def _check_lifetime(self, tx: Transaction, session: StoredSession) -> None:
+        if self._over(session):
+            tx.erase(session.sid)
+            tx.commit()
+            raise StageOrder(f"session {session.sid.hex()} is over: its lifetime has passed")
+
+
+def _cached(tx: Transaction, sid: bytes, stage: Stage, digest: bytes, model: type[Reply]) -> Reply:
+    """The reply that was given to this very request; another request for the same stage aborts the session."""
+    answered = tx.answered(sid, stage)
+    if answered is None or answered.request != digest:
+        tx.erase(sid)
+        tx.commit()
+        raise InconsistentView(f"stage {stage} of session {sid.hex()} was done with another request")
+    if answered.reply is None:
+        raise StageOrder(f"session {sid.hex()} is over, its replies are erased")
+    return unpack_message(answered.reply, model)

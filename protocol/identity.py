@@ -1,0 +1,182 @@
+"""Who a node is: signatures with Ed25519, long-term keys in files that only their owner can read, and the bytes that
+are signed and hashed."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import stat
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
+
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.files import unreadable, write_private
+
+DOMAIN = b"consilium/secagg/2/"
+NO_SALT = bytes(32)
+
+
+def frame(label: str, *parts: bytes) -> bytes:
+    """Domain, label and parts, each with its length (8 bytes, big-endian): two inputs never share one framing.
+
+    >>> frame("a", b"bc").hex()
+    '0000000000000014636f6e73696c69756d2f7365636167672f322f6100000000000000026263'
+    """
+    pieces = []
+    for part in (DOMAIN + label.encode("ascii"), *parts):
+        pieces += [struct.pack(">Q", len(part)), part]
+    return b"".join(pieces)
+
+
+def digest(label: str, *parts: bytes) -> bytes:
+    """SHA-256 of the framing, 32 bytes."""
+    return hashlib.sha256(frame(label, *parts)).digest()
+
+
+def derive(secret: bytes, label: str, *parts: bytes) -> bytes:
+    """HKDF-SHA256 (RFC 5869) without salt: 32 bytes from `secret` under the framing of label and parts as info.
+
+    Written with `hmac.digest`: a key is derived per pair of parties, and a HKDF object takes longer.
+    """
+    extracted = hmac.digest(NO_SALT, secret, "sha256")
+    return hmac.digest(extracted, frame(label, *parts) + b"\x01", "sha256")
+
+
+def index_bytes(index: int) -> bytes:
+    """A party's place in the roster, 2 bytes, big-endian."""
+    return struct.pack(">H", index)
+
+
+def indices_bytes(indices: np.ndarray) -> bytes:
+    """Places in the roster, uint16 (n,), 2 bytes each, big-endian."""
+    return indices.astype(">u2").tobytes()
+
+
+def canonical_json(value: Any) -> bytes:
+    """JSON with sorted keys, no spaces and ASCII only: the one text of a value."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode()
+
+
+SIGNATURE_BYTES = 64
+
+
+class Identity:
+    """A node's own signing key. Its repr shows the public half only."""
+
+    def __init__(self, key: Ed25519PrivateKey) -> None:
+        self._key = key
+        self.public = key.public_key().public_bytes_raw()
+
+    @classmethod
+    def generate(cls) -> Identity:
+        """A new key from the operating system's entropy."""
+        return cls(Ed25519PrivateKey.generate())
+
+    @classmethod
+    def load(cls, path: Path) -> Identity:
+        """Read a PEM (PKCS8) file.
+
+        Raises
+        ------
+        ConfigError : no such file, others may read it, or it holds no Ed25519 key.
+        """
+        try:
+            if stat.S_IMODE(path.stat().st_mode) & 0o077:
+                raise ConfigError(f"{path}: others than its owner may use this key", f"Run: chmod 600 {path}")
+            key = load_pem_private_key(path.read_bytes(), password=None)
+        except OSError as error:
+            raise unreadable(path, error, "Create a key, or correct the path") from None
+        except (ValueError, TypeError):
+            key = None
+        if not isinstance(key, Ed25519PrivateKey):
+            raise ConfigError(f"{path}: not an unencrypted Ed25519 key in PEM form", "Create a key with this program")
+        return cls(key)
+
+    def save(self, path: Path) -> None:
+        """Write PEM (PKCS8), mode 0600.
+
+        Raises
+        ------
+        OutputExists : the file is there; a key is never overwritten.
+        """
+        write_private(path, self._key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+
+    def sign(self, label: str, *parts: bytes) -> bytes:
+        """Ed25519 signature, 64 bytes, of the framing of label and parts."""
+        return self._key.sign(frame(label, *parts))
+
+    def __repr__(self) -> str:
+        return f"Identity(public={self.public.hex()})"
+
+    def __reduce__(self):
+        raise TypeError("an identity is not pickled")
+
+
+def verify(public: bytes, signature: bytes, label: str, *parts: bytes) -> bool:
+    """Whether `signature` is that of the owner of `public` (32 bytes) on label and parts."""
+    try:
+        Ed25519PublicKey.from_public_bytes(public).verify(signature, frame(label, *parts))
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+class SealingKey:
+    """An aggregator's own X25519 key. Its repr shows the public half only."""
+
+    def __init__(self, private: bytes) -> None:
+        """private: 32 bytes."""
+        self._key = X25519PrivateKey.from_private_bytes(private)
+        self.public = self._key.public_key().public_bytes_raw()
+
+    @classmethod
+    def generate(cls) -> SealingKey:
+        """A new key from the operating system's entropy."""
+        return cls(X25519PrivateKey.generate().private_bytes_raw())
+
+    @classmethod
+    def load(cls, path: Path) -> SealingKey:
+        """Read a PEM file.
+
+        Raises
+        ------
+        ConfigError : no such file, not such a key, or readable by others than its owner.
+        """
+        try:
+            if stat.S_IMODE(path.stat().st_mode) & 0o077:
+                raise ConfigError(f"{path}: others than its owner may use this key", f"Run: chmod 600 {path}")
+            key = load_pem_private_key(path.read_bytes(), password=None)
+        except OSError as error:
+            raise unreadable(path, error, "Create a key, or correct the path") from None
+        except (ValueError, TypeError):
+            key = None
+        if not isinstance(key, X25519PrivateKey):
+            raise ConfigError(f"{path}: not an unencrypted X25519 key in PEM form", "Create a key with this program")
+        return cls(key.private_bytes_raw())
+
+    def save(self, path: Path) -> None:
+        """Write PEM (PKCS8), mode 0600.
+
+        Raises
+        ------
+        OutputExists : the file is there; a key is never overwritten.
+        """
+        write_private(path, self._key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+
+    def private(self) -> bytes:
+        """32 bytes, for the protocol."""
+        return self._key.private_bytes_raw()
+
+    def __repr__(self) -> str:
+        return f"SealingKey(public={self.public.hex()})"
+
+    def __reduce__(self):
+        raise TypeError("a sealing key is not pickled")

@@ -1,0 +1,300 @@
+"""What the two aggregators have in common: who is accepted, the total so far, what each refuses on its own, and the sum
+of both totals.
+
+A rule raises a typed error. All rules allow a sum before any remembers it, so that what is refused uses nothing up. Who
+keeps rules over sessions keeps their `state` on disk, written before a total is sent."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from consilium.protocol.errors import MalformedMessage
+from consilium.protocol.noise import NoiseSource
+from consilium.sums.aggregators.field import PRIME, WIRE_DTYPE, to_wire
+from consilium.sums.aggregators.proof import NONCE_BYTES, Challenge, Opener, challenge_of, commit_total, reading_point
+from consilium.sums.aggregators.sealing import Link
+from consilium.sums.aggregators.terms import VerifiedSession
+from consilium.sums.aggregators.uploads import HelperPart
+from consilium.sums.agreement import public_of
+from consilium.sums.errors import RosterMismatch, StageOrder, ThresholdNotMet, UnsafeSession, VoteFault
+from consilium.sums.packing import Value, unpack
+from consilium.sums.roster import AggregatorEntry, VerifiedRoster, check_whole
+
+
+@dataclass(frozen=True)
+class Half:
+    """What one aggregator gives: total uint16 (queries, classes), with its noise, and the nonce by which it is bound to
+    it."""
+
+    nonce: bytes = field(repr=False)
+    total: np.ndarray = field(repr=False)
+
+    def commitment(self, ctx: bytes, leads: bool) -> bytes:
+        """See `binder.commit_total`."""
+        return commit_total(ctx, leads, self.nonce, self.total.tobytes())
+
+
+@dataclass(frozen=True)
+class VerifiedSum:
+    """sums: int64 (queries, classes), with the aggregators' noise where the session has it. clipped: bool (queries,),
+    rows of an exact sum that no votes give and that were made to fit. accepted: names of those whose votes are in it.
+    left_out: why, by name; who sent nothing is in neither. leader, helper: the halves that it is of."""
+
+    sums: np.ndarray = field(repr=False)
+    clipped: np.ndarray = field(repr=False)
+    accepted: tuple[str, ...]
+    left_out: dict[str, VoteFault]
+    leader: Half
+    helper: Half
+
+
+def add_up(one: np.ndarray, other: np.ndarray, votes: int, tail: int) -> tuple[np.ndarray, np.ndarray]:
+    """Totals modulo the prime, (queries, classes) each -> what so many votes on a query and the noise can give.
+
+    tail: how far noise may carry a count; 0 for an exact sum.
+
+    An aggregator can move a count to wherever it likes, also to the edge of what is possible. If that were an error, it
+    would tell whether the honest count was below a number of its choice. So nothing is raised: the map goes round the
+    field, is the identity where counts can be, and is nowhere steeper than one for one. One vote moved then moves each
+    count by one at most, which is what the mechanisms' noise is sized for.
+
+    Returns
+    -------
+    int64 (queries, classes), and bool (queries,): rows of an exact sum that were changed, or whose total is not that of
+    the parties' votes. A noisy row may have any total.
+    """
+    around, width = (one.astype(np.int64) + other + tail) % PRIME, votes + 2 * tail
+    half = PRIME // 2
+    kept = np.where(around <= half, np.minimum(around, width), np.maximum(width - (around - half), 0))
+    clipped = (kept != around).any(axis=1) | (kept.sum(axis=1) != votes) if tail == 0 else np.zeros(len(kept), bool)
+    return kept - tail, clipped
+
+
+class AggregatorRule(Protocol):
+    """One rule of one aggregator. `accepted` are places in the roster."""
+
+    def admit(self, session: VerifiedSession) -> None:
+        """Raise if no upload of this session may be taken."""
+
+    def allow(self, session: VerifiedSession, accepted: frozenset[int]) -> None:
+        """Raise if this aggregator's total over these parties may not be given."""
+
+    def remember(self, session: VerifiedSession, accepted: frozenset[int]) -> None:
+        """The total is about to be given."""
+
+
+class WholeBlocks:
+    """A sum that is exact for one of the aggregators is over whole blocks of parties (`sums.roster`)."""
+
+    def __init__(self, roster: VerifiedRoster) -> None:
+        self._roster = roster
+
+    def admit(self, session: VerifiedSession) -> None:
+        """See `AggregatorRule`."""
+
+    def allow(self, session: VerifiedSession, accepted: frozenset[int]) -> None:
+        """Raises BrokenBlock."""
+        if min(session.leader_sigma, session.helper_sigma) == 0:
+            check_whole(self._roster.blocks, accepted)
+
+    def remember(self, session: VerifiedSession, accepted: frozenset[int]) -> None:
+        """See `AggregatorRule`."""
+
+
+BATCH, CHECKED, ASKED, GIVEN = 1, 2, 3, 4
+"""Kinds of messages between them, in order."""
+STATE_FORMAT = 2
+
+FAULT_CODES: tuple[VoteFault, ...] = tuple(VoteFault)
+
+
+def fault_code(fault: VoteFault | None) -> int:
+    """0, or the number of the fault from 1: how it travels."""
+    return 0 if fault is None else FAULT_CODES.index(fault) + 1
+
+
+class VoteAggregator:
+    """One of the two, in one session. It holds one total, and one byte for each party.
+
+    Parameters
+    ----------
+    session : terms, from `session.open_session`.
+    roster : its own copy.
+    private : its X25519 key, 32 bytes.
+    fresh : its own private X25519 key of this session's link and the other one's public key; None where they are
+        deleted, so that nothing is opened any more.
+    rules : what it refuses on its own.
+    noise : where its noise comes from; needed where the session has noise of this aggregator.
+    leads : whether it is the leader.
+
+    Raises
+    ------
+    RosterMismatch : the key is not the one in the roster, or the session is of another roster.
+    UnsafeSession : noise is asked for and there is no source. BadKey : a key is of low order.
+    """
+
+    def __init__(
+        self,
+        session: VerifiedSession,
+        roster: VerifiedRoster,
+        private: bytes,
+        fresh: tuple[bytes, bytes] | None,
+        rules: Sequence[AggregatorRule],
+        noise: NoiseSource | None,
+        leads: bool,
+    ) -> None:
+        session.check(roster)
+        own, other = (roster.leader, roster.helper) if leads else (roster.helper, roster.leader)
+        if public_of(private).hex() != own.x25519_pk:
+            raise RosterMismatch("the roster has another X25519 key for this aggregator than this node")
+        self._sigma = session.leader_sigma if leads else session.helper_sigma
+        if self._sigma > 0 and noise is None:
+            raise UnsafeSession("the session has noise of this aggregator, which has no source of noise")
+        self.session, self.roster = session, roster
+        self._rules, self._noise = tuple(rules), noise
+        self._secrets = None if fresh is None else _secrets(private, other, fresh, session, leads)
+        self._leads = leads
+        self._total = np.zeros((session.queries, session.classes), dtype=np.uint32)
+        self._accepted = np.zeros(roster.n, dtype=np.uint8)
+        self._half: Half | None = None
+        self.left_out: dict[str, VoteFault] = {}
+
+    @property
+    def accepted(self) -> tuple[str, ...]:
+        """Names of those whose votes are in the total, in the order of the roster."""
+        return tuple(map(self.roster.name, self._places()))
+
+    @property
+    def closed(self) -> bool:
+        """Whether the total has been made ready to be given: nobody is accepted any more."""
+        return self._half is not None
+
+    @property
+    def _link(self) -> Link:
+        return self._kept_secrets()[0]
+
+    @property
+    def _open(self) -> Opener:
+        return self._kept_secrets()[1]
+
+    def _kept_secrets(self) -> tuple[Link, Opener]:
+        if self._secrets is None:
+            raise StageOrder("this session is over: its keys are deleted")
+        return self._secrets
+
+    def _places(self) -> list[int]:
+        return np.flatnonzero(self._accepted).tolist()
+
+    def _admit(self) -> None:
+        for rule in self._rules:
+            rule.admit(self.session)
+
+    def _challenge(self, part: HelperPart) -> Challenge:
+        return challenge_of(self.session.grid, part.ctx, part.place, part.to_leader, part.to_helper)
+
+    def _add(self, place: int, share: np.ndarray) -> None:
+        """A share, uint16 (cells,), into the total. It never overflows: the prime and all votes of a session are below
+        2^16."""
+        np.add(self._total, self.session.grid.summed(share), out=self._total)
+        self._accepted[place] = 1
+        self.left_out.pop(self.roster.name(place), None)
+
+    def _close(self) -> Half:
+        """The total as it is given, with this aggregator's noise; the same each time.
+
+        Raises
+        ------
+        ThresholdNotMet : too few parties are accepted. Others : what rules raise.
+        """
+        if self._half is not None:
+            return self._half
+        places = self._places()
+        if len(places) < self.roster.least_accepted:
+            missing = (name for name in self.roster.places if name not in self.accepted)
+            raise ThresholdNotMet("sum", len(places), self.roster.least_accepted, missing)
+        for rule in self._rules:
+            rule.allow(self.session, frozenset(places))
+        for rule in self._rules:
+            rule.remember(self.session, frozenset(places))
+        total = self._total.astype(np.int64)
+        if self._sigma > 0 and self._noise is not None:
+            total += self._noise.gaussian(self._sigma, total.shape)
+        self._half = Half(secrets.token_bytes(NONCE_BYTES), to_wire(total))
+        return self._half
+
+    def _still_open(self) -> None:
+        if self.closed:
+            raise StageOrder("the total of this session is made: no upload is taken any more")
+
+    def _common_state(self) -> dict[str, Value]:
+        half = self._half or Half(b"", np.zeros((0, 0), dtype=WIRE_DTYPE))
+        return {
+            "format": STATE_FORMAT,
+            "ctx": self.session.ctx,
+            "total": self._total,
+            "accepted": self._accepted,
+            "noisy": half.total,
+            "nonce": half.nonce,
+            "left_out": json.dumps(self.left_out),
+        }
+
+    def _restore_common(self, state: dict[str, Value]) -> None:
+        self._total = restored(state, "total", self._total.shape, "uint32")
+        self._accepted = restored(state, "accepted", self._accepted.shape, "uint8")
+        noisy = state.get("noisy")
+        if isinstance(noisy, np.ndarray) and noisy.size:
+            nonce = restored_bytes(state, "nonce")
+            self._half = Half(nonce, restored(state, "noisy", self._total.shape, "uint16"))
+        self.left_out = {name: VoteFault(fault) for name, fault in json.loads(str(state["left_out"])).items()}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(session={self.session.sid}, accepted={int(self._accepted.sum())})"
+
+
+def _secrets(
+    private: bytes, other: AggregatorEntry, fresh: tuple[bytes, bytes], session: VerifiedSession, leads: bool
+) -> tuple[Link, Opener]:
+    link = Link(private, bytes.fromhex(other.x25519_pk), *fresh, session.ctx)
+    return link, Opener(session.grid, reading_point(link.secret(), session.ctx), leads)
+
+
+def opened_state(content: bytes, session: VerifiedSession) -> dict[str, Value]:
+    """Bytes of an aggregator's state -> its fields.
+
+    Raises
+    ------
+    MalformedMessage : damaged, of another format, or of another session.
+    """
+    state = unpack(content)
+    if state.get("format") != STATE_FORMAT or state.get("ctx") != session.ctx:
+        raise MalformedMessage("saved state is of another session, or of another version")
+    return state
+
+
+def restored(state: dict[str, Value], name: str, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    """A copy of an array of a state. -1 in the shape stands for any number.
+
+    Raises
+    ------
+    MalformedMessage : it is missing, or of another shape or type.
+    """
+    value = state.get(name)
+    if not isinstance(value, np.ndarray) or value.dtype != np.dtype(dtype) or len(value.shape) != len(shape):
+        raise MalformedMessage("saved state is damaged or of another version")
+    if any(want not in (-1, have) for want, have in zip(shape, value.shape, strict=True)):
+        raise MalformedMessage("saved state is damaged or of another version")
+    return value.astype(dtype)
+
+
+def restored_bytes(state: dict[str, Value], name: str) -> bytes:
+    """Bytes of a state. Raises MalformedMessage where there are none of this name."""
+    value = state.get(name)
+    if not isinstance(value, bytes):
+        raise MalformedMessage("saved state is damaged or of another version")
+    return value

@@ -1,0 +1,235 @@
+"""The one message of a party: the helper's part, which is signed and travels through the leader, and the leader's own.
+
+    part     version (1), CTX (32), place (4), the helper's key of that place (32), three commitments (32 each), X25519
+             key (32), sealed seed (32), signature (64)
+    leader   blind (16), share of the proof (2 for each number), share of the votes (2 for each cell)
+
+The signature covers all of the upload: its part as bytes, the rest by the commitments. Numbers of 16 bits are below
+the prime and little-endian, the place is big-endian; all uploads of a session have one length.
+"""
+
+from __future__ import annotations
+
+import secrets
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from consilium.protocol.identity import SIGNATURE_BYTES, Identity, verify
+from consilium.sums.aggregators.field import (
+    DEGREE,
+    KEY_BYTES,
+    PRIME,
+    WIRE_DTYPE,
+    elements,
+    from_wire,
+    is_canonical,
+    reduce,
+    to_wire,
+)
+from consilium.sums.aggregators.proof import (
+    BLIND_BYTES,
+    SEED_BYTES,
+    SPACE,
+    VERSION,
+    Prover,
+    VoteGrid,
+    challenge_of,
+    commit_helper,
+    commit_leader,
+    commit_proof,
+    expand_seed,
+    proof_elements,
+)
+from consilium.sums.aggregators.sealing import SignedKey, seal_once, unseal_once
+from consilium.sums.aggregators.terms import VerifiedSession
+from consilium.sums.agreement import TAG_BYTES, Agreement, public_of
+from consilium.sums.errors import NotVotes, RosterMismatch, VoteFault
+from consilium.sums.roster import VerifiedRoster
+
+_BOUND = struct.Struct(">B32sI32s32s32s32s")
+_SEAL = struct.Struct(f"32s{SEED_BYTES + TAG_BYTES}s")
+_SIGNED = _BOUND.size + _SEAL.size
+PART_BYTES = _SIGNED + SIGNATURE_BYTES
+"""Of the helper's part."""
+
+
+@dataclass(frozen=True)
+class HelperPart:
+    """What the helper gets of an upload; its bytes are signed.
+
+    place: of the party in the roster. helper_key: the helper's public key for that place, for which the seed is sealed:
+    the party signs which one it was. to_leader, to_helper, to_proof: commitments (`binder`).
+    """
+
+    content: bytes = field(repr=False)
+    version: int
+    ctx: bytes = field(repr=False)
+    place: int
+    helper_key: bytes = field(repr=False)
+    to_leader: bytes = field(repr=False)
+    to_helper: bytes = field(repr=False)
+    to_proof: bytes = field(repr=False)
+
+    @classmethod
+    def read(cls, content: bytes) -> HelperPart:
+        """From PART_BYTES bytes."""
+        return cls(content, *_BOUND.unpack_from(content))
+
+    @classmethod
+    def make(
+        cls,
+        ctx: bytes,
+        place: int,
+        commitments: tuple[bytes, bytes, bytes],
+        seed: bytes,
+        helper_key: bytes,
+        identity: Identity,
+        entropy: Callable[[int], bytes],
+    ) -> HelperPart:
+        """A signed part with the seed sealed for the helper. commitments: to_leader, to_helper, to_proof."""
+        bound = _BOUND.pack(VERSION, ctx, place, helper_key, *commitments)
+        own = entropy(32)
+        signed = bound + _SEAL.pack(public_of(own), seal_once(own, helper_key, seed, bound))
+        return cls.read(signed + identity.sign(SPACE + "upload", signed))
+
+    def fault(self, ctx: bytes, roster: VerifiedRoster, key_of: Callable[[int], bytes]) -> VoteFault | None:
+        """What is wrong with it before anything is opened; None if nothing is. key_of: the helper's key of a place."""
+        if self.version != VERSION:
+            return VoteFault.MALFORMED
+        if self.ctx != ctx:
+            return VoteFault.OTHER_SESSION
+        if self.place >= roster.n:
+            return VoteFault.UNKNOWN
+        signed, signature = self.content[:_SIGNED], self.content[_SIGNED:]
+        if not verify(roster.key(self.place), signature, SPACE + "upload", signed):
+            return VoteFault.SIGNATURE
+        return None if self.helper_key == key_of(self.place) else VoteFault.OTHER_KEY
+
+    def opened(self, private: bytes) -> bytes | VoteFault:
+        """The helper's seed, or what is wrong with the seal: it does not open, or holds another seed than the party is
+        bound to. private: of `helper_key`; whoever has it comes to the same."""
+        sender, sealed = _SEAL.unpack_from(self.content, _BOUND.size)
+        seed = unseal_once(Agreement(private), self.helper_key, sender, sealed, self.content[: _BOUND.size])
+        if seed is None:
+            return VoteFault.NOT_FOR_US
+        return seed if commit_helper(self.ctx, self.place, seed) == self.to_helper else VoteFault.COMMITMENT
+
+
+@dataclass(frozen=True)
+class Upload:
+    """All that a party sends. blind: of the commitments. proof, share: uint16, the leader's."""
+
+    part: HelperPart
+    blind: bytes = field(repr=False)
+    proof: np.ndarray = field(repr=False)
+    share: np.ndarray = field(repr=False)
+
+    @classmethod
+    def read(cls, content: bytes, grid: VoteGrid) -> Upload | None:
+        """From bytes; None if they have not the form of an upload of this size."""
+        if len(content) != upload_bytes(grid):
+            return None
+        part, count = HelperPart.read(content[:PART_BYTES]), proof_elements(grid)
+        numbers = np.frombuffer(content, dtype=WIRE_DTYPE, offset=PART_BYTES + BLIND_BYTES)
+        if not is_canonical(numbers):
+            return None
+        return cls(part, content[PART_BYTES : PART_BYTES + BLIND_BYTES], numbers[:count], numbers[count:])
+
+    def write(self) -> bytes:
+        """To bytes."""
+        return b"".join((self.part.content, self.blind, self.proof.tobytes(), self.share.tobytes()))
+
+    def is_bound(self) -> bool:
+        """Whether the signed commitments are to this share and this proof."""
+        part = self.part
+        return part.to_leader == commit_leader(part.ctx, part.place, self.blind, self.share.tobytes()) and (
+            part.to_proof == commit_proof(part.ctx, part.place, self.blind, self.proof.tobytes())
+        )
+
+
+def upload_bytes(grid: VoteGrid) -> int:
+    """Length of an upload.
+
+    >>> upload_bytes(VoteGrid(10_000, 10, 1))
+    205125
+    """
+    return PART_BYTES + BLIND_BYTES + WIRE_DTYPE.itemsize * (proof_elements(grid) + grid.cells)
+
+
+class VoteClient:
+    """One party in one session.
+
+    Parameters
+    ----------
+    session : terms that the party has accepted (`session.open_session`).
+    roster : the party's own copy.
+    name, identity : of the party.
+    helper_key : the second aggregator's key for this party in this session, with its signature.
+    entropy : so many random bytes; the operating system's but in tests.
+    prover : one that several parties of one process use in turn.
+
+    Raises
+    ------
+    RosterMismatch : the party is not in the roster with this key, or the session is of another roster.
+    BadSignature : the second aggregator has not signed that key for this party and session.
+    """
+
+    def __init__(
+        self,
+        session: VerifiedSession,
+        roster: VerifiedRoster,
+        name: str,
+        identity: Identity,
+        helper_key: SignedKey,
+        entropy: Callable[[int], bytes] = secrets.token_bytes,
+        prover: Prover | None = None,
+    ) -> None:
+        session.check(roster)
+        self._place = roster.place(name)
+        if roster.key(self._place) != identity.public:
+            raise RosterMismatch(f"the roster has another key for {name} than this node")
+        helper_key.check(session.ctx, self._place, bytes.fromhex(roster.helper.ed25519_pk))
+        self._session, self._roster, self._identity, self._entropy = session, roster, identity, entropy
+        self._helper_key = helper_key.public
+        self._prove = prover or Prover(session.grid)
+
+    def upload(self, votes: np.ndarray) -> bytes:
+        """What the leader is sent. Call it once in a session and keep the bytes: a second upload is refused.
+
+        votes: integers (queries, classes), as many in each row as the party has teachers.
+
+        Raises
+        ------
+        NotVotes : they are none.
+        """
+        grid = self._session.grid
+        _check(votes, (grid.queries, grid.classes), grid.teachers)
+        return self._upload(grid.picks(votes))
+
+    def _upload(self, picks: np.ndarray) -> bytes:
+        grid, ctx, place = self._session.grid, self._session.ctx, self._place
+        seed, blind = self._entropy(SEED_BYTES), self._entropy(BLIND_BYTES)
+        share = PRIME - expand_seed(ctx, place, seed, "votes", grid.cells)
+        where = np.arange(0, grid.cells, grid.classes) + picks
+        share[share == PRIME] = 0
+        share[where] += 1
+        share[share == PRIME] = 0
+        to_leader, to_helper = commit_leader(ctx, place, blind, share.tobytes()), commit_helper(ctx, place, seed)
+        challenge = challenge_of(grid, ctx, place, to_leader, to_helper)
+        starts = reduce(from_wire(elements(self._entropy(KEY_BYTES), grid.lines * DEGREE))).reshape(-1, DEGREE)
+        values = self._prove(picks, challenge, starts)
+        given = expand_seed(ctx, place, seed, "proof", proof_elements(grid))
+        proof = to_wire(np.concatenate((starts, values)).ravel() - given)
+        commitments = to_leader, to_helper, commit_proof(ctx, place, blind, proof.tobytes())
+        part = HelperPart.make(ctx, place, commitments, seed, self._helper_key, self._identity, self._entropy)
+        return Upload(part, blind, proof, share).write()
+
+
+def _check(votes: np.ndarray, shape: tuple[int, int], teachers: int) -> None:
+    if votes.shape != shape or votes.dtype.kind not in "iu":
+        raise NotVotes(f"must be integers {shape}")
+    if (votes < 0).any() or (votes > teachers).any() or (votes.sum(axis=1) != teachers).any():
+        raise NotVotes(f"must be {teachers} for each query")

@@ -1,0 +1,282 @@
+"""What can go wrong in a hidden sum. Texts name parties, stages and numbers, never keys, shares or votes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from consilium.protocol.errors import ConsiliumError
+
+MOST_NAMED = 10
+
+
+def named(parties: Iterable[str]) -> str:
+    """Party names for an error text: the first ten, then how many more.
+
+    >>> named(["a", "b"])
+    'a, b'
+    """
+    names = list(parties)
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more
+
+
+class SecAggError(ConsiliumError):
+    """Base of all errors of secure aggregation."""
+
+    exit_code = 11
+    meaning = "secure aggregation"
+
+
+class RosterMismatch(SecAggError):
+    """The session names another roster than the one this node holds, or the node is not in its own roster."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what, "Compare roster files of all nodes: `sha256` of the canonical roster must agree")
+
+
+class UnsafeSession(SecAggError):
+    """A session whose terms the roster does not allow: too little noise per party, or a phase without noise."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what, "Change the terms of the session; this node gives nothing under these")
+
+
+class BadSignature(SecAggError):
+    """A signature does not verify under the key that the roster pins for this party."""
+
+    def __init__(self, party: str, what: str) -> None:
+        self.party = party
+        super().__init__(
+            f"signature of {party} on its {what} does not verify", "Check that its key is the one in the roster"
+        )
+
+
+class BadKey(SecAggError):
+    """A key of this session is of low order, or is used twice."""
+
+    def __init__(self, party: str, what: str) -> None:
+        self.party = party
+        super().__init__(
+            f"session key of {party} {what}", "Start a new session without this party and ask its operator"
+        )
+
+
+class InconsistentView(SecAggError):
+    """The coordinator tells this party something that cannot be, or something else than before."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what, "The party gives nothing more here; start a new session and examine the coordinator")
+
+
+class Replay(SecAggError):
+    """A session id that this party knows with other terms, or a query that stands twice in one set."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what, "Start a new session, with each query once")
+
+
+class AlreadyAnswered(SecAggError):
+    """Queries of a sum that this node has given its part of. `limit` of the `requested` queries can still be asked."""
+
+    def __init__(self, answered: int, requested: int) -> None:
+        self.limit, self.requested = requested - answered, requested
+        super().__init__(
+            f"{answered} of {requested} queries are in a sum that this node gave its part of",
+            "Ask the others; a query is answered once, whoever was in its sum",
+        )
+
+
+class BrokenBlock(SecAggError):
+    """An exact sum with a part of a block of parties in it, or a party whose block is not what it was
+    (`sums.roster`). Nothing is used up."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            what,
+            "Sum whole blocks. One that lost somebody, or of which somebody has a new key, is never whole again:"
+            " collect votes with noise in the sums, which has no such rule",
+        )
+
+
+class StageOrder(SecAggError):
+    """A stage that is not the next one, or a session that is unknown or over."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what, "Go on with the stage that is due, or start a new session")
+
+
+class BadShare(SecAggError):
+    """Too few shares of this party's secret are good.
+
+    parties: whom to leave out of the next session. Each lied, or is one of two of whom one lied; empty where shares
+    given in the last stage do not fit and nobody can tell whose.
+    """
+
+    def __init__(self, party: str, what: str, parties: Iterable[str] = ()) -> None:
+        self.party, self.parties = party, tuple(parties)
+        advice = f"without {named(self.parties)}" if self.parties else "and ask the parties to check their software"
+        super().__init__(f"share of {party}: {what}", f"Start a new session {advice}")
+
+
+class BadSum(SecAggError):
+    """The exact sum does not have the votes that honest parties give: somebody voted falsely, no one can tell who.
+
+    Honest votes have no part in whether this is raised.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            "rows of a secure sum do not have the number of votes that its parties give",
+            "Ask again: nothing was used up. If it stays so, collect votes as verified, where false ones are named",
+        )
+
+
+class ThresholdNotMet(SecAggError):
+    """Too few parties are left after a stage. Nothing is computed from what is there."""
+
+    def __init__(self, stage: str, have: int, need: int, missing: Iterable[str]) -> None:
+        self.stage, self.have, self.need, self.missing = stage, have, need, tuple(missing)
+        super().__init__(
+            f"stage {stage}: {have} parties are left, {need} are needed; missing: {named(self.missing) or 'none'}",
+            "Send the stage again when they are back, or start a new session",
+        )
+
+
+class OverflowRisk(SecAggError):
+    """The largest sum and nine standard deviations of its noise do not fit into the ring."""
+
+    def __init__(self, reach: float, limit: int) -> None:
+        self.reach, self.limit = reach, limit
+        super().__init__(
+            f"sums may reach {reach:.6g} with their noise, the ring holds less than {limit}",
+            "Use the larger ring, fewer teachers or less noise",
+        )
+
+
+class VoteFault(StrEnum):
+    """Why a party is left out, by name, before anything is summed."""
+
+    UNKNOWN = "unknown"
+    MALFORMED = "malformed"
+    OTHER_SESSION = "other-session"
+    OTHER_PARTY = "other-party"
+    SIGNATURE = "signature"
+    TWICE = "twice"
+    COMMITMENT = "commitment"
+    NOT_FOR_US = "not-for-us"
+    FALSE_VOTES = "false-votes"
+    OTHER_KEY = "other-key"
+
+
+FAULTS: dict[VoteFault, str] = {
+    VoteFault.UNKNOWN: "is not in the roster",
+    VoteFault.MALFORMED: "sent what has not the form of an upload of this session",
+    VoteFault.OTHER_SESSION: "sent an upload of another session",
+    VoteFault.OTHER_PARTY: "sent an upload in another party's name",
+    VoteFault.SIGNATURE: "sent an upload that its key in the roster has not signed",
+    VoteFault.TWICE: "sent two uploads in one session; the first counts",
+    VoteFault.COMMITMENT: "is bound to other shares than it sent",
+    VoteFault.NOT_FOR_US: "sealed a part that the helper cannot open",
+    VoteFault.FALSE_VOTES: "sent votes that are none, or has no proof that they are",
+    VoteFault.OTHER_KEY: "sealed its part for another key than the helper's of this session",
+}
+"""What a reader is told after the party's name."""
+SHOWN = frozenset({VoteFault.NOT_FOR_US, VoteFault.COMMITMENT})
+"""What the helper says of a sealed part, it shows: by the private key of that party's place in that session."""
+
+
+class VerifiedError(SecAggError):
+    """Base of all errors of verified votes."""
+
+
+class NotVotes(VerifiedError):
+    """This party's own teachers gave no votes: nothing is sent."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"votes of this party {what}", "Correct its teachers; nothing was sent")
+
+
+class SumTooLarge(VerifiedError):
+    """Sums of so many votes, with the aggregators' noise, do not fit into half of the field."""
+
+    def __init__(self, reach: float, limit: int) -> None:
+        self.reach, self.limit = reach, limit
+        super().__init__(
+            f"sums may reach {reach:.6g} with their noise, the most is {limit}",
+            "Use fewer teachers or parties, or less noise",
+        )
+
+
+class BadLink(VerifiedError):
+    """A message between the aggregators is not by the other one, not of this session, or altered."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what, "Send it again; if it stays so, compare rosters and keys of the two aggregators")
+
+
+class TooManyWaiting(VerifiedError):
+    """As many uploads as may wait for the helper are waiting. Nothing was taken."""
+
+    def __init__(self, waiting: int, limit: int) -> None:
+        self.waiting, self.limit = waiting, limit
+        super().__init__(f"{waiting} uploads wait for the helper, at most {limit} may", "Send the batch, then go on")
+
+
+class AggregatorsDisagree(VerifiedError):
+    """The two aggregators do not take the same parties for accepted. Nothing is given.
+
+    at_fault: "the second aggregator", where what it says is disproved by what it shows; empty where nobody can tell.
+    """
+
+    def __init__(self, parties: Iterable[str], at_fault: str = "") -> None:
+        self.parties, self.at_fault = tuple(parties), at_fault
+        super().__init__(
+            f"the aggregators disagree about {named(self.parties)}" + (f": {at_fault} is at fault" if at_fault else ""),
+            f"Telephone whoever runs {at_fault}: it does not run this program"
+            if at_fault
+            else "Start a new session; if it stays so, one of the two does not run this program",
+        )
+
+
+class OtherVersion(VerifiedError):
+    """The other node speaks another version of verified votes."""
+
+    def __init__(self, what: str, version: object, known: int) -> None:
+        super().__init__(f"{what} is of version {version}, this node knows {known}", "Install one version at all nodes")
+
+
+class AggregatorAway(SecAggError):
+    """The second aggregator is not there, or does not answer. Nothing is used up: the same session goes on later."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"the second aggregator does not answer: {reason}",
+            "Start it, or telephone whoever runs it, and ask again; nothing was used up",
+        )
+
+
+class AggregatorWentBack(AggregatorAway):
+    """The second aggregator has forgotten what it gave: an older state of it was restored. It would give its half of
+    the same queries again, so nothing is asked of it."""
+
+    def __init__(self, signed: int, known: int) -> None:
+        SecAggError.__init__(
+            self,
+            f"the second aggregator's state went back: it gave its half of {signed} sums of this federation, and knows"
+            f" {known}",
+            "Have the newest backup of its state/ restored; if that is lost, close this federation and make another"
+            " with a new second aggregator (consilium provision add-aggregator)",
+        )
+
+
+class AggregatorRefuses(SecAggError):
+    """The second aggregator does not serve in this federation, or does not give its half of this sum.
+
+    rule: of its refusal, by name.
+    """
+
+    def __init__(self, reason: str, cure: str, rule: str = "") -> None:
+        self.rule = rule
+        ask = "Its own log has the detail; nothing was given"
+        super().__init__(f"the second aggregator refuses: {reason}", f"{cure}. {ask}" if cure else ask)

@@ -1,0 +1,473 @@
+"""Who takes part in hidden sums, under which keys, how many must, and the blocks of parties that exact sums are over.
+Every node pins its own copy."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, ValidationError, model_validator
+
+from consilium.protocol.config_files import faults_of
+from consilium.protocol.digests import canonical_digest
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.files import unreadable
+from consilium.protocol.models import Strict, Terse
+from consilium.protocol.parties.messages import MOST_WEIGHT, PartyName
+from consilium.sums.agreement import check_order
+from consilium.sums.curve import is_proper
+from consilium.sums.errors import BadKey, BrokenBlock, RosterMismatch
+
+Blocks = tuple[frozenset[int], ...]
+"""Places of the parties of each block of a roster."""
+
+
+def assigned(
+    keys: Sequence[str], weights: Sequence[int], least: int, earlier: Iterable[Collection[str]] = ()
+) -> tuple[int, ...]:
+    """The number of each party's block, from 1 on; 0 for one that is in no exact sum.
+
+    Earlier blocks that are there whole stay. Parties of others have none any more. All others form blocks of at least
+    `least` parties of one weight, as small as that allows, in the order of `keys`; of too few of a weight, none.
+
+    >>> assigned("abcdefg", [1, 1, 1, 1, 1, 2, 2], 2)
+    (1, 1, 1, 2, 2, 3, 3)
+    >>> assigned("abcdefg", [1] * 7, 2, earlier=["cd", "ex"])
+    (2, 2, 1, 1, 0, 3, 3)
+    """
+    numbers, last = [0] * len(keys), 0
+    place = {key: at for at, key in enumerate(keys)}
+    blocks = [set(block) for block in earlier]
+    free = set(keys).difference(*blocks)
+    for block in blocks:
+        there = [place[key] for key in block if key in place]
+        if len(there) == len(block) >= least and len({weights[at] for at in there}) == 1 and not numbers[there[0]]:
+            last += 1
+            for at in there:
+                numbers[at] = last
+    for weight in sorted(set(weights)):
+        group = [at for at, key in enumerate(keys) if key in free and weights[at] == weight]
+        count = len(group) // least
+        for order, at in enumerate(group if count else ()):
+            numbers[at] = last + 1 + order * count // len(group)
+        last += count
+    return tuple(numbers)
+
+
+def blocks_of(numbers: Sequence[int]) -> Blocks:
+    """Places by block.
+
+    >>> blocks_of([1, 0, 2, 1])
+    (frozenset({0, 3}), frozenset({2}))
+    """
+    places: dict[int, set[int]] = {}
+    for place, number in enumerate(numbers):
+        if number:
+            places.setdefault(number, set()).add(place)
+    return tuple(frozenset(places[number]) for number in sorted(places))
+
+
+def check_blocks(numbers: Sequence[int], weights: Sequence[int], least: int) -> None:
+    """Raise ValueError for a roster of which a block has fewer than `least` parties, or several weights."""
+    for block in blocks_of(numbers):
+        if len(block) < least:
+            raise ValueError(
+                f"a block has {len(block)} parties, at least c + 2 = {least} are needed: its sum would tell a single"
+                " honest party's votes"
+            )
+        if len({weights[place] for place in block}) > 1:
+            raise ValueError("the parties of a block have several weights: an exact sum would tell them apart")
+
+
+def whole(blocks: Blocks, there: Collection[int]) -> frozenset[int]:
+    """The parties of all blocks that are there whole.
+
+    >>> sorted(whole((frozenset({0, 1}), frozenset({2, 3})), {0, 2, 3}))
+    [2, 3]
+    """
+    return frozenset[int]().union(*(block for block in blocks if block <= frozenset(there)))
+
+
+def check_whole(blocks: Blocks, summed: Collection[int]) -> None:
+    """Raise BrokenBlock for an exact sum that has a part of a block, or somebody of none, in it."""
+    alone = frozenset(summed) - whole(blocks, summed)
+    if alone:
+        raise BrokenBlock(f"{len(alone)} parties of this exact sum are there without all of their block")
+
+
+def check_kept(block: frozenset[str], first: frozenset[str]) -> None:
+    """Raise BrokenBlock if a party may not give to an exact sum.
+
+    block : keys of its block in the roster of that sum, its own among them; empty if it has none.
+    first : keys of its block in the first exact sum that it gave to; empty if it gave to none.
+    """
+    if not block:
+        raise BrokenBlock("the roster has it in no block, and so in no exact sum")
+    if first and block != first:
+        raise BrokenBlock(
+            f"{len(first - block)} of the {len(first)} parties of a block that was in exact sums are in it no more, and"
+            f" {len(block - first)} others are"
+        )
+
+
+MOST_PARTIES = 1000
+
+PublicKey = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+def is_sound_key(key: str) -> bool:
+    """Whether an Ed25519 public key (hex) is canonical and of large order: under any other, anyone could sign."""
+    return is_proper(bytes.fromhex(key))
+
+
+class BlockEntry(Terse, Strict):
+    """A party's name, its Ed25519 public key, hex, and the number of its block (`blocks.assigned`); 0: it has none."""
+
+    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"weight": 1, "block": 0}
+
+    id: PartyName
+    ed25519_pk: PublicKey
+    block: int = Field(default=0, ge=0)
+
+
+class RosterEntry(BlockEntry):
+    """weight: how often the party's answers count."""
+
+    weight: int = Field(default=1, ge=1, le=MOST_WEIGHT)
+
+
+def least_rebuilders(parties: int, colluders: int) -> int:
+    """t of a roster of so many: floor(2n/3) + 1, raised where colluders ask for more."""
+    return max(2 * parties // 3, (parties + colluders) // 2) + 1
+
+
+def least_sum(parties: int, colluders: int) -> int:
+    """u_min of a roster of so many, unless it is stated.
+
+    >>> least_sum(207, 0)
+    139
+    """
+    return max(least_rebuilders(parties, colluders), colluders + 2)
+
+
+class Blocked(Terse, Strict):
+    """What rosters of all ways to collect votes have in common. c: parties that may collude.
+
+    Rosters of version 1, which 0.9 made, have no blocks: their parties are in no exact sum. least_difference: was a
+    rule of theirs on sets, and is in their hash.
+    """
+
+    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"least_difference": None}
+
+    version: Literal[1, 2] = 2
+    parties: tuple[BlockEntry, ...]
+    c: int = Field(ge=0)
+    least_difference: int | None = None
+
+    @model_validator(mode="after")
+    def _has_blocks(self) -> Self:
+        if (self.version == 1) != (self.least_difference is not None) or (self.version == 1 and self.blocks):
+            raise ValueError("blocks came with version 2 of rosters, and least_difference went")
+        check_blocks([entry.block for entry in self.parties], self.weights, self.c + 2)
+        return self
+
+    @cached_property
+    def blocks(self) -> Blocks:
+        """Places of the parties of each block."""
+        return blocks_of([entry.block for entry in self.parties])
+
+    @property
+    def weights(self) -> tuple[int, ...]:
+        """How often the answers of each party count, by place."""
+        return (1,) * len(self.parties)
+
+    def block_keys(self, place: int) -> frozenset[str]:
+        """The public keys of a party's block, its own among them; empty if it has none."""
+        number = self.parties[place].block
+        return frozenset(entry.ed25519_pk for entry in self.parties if number and entry.block == number)
+
+
+class Roster(Blocked):
+    """All parties in a fixed order; a party's place in it is its index on the wire.
+
+    t: shares that rebuild a secret. u_min: least parties in a sum. c: parties that may collude.
+    """
+
+    parties: Annotated[tuple[RosterEntry, ...], Field(min_length=2, max_length=MOST_PARTIES, strict=False)]
+    coordinator_pk: PublicKey
+    t: int = Field(ge=2)
+    u_min: int = Field(ge=2)
+
+    @model_validator(mode="after")
+    def _is_safe(self) -> Roster:
+        n = len(self.parties)
+        keys = [entry.ed25519_pk for entry in self.parties] + [self.coordinator_pk]
+        if len({entry.id for entry in self.parties}) < n:
+            raise ValueError("two parties have one id")
+        if len(set(keys)) < len(keys):
+            raise ValueError("two nodes have one key")
+        if not all(map(is_sound_key, keys)):
+            raise ValueError("a key is not a canonical point of large order: under it anyone could sign")
+        if not 2 * self.t > n + self.c:
+            raise ValueError(f"2t = {2 * self.t} must be above parties + colluders = {n + self.c}")
+        if not self.t <= self.u_min <= n:
+            raise ValueError(f"u_min {self.u_min} must be from t = {self.t} to the number of parties, {n}")
+        if self.u_min - self.c < 2:
+            raise ValueError(f"u_min - c = {self.u_min - self.c}: at least two honest parties must be in every sum")
+        return self
+
+    @property
+    def least_sum(self) -> int:
+        """Parties that must be in a sum."""
+        return self.u_min
+
+    @classmethod
+    def build(
+        cls,
+        identities: Mapping[str, str],
+        coordinator_pk: str,
+        colluders: int = 0,
+        least_survivors: int | None = None,
+        weights: Mapping[str, int] | None = None,
+        earlier: Iterable[Collection[str]] = (),
+    ) -> Roster:
+        """A roster with t = floor(2n/3) + 1, raised where colluders ask for more.
+
+        Parameters
+        ----------
+        identities : public key (hex) by party name; the order is kept.
+        coordinator_pk : hex.
+        colluders : parties assumed to work with the coordinator.
+        least_survivors : u_min; None: the least that is safe.
+        weights : by party name; 1 where none is given.
+        earlier : blocks of rosters before, by key (`blocks.assigned`).
+
+        Raises
+        ------
+        ConfigError : no safe roster of these parties exists.
+        """
+        t = least_rebuilders(len(identities), colluders)
+        counts = [(weights or {}).get(name, 1) for name in identities]
+        blocks = assigned(list(identities.values()), counts, colluders + 2, earlier)
+        try:
+            return cls(
+                parties=tuple(
+                    RosterEntry(id=name, ed25519_pk=key, weight=weight, block=block)
+                    for (name, key), weight, block in zip(identities.items(), counts, blocks, strict=True)
+                ),
+                coordinator_pk=coordinator_pk,
+                t=t,
+                u_min=least_sum(len(identities), colluders) if least_survivors is None else least_survivors,
+                c=colluders,
+            )
+        except ValidationError as error:
+            raise ConfigError(f"roster: {_faults(error)}", "Enrol more parties, or assume fewer colluders") from None
+
+    @classmethod
+    def load(cls, path: Path) -> Roster:
+        """Read a JSON file.
+
+        Raises
+        ------
+        ConfigError : no such file, or not a safe roster.
+        """
+        try:
+            return cls.model_validate_json(path.read_bytes())
+        except OSError as error:
+            raise unreadable(path, error, "Ask the federation's operator for the roster") from None
+        except ValidationError as error:
+            raise ConfigError(f"{path}: {_faults(error)}", "Correct the roster at all nodes") from None
+
+    def save(self, path: Path) -> None:
+        """Write JSON."""
+        path.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
+
+    @property
+    def digest(self) -> str:
+        """RH: SHA-256 (hex) of the canonical JSON, independent of how the file is laid out."""
+        return canonical_digest(self.model_dump(mode="json"))
+
+    @property
+    def n(self) -> int:
+        """Number of parties."""
+        return len(self.parties)
+
+    @property
+    def weights(self) -> tuple[int, ...]:
+        """How often the answers of each party count, by place."""
+        return tuple(entry.weight for entry in self.parties)
+
+    def weight_of(self, name: str) -> int:
+        """How often this party's answers count. Raises RosterMismatch if it has no place."""
+        return self.parties[self.index(name)].weight
+
+    def index(self, name: str) -> int:
+        """A party's place. Raises RosterMismatch if it has none."""
+        for index, entry in enumerate(self.parties):
+            if entry.id == name:
+                return index
+        raise RosterMismatch(f"{name} is not in the roster")
+
+    def name(self, index: int) -> str:
+        """The party at a place."""
+        return self.parties[index].id
+
+    def key(self, index: int) -> bytes:
+        """The pinned Ed25519 key of the party at a place, 32 bytes."""
+        return bytes.fromhex(self.parties[index].ed25519_pk)
+
+
+def _faults(error: ValidationError) -> str:
+    return "; ".join(faults_of(error, Roster, {}, quoting=False))
+
+
+MOST_VOTERS = 32_760
+"""Parties of one roster: with one teacher each their sum still fits into half of the field."""
+
+
+class AggregatorEntry(Strict):
+    """An aggregator's public keys, hex: Ed25519, by which it signs, its keys of a session too, and X25519, of the link
+    between the two."""
+
+    ed25519_pk: PublicKey
+    x25519_pk: PublicKey
+
+
+class VoterEntry(BlockEntry):
+    """A party."""
+
+    @property
+    def weight(self) -> int:
+        """How often its answers count."""
+        return 1
+
+
+class VerifiedRoster(Blocked):
+    """All parties in a fixed order; a party's place in it is its index on the wire.
+
+    least_accepted: parties in a sum. c: parties that may collude with one of the aggregators.
+    """
+
+    parties: Annotated[tuple[VoterEntry, ...], Field(min_length=2, max_length=MOST_VOTERS, strict=False)]
+    leader: AggregatorEntry
+    helper: AggregatorEntry
+    least_accepted: int = Field(ge=2)
+
+    @model_validator(mode="after")
+    def _is_safe(self) -> VerifiedRoster:
+        n, aggregators = len(self.parties), (self.leader, self.helper)
+        keys = [entry.ed25519_pk for entry in (*self.parties, *aggregators)]
+        if len({entry.id for entry in self.parties}) < n:
+            raise ValueError("two parties have one id")
+        if len(set(keys)) < len(keys) or self.leader.x25519_pk == self.helper.x25519_pk:
+            raise ValueError("two nodes have one key")
+        if not all(map(is_sound_key, keys)):
+            raise ValueError("a key is not a canonical point of large order: under it anyone could sign")
+        for entry in aggregators:
+            try:
+                check_order(bytes.fromhex(entry.x25519_pk), "an aggregator")
+            except BadKey:
+                raise ValueError(
+                    "an aggregator's X25519 key is of low order: anyone could be the other end of its link"
+                ) from None
+        if not self.c + 2 <= self.least_accepted <= n:
+            raise ValueError(
+                f"least_accepted {self.least_accepted} must be from c + 2 = {self.c + 2} to the number of parties, {n}:"
+                " at least two honest parties must be in every sum"
+            )
+        return self
+
+    @property
+    def least_sum(self) -> int:
+        """Parties that must be in a sum."""
+        return self.least_accepted
+
+    @classmethod
+    def build(
+        cls,
+        identities: Mapping[str, str],
+        leader: AggregatorEntry,
+        helper: AggregatorEntry,
+        colluders: int = 0,
+        least_accepted: int | None = None,
+        earlier: Iterable[Collection[str]] = (),
+    ) -> VerifiedRoster:
+        """A roster; None stands for as many in a sum as in a secure one (`sums.roster.least_sum`).
+
+        identities: public key (hex) by party name; the order is kept. earlier: blocks of rosters before, by key
+        (`blocks.assigned`).
+
+        Raises
+        ------
+        ConfigError : no safe roster of these parties exists.
+        """
+        blocks = assigned(list(identities.values()), [1] * len(identities), colluders + 2, earlier)
+        try:
+            return cls(
+                parties=tuple(
+                    VoterEntry(id=name, ed25519_pk=key, block=block)
+                    for (name, key), block in zip(identities.items(), blocks, strict=True)
+                ),
+                leader=leader,
+                helper=helper,
+                least_accepted=least_sum(len(identities), colluders) if least_accepted is None else least_accepted,
+                c=colluders,
+            )
+        except ValidationError as error:
+            raise ConfigError(
+                f"roster: {_verified_faults(error)}", "Enrol more parties, or assume fewer colluders"
+            ) from None
+
+    @classmethod
+    def load(cls, path: Path) -> VerifiedRoster:
+        """Read a JSON file.
+
+        Raises
+        ------
+        ConfigError : no such file, or not a safe roster.
+        """
+        try:
+            return cls.model_validate_json(path.read_bytes())
+        except OSError as error:
+            raise unreadable(path, error, "Ask the federation's operator for the roster") from None
+        except ValidationError as error:
+            raise ConfigError(f"{path}: {_verified_faults(error)}", "Correct the roster at all nodes") from None
+
+    def save(self, path: Path) -> None:
+        """Write JSON."""
+        path.write_text(self.model_dump_json(indent=1) + "\n", encoding="utf-8")
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 (hex) of the canonical JSON, independent of how the file is laid out."""
+        return canonical_digest(self.model_dump(mode="json"))
+
+    @property
+    def n(self) -> int:
+        """Number of parties."""
+        return len(self.parties)
+
+    @cached_property
+    def places(self) -> Mapping[str, int]:
+        """Place by name."""
+        return {entry.id: place for place, entry in enumerate(self.parties)}
+
+    def place(self, name: str) -> int:
+        """A party's place. Raises RosterMismatch if it has none."""
+        if name not in self.places:
+            raise RosterMismatch(f"{name} is not in the roster")
+        return self.places[name]
+
+    def name(self, place: int) -> str:
+        """The party at a place."""
+        return self.parties[place].id
+
+    def key(self, place: int) -> bytes:
+        """The pinned Ed25519 key of the party at a place, 32 bytes."""
+        return bytes.fromhex(self.parties[place].ed25519_pk)
+
+
+def _verified_faults(error: ValidationError) -> str:
+    return "; ".join(faults_of(error, VerifiedRoster, {}, quoting=False))
