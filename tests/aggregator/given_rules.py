@@ -14,8 +14,8 @@ from consilium.protocol.parties.refusals import Rule
 from consilium.sums.errors import SecAggError
 
 ROOM = Path(consilium.aggregator.__path__[0])
-OF_OTHERS = {"client.py", "leader.py"}
-"""Of `sums.aggregators`: what parties and the first aggregator run."""
+OF_OTHERS = {"leader.py"}
+"""Of `sums.aggregators`: what the first aggregator runs."""
 OWN = sorted(ROOM.rglob("*.py"))
 PROTOCOL = [
     path for path in sorted(Path(consilium.sums.aggregators.__path__[0]).glob("*.py")) if path.name not in OF_OTHERS
@@ -32,6 +32,6 @@ def errors_raised() -> set[type[SecAggError]]:
 def rules_given() -> set[Rule]:
     """Rules of all its refusals, those at its edge too."""
     texts = [*(path.read_text(encoding="utf-8") for path in OWN), inspect.getsource(refusal_for)]
-    texts.append(inspect.getsource(answering))
+    texts.append(inspect.getsource(answering._refusal_of))
     named = {Rule[name] for text in texts for name in re.findall(r"\bRule\.([A-Z_]+)\b", text)}
     return named | {RULES[error] for error in errors_raised()}
