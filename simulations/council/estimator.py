@@ -20,18 +20,22 @@ from consilium.protocol.node.threads import one_thread
 from consilium.protocol.parties.messages import VotesMode
 from consilium.protocol.rows.encoding import encode
 from consilium.protocol.warnings.kinds import WarningCode
-from consilium.simulations.council.errors import as_keyboard_interrupt, value_errors
-from consilium.simulations.council.frames import Frame, Values, frame_of, has_names
-from consilium.simulations.council.given import Given, PublicRows
-from consilium.simulations.council.kinds import Described, ObjectFiles
+from consilium.simulations.council.folders import ProgressCallback, RunFolder, watching
+from consilium.simulations.council.frames import (
+    Frame,
+    Given,
+    PublicRows,
+    Values,
+    as_keyboard_interrupt,
+    frame_of,
+    has_names,
+    value_errors,
+)
 from consilium.simulations.council.outlook import hopeless, refuse_hopeless
 from consilium.simulations.council.pages import Report
 from consilium.simulations.council.results import Run
-from consilium.simulations.council.settings import in_python, scenario_of
-from consilium.simulations.council.spending import Charge, Spending
-from consilium.simulations.council.statement import SEEDED, PrivacyStatement
-from consilium.simulations.council.temporary import RunFolder
-from consilium.simulations.council.watching import ProgressCallback, watching
+from consilium.simulations.council.settings import Described, ObjectFiles, in_python, scenario_of
+from consilium.simulations.council.statement import SEEDED, Charge, PrivacyStatement, Spending
 from consilium.simulations.datasets.table import TableSource
 from consilium.simulations.own_student import load_own
 from consilium.simulations.population.specs import DataSpec

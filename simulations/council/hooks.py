@@ -15,7 +15,7 @@ from typing import Any
 
 import polars as pl
 
-from consilium.simulations.council.errors import BadSetting
+from consilium.simulations.council.frames import BadSetting
 from consilium.simulations.council.results import Run
 
 _TENSORBOARD = "pip install 'consilium-pate[tensorboard]'"

@@ -12,7 +12,7 @@ from consilium.coordinator.planning.facts import PublicFacts
 from consilium.coordinator.planning.plan import PlannedFederation, plan
 from consilium.coordinator.planning.rehearsal import made_up
 from consilium.protocol.errors import ConsiliumError
-from consilium.simulations.council.errors import NothingToGain
+from consilium.simulations.council.frames import NothingToGain
 from consilium.simulations.report.wording import plural
 
 DRAWS = 40

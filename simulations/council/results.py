@@ -13,10 +13,9 @@ from consilium.coordinator.ledger.verify import holds
 from consilium.protocol.errors import DataError, PathError
 from consilium.protocol.old_names import OF_SPENT, renamed
 from consilium.protocol.warnings.kinds import well_formed
-from consilium.simulations.council.audited import AuditResult
 from consilium.simulations.council.card import card
 from consilium.simulations.council.pages import Report
-from consilium.simulations.council.statement import PrivacyStatement
+from consilium.simulations.council.statement import AuditResult, PrivacyStatement
 from consilium.student.published.model import Published, find_model, load_model
 
 if TYPE_CHECKING:

@@ -11,10 +11,9 @@ import tomli_w
 from consilium.protocol.config_files import validate
 from consilium.protocol.node.device import Device
 from consilium.protocol.node.threads import one_thread
-from consilium.simulations.council.errors import BadSetting, as_keyboard_interrupt, value_errors
+from consilium.simulations.council.folders import ProgressCallback, RunFolder, watching
+from consilium.simulations.council.frames import BadSetting, as_keyboard_interrupt, value_errors
 from consilium.simulations.council.results import Run
-from consilium.simulations.council.temporary import RunFolder
-from consilium.simulations.council.watching import ProgressCallback, watching
 from consilium.simulations.engines.cluster.spec import RaySpec
 from consilium.simulations.engines.ray import OWN_RAY
 from consilium.simulations.run import run_scenario

@@ -1,11 +1,17 @@
-"""What is promised of a fit, and who is meant: `Council.privacy_` and `Run.privacy`."""
+"""What was guaranteed, what fits of one object have cost together, and what an audit found."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
+import polars as pl
+
+from consilium.accounting.planning.target import worst_case
+from consilium.coordinator.config import Federation
+from consilium.coordinator.ledger.verify import Finding
 from consilium.protocol.disclosure import Disclosure, ReleaseKind
 from consilium.protocol.parties.messages import VotesMode
 from consilium.protocol.strict_json import is_infinite, number
@@ -102,3 +108,64 @@ def _towards_nodes(privacy: Mapping[str, Any], promised: float) -> float | None:
     if privacy.get("epsilon_nodes") is not None or is_infinite(privacy, "epsilon_nodes"):
         return number(privacy, "epsilon_nodes")
     return promised if privacy["votes"] != "clear" and privacy["towards"] == "coordinator" else None
+
+
+LEDGER = "ledger.db"
+
+
+@dataclass(frozen=True)
+class Charge:
+    """The promise of one fit. owners: their names; None where rows were dealt by lot, so that anybody may be meant."""
+
+    epsilon: float
+    delta: float
+    owners: frozenset[str] | None = field(repr=False)
+
+    @classmethod
+    def of(cls, federation: Federation, owners: Sequence[str] | None) -> Charge:
+        """Of a fit that is about to begin."""
+        delta = federation.privacy.delta
+        epsilon = worst_case(federation.promised_events(), delta).epsilon
+        return cls(epsilon, delta, None if owners is None else frozenset(owners))
+
+    def concerns(self, other: Charge) -> bool:
+        """Whether somebody may have rows in both fits."""
+        return self.owners is None or other.owners is None or bool(self.owners & other.owners)
+
+
+@dataclass(frozen=True)
+class Spending:
+    """All charges of an object's fits, in order."""
+
+    charges: tuple[Charge, ...] = ()
+
+    def with_run(self, charge: Charge, run_dir: Path) -> Spending:
+        """After a fit, however it ended: it is charged if there is a ledger, which is made before anything leaves."""
+        return replace(self, charges=(*self.charges, charge)) if (run_dir / LEDGER).exists() else self
+
+    def before(self, charge: Charge) -> tuple[tuple[float, float], ...]:
+        """(epsilon, delta) of the charges so far that concern the owners of this one."""
+        return tuple((each.epsilon, each.delta) for each in self.charges if each.concerns(charge))
+
+
+@dataclass(frozen=True)
+class AuditResult:
+    """holds: whether no finding speaks against the run; true as the result itself is. Nothing in it is secret."""
+
+    holds: bool
+    finished: bool
+    entries: tuple[Finding, ...] = field(repr=False)
+
+    @property
+    def findings(self) -> pl.DataFrame:
+        """check, verdict, found: one row for each check."""
+        rows = [(each.check, each.verdict.value, each.found) for each in self.entries]
+        return pl.DataFrame(rows, schema=dict.fromkeys(("check", "verdict", "found"), pl.String), orient="row")
+
+    @property
+    def against(self) -> pl.DataFrame:
+        """The findings that speak against the run."""
+        return self.findings.filter(pl.Series([not each.holds for each in self.entries], dtype=pl.Boolean))
+
+    def __bool__(self) -> bool:
+        return self.holds

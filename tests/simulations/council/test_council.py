@@ -17,8 +17,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from consilium.protocol.errors import ConsiliumError, OutputExists
-from consilium.simulations.council.errors import BadInput, BadSetting, TooFewOwners, WrongType
 from consilium.simulations.council.estimator import Council
+from consilium.simulations.council.frames import BadInput, BadSetting, TooFewOwners, WrongType
 from consilium.simulations.council.statement import SEEDED
 from tests.simulations.council.warm import QUICK, hospitals
 

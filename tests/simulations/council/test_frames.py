@@ -11,8 +11,7 @@ import pytest
 from scipy import sparse
 
 from consilium.protocol.errors import ConsiliumError
-from consilium.simulations.council.errors import BadInput, WrongType
-from consilium.simulations.council.frames import frame_of, has_names, values_of
+from consilium.simulations.council.frames import BadInput, WrongType, frame_of, has_names, values_of
 
 TABLE = pl.DataFrame({"n": [1.5, None, 3.0], "t": ["a", None, "b"], "b": [True, False, None]})
 

@@ -8,8 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from consilium.simulations.council.errors import BadInput, WrongType
-from consilium.simulations.council.given import Given
+from consilium.simulations.council.frames import BadInput, Given, WrongType
 
 FRAME = pl.DataFrame({"age": [1.0, 2.0, 3.0, 4.0], "ill": ["n", "y", "n", "y"], "site": ["a", "a", "b", "c"]})
 ROWS = np.arange(8.0).reshape(4, 2)

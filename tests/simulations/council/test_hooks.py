@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from consilium.simulations.council import hooks
-from consilium.simulations.council.errors import BadSetting
+from consilium.simulations.council.frames import BadSetting
 from consilium.simulations.council.results import Run
 
 ROWS = [

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from consilium.simulations.council import outlook
-from consilium.simulations.council.errors import NothingToGain
 from consilium.simulations.council.estimator import Council
+from consilium.simulations.council.frames import NothingToGain
 from tests.simulations.council.warm import hospitals
 
 pytestmark = pytest.mark.slow

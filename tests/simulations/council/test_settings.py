@@ -13,11 +13,9 @@ from torch import nn
 from consilium.coordinator.mechanisms import GNMax
 from consilium.protocol.own_models.pickles import read_estimator
 from consilium.protocol.parties.teachers import RidgeSpec
-from consilium.simulations.council.errors import BadSetting
 from consilium.simulations.council.estimator import Council
-from consilium.simulations.council.given import Given
-from consilium.simulations.council.kinds import ObjectFiles
-from consilium.simulations.council.settings import scenario_of
+from consilium.simulations.council.frames import BadSetting, Given
+from consilium.simulations.council.settings import ObjectFiles, scenario_of
 from consilium.simulations.scenario import Scenario
 
 ROWS, Y = np.arange(8.0).reshape(4, 2), np.array([0, 1, 0, 1])

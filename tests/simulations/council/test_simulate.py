@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from consilium.protocol.errors import ConfigError
-from consilium.simulations.council.errors import BadSetting
+from consilium.simulations.council.frames import BadSetting
 from consilium.simulations.council.simulate import changes_of, simulate
 from consilium.simulations.scenario import load_scenario
 

@@ -11,7 +11,7 @@ import pytest
 
 import consilium
 from consilium.protocol.errors import ConfigError, ConsiliumError, PathError
-from consilium.simulations.council.errors import WrongType
+from consilium.simulations.council.frames import WrongType
 from consilium.simulations.scenario import load_scenario
 from consilium.simulations.study.spec import load_study
 
