@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from consilium.protocol.errors import ConsiliumError
     from consilium.protocol.noise import SystemNoise
     from consilium.simulations.council.estimator import Council
-    from consilium.simulations.council.results import Run, load_run
-    from consilium.simulations.council.simulate import simulate
+    from consilium.simulations.council.runs import Run, load_run, simulate
     from consilium.simulations.council.studies import Study, StudyResults
     from consilium.simulations.run import run_scenario
     from consilium.simulations.scenario import Scenario, load_scenario

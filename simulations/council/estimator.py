@@ -20,7 +20,6 @@ from consilium.protocol.node.threads import one_thread
 from consilium.protocol.parties.messages import VotesMode
 from consilium.protocol.rows.encoding import encode
 from consilium.protocol.warnings.kinds import WarningCode
-from consilium.simulations.council.folders import ProgressCallback, RunFolder, watching
 from consilium.simulations.council.frames import (
     Frame,
     Given,
@@ -33,7 +32,7 @@ from consilium.simulations.council.frames import (
 )
 from consilium.simulations.council.outlook import hopeless, refuse_hopeless
 from consilium.simulations.council.pages import Report
-from consilium.simulations.council.results import Run
+from consilium.simulations.council.runs import ProgressCallback, Run, RunFolder, watching
 from consilium.simulations.council.settings import Described, ObjectFiles, in_python, scenario_of
 from consilium.simulations.council.statement import SEEDED, Charge, PrivacyStatement, Spending
 from consilium.simulations.datasets.table import TableSource

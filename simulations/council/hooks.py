@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 
 from consilium.simulations.council.frames import BadSetting
-from consilium.simulations.council.results import Run
+from consilium.simulations.council.runs import Run
 
 _TENSORBOARD = "pip install 'consilium-pate[tensorboard]'"
 STUDENT_FILES = ("model.safetensors", "student.json", "MODEL_CARD.md")

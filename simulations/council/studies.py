@@ -16,9 +16,8 @@ from consilium.protocol.errors import PathError
 from consilium.protocol.labels.service import Progress, no_progress
 from consilium.protocol.node.threads import one_thread
 from consilium.protocol.progress.display import progress_on, showing
-from consilium.simulations.council.folders import ProgressCallback, RunFolder
 from consilium.simulations.council.frames import BadSetting, WrongType, as_keyboard_interrupt, value_errors
-from consilium.simulations.council.simulate import changes_of
+from consilium.simulations.council.runs import ProgressCallback, RunFolder, changes_of
 from consilium.simulations.scenario import Scenario, apply_override, scenario_json
 from consilium.simulations.study.cache import StepCache, usual_cache
 from consilium.simulations.study.cells import expand

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from consilium.simulations.council.simulate import simulate
+from consilium.simulations.council.runs import simulate
 from consilium.simulations.run import data_facts, resume_run, unwatched
 from consilium.simulations.scenario import divided_data, load_scenario
 from tests.command_line import consilium

@@ -18,7 +18,7 @@ from consilium.coordinator.deploy.console.view import ConsoleView
 from consilium.protocol.labels import labels_pb2
 from consilium.protocol.warnings.plain_words import epsilon_text
 from consilium.simulations.council import hooks
-from consilium.simulations.council.results import Run
+from consilium.simulations.council.runs import Run
 from consilium.simulations.run import run_scenario, unwatched
 from consilium.simulations.scenario import load_scenario
 from tests.command_line import consilium

@@ -13,7 +13,7 @@ import pytest
 
 from consilium.simulations.council import hooks
 from consilium.simulations.council.frames import BadSetting
-from consilium.simulations.council.results import Run
+from consilium.simulations.council.runs import Run
 
 ROWS = [
     ("run", "privacy", "epsilon_data_dependent", 0.1234),

@@ -13,7 +13,7 @@ import pytest
 from consilium.protocol.errors import ConsiliumError, DataError, PathError
 from consilium.simulations.council.card import verdict
 from consilium.simulations.council.estimator import Council
-from consilium.simulations.council.results import Run, load_run
+from consilium.simulations.council.runs import Run, load_run
 from consilium.simulations.council.statement import PrivacyStatement
 from tests.simulations.council.warm import QUICK, KeptWorker, hospitals, quick_fits
 

@@ -12,7 +12,7 @@ import pytest
 
 from consilium.protocol.errors import ConfigError
 from consilium.simulations.council.frames import BadSetting
-from consilium.simulations.council.simulate import changes_of, simulate
+from consilium.simulations.council.runs import changes_of, simulate
 from consilium.simulations.scenario import load_scenario
 
 ROOT = Path(__file__).resolve().parents[3]

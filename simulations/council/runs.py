@@ -1,21 +1,37 @@
-"""A run that lies in a folder, as an object: its tables, its promise, its report, its audit."""
+"""Runs from Python: `simulate` makes one, `Run` reads one that lies in a folder."""
 
 from __future__ import annotations
 
 import json
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
+import tomli_w
 
 from consilium.coordinator.ledger.verify import holds
+from consilium.protocol.config_files import validate
 from consilium.protocol.errors import DataError, PathError
+from consilium.protocol.node.device import Device
+from consilium.protocol.node.threads import one_thread
 from consilium.protocol.old_names import OF_SPENT, renamed
+from consilium.protocol.progress.display import showing
 from consilium.protocol.warnings.kinds import well_formed
 from consilium.simulations.council.card import card
+from consilium.simulations.council.frames import BadSetting, WrongType, as_keyboard_interrupt, value_errors
 from consilium.simulations.council.pages import Report
 from consilium.simulations.council.statement import AuditResult, PrivacyStatement
+from consilium.simulations.engines.cluster.spec import RaySpec
+from consilium.simulations.engines.ray import OWN_RAY
+from consilium.simulations.progress import Tell, following, following_with
+from consilium.simulations.run import run_scenario, unwatched
+from consilium.simulations.scenario import Scenario, apply_override, load_scenario, scenario_json
 from consilium.student.published.model import Published, find_model, load_model
 
 if TYPE_CHECKING:
@@ -166,3 +182,121 @@ def load_run(path: Path | str) -> Run:
     PathError, DataError : no finished run lies there.
     """
     return Run(path)
+
+
+class RunFolder:
+    """Where a run goes: a folder of the caller's, or a temporary one, which is removed with the object that keeps it.
+
+    Removed too where nothing came of it, and at the end of the program. path: the folder, not made yet. proof: the file
+    that is there once something did.
+    """
+
+    def __init__(self, out: str | Path | None, proof: str = SUMMARY) -> None:
+        self._proof = proof
+        self._parent = None if out is not None else tempfile.mkdtemp(prefix="consilium-")
+        self.path = Path(self._parent or "", "run") if out is None else Path(out)
+
+    def __enter__(self) -> RunFolder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._parent is not None and not (self.path / self._proof).exists():
+            shutil.rmtree(self._parent, ignore_errors=True)
+
+    def kept_by(self, owner: object) -> None:
+        """Remove it when nobody holds `owner` any more."""
+        if self._parent is not None:
+            weakref.finalize(owner, shutil.rmtree, self._parent, ignore_errors=True)
+
+
+ProgressCallback = Tell
+"""Told the stage, how much of it is done, and how much there is; called in a thread of its own."""
+
+
+@contextmanager
+def watching(
+    progress: ProgressCallback | bool | None,
+) -> Iterator[Callable[[Path], AbstractContextManager[None]]]:
+    """What `run_scenario` takes as `watch`: of None and False nothing, of True bars, or lines without a terminal.
+
+    Raises
+    ------
+    WrongType : it is neither that nor a function.
+    """
+    if progress is None or progress is False:
+        yield unwatched
+    elif progress is True:
+        with showing(quiet=False) as display:
+            yield lambda events: following(events, display)
+    elif callable(progress):
+        yield lambda events: following_with(events, progress)
+    else:
+        raise WrongType(f"progress is a {type(progress).__name__}", "Give a function of (stage, done, total), or True")
+
+
+def simulate(
+    scenario: str | Path | Scenario,
+    *,
+    seed: int = 0,
+    engine: Literal["local", "ray"] = "local",
+    device: Device = "auto",
+    ray: RaySpec = OWN_RAY,
+    out: str | Path | None = None,
+    progress: ProgressCallback | bool | None = None,
+    **overrides: Any,
+) -> Run:
+    """Run a scenario, as `consilium run` does.
+
+    Parameters
+    ----------
+    scenario : name of a shipped one, path of a file, or what `load_scenario` gives.
+    seed : of division, teachers, student and, where the scenario says so, noise.
+    ray : for the engine ray: address of a cluster that is there, CPUs and GPUs that each party is given.
+    out : new folder of the run; None: a temporary one, removed with the `Run`.
+    progress : a function of (stage, done, total), True for bars, None for nothing.
+    overrides : keys of the scenario with __ for the dot, as `federation__mechanism__sigma=150.0`.
+
+    Raises
+    ------
+    ConsiliumError : what is wrong, and what to do; a wrong value is a ValueError too. KeyboardInterrupt
+    """
+    with value_errors(), one_thread():
+        changes = list(changes_of(overrides))
+        if isinstance(scenario, Scenario):
+            name = "scenario"
+            loaded = scenario if not changes else _changed(scenario, changes)
+        else:
+            name = Path(scenario).stem
+            loaded = load_scenario(str(scenario), changes, seed)
+        with RunFolder(out) as folder, watching(progress) as watch, as_keyboard_interrupt():
+            run_scenario(name, loaded, engine, seed, folder.path, watch, device=device, ray=ray)
+        run = Run(folder.path)
+        folder.kept_by(run)
+        return run
+
+
+def _changed(scenario: Scenario, changes: list[str]) -> Scenario:
+    table = scenario_json(scenario)
+    for change in changes:
+        apply_override(table, change)
+    return validate(table, Scenario, "scenario")
+
+
+def changes_of(overrides: Mapping[str, Any], parents: str = "") -> Iterator[str]:
+    """`key=value` as `--set` takes it; tables become their keys.
+
+    >>> list(changes_of({"federation__caps": {"queries": 20}, "student__queries": 5}))
+    ['federation.caps.queries=20', 'student.queries=5']
+    """
+    for name, value in overrides.items():
+        key = parents + name.replace("__", ".")
+        if isinstance(value, Mapping):
+            yield from changes_of({str(inner): each for inner, each in value.items()}, f"{key}.")
+            continue
+        try:
+            text = tomli_w.dumps({"value": list(value) if isinstance(value, tuple) else value})
+        except TypeError:
+            raise BadSetting(
+                f"{key} is a {type(value).__name__}, which no scenario holds", "Give a number, a text, a list or a dict"
+            ) from None
+        yield f"{key}={' '.join(text.partition('=')[2].split())}"
