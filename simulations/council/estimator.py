@@ -190,9 +190,9 @@ class Council(ClassifierMixin, BaseEstimator):
         run = Run(folder.path, source)
         folder.kept_by(run)
         self.run_, self.plan_ = run, plan
-        for told in run.warnings:
-            if told["code"] == WarningCode.PARTIES_TOO_SMALL:
-                warnings.warn(in_python(told["text"]), UserWarning, stacklevel=3)
+        for warning in run.warnings:
+            if warning["code"] == WarningCode.PARTIES_TOO_SMALL:
+                warnings.warn(in_python(warning["text"]), UserWarning, stacklevel=3)
         self.student_ = load_own(folder.path)
         self.classes_ = np.array([rows.meant[name] for name in self.student_.schema.classes])
         self.n_owners_ = int(summary["parties"])
@@ -212,8 +212,8 @@ class Council(ClassifierMixin, BaseEstimator):
             schema = self.student_.schema
             encoded, doubts = encode(frame, schema.columns)
             for doubt in doubts:
-                told = f"{len(doubt.rows)} rows hold a value of {doubt.column!r} that no public row had; it is left out"
-                warnings.warn(told, UserWarning, stacklevel=2)
+                text = f"{len(doubt.rows)} rows hold a value of {doubt.column!r} that no public row had; it is left out"
+                warnings.warn(text, UserWarning, stacklevel=2)
             return self.student_.predict_proba(schema.filled(encoded))
 
     def predict(self, X: Frame) -> np.ndarray:
@@ -261,8 +261,8 @@ class Council(ClassifierMixin, BaseEstimator):
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        told = super().__repr__(N_CHAR_MAX)
-        return told if self.noise == "system" else f"{told}\n{SEEDED}"
+        text = super().__repr__(N_CHAR_MAX)
+        return text if self.noise == "system" else f"{text}\n{SEEDED}"
 
     def _html_repr(self) -> str:
         """What notebooks show: of a fitted council its run, else its parameters."""

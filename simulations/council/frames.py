@@ -101,39 +101,39 @@ def frame_of(rows: Frame) -> pl.DataFrame:
     return frame.with_columns(pl.selectors.float().fill_nan(None))
 
 
-def values_of(values: Values, what: str, length: int) -> list[Any]:
-    """A column (rows,) as Python values, None where missing. `what` it is, for messages.
+def values_of(values: Values, label: str, length: int) -> list[Any]:
+    """A column (rows,) as Python values, None where missing. `label` it is, for messages.
 
     Raises
     ------
     BadInput : it has another length, or more than one column. WrongType : it is no column.
     """
     if _sparse(values):
-        raise WrongType(f"{what} is a sparse matrix", "Give a column of a frame, an array or a list")
+        raise WrongType(f"{label} is a sparse matrix", "Give a column of a frame, an array or a list")
     if isinstance(values, pl.Series):
-        found = values.to_list()
+        items = values.to_list()
     elif _of_pandas(values) and hasattr(values, "notna"):
-        found = _pandas_values(values)
+        items = _pandas_values(values)
     else:
-        found = _array_values(values, what)
-    if len(found) != length:
+        items = _array_values(values, label)
+    if len(items) != length:
         raise BadInput(
-            f"{what} has {len(found)} values for {length} rows: inconsistent numbers of samples",
+            f"{label} has {len(items)} values for {length} rows: inconsistent numbers of samples",
             "Give one for each row",
         )
-    return [None if _missing(value) else value for value in found]
+    return [None if _missing(value) else value for value in items]
 
 
-def _array_values(values: Values, what: str) -> list[Any]:
+def _array_values(values: Values, label: str) -> list[Any]:
     array = np.asarray(values, dtype=object) if isinstance(values, list | tuple) else np.asarray(values)
     if array.ndim == 0:
-        raise WrongType(f"{what} is no column but a {type(values).__name__}", "Give an array or a list")
+        raise WrongType(f"{label} is no column but a {type(values).__name__}", "Give an array or a list")
     if array.ndim == 2 and array.shape[1] == 1:
-        told = f"A column-vector {what} was passed when a 1d array was expected"
-        warnings.warn(told, DataConversionWarning, stacklevel=4)
+        message = f"A column-vector {label} was passed when a 1d array was expected"
+        warnings.warn(message, DataConversionWarning, stacklevel=4)
         array = array[:, 0]
     if array.ndim != 1:
-        raise BadInput(f"{what} has shape {array.shape}: it should be a 1d array", "Give one value for each row")
+        raise BadInput(f"{label} has shape {array.shape}: it should be a 1d array", "Give one value for each row")
     return array.tolist()
 
 
@@ -143,7 +143,7 @@ def _named(rows: Frame) -> pl.DataFrame:
     if _of_pandas(rows):
         names = [str(name) for name in rows.columns]
         _check_names(names)
-        rows = pl.DataFrame([_column(name, rows.iloc[:, at]) for at, name in enumerate(names)])
+        rows = pl.DataFrame([_column(name, rows.iloc[:, position]) for position, name in enumerate(names)])
     elif not isinstance(rows, pl.DataFrame):
         rows = pl.DataFrame(rows)
     return _filled(rows, rows.height, rows.width)
@@ -180,11 +180,11 @@ def _unnamed(rows: Frame) -> pl.DataFrame:
             f"the rows have {array.ndim} dimensions, expected 2D array",
             "Reshape your data: rows.reshape(1, -1) is one row, rows.reshape(-1, 1) one column",
         )
-    names = [f"x{at}" for at in range(array.shape[1])]
+    names = [f"x{position}" for position in range(array.shape[1])]
     if array.dtype.kind in "biuf":
-        columns = [pl.Series(name, np.ascontiguousarray(array[:, at])) for at, name in enumerate(names)]
+        columns = [pl.Series(name, np.ascontiguousarray(array[:, position])) for position, name in enumerate(names)]
     else:
-        columns = [series_of(name, array[:, at].tolist()) for at, name in enumerate(names)]
+        columns = [series_of(name, array[:, position].tolist()) for position, name in enumerate(names)]
     return _filled(pl.DataFrame(columns), *array.shape)
 
 
@@ -205,20 +205,20 @@ def series_of(name: str, values: Sequence[Any]) -> pl.Series:
     WrongType : they are neither numbers, texts, booleans nor dates.
     """
     known = [value for value in values if not _missing(value)]
-    told = [None if _missing(value) else value for value in values]
+    present = [None if _missing(value) else value for value in values]
     if all(isinstance(value, bool | np.bool_) for value in known):
-        return pl.Series(name, told, dtype=pl.Boolean if known else pl.String)
+        return pl.Series(name, present, dtype=pl.Boolean if known else pl.String)
     if all(isinstance(value, _NUMBERS) for value in known):
-        return pl.Series(name, [None if value is None else float(value) for value in told], dtype=pl.Float64)
+        return pl.Series(name, [None if value is None else float(value) for value in present], dtype=pl.Float64)
     if all(isinstance(value, _DATES) for value in known):
-        return pl.Series(name, [None if value is None else value.isoformat() for value in told], dtype=pl.String)
+        return pl.Series(name, [None if value is None else value.isoformat() for value in present], dtype=pl.String)
     odd = next((value for value in known if not isinstance(value, (str, *_NUMBERS, *_DATES))), None)
     if odd is not None:
         raise WrongType(
             f"column {name!r} holds a {type(odd).__name__}: argument must be a string or a number, or a date",
             "Give numbers, texts, booleans or dates",
         )
-    return pl.Series(name, [None if value is None else str(value) for value in told], dtype=pl.String)
+    return pl.Series(name, [None if value is None else str(value) for value in present], dtype=pl.String)
 
 
 def _check_finite(column: pl.Series) -> None:
@@ -294,8 +294,8 @@ class Given:
             raise BadInput("Council requires y to be passed, but the target y is None", "Give labels, or their column")
         named, frame = has_names(rows), frame_of(rows)
         if frame.height < LEAST_ROWS:
-            what = f"Council needs at least {LEAST_ROWS} rows, public and private ones, and n_samples={frame.height}"
-            raise BadInput(what, "Give more rows")
+            message = f"Council needs at least {LEAST_ROWS} rows, public and private ones, and n_samples={frame.height}"
+            raise BadInput(message, "Give more rows")
         more = frame_of(public) if _is_frame(public) else None
         columns = _Columns(frame, named, alone=more is None)
         label = columns.name("y", "y", y)
@@ -310,12 +310,12 @@ class Given:
         if more is not None and (missing := [name for name in (*features, label) if name not in more.columns]):
             action = "They need the same features, and the label: half of them judge the student"
             raise BadInput(f"the public rows have no column {missing[0]!r}", action)
-        for what, name in (("owners", owner), ("patients", patient)):
+        for message, name in (("owners", owner), ("patients", patient)):
             if name is not None and (count := texts_of(whole[name]).null_count()):
-                raise BadInput(f"{what}: {count} rows have none", "Leave those rows out, or name them")
+                raise BadInput(f"{message}: {count} rows have none", "Leave those rows out, or name them")
         if owner is not None and (count := whole[owner].n_unique()) < (few := LEAST_OWNERS - (more is not None)):
-            what = f"owners: {count} different ones, at least {few} are needed: two that vote"
-            raise BadInput(what if more is not None else f"{what}, and one that is public", "Give rows of more owners")
+            message = f"owners: {count} different ones, at least {few} are needed: two that vote"
+            raise BadInput(message if more is not None else f"{message}, and one that is public", "Give rows of more owners")
         targets = [whole[label], *([] if more is None else [more[label]])]
         meant = _meant(targets, None if isinstance(y, str) else y, classes)
         declared = () if classes is None else tuple(_texts("classes", list(classes)))
@@ -341,20 +341,20 @@ class _Columns:
         self._named = named
         self._alone = alone
 
-    def name(self, what: str, wanted: str, given: str | Values) -> str:
+    def name(self, label: str, wanted: str, column: str | Values) -> str:
         """The name of a column that is no feature; an array becomes one, called `wanted` as far as that is free."""
-        if isinstance(given, str):
-            if given not in self.frame.columns or not self._named:
-                raise BadInput(f"{what}: the rows have no column {given!r}", f"They have {_few(self.frame.columns)}")
-            return given
+        if isinstance(column, str):
+            if column not in self.frame.columns or not self._named:
+                raise BadInput(f"{label}: the rows have no column {column!r}", f"They have {_few(self.frame.columns)}")
+            return column
         if not self._alone:
             raise BadInput(
-                f"{what} is an array, and the public rows are a frame of their own, whose {what} nobody knows",
-                f"Make {what} a column of both frames, and give its name",
+                f"{label} is an array, and the public rows are a frame of their own, whose {label} nobody knows",
+                f"Make {label} a column of both frames, and give its name",
             )
         while wanted in self.frame.columns:
             wanted += "_"
-        values = values_of(given, what, self.frame.height)
+        values = values_of(column, label, self.frame.height)
         self.frame = self.frame.with_columns(_as_column(wanted, values))
         return wanted
 
@@ -380,11 +380,11 @@ def _public_owners(public: PublicRows) -> tuple[str, ...]:
     return tuple(_texts("public", values_of(public, "public", len(public))))
 
 
-def _texts(what: str, values: list[Any]) -> list[str]:
-    found = texts_of(_as_column(what, values))
-    if found.null_count() or found.n_unique() < len(found):
-        raise BadInput(f"{what} has the same name twice, or none", "Name each once")
-    return found.to_list()
+def _texts(label: str, values: list[Any]) -> list[str]:
+    texts = texts_of(_as_column(label, values))
+    if texts.null_count() or texts.n_unique() < len(texts):
+        raise BadInput(f"{label} has the same name twice, or none", "Name each once")
+    return texts.to_list()
 
 
 def _meant(targets: Sequence[pl.Series], typed: Values | None, classes: Sequence[Any] | None) -> dict[str, Any]:
@@ -400,8 +400,8 @@ def _meant(targets: Sequence[pl.Series], typed: Values | None, classes: Sequence
         check_classification_targets(array.astype(object) if array.dtype.kind in "US" else array)
     except ValueError as error:
         raise BadInput(str(error), "Give labels of classes") from None
-    said = _plain(typed) if typed is not None else values
-    known = list(dict.fromkeys([*said, *([] if classes is None else classes)]))
+    plain = _plain(typed) if typed is not None else values
+    known = list(dict.fromkeys([*plain, *([] if classes is None else classes)]))
     names = texts_of(_as_column("labels", known)).to_list()
     if len(set(names)) < len(names):
         raise BadInput("two labels are written alike", "Give labels that differ in more than spaces and case")

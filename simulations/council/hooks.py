@@ -54,11 +54,11 @@ def log_to_tensorboard(run: Run, folder: str | Path, private: bool = False) -> N
     BadSetting : tensorboard is not installed.
     """
     _needed("tensorboard", _TENSORBOARD)
-    asked = run.votes_asked.select("query", "secret_epsilon_spent").iter_rows() if private else ()
+    queries = run.votes_asked.select("query", "secret_epsilon_spent").iter_rows() if private else ()
     with _needed("torch.utils.tensorboard", _TENSORBOARD).SummaryWriter(str(folder)) as writer:
         for name, value in metrics(run, private):
             writer.add_scalar(name.replace(".", "/"), value)
-        for query, epsilon in asked:
+        for query, epsilon in queries:
             writer.add_scalar("secret_epsilon_spent", epsilon, query)
         writer.add_text("privacy", str(run.privacy))
 

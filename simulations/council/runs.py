@@ -71,15 +71,15 @@ class Run:
         """What `consilium run --format json` prints; it holds the secret data-dependent epsilon."""
         path = self.path / SUMMARY
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
-            if not {"privacy", "student", "baselines", "queries", "worth"} <= found.keys():
+            summary = json.loads(path.read_text(encoding="utf-8"))
+            if not {"privacy", "student", "baselines", "queries", "worth"} <= summary.keys():
                 raise ValueError
-            found["privacy"] = renamed(found["privacy"], OF_SPENT)
+            summary["privacy"] = renamed(summary["privacy"], OF_SPENT)
         except OSError as error:
             raise PathError(f"cannot read {path}: {error.strerror}", "Was the folder removed?") from None
         except (ValueError, AttributeError, RecursionError):
             raise DataError(f"{path} is damaged", "Run: consilium audit") from None
-        return found
+        return summary
 
     @property
     def warnings(self) -> list[dict[str, str]]:
@@ -118,11 +118,11 @@ class Run:
         wide = rows.pivot("metric", index="name", values="value").rename({"name": "party"})
         if "rows" in wide.columns:
             wide = wide.with_columns(pl.col("rows").cast(pl.Int64))
-        own = self.summary.get("by_party", {})
-        if not own:
+        parties = self.summary.get("by_party", {})
+        if not parties:
             return wide
-        extra = {"party": list(own), "weight": [each["weight"] for each in own.values()]}
-        return wide.join(pl.DataFrame({**extra, "epsilon": [each["epsilon"] for each in own.values()]}), on="party")
+        extra = {"party": list(parties), "weight": [party["weight"] for party in parties.values()]}
+        return wide.join(pl.DataFrame({**extra, "epsilon": [party["epsilon"] for party in parties.values()]}), on="party")
 
     @property
     def privacy(self) -> PrivacyStatement:
@@ -143,8 +143,8 @@ class Run:
         """Recompute everything that the run claims from its files: `consilium audit`."""
         from consilium.simulations.audit import audit_path
 
-        found = audit_path(self.path, source=self._source)
-        return AuditResult(holds(found.findings), found.finished, tuple(found.findings))
+        result = audit_path(self.path, source=self._source)
+        return AuditResult(holds(result.findings), result.finished, tuple(result.findings))
 
     def plot(self) -> alt.Chart:
         """The student beside the yardsticks that the guarantee covers or that are public, as an Altair chart."""
@@ -291,7 +291,7 @@ def changes_of(overrides: Mapping[str, Any], parents: str = "") -> Iterator[str]
     for name, value in overrides.items():
         key = parents + name.replace("__", ".")
         if isinstance(value, Mapping):
-            yield from changes_of({str(inner): each for inner, each in value.items()}, f"{key}.")
+            yield from changes_of({str(inner): item for inner, item in value.items()}, f"{key}.")
             continue
         try:
             text = tomli_w.dumps({"value": list(value) if isinstance(value, tuple) else value})

@@ -44,11 +44,11 @@ def table_of(described: Described, tag: str) -> dict[str, Any] | None:
     return dict(described)
 
 
-def plain_table(described: Described, tag: str, what: str) -> dict[str, Any]:
+def plain_table(described: Described, tag: str, label: str) -> dict[str, Any]:
     """The table of a kind of which there are no objects. Raises BadSetting."""
     table = table_of(described, tag)
     if table is None:
-        raise BadSetting(f"{what} is a {type(described).__name__}", "Give a name, a table or a description")
+        raise BadSetting(f"{label} is a {type(described).__name__}", "Give a name, a table or a description")
     return table
 
 
@@ -79,13 +79,13 @@ class ObjectFiles:
         table = table_of(described, "name")
         return {"name": "pickled", **self._written(described, "student")} if table is None else table
 
-    def _written(self, estimator: Any, what: str) -> dict[str, Any]:
+    def _written(self, estimator: Any, role: str) -> dict[str, Any]:
         if hasattr(estimator, "state_dict") and not hasattr(estimator, "fit"):
             raise BadSetting(
-                f"{what} is a torch module, which does not say how it is trained",
-                f'Give {{"{"model" if what == "teacher" else "name"}": "torch", "factory": "package.module:callable"}}',
+                f"{role} is a torch module, which does not say how it is trained",
+                f'Give {{"{"model" if role == "teacher" else "name"}": "torch", "factory": "package.module:callable"}}',
             )
-        path = self._folder / f"{what}.pkl"
+        path = self._folder / f"{role}.pkl"
         return {"file": str(path), "sha256": write_estimator(path, estimator)}
 
 
@@ -132,34 +132,34 @@ def in_python(text: str) -> str:
     'Lower least_rows or public_share'
     """
     return _KEYS.sub(
-        lambda found: _IN_PYTHON[found.group()], text.replace(_FILES_ONLY, ", or say what it is with columns=")
+        lambda match: _IN_PYTHON[match.group()], text.replace(_FILES_ONLY, ", or say what it is with columns=")
     )
 
 
-def check(given: Mapping[str, Any]) -> None:
+def check(parameters: Mapping[str, Any]) -> None:
     """Raise BadSetting for parameters that say nothing of a federation, or are left out and have no default."""
-    unit = getattr(given["unit"], "value", given["unit"])
+    unit = getattr(parameters["unit"], "value", parameters["unit"])
     if unit not in _UNITS:
-        what = "unit is not said, and it has no default" if unit is None else f"unit is {unit!r}"
+        message = "unit is not said, and it has no default" if unit is None else f"unit is {unit!r}"
         raise BadSetting(
-            f"{what}: whose data is the promise about?",
+            f"{message}: whose data is the promise about?",
             "Give unit='party' (a whole hospital), 'patient' or 'record'",
         )
     for name in ("epsilon", "delta"):
-        value = given[name]
+        value = parameters[name]
         if value is None and name == "epsilon":
             continue
         if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
             raise BadSetting(f"{name} is {value!r}: it must be above 0", "For example epsilon=1.0, delta=1e-5")
     for name, allowed in (("device", ("auto", "cpu", "cuda")), ("if_hopeless", ("raise", "warn"))):
-        if given[name] not in allowed:
-            raise BadSetting(f"{name} is {given[name]!r}", f"Give one of {', '.join(map(repr, allowed))}")
-    if given["epsilon"] is None and given["mechanism"] is None:
+        if parameters[name] not in allowed:
+            raise BadSetting(f"{name} is {parameters[name]!r}", f"Give one of {', '.join(map(repr, allowed))}")
+    if parameters["epsilon"] is None and parameters["mechanism"] is None:
         raise BadSetting("neither epsilon nor mechanism is given", "Give epsilon, and the mechanism is planned for it")
 
 
-def scenario_of(given: Mapping[str, Any], rows: Given, files: ObjectFiles) -> dict[str, Any]:
-    """A scenario's table; it leaves its mechanism open where none is given, to be planned for epsilon.
+def scenario_of(parameters: Mapping[str, Any], rows: Given, files: ObjectFiles) -> dict[str, Any]:
+    """A scenario's table; it leaves its mechanism open where none is parameters, to be planned for epsilon.
 
     files: where estimators go that are given as objects.
 
@@ -167,54 +167,54 @@ def scenario_of(given: Mapping[str, Any], rows: Given, files: ObjectFiles) -> di
     ------
     BadSetting, UnusableModel
     """
-    check(given)
-    asked, own = files.teacher(given["teacher"])
-    trainer = files.student(given["student"])
+    check(parameters)
+    teacher, own_teacher = files.teacher(parameters["teacher"])
+    trainer = files.student(parameters["student"])
     federation = {
-        "name": given["name"],
-        "votes": given["votes"],
-        "minimum_parties": given["minimum_parties"],
-        "teachers_per_party": given["teachers_per_party"],
+        "name": parameters["name"],
+        "votes": parameters["votes"],
+        "minimum_parties": parameters["minimum_parties"],
+        "teachers_per_party": parameters["teachers_per_party"],
         "privacy": _present(
-            unit=getattr(given["unit"], "value", given["unit"]),
-            neighbouring=getattr(given["neighbouring"], "value", given["neighbouring"]),
-            delta=given["delta"],
-            epsilon=given["epsilon"],
+            unit=getattr(parameters["unit"], "value", parameters["unit"]),
+            neighbouring=getattr(parameters["neighbouring"], "value", parameters["neighbouring"]),
+            delta=parameters["delta"],
+            epsilon=parameters["epsilon"],
         ),
-        **_mechanism(given),
+        **_mechanism(parameters),
         **_present(
-            ballot=None if given["ballot"] is None else plain_table(given["ballot"], "rule", "ballot"), teacher=asked
+            ballot=None if parameters["ballot"] is None else plain_table(parameters["ballot"], "rule", "ballot"), teacher=teacher
         ),
     }
-    student = {**(given["asking"] or {}), **_present(trainer=trainer)}
-    simulation = _present(noise=given["noise"], hand_labels=given["hand_labels"], own_teacher=own)
-    return {"data": _data(given, rows), "federation": federation, "student": student, "simulation": simulation}
+    student = {**(parameters["asking"] or {}), **_present(trainer=trainer)}
+    simulation = _present(noise=parameters["noise"], hand_labels=parameters["hand_labels"], own_teacher=own_teacher)
+    return {"data": _data(parameters, rows), "federation": federation, "student": student, "simulation": simulation}
 
 
-def _mechanism(given: Mapping[str, Any]) -> dict[str, Any]:
-    queries, answers = given["queries"], given["answers"]
+def _mechanism(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    queries, answers = parameters["queries"], parameters["answers"]
     caps = {} if queries is None else {"caps": {"queries": queries, "answers": answers or queries}}
-    if given["mechanism"] is None:
+    if parameters["mechanism"] is None:
         return caps
     if queries is None:
         raise BadSetting(
             "mechanism is given, and queries is not: how many are asked at most?", "For example queries=300"
         )
-    return {"mechanism": plain_table(given["mechanism"], "name", "mechanism"), **caps}
+    return {"mechanism": plain_table(parameters["mechanism"], "name", "mechanism"), **caps}
 
 
-def _data(given: Mapping[str, Any], rows: Given) -> dict[str, Any]:
-    if rows.owner is None and given["parties"] is None:
+def _data(parameters: Mapping[str, Any], rows: Given) -> dict[str, Any]:
+    if rows.owner is None and parameters["parties"] is None:
         raise BadSetting(
             "nobody says whose rows are whose",
             "Give fit(..., owners=) a column or an array; or parties=, and rows are dealt to so many by lot",
         )
-    if rows.owner is not None and given["parties"] is not None:
+    if rows.owner is not None and parameters["parties"] is not None:
         raise BadSetting("both owners and parties are given", "Leave parties out: each owner is one")
-    if getattr(given["unit"], "value", given["unit"]) == "patient" and rows.patient is None:
+    if getattr(parameters["unit"], "value", parameters["unit"]) == "patient" and rows.patient is None:
         raise BadSetting("unit is 'patient', and nobody says whose rows are whose", "Give fit(..., patients=)")
     by = "owner" if rows.owner is not None else "share"
-    public: dict[str, Any] | None = {"by": by, "share": given["public_share"]}
+    public: dict[str, Any] | None = {"by": by, "share": parameters["public_share"]}
     if rows.public_owners:
         public = {"by": "owner", "owners": rows.public_owners}
     elif rows.public is not None:
@@ -227,11 +227,11 @@ def _data(given: Mapping[str, Any], rows: Given) -> dict[str, Any]:
         label=rows.label,
         owner=rows.owner,
         patient=rows.patient,
-        columns=given["columns"],
+        columns=parameters["columns"],
         classes=rows.classes or None,
         partition=divided,
-        parties=given["parties"],
-        least_rows=given["least_rows"] or given["teachers_per_party"],
+        parties=parameters["parties"],
+        least_rows=parameters["least_rows"] or parameters["teachers_per_party"],
         public=public,
     )
 

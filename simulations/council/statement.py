@@ -81,7 +81,7 @@ class PrivacyStatement:
     def lines(self) -> list[str]:
         """For people; nothing secret in it."""
         whom = "student" if self.votes == "clear" else self.towards  # which sees votes, whatever noise comes later
-        told = [
+        lines = [
             f"epsilon at most {epsilon_text(self.epsilon)} at delta {delta_text(self.delta)},"
             " promised before anything was asked",
             f"unit: {self.relation}",
@@ -89,15 +89,15 @@ class PrivacyStatement:
         ]
         if whom == "student":
             seen = Disclosure(ReleaseKind.WINNER, self.votes, self.epsilon_nodes is not None)
-            told.append(seen.towards_nodes(self.epsilon_nodes or 0))
+            lines.append(seen.towards_nodes(self.epsilon_nodes or 0))
         else:
-            told.append(f"epsilon at most {epsilon_text(self.epsilon_student)} towards {_TOWARDS['student']}")
+            lines.append(f"epsilon at most {epsilon_text(self.epsilon_student)} towards {_TOWARDS['student']}")
         if self.fits > 1:
-            told.append(
+            lines.append(
                 f"fitted {self.fits} times on the same owners: together epsilon at most"
                 f" {epsilon_text(self.epsilon_of_all_fits)} at delta {delta_text(self.delta_of_all_fits)}"
             )
-        return [*told, *([] if self.protects else [SEEDED])]
+        return [*lines, *([] if self.protects else [SEEDED])]
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -145,7 +145,7 @@ class Spending:
 
     def before(self, charge: Charge) -> tuple[tuple[float, float], ...]:
         """(epsilon, delta) of the charges so far that concern the owners of this one."""
-        return tuple((each.epsilon, each.delta) for each in self.charges if each.concerns(charge))
+        return tuple((earlier.epsilon, earlier.delta) for earlier in self.charges if earlier.concerns(charge))
 
 
 @dataclass(frozen=True)
@@ -159,13 +159,13 @@ class AuditResult:
     @property
     def findings(self) -> pl.DataFrame:
         """check, verdict, found: one row for each check."""
-        rows = [(each.check, each.verdict.value, each.found) for each in self.entries]
+        rows = [(finding.check, finding.verdict.value, finding.found) for finding in self.entries]
         return pl.DataFrame(rows, schema=dict.fromkeys(("check", "verdict", "found"), pl.String), orient="row")
 
     @property
     def against(self) -> pl.DataFrame:
         """The findings that speak against the run."""
-        return self.findings.filter(pl.Series([not each.holds for each in self.entries], dtype=pl.Boolean))
+        return self.findings.filter(pl.Series([not finding.holds for finding in self.entries], dtype=pl.Boolean))
 
     def __bool__(self) -> bool:
         return self.holds

@@ -66,8 +66,8 @@ class Study:
         title: str = "",
         **overrides: Any,
     ) -> None:
-        said = {
-            "methods": None if methods is None else [each if isinstance(each, str) else dict(each) for each in methods],
+        keys = {
+            "methods": None if methods is None else [method if isinstance(method, str) else dict(method) for method in methods],
             "seeds": list(seeds) if isinstance(seeds, Sequence) else seeds,
             "measures": None if measures is None else list(measures),
             "home_share": home_share,
@@ -77,9 +77,9 @@ class Study:
         changes = list(changes_of(overrides))
         with value_errors():
             if axes is None and methods is None:
-                self.spec = _of_file(base, {key: value for key, value in said.items() if value is not None}, changes)
+                self.spec = _of_file(base, {key: value for key, value in keys.items() if value is not None}, changes)
             else:
-                self.spec = _of_scenario(base, axes or {}, said, changes)
+                self.spec = _of_scenario(base, axes or {}, keys, changes)
             self._cells = len(expand(self.spec))
 
     def __repr__(self) -> str:
@@ -225,13 +225,13 @@ class StudyResults:
         return citation(self.folder)
 
 
-def _of_file(base: str | Path | Scenario, said: dict[str, Any], changes: list[str]) -> StudySpec:
+def _of_file(base: str | Path | Scenario, keys: dict[str, Any], changes: list[str]) -> StudySpec:
     if isinstance(base, Scenario):
         raise BadSetting("a scenario alone is no study: nothing varies", "Give axes, or methods to compare")
-    seeds = said.pop("seeds", None)
-    if said:
+    seeds = keys.pop("seeds", None)
+    if keys:
         raise BadSetting(
-            f"{min(said)} is the file's to say", "Give axes or methods too: then the first argument is a scenario"
+            f"{min(keys)} is the file's to say", "Give axes or methods too: then the first argument is a scenario"
         )
     spec = load_study(str(base), changes)
     if seeds is None:
@@ -241,15 +241,15 @@ def _of_file(base: str | Path | Scenario, said: dict[str, Any], changes: list[st
     return validate(again, StudySpec, f"study {spec.name}")
 
 
-def _of_scenario(base: str | Path | Scenario, axes: Axes, said: Mapping[str, Any], changes: Sequence[str]) -> StudySpec:
+def _of_scenario(base: str | Path | Scenario, axes: Axes, keys: Mapping[str, Any], changes: Sequence[str]) -> StudySpec:
     table: dict[str, Any] = {} if not isinstance(base, Scenario) else scenario_json(base)
     for change in changes:
         apply_override(table, change)
-    study = {key: value for key, value in said.items() if value is not None}
+    study = {key: value for key, value in keys.items() if value is not None}
     if not isinstance(base, Scenario):
         study["scenario"] = str(base)
-    made = {"study": study, "base": table, "axis": [_axis(name, points) for name, points in axes.items()]}
-    return validate({**made, "name": "study", "folder": Path.cwd()}, StudySpec, "study")
+    tables = {"study": study, "base": table, "axis": [_axis(name, points) for name, points in axes.items()]}
+    return validate({**tables, "name": "study", "folder": Path.cwd()}, StudySpec, "study")
 
 
 def _axis(name: str, points: Sequence[Any] | Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -1,33 +1,161 @@
-"""Change one record after another, train anew, count the votes that move, and play for the worst change.
-
-Two findings refute a claim. The number of votes that moved is exact: one change that moves more than
-`units.votes_moved` is a counterexample. The distinguishing game of `coordinator.distinguish` then says what that
-is worth: it is played on the votes that this change moved, with the votes of all other parties chosen so that the two
-classes concerned are nearly tied, as an adversary who controls the other parties could.
-"""
+"""An audit of a party's teachers: whether one unit of its rows moves more votes than was promised."""
 
 from __future__ import annotations
 
 import math
 import tempfile
 import time
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
+from rich.console import Console
+from rich.table import Table
 
 from consilium.accounting.units import Neighbouring, Unit, votes_moved
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.distinguish import GameSetup, MechanismAudit, Pair, audit_mechanism
+from consilium.coordinator.distinguish import report as game_report
 from consilium.coordinator.mechanisms.base import Mechanism
 from consilium.party.home import Home
-from consilium.protocol.errors import ConfigError
+from consilium.party.node import PartyNode
+from consilium.party.policy import Policy
+from consilium.party.teachers import store
+from consilium.party.teachers.ballot import Lot, ballots
+from consilium.party.teachers.inputs import query_inputs
+from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.labels.service import Progress, no_progress
+from consilium.protocol.node.device import using_device
 from consilium.protocol.noise import NoiseSource
+from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloRequest
+from consilium.protocol.parties.refusals import Refused
 from consilium.protocol.progress.stages import CHANGES, GAME, stage
-from consilium.simulations.teacher_audit.neighbours import ChangeKind, neighbours, units_of
-from consilium.simulations.teacher_audit.row_files import open_rows
-from consilium.simulations.teacher_audit.teachers import AuditedParty, Predictions
+from consilium.protocol.rows.queries import query_ids, query_set_hash
+from consilium.simulations.teacher_audit.command import RowFile, open_rows
+
+ChangeKind = Literal["add", "remove", "replace"]
+
+NEWCOMERS = 0.1
+"""Share of the units that is kept out of the data set, to be added to it or to take another's place."""
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """Rows of the file, by their position in it, after one change. Private: `order` is not in `repr`."""
+
+    kind: ChangeKind
+    order: list[int] = field(repr=False)
+
+
+def units_of(rows: RowFile, unit: Unit) -> list[list[int]]:
+    """The rows of each unit: one by one, or those of each patient, as far as the file tells them apart."""
+    if unit is not Unit.PATIENT or rows.patients is None:
+        return [[row] for row in range(rows.count)]
+    found: dict[str, list[int]] = {}
+    for row, patient in enumerate(rows.patients):
+        found.setdefault(patient, []).append(row)
+    return list(found.values())
+
+
+def neighbours(
+    units: list[list[int]], relation: Neighbouring, count: int, generator: np.random.Generator
+) -> tuple[list[int], Iterator[Neighbour]]:
+    """The rows of a data set, and `count` neighbours of it: replaced ones, or by turns one less and one more.
+
+    A newcomer stands where the other stood, or anywhere: no teacher may depend on where.
+
+    Raises
+    ------
+    DataError : there are fewer than two units.
+    """
+    if len(units) < 2:
+        raise DataError(f"the file has {len(units)} records or patients", "An audit needs two at least")
+    order = generator.permutation(len(units))
+    out = max(1, round(NEWCOMERS * len(units)))
+    inside = sorted(order[out:].tolist())
+    base = [row for index in inside for row in units[index]]
+
+    def changed() -> Iterator[Neighbour]:
+        for number in range(count):
+            newcomer = units[int(generator.choice(order[:out]))]
+            at = int(generator.integers(len(inside)))
+            if relation is Neighbouring.REPLACE:
+                kind: ChangeKind = "replace"
+            else:
+                kind = "remove" if number % 2 == 0 else "add"
+            kept = [units[index] for index in inside]
+            kept[at : at + (kind != "add")] = [] if kind == "remove" else [newcomer]
+            yield Neighbour(kind, [row for rows in kept for row in rows])
+
+    return base, changed()
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """`said` int64 (teachers, queries): the class that each teacher votes for. Private."""
+
+    said: np.ndarray = field(repr=False)
+    classes: int
+
+    @property
+    def votes(self) -> np.ndarray:
+        """int64 (queries, classes)."""
+        return (self.said[:, :, None] == np.arange(self.classes)).sum(axis=0)
+
+
+class AuditedParty:
+    """A party as it is, but for its policy: the audit serves nobody, and trains on the CPU, where seeds decide.
+
+    `seed` fixes the shards' secret and the estimators' random choices, so that two data sets are compared under the
+    same ones; in a deployment neither depends on the data. `folder`: an empty one, for the party's state.
+    """
+
+    def __init__(self, home: Home, config: FederationConfig, seed: int, folder: Path) -> None:
+        changed = {
+            "simulation": True,
+            "votes": "clear",
+            "roster": "",
+            "pool": None,
+            "record_votes": False,
+            "seed": seed,
+        }
+        self._config = config.model_copy(update=changed)
+        policy = Policy(
+            allowed_classes=config.rows.classes,
+            least_rows_per_teacher=0,
+            most_teachers=config.teachers_per_party,
+            most_epsilon=math.inf,
+            votes="clear",
+            allow_simulation=True,
+        )
+        self._home = replace(home, folder=folder, own_policy=policy, terms_file=None)
+        terms = self._config.terms().model_dump()
+        self._hello = HelloRequest(
+            **terms, protocol_version=PROTOCOL_VERSION, ledger="0" * 64, batch=0, head="0" * 64, program=""
+        )
+
+    def predictions(self, data_file: Path, queries: np.ndarray) -> Predictions:
+        """Train on `data_file` and vote on canonical queries (n, features).
+
+        Raises
+        ------
+        ConfigError : the party would refuse to train.
+        """
+        node, schema = PartyNode(replace(self._home, data_file=data_file)), self._config.rows
+        federation = self._config.digest()
+        try:
+            with using_device("cpu"):
+                node.hello(self._hello)
+                node.train(self._config.train_request())
+                trained = store.load(node.home.teachers(federation), federation)
+                inputs = query_inputs(schema, queries, query_set_hash(queries))
+                said = ballots(trained, inputs, Lot(node.home.name, federation, query_ids(queries)))
+        except Refused as error:
+            raise ConfigError(f"the party would refuse to train: {error}", "See `consilium party check`") from None
+        return Predictions(said, len(schema.classes))
+
 
 PLAYABLE = ("gnmax", "lnmax", "confident", "distributed", "distributed_two_phase")
 """Mechanisms that leak most at a tie, which is what the game plays."""
@@ -221,3 +349,64 @@ def _level(mechanism: Mechanism) -> int:
     gamma = float(getattr(mechanism, "gamma", 0.0))
     spread = max(*scales, 2 / gamma if gamma else 0.0)
     return math.ceil(float(getattr(mechanism, "threshold", 0)) + 12 * spread) + 1000
+
+
+LOCAL_ONLY = "LOCAL ONLY: what follows is computed from private rows and covered by no guarantee. Send it to nobody."
+
+
+def verdict(audit: TeacherAudit) -> str:
+    """One sentence that says what was and what was not shown."""
+    what = f"{audit.plan.unit}"
+    if audit.beyond:
+        return (
+            f"VIOLATED: one changed {what} moved {audit.most_moved} votes on a query, at most {audit.claimed} are "
+            f"claimed; {audit.beyond} of {len(audit.changes)} changes moved more."
+        )
+    if audit.violated and audit.game is not None:
+        return game_report.verdict(audit.game)
+    return (
+        f"Holds up: no changed {what} of {len(audit.changes)} moved more than {audit.most_moved} of the "
+        f"{audit.claimed} votes claimed. That is no proof that none can."
+    )
+
+
+def print_audit(audit: TeacherAudit, console: Console, noise: str) -> None:
+    """How many votes moved, the game on the worst change, and the verdict."""
+    plan = audit.plan
+    console.print(LOCAL_ONLY)
+    console.print(
+        f"{audit.teachers} teachers, {audit.units} {plan.unit}s, {audit.asked} queries; {len(audit.changes)} changes by"
+        f" {plan.neighbouring}, {audit.seconds:.1f} s. Claim: {audit.claimed} of {audit.teachers} votes a query."
+    )
+    table = Table("votes moved at most", "changes", "teachers that vote otherwise, at most", box=None)
+    most = np.array([int(change.moved.max(initial=0)) for change in audit.changes])
+    for value in np.unique(most):
+        these = [change.teachers for change, moved in zip(audit.changes, most, strict=True) if moved == value]
+        table.add_row(str(value), str(len(these)), str(max(these)))
+    console.print(table)
+    if audit.game is None:
+        console.print("No game was played: no vote moved, or there is none for this mechanism.")
+    else:
+        game_report.print_audit(audit.game, console, noise)
+    console.print(verdict(audit))
+
+
+def audit_to_json(audit: TeacherAudit, noise: str) -> dict[str, Any]:
+    """The same as plain values; `game` is null where none was played."""
+    plan = audit.plan
+    return {
+        "violated": audit.violated,
+        "verdict": verdict(audit),
+        "unit": plan.unit.value,
+        "neighbouring": plan.neighbouring.value,
+        "teachers_per_party": audit.teachers,
+        "units": audit.units,
+        "queries": audit.asked,
+        "changes": len(audit.changes),
+        "votes_moved_claimed": audit.claimed,
+        "votes_moved_most": audit.most_moved,
+        "teachers_changed_most": audit.most_teachers,
+        "changes_beyond_the_claim": audit.beyond,
+        "game": None if audit.game is None else game_report.audit_to_json(audit.game, noise),
+        "seconds": audit.seconds,
+    }

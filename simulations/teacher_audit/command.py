@@ -1,26 +1,101 @@
-"""`consilium audit teachers`: a party's home in a federation, or a party of a scenario."""
+"""`consilium audit teachers`: of a party's own home, or of a party of a scenario."""
 
 from __future__ import annotations
 
+import csv
 import secrets
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Protocol
 
+import numpy as np
 import typer
 
 from consilium.accounting.units import Neighbouring, Unit
-from consilium.protocol.errors import ConfigError
+from consilium.party.data import DataRules, npz, table_files
+from consilium.party.data.problems import Unreadable
+from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.output import Format, FormatOption, QuietOption, show
+from consilium.protocol.rows.columns import Wanted
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from consilium.coordinator.config import FederationConfig
     from consilium.party.home import Home
+
+
+class RowFile(Protocol):
+    """`count` rows; `patients` (count,) says whose they are, or is None where the file does not."""
+
+    count: int
+    patients: list[str] | None
+
+    def write(self, path: Path, order: Sequence[int]) -> None:
+        """A new file of the same form with these rows, which may repeat."""
+        ...
+
+
+class _Npz:
+    def __init__(self, path: Path, rules: DataRules) -> None:
+        self.patients = npz.read(path, [], _LABEL, rules.patient.column).patients
+        with np.load(path, allow_pickle=False) as file:
+            self._arrays = {name: file[name] for name in file.files}
+        self.count = len(self._arrays["y"])
+        self._of_rows = {"x", "y", rules.patient.column}
+
+    def write(self, path: Path, order: Sequence[int]) -> None:
+        rows = np.array(order, dtype=np.int64)
+        np.savez(path, **{name: v[rows] if name in self._of_rows else v for name, v in self._arrays.items()})
+
+
+class _Csv:
+    def __init__(self, path: Path, rules: DataRules) -> None:
+        self._rule = rules.csv
+        self.patients = table_files.read([path], [], None, rules.csv, rules.patient.column).patients
+        with open(path, encoding=rules.csv.encoding, newline="") as file:
+            lines = [line for line in csv.reader(file, delimiter=rules.csv.separator, strict=True) if line]
+        self._header, self._rows = lines[0], lines[1:]
+        self.count = len(self._rows)
+
+    def write(self, path: Path, order: Sequence[int]) -> None:
+        with open(path, "w", encoding=self._rule.encoding, newline="") as file:
+            writer = csv.writer(file, delimiter=self._rule.separator)
+            writer.writerows([self._header, *(self._rows[row] for row in order)])
+
+
+class _Parquet:
+    def __init__(self, path: Path, rules: DataRules) -> None:
+        import polars as pl
+
+        self.patients = table_files.read([path], [], None, rules.csv, rules.patient.column).patients
+        self._frame = pl.read_parquet(path)
+        self.count = self._frame.height
+
+    def write(self, path: Path, order: Sequence[int]) -> None:
+        self._frame[list(order)].write_parquet(path)
+
+
+_LABEL = Wanted("label", "y")
+_READERS = {".npz": _Npz, ".csv": _Csv, ".parquet": _Parquet}
+
+
+def open_rows(path: Path, rules: DataRules) -> RowFile:
+    """The file's rows.
+
+    Raises
+    ------
+    DataError : it cannot be read; `consilium party check` says more.
+    """
+    try:
+        found = _READERS[path.suffix.lower()](path, rules)
+    except (Unreadable, OSError, KeyError, ValueError) as error:
+        raise DataError(f"{path} cannot be read: {type(error).__name__}", "See `consilium party check`") from None
+    if rules.patient.column is not None and found.patients is None:
+        raise DataError(f"{path} has no column {rules.patient.column!r}", "Correct [patient] in party.toml")
+    return found
+
 
 MADE_UP = 1000
 
@@ -56,8 +131,7 @@ def audit_teachers_command(
 
     from consilium.protocol.noise import SeededNoise
     from consilium.protocol.progress.display import progress_on, showing
-    from consilium.simulations.teacher_audit.audit import AuditEffort, audit_teachers
-    from consilium.simulations.teacher_audit.report import audit_to_json, print_audit
+    from consilium.simulations.teacher_audit.audit import AuditEffort, audit_teachers, audit_to_json, print_audit
 
     chosen = secrets.randbits(32) if seed is None else seed
     with (

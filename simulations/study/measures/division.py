@@ -15,11 +15,19 @@ import numpy as np
 
 from consilium.simulations.study.artifact import Arrays
 from consilium.simulations.study.case import Case
-from consilium.simulations.study.measures.distances import DISTANCES, pairwise_hellinger, shares
-from consilium.simulations.study.measures.divided import Divided, counted, label_counts, largest
 from consilium.simulations.study.measures.features import add_features
-from consilium.simulations.study.measures.figures import Figures
-from consilium.simulations.study.measures.sizes import effective_number, gini
+from consilium.simulations.study.measures.figures import (
+    DISTANCES,
+    Divided,
+    Figures,
+    counted,
+    effective_number,
+    gini,
+    label_counts,
+    largest,
+    pairwise_hellinger,
+    shares,
+)
 from consilium.simulations.study.rows import Row
 
 METHOD = "division"

@@ -19,9 +19,7 @@ import numpy as np
 from scipy.spatial.distance import pdist
 
 from consilium.simulations.study.case import Case
-from consilium.simulations.study.measures.divided import Divided
-from consilium.simulations.study.measures.figures import Figures
-from consilium.simulations.study.measures.resampling import ratio
+from consilium.simulations.study.measures.figures import Divided, Figures, ratio
 from consilium.student.evaluation import area_under_curve
 
 MOST_ROWS = 20_000

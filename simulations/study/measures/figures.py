@@ -1,4 +1,4 @@
-"""Collects figures as rows of the results."""
+"""Rows of figures with their intervals: resampled over parties, by sizes and label distances."""
 
 from __future__ import annotations
 
@@ -6,9 +6,219 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from scipy.spatial.distance import pdist, squareform
+from scipy.special import rel_entr
+from scipy.stats import rankdata
 
-from consilium.simulations.study.measures.resampling import Estimate, ends
+from consilium.simulations.study.case import Case
 from consilium.simulations.study.rows import Row
+
+REPLICATES = 1000
+LEVEL = 0.95
+LEAST_FOR_RANKS = 5
+"""Parties below which no rank correlation is given: with four, one order of 24 is a perfect one."""
+_FEWEST_REPLICATES = 0.9
+"""Share of replicates in which a correlation must exist: in one where all parties are the same it has none."""
+
+Estimate = tuple[float, float | None, float | None]
+"""Value, low and high."""
+
+
+def ends(drawn: np.ndarray) -> tuple[float, float]:
+    """Low and high end of the interval that replicates float64 (n,) give."""
+    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return float(low), float(high)
+
+
+def ratio(points: np.ndarray, of: np.ndarray, generator: np.random.Generator) -> Estimate:
+    """sum points / sum of, each float64 (parties,), `of` positive; with `of` all 1 it is the mean over parties.
+
+    >>> ratio(np.array([1.0, 1.0]), np.array([2.0, 2.0]), np.random.default_rng(0))
+    (0.5, 0.5, 0.5)
+    """
+    value, parties = float(points.sum() / of.sum()), len(points)
+    if parties < 2:
+        return value, None, None
+    times = generator.multinomial(parties, np.full(parties, 1 / parties), size=REPLICATES)
+    return value, *ends((times @ points) / (times @ of))
+
+
+def rank_correlation(x: np.ndarray, y: np.ndarray, generator: np.random.Generator) -> Estimate | None:
+    """Spearman's, of float (parties,); None with fewer than `LEAST_FOR_RANKS`, or where all are equal."""
+    if len(x) < LEAST_FOR_RANKS or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return None
+    picked = generator.integers(len(x), size=(REPLICATES, len(x)))
+    drawn = _correlations(rankdata(x[picked], axis=1), rankdata(y[picked], axis=1))
+    drawn = drawn[np.isfinite(drawn)]
+    value = float(_correlations(rankdata(x)[None], rankdata(y)[None])[0])
+    if len(drawn) < _FEWEST_REPLICATES * REPLICATES:
+        return value, None, None
+    return value, *ends(drawn)
+
+
+def pair_correlation(x: np.ndarray, y: np.ndarray, generator: np.random.Generator) -> Estimate | None:
+    """Spearman's over the pairs of two different parties, of float (parties, parties); the diagonals do not count.
+
+    Pairs that share a party are not independent, so parties are drawn anew and not pairs: a pair counts as often as
+    both of its parties were drawn, with the rank that it has among all pairs (Snijders, Borgatti 1999).
+    """
+    parties = len(x)
+    apart = ~np.eye(parties, dtype=bool)
+    if parties < LEAST_FOR_RANKS or np.ptp(x[apart]) == 0 or np.ptp(y[apart]) == 0:
+        return None
+    ranks = []
+    for values in (x, y):
+        rank = np.zeros((parties, parties))
+        rank[apart] = rankdata(values[apart])
+        ranks.append((rank - rank[apart].mean()) * apart)
+    times = generator.multinomial(parties, np.full(parties, 1 / parties), size=REPLICATES).astype(np.float64)
+
+    def sums(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        return ((weights @ values) * weights).sum(axis=1)
+
+    def correlations(weights: np.ndarray) -> np.ndarray:
+        count = sums(apart.astype(np.float64), weights)
+        means = [sums(rank, weights) / count for rank in ranks]
+        spread = [sums(rank**2, weights) / count - mean**2 for rank, mean in zip(ranks, means, strict=True)]
+        common = sums(ranks[0] * ranks[1], weights) / count - means[0] * means[1]
+        return common / np.sqrt(spread[0] * spread[1])
+
+    with np.errstate(divide="ignore", invalid="ignore"):  # where all pairs of a draw are equal, or it has one party
+        drawn = correlations(times)
+    drawn = drawn[np.isfinite(drawn)]
+    value = float(correlations(np.ones((1, parties)))[0])
+    if len(drawn) < _FEWEST_REPLICATES * REPLICATES:
+        return value, None, None
+    return value, *ends(drawn)
+
+
+def _correlations(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Pearson's of each row of float64 (n, values); NaN where one of them is constant."""
+    x, y = x - x.mean(axis=1, keepdims=True), y - y.mean(axis=1, keepdims=True)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return (x * y).sum(axis=1) / np.sqrt((x**2).sum(axis=1) * (y**2).sum(axis=1))
+
+
+def shares(counts: np.ndarray) -> np.ndarray:
+    """Counts (..., classes) -> shares float64; all 0 where nothing was counted."""
+    return counts / np.maximum(counts.sum(axis=-1, keepdims=True), 1)
+
+
+def hellinger(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """sqrt(1/2 sum (sqrt p - sqrt q)^2), of distributions float64 (..., classes).
+
+    >>> float(hellinger(np.array([1.0, 0.0]), np.array([0.0, 1.0])))
+    1.0
+    """
+    return np.sqrt(((np.sqrt(p) - np.sqrt(q)) ** 2).sum(axis=-1) / 2)
+
+
+def jensen_shannon(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """Jensen-Shannon *distance*: the square root of the divergence in bits (Endres, Schindelin 2003), a metric.
+
+    >>> float(jensen_shannon(np.array([1.0, 0.0]), np.array([0.0, 1.0])))
+    1.0
+    """
+    middle = (p + q) / 2
+    bits = (rel_entr(p, middle) + rel_entr(q, middle)).sum(axis=-1) / (2 * np.log(2))
+    return np.sqrt(np.maximum(bits, 0))
+
+
+def total_variation(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """1/2 sum |p - q|: the largest difference in the probability of any event.
+
+    >>> float(total_variation(np.array([0.5, 0.5]), np.array([0.75, 0.25])))
+    0.25
+    """
+    return np.abs(p - q).sum(axis=-1) / 2
+
+
+DISTANCES = {"hellinger": hellinger, "js": jensen_shannon, "tv": total_variation}
+"""By the name of the metric in the results."""
+
+
+def pairwise_hellinger(p: np.ndarray) -> np.ndarray:
+    """Distributions float64 (parties, classes) -> distances float64 (parties, parties)."""
+    return squareform(pdist(np.sqrt(p))) / np.sqrt(2)
+
+
+def effective_number(sizes: np.ndarray) -> float:
+    """Inverse Simpson index 1 / sum share^2 of sizes (parties,): so many equal parties would be as concentrated.
+
+    >>> effective_number(np.array([5, 5, 5])), effective_number(np.array([10, 0, 0]))
+    (3.0, 1.0)
+    """
+    return float(sizes.sum() ** 2 / (sizes.astype(np.float64) ** 2).sum())
+
+
+def gini(values: np.ndarray) -> float:
+    """Gini's index of float (n,), negative values among them; n at least 2, 0 where all are 0.
+
+    sum_ij |v_i - v_j| / (2 (n - 1) sum |v|), as Raffinetti, Siletti, Vernizzi (2015, Statistical Methods and
+    Applications 24) normalise it: 0 where all are equal, 1 where one has all (or one all gains and another all losses).
+    Of values that are not negative it is the common index times n / (n - 1).
+
+    >>> gini(np.array([1.0, 1.0])), gini(np.array([0.0, 4.0])), gini(np.array([-2.0, 0.0, 2.0]))
+    (0.0, 1.0, 1.0)
+    """
+    ordered, count = np.sort(values.astype(np.float64)), len(values)
+    total = np.abs(ordered).sum()
+    if total == 0:
+        return 0.0
+    differences = 2 * ((2 * np.arange(count) - count + 1) * ordered).sum()
+    return float(differences / (2 * (count - 1) * total))
+
+
+def quarters(values: np.ndarray, parts: int = 4) -> list[np.ndarray]:
+    """Positions int64 of parties in groups of equally many (sizes differ by at most 1), from the least value up; fewer
+    groups where there are fewer parties. Equal values stand in the order of the parties.
+    """
+    return [part for part in np.array_split(np.argsort(values, kind="stable"), parts) if len(part)]
+
+
+MOST_IN_MATRIX = 60
+"""Parties, the largest ones, in a matrix for pictures."""
+
+
+@dataclass(frozen=True)
+class Divided:
+    """Rows int64 (n,) of all parties, party after party, and the index int64 (n,) of the party of each. Secret."""
+
+    rows: np.ndarray = field(repr=False)
+    party: np.ndarray = field(repr=False)
+
+    @classmethod
+    def of(cls, case: Case) -> Divided:
+        """Of each party the rows that it trains on, then those that it holds out."""
+        none = np.zeros(0, dtype=np.int64)
+        parts = [np.r_[case.partition.parties[party], case.home.get(party, none)] for party in case.parties]
+        return cls(np.concatenate(parts), np.repeat(np.arange(len(parts)), [len(part) for part in parts]))
+
+
+def counted(party: np.ndarray, y: np.ndarray, parties: int, classes: int) -> np.ndarray:
+    """Rows by party and class, int64 (parties, classes), from each row's party and label, int64 (n,)."""
+    return np.bincount(party * classes + y, minlength=parties * classes).reshape(parties, classes)
+
+
+def label_counts(case: Case) -> np.ndarray:
+    """Rows of each party and class, int64 (parties, classes)."""
+    divided = Divided.of(case)
+    return counted(divided.party, case.dataset.y[divided.rows], len(case.parties), len(case.classes))
+
+
+def label_distances(counts: np.ndarray) -> np.ndarray:
+    """Hellinger distance float64 (parties,) of the labels of each party to those of all together, from `counts`."""
+    return hellinger(shares(counts), shares(counts.sum(axis=0)))
+
+
+def largest(sizes: np.ndarray, most: int = MOST_IN_MATRIX) -> np.ndarray:
+    """Positions int64 of the largest parties, at most so many, in the order of the parties; sizes int (parties,).
+
+    >>> largest(np.array([3, 9, 1, 9]), 2).tolist()
+    [1, 3]
+    """
+    return np.sort(np.argsort(-sizes, kind="stable")[:most])
+
 
 QUANTILES = (10, 50, 90)
 """Percentiles that say how a figure is spread over parties or rows."""

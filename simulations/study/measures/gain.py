@@ -18,10 +18,15 @@ from scipy.stats import binomtest
 
 from consilium.simulations.metrics.intervals import wilson
 from consilium.simulations.study.case import Case
-from consilium.simulations.study.measures.divided import label_counts, label_distances
-from consilium.simulations.study.measures.figures import Figures
-from consilium.simulations.study.measures.resampling import rank_correlation, ratio
-from consilium.simulations.study.measures.sizes import gini, quarters
+from consilium.simulations.study.measures.figures import (
+    Figures,
+    gini,
+    label_counts,
+    label_distances,
+    quarters,
+    rank_correlation,
+    ratio,
+)
 from consilium.simulations.study.methods.base import Predicted
 from consilium.simulations.study.rows import Row
 from consilium.student.evaluation import area_under_curve

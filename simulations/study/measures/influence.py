@@ -19,10 +19,13 @@ from consilium.simulations.compare.hand_labels import PublicTruth
 from consilium.simulations.compare.learning import CurveLearner, GivenAnswers
 from consilium.simulations.study.case import Case
 from consilium.simulations.study.ensemble import Ensemble
-from consilium.simulations.study.measures.divided import label_counts, label_distances
-from consilium.simulations.study.measures.figures import Figures
-from consilium.simulations.study.measures.resampling import rank_correlation
-from consilium.simulations.study.measures.sizes import quarters
+from consilium.simulations.study.measures.figures import (
+    Figures,
+    label_counts,
+    label_distances,
+    quarters,
+    rank_correlation,
+)
 from consilium.simulations.study.measures.spoken import DIGITS, shares_for
 from consilium.simulations.study.measures.without_party import Rerun
 from consilium.simulations.study.methods.base import Predicted

@@ -14,10 +14,15 @@ from consilium.simulations.study.case import Case
 from consilium.simulations.study.ensemble import Ensemble
 from consilium.simulations.study.measures.agreement import agreement
 from consilium.simulations.study.measures.cross_site import CrossSite, cross_site, own_against_others
-from consilium.simulations.study.measures.distances import pairwise_hellinger, shares
-from consilium.simulations.study.measures.divided import label_counts, largest
-from consilium.simulations.study.measures.figures import Figures
-from consilium.simulations.study.measures.resampling import pair_correlation, ratio
+from consilium.simulations.study.measures.figures import (
+    Figures,
+    label_counts,
+    largest,
+    pair_correlation,
+    pairwise_hellinger,
+    ratio,
+    shares,
+)
 from consilium.simulations.study.measures.spoken import total_votes
 from consilium.simulations.study.rows import Row
 

@@ -28,9 +28,15 @@ from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.parties.teachers import RidgeSpec
-from consilium.simulations.teacher_audit.audit import AuditEffort, Change, TeacherAudit, audit_teachers, observed_pair
-from consilium.simulations.teacher_audit.neighbours import neighbours
-from consilium.simulations.teacher_audit.row_files import open_rows
+from consilium.simulations.teacher_audit.audit import (
+    AuditEffort,
+    Change,
+    TeacherAudit,
+    audit_teachers,
+    neighbours,
+    observed_pair,
+)
+from consilium.simulations.teacher_audit.command import open_rows
 from tests.federation import CLASSES, FEATURES, make_config, make_home, make_relative, make_rows
 from tests.specs import teacher_of
 

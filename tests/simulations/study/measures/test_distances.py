@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.distance import jensenshannon
 
-from consilium.simulations.study.measures.distances import (
+from consilium.simulations.study.measures.figures import (
     DISTANCES,
     hellinger,
     jensen_shannon,

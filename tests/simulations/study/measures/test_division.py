@@ -7,9 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from consilium.simulations.study.measures.distances import hellinger, shares
-from consilium.simulations.study.measures.divided import MOST_IN_MATRIX, label_counts, largest
 from consilium.simulations.study.measures.division import division_matrices, division_rows
+from consilium.simulations.study.measures.figures import MOST_IN_MATRIX, hellinger, label_counts, largest, shares
 from consilium.simulations.study.rows import Row
 from tests.simulations.study.measures.made import made_case, made_rows
 

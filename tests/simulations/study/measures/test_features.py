@@ -9,9 +9,9 @@ import pytest
 from scipy.spatial.distance import cdist, pdist
 
 from consilium.simulations.study.measures import features
-from consilium.simulations.study.measures.divided import Divided
 from consilium.simulations.study.measures.division import division_rows
 from consilium.simulations.study.measures.features import Look, told_apart, unbiased_mmd2
+from consilium.simulations.study.measures.figures import Divided
 from tests.simulations.study.measures.made import made_case, made_rows
 
 SIZES = [30, 8, 50, 4, 16, 90, 25, 12, 40, 6]

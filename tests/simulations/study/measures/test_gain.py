@@ -8,7 +8,7 @@ from scipy.stats import binomtest, spearmanr
 from sklearn.metrics import brier_score_loss, roc_auc_score
 
 from consilium.simulations.study.case import Case
-from consilium.simulations.study.measures.divided import label_counts, label_distances
+from consilium.simulations.study.measures.figures import label_counts, label_distances
 from consilium.simulations.study.measures.gain import gain_rows, worst_decile
 from consilium.simulations.study.methods.base import Predicted
 from consilium.simulations.study.rows import Row

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import bootstrap, rankdata, spearmanr
 
-from consilium.simulations.study.measures.resampling import (
+from consilium.simulations.study.measures.figures import (
     LEAST_FOR_RANKS,
     REPLICATES,
     pair_correlation,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from consilium.simulations.study.measures.sizes import effective_number, gini, quarters
+from consilium.simulations.study.measures.figures import effective_number, gini, quarters
 
 VALUES = np.random.default_rng(0).normal(size=15)
 
