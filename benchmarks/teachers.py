@@ -36,7 +36,7 @@ from consilium.simulations.study.desk import StepDesk
 from consilium.simulations.study.ensemble import Ensemble
 from consilium.simulations.study.executors import HereExecutor, Shelf
 from consilium.simulations.study.graph import Graph
-from consilium.simulations.study.measures.spoken import total_votes
+from consilium.simulations.study.measures.votes import total_votes
 from consilium.simulations.study.rows_opened import open_rows
 from consilium.simulations.study.schedule import Tally, do_steps
 from consilium.simulations.study.spec import StudySpec, load_study

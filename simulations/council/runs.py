@@ -122,7 +122,9 @@ class Run:
         if not parties:
             return wide
         extra = {"party": list(parties), "weight": [party["weight"] for party in parties.values()]}
-        return wide.join(pl.DataFrame({**extra, "epsilon": [party["epsilon"] for party in parties.values()]}), on="party")
+        return wide.join(
+            pl.DataFrame({**extra, "epsilon": [party["epsilon"] for party in parties.values()]}), on="party"
+        )
 
     @property
     def privacy(self) -> PrivacyStatement:

@@ -183,7 +183,8 @@ def scenario_of(parameters: Mapping[str, Any], rows: Given, files: ObjectFiles) 
         ),
         **_mechanism(parameters),
         **_present(
-            ballot=None if parameters["ballot"] is None else plain_table(parameters["ballot"], "rule", "ballot"), teacher=teacher
+            ballot=None if parameters["ballot"] is None else plain_table(parameters["ballot"], "rule", "ballot"),
+            teacher=teacher,
         ),
     }
     student = {**(parameters["asking"] or {}), **_present(trainer=trainer)}

@@ -67,7 +67,9 @@ class Study:
         **overrides: Any,
     ) -> None:
         keys = {
-            "methods": None if methods is None else [method if isinstance(method, str) else dict(method) for method in methods],
+            "methods": None
+            if methods is None
+            else [method if isinstance(method, str) else dict(method) for method in methods],
             "seeds": list(seeds) if isinstance(seeds, Sequence) else seeds,
             "measures": None if measures is None else list(measures),
             "home_share": home_share,
@@ -256,7 +258,7 @@ def _axis(name: str, points: Sequence[Any] | Mapping[str, Mapping[str, Any]]) ->
     if not len(points):
         raise BadSetting(f"axis {name!r} has no values", "Give at least one, or leave it out")
     if not isinstance(points, Mapping):
-        values = [each.item() if isinstance(each, np.generic) else each for each in points]
+        values = [value.item() if isinstance(value, np.generic) else value for value in points]
         for value in values:
             list(changes_of({name: value}))  # which says what no file could hold
         return {"key": name, "values": values}

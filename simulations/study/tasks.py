@@ -31,7 +31,7 @@ from consilium.simulations.study.keys import deciding_versions, without_mechanis
 from consilium.simulations.study.measures.division import division_matrices, division_rows
 from consilium.simulations.study.measures.gain import gain_rows
 from consilium.simulations.study.measures.influence import influence_rows
-from consilium.simulations.study.measures.teachers import teacher_matrices, teacher_rows
+from consilium.simulations.study.measures.votes import teacher_matrices, teacher_rows
 from consilium.simulations.study.methods.base import Predicted
 from consilium.simulations.study.methods.kinds import method_of
 from consilium.simulations.study.rows import Row

@@ -53,10 +53,10 @@ def units_of(rows: RowFile, unit: Unit) -> list[list[int]]:
     """The rows of each unit: one by one, or those of each patient, as far as the file tells them apart."""
     if unit is not Unit.PATIENT or rows.patients is None:
         return [[row] for row in range(rows.count)]
-    found: dict[str, list[int]] = {}
+    places: dict[str, list[int]] = {}
     for row, patient in enumerate(rows.patients):
-        found.setdefault(patient, []).append(row)
-    return list(found.values())
+        places.setdefault(patient, []).append(row)
+    return list(places.values())
 
 
 def neighbours(
@@ -80,29 +80,29 @@ def neighbours(
     def changed() -> Iterator[Neighbour]:
         for number in range(count):
             newcomer = units[int(generator.choice(order[:out]))]
-            at = int(generator.integers(len(inside)))
+            place = int(generator.integers(len(inside)))
             if relation is Neighbouring.REPLACE:
                 kind: ChangeKind = "replace"
             else:
                 kind = "remove" if number % 2 == 0 else "add"
-            kept = [units[index] for index in inside]
-            kept[at : at + (kind != "add")] = [] if kind == "remove" else [newcomer]
-            yield Neighbour(kind, [row for rows in kept for row in rows])
+            remaining = [units[index] for index in inside]
+            remaining[place : place + (kind != "add")] = [] if kind == "remove" else [newcomer]
+            yield Neighbour(kind, [row for rows in remaining for row in rows])
 
     return base, changed()
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """`said` int64 (teachers, queries): the class that each teacher votes for. Private."""
+    """`voted` int64 (teachers, queries): the class that each teacher votes for. Private."""
 
-    said: np.ndarray = field(repr=False)
+    voted: np.ndarray = field(repr=False)
     classes: int
 
     @property
     def votes(self) -> np.ndarray:
         """int64 (queries, classes)."""
-        return (self.said[:, :, None] == np.arange(self.classes)).sum(axis=0)
+        return (self.voted[:, :, None] == np.arange(self.classes)).sum(axis=0)
 
 
 class AuditedParty:
@@ -151,10 +151,10 @@ class AuditedParty:
                 node.train(self._config.train_request())
                 trained = store.load(node.home.teachers(federation), federation)
                 inputs = query_inputs(schema, queries, query_set_hash(queries))
-                said = ballots(trained, inputs, Lot(node.home.name, federation, query_ids(queries)))
+                votes = ballots(trained, inputs, Lot(node.home.name, federation, query_ids(queries)))
         except Refused as error:
             raise ConfigError(f"the party would refuse to train: {error}", "See `consilium party check`") from None
-        return Predictions(said, len(schema.classes))
+        return Predictions(votes, len(schema.classes))
 
 
 PLAYABLE = ("gnmax", "lnmax", "confident", "distributed", "distributed_two_phase")
@@ -176,8 +176,8 @@ class AuditEffort:
 
     def __post_init__(self) -> None:
         if self.unit is Unit.PARTY:
-            what = "a party's promise does not depend on how its rows are divided"
-            raise ConfigError(what, "Give --unit record or --unit patient")
+            message = "a party's promise does not depend on how its rows are divided"
+            raise ConfigError(message, "Give --unit record or --unit patient")
         for name, value in (("changes", self.changes), ("queries", self.queries)):
             if value < 1:
                 raise ConfigError(f"{name} is {value}, it must be at least 1", f"Set --{name}.")
@@ -205,7 +205,7 @@ class TeacherAudit:
     plan: AuditEffort
     teachers: int
     claimed: int
-    asked: int
+    queries: int
     units: int
     changes: tuple[Change, ...] = field(repr=False)
     game: MechanismAudit | None
@@ -270,13 +270,13 @@ def audit_teachers(
                 path.unlink()
 
         before = predictions("base", base)
-        if not (predictions("again", base).said == before.said).all():
-            what = "training twice on the same rows gives teachers that vote otherwise"
-            raise ConfigError(what, "Give your own [teacher] a fixed random_state")
+        if not (predictions("again", base).voted == before.voted).all():
+            message = "training twice on the same rows gives teachers that vote otherwise"
+            raise ConfigError(message, "Give your own [teacher] a fixed random_state")
         changes = []
-        for number, each in enumerate(changed):
+        for number, changed_rows in enumerate(changed):
             progress(CHANGES, number, plan.changes)
-            changes.append(_change(each.kind, before, predictions(str(number), each.order)))
+            changes.append(_change(changed_rows.kind, before, predictions(str(number), changed_rows.order)))
         progress(CHANGES, plan.changes, plan.changes)
     worst = max(changes, key=lambda change: _worth(change, plan.queries))
     played = None
@@ -287,7 +287,7 @@ def audit_teachers(
         plan=plan,
         teachers=config.teachers_per_party,
         claimed=votes_moved(plan.unit, config.teachers_per_party, plan.neighbouring),
-        asked=len(queries),
+        queries=len(queries),
         units=len(units),
         changes=tuple(changes),
         game=played,
@@ -297,7 +297,7 @@ def audit_teachers(
 
 def _change(kind: ChangeKind, before: Predictions, after: Predictions) -> Change:
     moved = np.abs(after.votes - before.votes).sum(axis=1) // 2
-    return Change(kind, int((after.said != before.said).any(axis=1).sum()), moved, before.votes, after.votes)
+    return Change(kind, int((after.voted != before.voted).any(axis=1).sum()), moved, before.votes, after.votes)
 
 
 def _worth(change: Change, queries: int) -> int:
@@ -332,13 +332,13 @@ def observed_pair(change: Change, mechanism: Mechanism, queries: int) -> Pair:
     before, after = change.before[chosen], change.after[chosen]
     difference = after - before
     loses, gains = difference.argmin(axis=1), difference.argmax(axis=1)
-    at = np.arange(len(chosen))
+    indices = np.arange(len(chosen))
     both = before + after
-    lead = (both[at, gains] - both[at, loses]) // 2  # of the gaining class, halfway between
+    lead = (both[indices, gains] - both[indices, loses]) // 2  # of the gaining class, halfway between
     others = np.zeros_like(before)
     level = _level(mechanism)
-    others[at, loses] = level + (lead + 1) // 2
-    others[at, gains] = level - (lead + 1) // 2  # the same number of others on every query
+    others[indices, loses] = level + (lead + 1) // 2
+    others[indices, gains] = level - (lead + 1) // 2  # the same number of others on every query
     _, kinds = np.unique(loses * before.shape[1] + gains, return_inverse=True)
     return Pair("as observed", before + others, after + others, kinds, observed=True)
 
@@ -356,16 +356,16 @@ LOCAL_ONLY = "LOCAL ONLY: what follows is computed from private rows and covered
 
 def verdict(audit: TeacherAudit) -> str:
     """One sentence that says what was and what was not shown."""
-    what = f"{audit.plan.unit}"
+    unit = f"{audit.plan.unit}"
     if audit.beyond:
         return (
-            f"VIOLATED: one changed {what} moved {audit.most_moved} votes on a query, at most {audit.claimed} are "
+            f"VIOLATED: one changed {unit} moved {audit.most_moved} votes on a query, at most {audit.claimed} are "
             f"claimed; {audit.beyond} of {len(audit.changes)} changes moved more."
         )
     if audit.violated and audit.game is not None:
         return game_report.verdict(audit.game)
     return (
-        f"Holds up: no changed {what} of {len(audit.changes)} moved more than {audit.most_moved} of the "
+        f"Holds up: no changed {unit} of {len(audit.changes)} moved more than {audit.most_moved} of the "
         f"{audit.claimed} votes claimed. That is no proof that none can."
     )
 
@@ -375,7 +375,7 @@ def print_audit(audit: TeacherAudit, console: Console, noise: str) -> None:
     plan = audit.plan
     console.print(LOCAL_ONLY)
     console.print(
-        f"{audit.teachers} teachers, {audit.units} {plan.unit}s, {audit.asked} queries; {len(audit.changes)} changes by"
+        f"{audit.teachers} teachers, {audit.units} {plan.unit}s, {audit.queries} queries; {len(audit.changes)} changes by"
         f" {plan.neighbouring}, {audit.seconds:.1f} s. Claim: {audit.claimed} of {audit.teachers} votes a query."
     )
     table = Table("votes moved at most", "changes", "teachers that vote otherwise, at most", box=None)
@@ -401,7 +401,7 @@ def audit_to_json(audit: TeacherAudit, noise: str) -> dict[str, Any]:
         "neighbouring": plan.neighbouring.value,
         "teachers_per_party": audit.teachers,
         "units": audit.units,
-        "queries": audit.asked,
+        "queries": audit.queries,
         "changes": len(audit.changes),
         "votes_moved_claimed": audit.claimed,
         "votes_moved_most": audit.most_moved,

@@ -89,12 +89,12 @@ def open_rows(path: Path, rules: DataRules) -> RowFile:
     DataError : it cannot be read; `consilium party check` says more.
     """
     try:
-        found = _READERS[path.suffix.lower()](path, rules)
+        rows = _READERS[path.suffix.lower()](path, rules)
     except (Unreadable, OSError, KeyError, ValueError) as error:
         raise DataError(f"{path} cannot be read: {type(error).__name__}", "See `consilium party check`") from None
-    if rules.patient.column is not None and found.patients is None:
+    if rules.patient.column is not None and rows.patients is None:
         raise DataError(f"{path} has no column {rules.patient.column!r}", "Correct [patient] in party.toml")
-    return found
+    return rows
 
 
 MADE_UP = 1000
@@ -148,13 +148,13 @@ def audit_teachers_command(
             runs=runs,
             seed=chosen,
         )
-        found = audit_teachers(home, config, rows, plan, SeededNoise(chosen), progress_on(display))
+        audit = audit_teachers(home, config, rows, plan, SeededNoise(chosen), progress_on(display))
     if output is Format.json:
-        show(output, audit_to_json(found, f"--seed {chosen}"), ())
+        show(output, audit_to_json(audit, f"--seed {chosen}"), ())
     elif not quiet:
         console = Console(file=sys.stdout, highlight=False, soft_wrap=True, markup=False, width=140)
-        print_audit(found, console, f"--seed {chosen}")
-    if found.violated:
+        print_audit(audit, console, f"--seed {chosen}")
+    if audit.violated:
         raise typer.Exit(1)
 
 
@@ -217,7 +217,7 @@ def subject_of_scenario(
     config = federation_config(scenario, dataset, partition, seed)
     names = list(partition.parties)
     if party is None:
-        party = max(names, key=lambda each: len(partition.parties[each]))
+        party = max(names, key=lambda party_name: len(partition.parties[party_name]))
     if party not in names:
         raise ConfigError(f"the scenario has no party {party!r}", f"They are called like {names[0]!r}")
     alone = type(partition)({party: partition.parties[party]}, partition.queries, partition.test)

@@ -34,8 +34,7 @@ MAY_SEED = {
     "party/hidden_votes.py",  # only in a federation whose terms say that it is a simulation
     "simulations/compare/learning.py",  # what other noise would have given, in a simulation's own report
     "simulations/study/replay.py",  # each giver's share of the noise in the sums of a simulated case
-    "simulations/study/measures/row_noise.py",  # a study gives a simulated case noise again, with one party less
-    "simulations/study/measures/without_party.py",  # the same
+    "simulations/study/measures/influence.py",  # a study gives a simulated case noise again, with one party less
     "simulations/teacher_audit/command.py",  # `consilium audit teachers` plays a game, and releases nothing
 }
 

@@ -1,21 +1,12 @@
-"""What a division is by itself: sizes, labels and features of its parties, each beside what chance alone would give.
-
-All of a party's rows count, those that it trains on and those that it holds out.
-
-The floor. Small parties differ from the pool by chance, however the rows were divided. So labels are dealt to parties
-of the very same sizes by lot, `LOTS` times (the division "shuffled"): the mean of what is measured then stands as
-METRIC_floor, with the interval that 95 % of the lots are in. Only what lies above that interval is a finding.
-Hellinger's distance is what Hsu, Qi, Brown (2019, arXiv 1909.06335) lack who vary alpha alone: equal alphas give
-distances that depend on the number of parties, on their sizes and on the classes.
-"""
+"""How the parties' data differ: labels and sizes, and features by kernel means and a two-sample test."""
 
 from __future__ import annotations
 
 import numpy as np
+from scipy.spatial.distance import pdist
 
 from consilium.simulations.study.artifact import Arrays
 from consilium.simulations.study.case import Case
-from consilium.simulations.study.measures.features import add_features
 from consilium.simulations.study.measures.figures import (
     DISTANCES,
     Divided,
@@ -26,12 +17,172 @@ from consilium.simulations.study.measures.figures import (
     label_counts,
     largest,
     pairwise_hellinger,
+    ratio,
     shares,
 )
 from consilium.simulations.study.rows import Row
+from consilium.student.evaluation import area_under_curve
+
+MOST_ROWS = 20_000
+"""Rows that MMD looks at: of each party at most so many, by lot, that all parties together have no more."""
+FREQUENCIES = 256
+WIDTH = 256
+"""Inputs beyond which rows are seen in so many random directions (Johnson, Lindenstrauss 1984), which keep distances:
+images have thousands."""
+MEDIAN_OF = 500
+"""Public rows whose median distance is the kernel's width."""
+LOTS = 20
+"""Times that rows are dealt to the parties by lot, for the floor of MMD."""
+JUDGED = 20
+"""Parties, the largest ones, that a classifier tells from the others."""
+LEAST_JUDGED = 12
+"""Rows that such a party has at least."""
+OWN_ROWS, OTHER_ROWS = 500, 1500
+"""Of a party and of the others, by lot, that a classifier sees at most."""
+FOLDS = 3
+_BLOCK = 4096
+_FEATURES_PURPOSE = 0x66656174
+
+
+def add_features(figures: Figures, case: Case, divided: Divided) -> None:
+    """run: mmd2 (mean over parties with two rows at least, quantiles), mmd2_weighted (mean by rows), floors of both;
+    c2st_auc_mean with its interval, c2st_parties: how many were judged. party: mmd2, c2st_auc."""
+    generator = np.random.default_rng([case.seed, _FEATURES_PURPOSE])
+    look = Look(case, generator)
+    _add_mmd(figures, case, divided, look, generator)
+    _add_classifier(figures, case, divided, look, generator)
+
+
+class Look:
+    """Rows as the kernel and the classifiers see them."""
+
+    def __init__(self, case: Case, generator: np.random.Generator) -> None:
+        self._case = case
+        inputs = case.config.rows.inputs(case.pool_x[:1]).shape[1]
+        self._onto: np.ndarray | None = None
+        if inputs > WIDTH:
+            self._onto = generator.standard_normal((inputs, WIDTH)) / np.sqrt(WIDTH)
+        rows = case.partition.queries
+        public = self.inputs(generator.permutation(rows)[:MEDIAN_OF])
+        median = float(np.median(pdist(public))) if len(public) > 1 else 0.0
+        self.width = median if median > 0 else 1.0  # public rows that are all alike say nothing
+        self._frequencies = generator.standard_normal((public.shape[1], FREQUENCIES)) / self.width
+
+    def inputs(self, rows: np.ndarray) -> np.ndarray:
+        """Float64 (n, at most WIDTH) of rows by index int64 (n,)."""
+        seen = self._case.config.rows.inputs(self._case.dataset.x[rows])
+        return seen if self._onto is None else seen @ self._onto
+
+    def embedded(self, rows: np.ndarray) -> np.ndarray:
+        """Float32 (n, 2 FREQUENCIES), each of length 1, whose products are the kernel."""
+        embedded = np.empty((len(rows), 2 * FREQUENCIES), dtype=np.float32)
+        for start in range(0, len(rows), _BLOCK):
+            phases = self.inputs(rows[start : start + _BLOCK]) @ self._frequencies
+            embedded[start : start + _BLOCK, :FREQUENCIES] = np.cos(phases)
+            embedded[start : start + _BLOCK, FREQUENCIES:] = np.sin(phases)
+        embedded /= np.sqrt(FREQUENCIES)
+        return embedded
+
+
+def unbiased_mmd2(embedded: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Each party against all others, float64 (parties,); NaN for one row by itself, or against one.
+
+    `embedded` float (n, width), rows of length 1, party after party; `sizes` int64 (parties,), each at least 1.
+
+    >>> rows = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+    >>> unbiased_mmd2(rows, np.array([2, 2])).tolist()
+    [2.0, 2.0]
+    """
+    starts = np.r_[0, np.cumsum(sizes)[:-1]]
+    sums = np.add.reduceat(embedded, starts, axis=0, dtype=np.float64)
+    others, rest = sums.sum(axis=0) - sums, len(embedded) - sizes
+    with np.errstate(invalid="ignore", divide="ignore"):
+        within = ((sums**2).sum(axis=1) - sizes) / (sizes * (sizes - 1.0))
+        outside = ((others**2).sum(axis=1) - rest) / (rest * (rest - 1.0))
+        mmd2 = within + outside - 2 * (sums * others).sum(axis=1) / (sizes * rest)
+    return np.where((sizes > 1) & (rest > 1), mmd2, np.nan)
+
+
+def _add_mmd(figures: Figures, case: Case, divided: Divided, look: Look, generator: np.random.Generator) -> None:
+    taken = _capped(divided.party, generator)
+    sizes, every = np.bincount(divided.party[taken]), np.bincount(divided.party)
+    embedded = look.embedded(divided.rows[taken])
+    mmd2 = unbiased_mmd2(embedded, sizes)
+    known = ~np.isnan(mmd2)
+    figures.series("party", case.parties, "mmd2", mmd2)
+    if not known.any():
+        return
+    weights = every[known] / every[known].sum()
+    chance = [unbiased_mmd2(embedded[generator.permutation(len(embedded))], sizes)[known] for _ in range(LOTS)]
+    figures.spread("mmd2", mmd2[known])
+    figures.floor("mmd2_mean", np.array([dealt.mean() for dealt in chance]))
+    figures.run("mmd2_weighted", mmd2[known] @ weights)
+    figures.floor("mmd2_weighted", np.array([dealt @ weights for dealt in chance]))
+
+
+def _capped(party: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """Positions int64, in order: of each party as many rows by lot as keep the whole within `MOST_ROWS`, at least 2."""
+    sizes = np.bincount(party)
+    if sizes.sum() <= MOST_ROWS:
+        return np.arange(len(party))
+    most = max((cap for cap in range(2, int(sizes.max())) if np.minimum(sizes, cap).sum() <= MOST_ROWS), default=2)
+    lot = generator.permutation(len(party))
+    by_party = lot[np.argsort(party[lot], kind="stable")]
+    place = np.arange(len(party)) - np.repeat(np.r_[0, np.cumsum(sizes)[:-1]], sizes)
+    return np.sort(by_party[place < most])
+
+
+def _add_classifier(figures: Figures, case: Case, divided: Divided, look: Look, generator: np.random.Generator) -> None:
+    sizes = np.bincount(divided.party)
+    if len(sizes) < 2:
+        return
+    areas = np.full(len(sizes), np.nan)
+    for place in np.argsort(-sizes, kind="stable")[:JUDGED]:
+        inside, others = np.flatnonzero(divided.party == place), np.flatnonzero(divided.party != place)
+        if min(len(inside), len(others)) >= LEAST_JUDGED:
+            mine, rest = generator.permutation(inside)[:OWN_ROWS], generator.permutation(others)[:OTHER_ROWS]
+            rows = divided.rows[np.r_[mine, rest]]
+            unit = rows if case.dataset.patient is None else case.dataset.patient[rows]
+            areas[place] = told_apart(look.inputs(rows), np.arange(len(rows)) < len(mine), unit, generator)
+    judged = areas[~np.isnan(areas)]
+    figures.series("party", case.parties, "c2st_auc", areas)
+    figures.run("c2st_parties", len(judged))
+    if len(judged):
+        figures.estimate("c2st_auc_mean", ratio(judged, np.ones(len(judged)), generator))
+
+
+def told_apart(x: np.ndarray, rows: np.ndarray, unit: np.ndarray, generator: np.random.Generator) -> float:
+    """Area under the curve of a logistic regression that tells rows that are `rows` bool (n,) from the others.
+
+    x: float64 (n, inputs), standardised. unit: int64 (n,), whose each row is. Pairs are of rows of one fold, that one
+    regression has judged and not seen; NaN where no fold has both kinds.
+    """
+    from sklearn.linear_model import LogisticRegression  # half a second to import: only where it is used
+
+    fold = np.zeros(len(x), dtype=np.int64)
+    for kind in (rows, ~rows):
+        fold[kind] = _folds(unit[kind], generator)
+    ordered, pairs = 0.0, 0.0
+    for index in range(FOLDS):
+        tested = fold == index
+        of = float((rows & tested).sum()) * float((~rows & tested).sum())
+        if of and rows[~tested].any() and not rows[~tested].all():
+            model = LogisticRegression(max_iter=300).fit(x[~tested], rows[~tested])
+            ordered += of * area_under_curve(model.decision_function(x[tested]), rows[tested])
+            pairs += of
+    return ordered / pairs if pairs else float("nan")
+
+
+def _folds(unit: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """Fold int64 (n,) of each row: units by lot, or rows where there are few units."""
+    names, which = np.unique(unit, return_inverse=True)
+    if len(names) < 2 * FOLDS:
+        which = np.arange(len(unit))
+    return (generator.permutation(which.max() + 1) % FOLDS)[which]
+
 
 METHOD = "division"
-LOTS = 200
+CHANCE_LOTS = 200
 """Times that labels are dealt by lot."""
 PAIRED_LOTS = 20
 """Of them, those of which distances between all pairs of parties are computed."""
@@ -51,7 +202,7 @@ def division_rows(case: Case) -> list[Row]:
     """
     counts = label_counts(case)
     sizes = counts.sum(axis=1)
-    told = Figures(METHOD)
+    figures = Figures(METHOD)
     for metric, value in {
         "parties": len(sizes),
         "rows": sizes.sum(),
@@ -63,15 +214,15 @@ def division_rows(case: Case) -> list[Row]:
         "one_class_parties": ((counts > 0).sum(axis=1) == 1).mean(),
         "left_out": case.partition.left_out,
     }.items():
-        told.run(metric, value)
+        figures.run(metric, value)
     for metric, value in case.partition.found.items():
-        told.run(f"division_{metric}", value)
-    told.each("class", case.classes, "share", counts.sum(axis=0) / sizes.sum())
-    told.each("class", case.classes, "parties", (counts > 0).sum(axis=0))
-    told.each("party", case.parties, "rows", sizes)
-    _add_labels(told, case, counts)
-    add_features(told, case, Divided.of(case))
-    return told.rows
+        figures.run(f"division_{metric}", value)
+    figures.series("class", case.classes, "share", counts.sum(axis=0) / sizes.sum())
+    figures.series("class", case.classes, "parties", (counts > 0).sum(axis=0))
+    figures.series("party", case.parties, "rows", sizes)
+    _add_labels(figures, case, counts)
+    add_features(figures, case, Divided.of(case))
+    return figures.rows
 
 
 def division_matrices(case: Case) -> Arrays:
@@ -83,34 +234,34 @@ def division_matrices(case: Case) -> Arrays:
         "parties": np.array(case.parties, dtype=str),
         "classes": np.array(case.classes, dtype=str),
         "counts": counts,
-        "distance_parties": np.array([case.parties[at] for at in chosen], dtype=str),
+        "distance_parties": np.array([case.parties[place] for place in chosen], dtype=str),
         "label_distance": pairwise_hellinger(shares(counts[chosen])),
     }
 
 
-def _add_labels(told: Figures, case: Case, counts: np.ndarray) -> None:
+def _add_labels(figures: Figures, case: Case, counts: np.ndarray) -> None:
     generator = np.random.default_rng([case.seed, _PURPOSE])
     sizes, pooled = counts.sum(axis=1), shares(counts.sum(axis=0))
     party = np.repeat(np.arange(len(sizes)), sizes)
     y = np.repeat(np.arange(len(pooled)), counts.sum(axis=0))
     chance: dict[str, list[tuple[float, float]]] = {name: [] for name in DISTANCES}
     pairwise = []
-    for lot in range(LOTS):
+    for lot in range(CHANCE_LOTS):
         dealt = shares(counted(party, generator.permutation(y), *counts.shape))
         for name, distance in DISTANCES.items():
             chance[name].append(_means(distance(dealt, pooled), sizes))
         if lot < PAIRED_LOTS and len(sizes) > 1:
             pairwise.append(_mean_of_pairs(dealt))
     for name, distance in DISTANCES.items():
-        found, floors = distance(shares(counts), pooled), np.array(chance[name])
-        told.spread(name, found)
-        told.floor(f"{name}_mean", floors[:, 0])
-        told.run(f"{name}_weighted", _means(found, sizes)[1])
-        told.floor(f"{name}_weighted", floors[:, 1])
-        told.each("party", case.parties, name, found)
+        distances, floors = distance(shares(counts), pooled), np.array(chance[name])
+        figures.spread(name, distances)
+        figures.floor(f"{name}_mean", floors[:, 0])
+        figures.run(f"{name}_weighted", _means(distances, sizes)[1])
+        figures.floor(f"{name}_weighted", floors[:, 1])
+        figures.series("party", case.parties, name, distances)
     if pairwise:
-        told.run("hellinger_pairwise", _mean_of_pairs(shares(counts)))
-        told.floor("hellinger_pairwise", np.array(pairwise))
+        figures.run("hellinger_pairwise", _mean_of_pairs(shares(counts)))
+        figures.floor("hellinger_pairwise", np.array(pairwise))
 
 
 def _means(distances: np.ndarray, sizes: np.ndarray) -> tuple[float, float]:

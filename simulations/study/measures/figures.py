@@ -235,10 +235,10 @@ class Figures:
         """Of the whole cell."""
         self.add("run", "", metric, value, low, high)
 
-    def estimate(self, metric: str, found: Estimate | None, scope: str = "run", name: str = "") -> None:
+    def estimate(self, metric: str, estimate: Estimate | None, scope: str = "run", name: str = "") -> None:
         """With its interval; nothing where there is none."""
-        if found is not None:
-            self.add(scope, name, metric, *found)
+        if estimate is not None:
+            self.add(scope, name, metric, *estimate)
 
     def spread(self, metric: str, values: np.ndarray) -> None:
         """Mean and `QUANTILES` of float (n,) as METRIC_mean, METRIC_p10 ...; nothing where there are no values."""
@@ -251,7 +251,7 @@ class Figures:
         """What chance alone gives, as METRIC_floor: the mean of lots float (n,) with what 95 % of them are in."""
         self.run(f"{metric}_floor", drawn.mean(), *ends(drawn))
 
-    def each(self, scope: str, names: Sequence[str], metric: str, values: Iterable[float]) -> None:
+    def series(self, scope: str, names: Sequence[str], metric: str, values: Iterable[float]) -> None:
         """Of each party, class or group; NaN says that one has none, and it gets no row."""
         for name, value in zip(names, values, strict=True):
             if not np.isnan(value):

@@ -79,23 +79,23 @@ def gain_rows(case: Case, mine: Mapping[str, Predicted]) -> list[Row]:
     for method, predicted in mine.items():
         if method == AGAINST or predicted.home is None:
             continue
-        told = Figures(method)
+        figures = Figures(method)
         for name, gains in _gains(case, alone.home, predicted.home).items():
             if len(gains.place):
-                _add(told, case, name, gains, counts)
-        rows += told.rows
+                _add(figures, case, name, gains, counts)
+        rows += figures.rows
     return rows
 
 
 def _gains(case: Case, alone: np.ndarray, method: np.ndarray) -> dict[str, Gains]:
     y, place = case.home_y, case.home_party
-    found = {
+    scores = {
         "gain_accuracy": _by_rows(place, _right(method, y) - _right(alone, y)),
         "gain_brier": _by_rows(place, _brier(alone, y) - _brier(method, y)),
     }
     if len(case.classes) == 2:
-        found["gain_auc"] = _by_pairs(place, y == 1, alone[:, 1], method[:, 1])
-    return found
+        scores["gain_auc"] = _by_pairs(place, y == 1, alone[:, 1], method[:, 1])
+    return scores
 
 
 def _right(probabilities: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -117,50 +117,50 @@ def _by_rows(party: np.ndarray, points: np.ndarray) -> Gains:
 def _by_pairs(party: np.ndarray, positive: np.ndarray, alone: np.ndarray, method: np.ndarray) -> Gains:
     """Pairs of a positive and another row of one party that are in the right order, ties for a half."""
     place, points, of = [], [], []
-    for each in np.unique(party):
-        mine = party == each
+    for one in np.unique(party):
+        mine = party == one
         so = positive[mine]
         pairs = float(so.sum()) * float((~so).sum())
         if pairs:
-            place.append(each)
+            place.append(one)
             of.append(pairs)
             points.append(pairs * (area_under_curve(method[mine], so) - area_under_curve(alone[mine], so)))
     return Gains(np.array(place, dtype=np.int64), np.array(points), np.array(of))
 
 
-def _add(told: Figures, case: Case, name: str, gains: Gains, counts: np.ndarray) -> None:
+def _add(figures: Figures, case: Case, name: str, gains: Gains, counts: np.ndarray) -> None:
     generator = np.random.default_rng([case.seed, _PURPOSE])
-    each, ones = gains.by_party, np.ones(len(gains.place))
-    told.each("party", [case.parties[at] for at in gains.place], name, each)
-    told.estimate(name, ratio(gains.points, gains.of, generator))
-    told.estimate(f"{name}_mean", ratio(each, ones, generator))
-    told.run(f"{name}_parties", len(each))
-    better, worse = int((each > _EQUAL).sum()), int((each < -_EQUAL).sum())
-    told.run(f"{name}_better", better)
-    told.run(f"{name}_worse", worse)
+    by_party, ones = gains.by_party, np.ones(len(gains.place))
+    figures.series("party", [case.parties[place] for place in gains.place], name, by_party)
+    figures.estimate(name, ratio(gains.points, gains.of, generator))
+    figures.estimate(f"{name}_mean", ratio(by_party, ones, generator))
+    figures.run(f"{name}_parties", len(by_party))
+    better, worse = int((by_party > _EQUAL).sum()), int((by_party < -_EQUAL).sum())
+    figures.run(f"{name}_better", better)
+    figures.run(f"{name}_worse", worse)
     if better + worse:
-        told.run(f"{name}_better_share", better / (better + worse), *wilson(better, better + worse))
-        told.run(f"{name}_sign", binomtest(better, better + worse).pvalue)
-    _add_spread(told, name, gains, generator)
+        figures.run(f"{name}_better_share", better / (better + worse), *wilson(better, better + worse))
+        figures.run(f"{name}_sign", binomtest(better, better + worse).pvalue)
+    _add_spread(figures, name, gains, generator)
     sizes, distances = counts.sum(axis=1)[gains.place], label_distances(counts)[gains.place]
-    told.estimate(f"{name}_rows_correlation", rank_correlation(each, sizes, generator))
-    told.estimate(f"{name}_distance_correlation", rank_correlation(each, distances, generator))
-    _add_groups(told, name, gains, "rows", sizes, generator)
-    _add_groups(told, name, gains, "distance", distances, generator)
+    figures.estimate(f"{name}_rows_correlation", rank_correlation(by_party, sizes, generator))
+    figures.estimate(f"{name}_distance_correlation", rank_correlation(by_party, distances, generator))
+    _add_groups(figures, name, gains, "rows", sizes, generator)
+    _add_groups(figures, name, gains, "distance", distances, generator)
 
 
-def _add_spread(told: Figures, name: str, gains: Gains, generator: np.random.Generator) -> None:
-    each = gains.by_party
-    told.run(f"{name}_worst_decile", worst_decile(each))
-    if len(each) < 2:
+def _add_spread(figures: Figures, name: str, gains: Gains, generator: np.random.Generator) -> None:
+    by_party = gains.by_party
+    figures.run(f"{name}_worst_decile", worst_decile(by_party))
+    if len(by_party) < 2:
         return
-    told.run(f"{name}_gini", gini(each))
+    figures.run(f"{name}_gini", gini(by_party))
     if gains.rows is None:
         return
     starts = np.r_[0, np.cumsum(gains.of)[:-1]].astype(np.int64)
     dealt = [np.add.reduceat(generator.permutation(gains.rows), starts) / gains.of for _ in range(LOTS)]
-    told.floor(f"{name}_worst_decile", np.array([worst_decile(lot) for lot in dealt]))
-    told.floor(f"{name}_gini", np.array([gini(lot) for lot in dealt]))
+    figures.floor(f"{name}_worst_decile", np.array([worst_decile(lot) for lot in dealt]))
+    figures.floor(f"{name}_gini", np.array([gini(lot) for lot in dealt]))
 
 
 def worst_decile(gains: np.ndarray) -> float:
@@ -173,16 +173,16 @@ def worst_decile(gains: np.ndarray) -> float:
 
 
 def _add_groups(
-    told: Figures, name: str, gains: Gains, by: str, values: np.ndarray, generator: np.random.Generator
+    figures: Figures, name: str, gains: Gains, by: str, values: np.ndarray, generator: np.random.Generator
 ) -> None:
     groups = quarters(values)
     for number, part in enumerate(groups, 1):
         group = f"{by} {number} of {len(groups)}"
-        told.estimate(name, ratio(gains.points[part], gains.of[part], generator), "group", group)
+        figures.estimate(name, ratio(gains.points[part], gains.of[part], generator), "group", group)
         for metric, value in {
             f"{name}_better": (gains.by_party[part] > _EQUAL).sum(),
             f"{name}_parties": len(part),
             f"{name}_{by}_low": values[part].min(),
             f"{name}_{by}_high": values[part].max(),
         }.items():
-            told.add("group", group, metric, value)
+            figures.add("group", group, metric, value)

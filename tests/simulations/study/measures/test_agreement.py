@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import cohen_kappa_score
 
-from consilium.simulations.study.measures import agreement as module
-from consilium.simulations.study.measures.agreement import agreement
+from consilium.simulations.study.measures import votes as module
+from consilium.simulations.study.measures.votes import agreement
 from consilium.simulations.study.said import Said
 
 # Fleiss, Levin, Paik, Statistical methods for rates and proportions: 10 subjects, 14 raters, 5 categories; kappa .210

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist, pdist
 
-from consilium.simulations.study.measures import features
-from consilium.simulations.study.measures.division import division_rows
-from consilium.simulations.study.measures.features import Look, told_apart, unbiased_mmd2
+from consilium.simulations.study.measures import division
+from consilium.simulations.study.measures.division import Look, division_rows, told_apart, unbiased_mmd2
 from consilium.simulations.study.measures.figures import Divided
 from tests.simulations.study.measures.made import made_case, made_rows
 
@@ -42,7 +41,7 @@ def test_mmd_is_the_sum_over_all_pairs() -> None:
 
 def test_random_features_are_near_the_gaussian_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     """8,192 frequencies leave a kernel within .04 or so, of any of these pairs."""
-    monkeypatch.setattr(features, "FREQUENCIES", 8192)
+    monkeypatch.setattr(division, "FREQUENCIES", 8192)
     case = made_case(made_rows(SIZES, far=1.0))
     divided, look = Divided.of(case), Look(case, generator())
     x, embedded = look.inputs(divided.rows), look.embedded(divided.rows)
@@ -109,9 +108,9 @@ def test_labels_play_no_part() -> None:
 
 
 def test_of_many_rows_each_party_gives_as_many_as_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(features, "MOST_ROWS", 100)
+    monkeypatch.setattr(division, "MOST_ROWS", 100)
     party = np.repeat(np.arange(4), [90, 10, 3, 60])
-    taken = features._capped(party, generator())
+    taken = division._capped(party, generator())
     sizes = np.bincount(party[taken])
     assert sizes.tolist() == [43, 10, 3, 43]
     assert (np.diff(taken) > 0).all()
@@ -151,7 +150,7 @@ def test_patients_of_the_data_set_are_kept_together() -> None:
 
 
 def test_wide_rows_are_seen_in_fewer_directions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(features, "WIDTH", 2)
+    monkeypatch.setattr(division, "WIDTH", 2)
     case = made_case(made_rows(SIZES, far=2.0))
     assert Look(case, generator()).inputs(case.partition.queries).shape[1] == 2
     assert any(row.metric == "mmd2_mean" for row in division_rows(case))

@@ -16,9 +16,9 @@ from consilium.protocol.rows.queries import query_ids
 from consilium.simulations.compare.effort import Effort
 from consilium.simulations.study.case import Case
 from consilium.simulations.study.ensemble import Ensemble
-from consilium.simulations.study.measures import influence, without_party
-from consilium.simulations.study.measures.influence import influence_rows, winners_flipped
-from consilium.simulations.study.measures.without_party import Rerun
+from consilium.simulations.study.measures import influence
+from consilium.simulations.study.measures import influence as without_party
+from consilium.simulations.study.measures.influence import Rerun, influence_rows, winners_flipped
 from consilium.simulations.study.methods.base import Predicted
 from consilium.simulations.study.rows import Row
 from consilium.simulations.study.said import Said

@@ -18,7 +18,7 @@ from consilium.coordinator.mechanisms import (
 )
 from consilium.coordinator.mechanisms.base import MechanismModel
 from consilium.protocol.noise import SeededNoise
-from consilium.simulations.study.measures.row_noise import RowNoise
+from consilium.simulations.study.measures.influence import RowNoise
 
 MECHANISMS: list[MechanismModel] = [
     LNMax(gamma=0.1),
@@ -60,7 +60,7 @@ def test_it_is_what_the_mechanism_draws(mechanism: MechanismModel) -> None:
 @EVERY
 def test_the_same_votes_give_the_same(mechanism: MechanismModel) -> None:
     noise = made(mechanism)
-    again = noise.given(votes())
+    again = noise.drawn_for(votes())
     assert np.array_equal(again.labels, noise.drawn.labels)
     if noise.drawn.counts is not None:
         assert again.counts is not None and np.array_equal(again.counts, noise.drawn.counts)
@@ -71,7 +71,7 @@ def test_a_row_hangs_on_its_own_votes_alone(mechanism: MechanismModel) -> None:
     noise, other = made(mechanism), votes()
     other[:30] = np.roll(other[:30], 1, axis=0)
     other[0], other[1] = [40, 0, 0], [14, 13, 13]
-    assert np.array_equal(noise.given(other).labels[30:], noise.drawn.labels[30:])
+    assert np.array_equal(noise.drawn_for(other).labels[30:], noise.drawn.labels[30:])
 
 
 @TWO_STEPS
@@ -88,15 +88,15 @@ def test_noise_of_a_row_that_passes_later_does_not_hang_on_others(mechanism: Mec
     """Votes that no row fails with: all have noise, those that had none before too, and the same again."""
     noise = made(mechanism)
     certain = np.tile(np.array([0, 40, 0]), (ROWS, 1))
-    first = noise.given(certain)
+    first = noise.drawn_for(certain)
     assert first.answered.sum() > noise.drawn.answered.sum()
     some = votes()
     some[::2] = certain[::2]
-    assert np.array_equal(noise.given(some).labels[::2], first.labels[::2])
+    assert np.array_equal(noise.drawn_for(some).labels[::2], first.labels[::2])
 
 
 def test_where_no_row_passed_there_is_noise_all_the_same() -> None:
     mechanism = DistributedTwoPhase(threshold=10_000, sigma1=6.0, sigma2=9.0, noise_shares=30)
     noise = RowNoise(mechanism, votes(), SeededNoise(3), thoughts(), 7)
     assert not noise.drawn.answered.any()
-    assert noise.given(np.tile(np.array([0, 20_000, 0]), (ROWS, 1))).labels.tolist() == [1] * ROWS
+    assert noise.drawn_for(np.tile(np.array([0, 20_000, 0]), (ROWS, 1))).labels.tolist() == [1] * ROWS

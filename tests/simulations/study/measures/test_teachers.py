@@ -12,9 +12,8 @@ from sklearn.metrics import roc_auc_score
 from consilium.simulations.metrics.intervals import wilson
 from consilium.simulations.study.case import Case
 from consilium.simulations.study.ensemble import Ensemble
-from consilium.simulations.study.measures.cross_site import cross_site
 from consilium.simulations.study.measures.figures import hellinger, label_counts, shares
-from consilium.simulations.study.measures.teachers import teacher_matrices, teacher_rows
+from consilium.simulations.study.measures.votes import cross_site, teacher_matrices, teacher_rows
 from consilium.simulations.study.rows import Row
 from tests.simulations.study.measures.made import made_rows, taught
 
