@@ -315,8 +315,7 @@ class Given:
                 raise BadInput(f"{message}: {count} rows have none", "Leave those rows out, or name them")
         if owner is not None and (count := whole[owner].n_unique()) < (few := LEAST_OWNERS - (more is not None)):
             message = f"owners: {count} different ones, at least {few} are needed: two that vote"
-            action = "Give rows of more owners"
-            raise BadInput(message if more is not None else f"{message}, and one that is public", action)
+            raise BadInput(
                 message if more is not None else f"{message}, and one that is public", "Give rows of more owners"
             )
         targets = [whole[label], *([] if more is None else [more[label]])]

@@ -375,7 +375,8 @@ def print_audit(audit: TeacherAudit, console: Console, noise: str) -> None:
     plan = audit.plan
     console.print(LOCAL_ONLY)
     console.print(
-        f"{audit.teachers} teachers, {audit.units} {plan.unit}s, {audit.queries} queries; {len(audit.changes)} changes by"
+        f"{audit.teachers} teachers, {audit.units} {plan.unit}s, {audit.queries} queries;"
+        f" {len(audit.changes)} changes by"
         f" {plan.neighbouring}, {audit.seconds:.1f} s. Claim: {audit.claimed} of {audit.teachers} votes a query."
     )
     table = Table("votes moved at most", "changes", "teachers that vote otherwise, at most", box=None)
