@@ -18,8 +18,7 @@ from consilium.party.data import DataRules, Rows, load_rows
 from consilium.party.teachers import shards
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.rows.schema import Schema
-from consilium.simulations.teacher_audit.audit import AuditEffort, TeacherAudit, audit_teachers
-from consilium.simulations.teacher_audit.command import subject_of_scenario
+from consilium.simulations.audit_teachers import AuditEffort, TeacherAudit, audit_teachers, subject_of_scenario
 from docs.figures import figure
 
 SIGMA = 10.0

@@ -21,9 +21,9 @@ import consilium.coordinator.provision.cli
 import consilium.party.cli
 import consilium.party.deploy.cli
 import consilium.protocol.node.cli
+import consilium.simulations.audit_teachers
 import consilium.simulations.cli
 import consilium.simulations.study.command
-import consilium.simulations.teacher_audit.command
 import consilium.student.cli
 from consilium.edge import run
 from consilium.exit_codes import in_a_sentence
@@ -136,9 +136,7 @@ app.add_typer(consilium.student.cli.app, name="student")
 app.command()(consilium.student.cli.predict)
 app.command()(consilium.coordinator.deploy.cli.status)
 consilium.coordinator.cli.audit_app.command("run")(consilium.simulations.cli.audit)
-consilium.coordinator.cli.audit_app.command("teachers")(
-    consilium.simulations.teacher_audit.command.audit_teachers_command
-)
+consilium.coordinator.cli.audit_app.command("teachers")(consilium.simulations.audit_teachers.audit_teachers_command)
 app.add_typer(
     consilium.coordinator.cli.audit_app,
     name="audit",

@@ -28,15 +28,15 @@ from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.parties.teachers import RidgeSpec
-from consilium.simulations.teacher_audit.audit import (
+from consilium.simulations.audit_teachers import (
     AuditEffort,
     Change,
     TeacherAudit,
     audit_teachers,
     neighbours,
     observed_pair,
+    open_rows,
 )
-from consilium.simulations.teacher_audit.command import open_rows
 from tests.federation import CLASSES, FEATURES, make_config, make_home, make_relative, make_rows
 from tests.specs import teacher_of
 
