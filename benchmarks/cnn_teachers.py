@@ -29,7 +29,7 @@ from consilium.accounting.curves.conversion import rdp_to_epsilon
 from consilium.accounting.curves.laplace import PAPER_MOMENTS, log_q_lnmax, sum_rdp_lnmax
 from consilium.accounting.planning.calibration import pr_label_laplace
 from consilium.accounting.units import Noise
-from consilium.party.data.rows import Rows
+from consilium.data.private_rows import Rows
 from consilium.party.teachers.builders import Teacher
 from consilium.party.teachers.ensemble import train_all
 from consilium.party.teachers.making import simulated_seeds

@@ -30,7 +30,7 @@ from benchmarks.cells import command_of
 from benchmarks.papers import Kept
 from consilium.coordinator.planning.plan import PlannedFederation, Tasks, plan
 from consilium.coordinator.planning.rehearsal import made_up
-from consilium.party.data import Rows
+from consilium.data.private_rows import Rows
 from consilium.party.teachers.ensemble import train, vote
 from consilium.protocol.labels.service import NO_LABEL
 from consilium.protocol.noise import SeededNoise

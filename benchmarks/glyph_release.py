@@ -26,7 +26,7 @@ from scipy.stats import norm
 
 from benchmarks.cells import command_of
 from consilium.party.teachers.ridge import RidgeTeacher
-from consilium.protocol.rows.representation import represent
+from consilium.protocol.rows.images import represent
 from consilium.simulations.datasets.source import open_source
 from consilium.simulations.scenario import divided_data, load_scenario
 from consilium.student.trainers.base import Shares

@@ -28,7 +28,7 @@ from scipy.linalg import eigh
 from benchmarks.cells import command_of, spread
 from consilium.party.teachers.ridge import RidgeTeacher
 from consilium.protocol.labels.service import Outcome
-from consilium.protocol.rows.representation import represent
+from consilium.protocol.rows.images import represent
 from consilium.simulations.metrics.intervals import mean_interval
 from consilium.simulations.scenario import load_scenario
 from consilium.simulations.study.case import Case, make_case

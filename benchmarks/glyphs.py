@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from consilium.party.data import Rows
+from consilium.data.private_rows import Rows
 from consilium.party.teachers.ensemble import train
 from consilium.protocol.parties.teachers import teacher_spec
-from consilium.protocol.rows.representation import Representation, represent
+from consilium.protocol.rows.images import Representation, represent
 from consilium.simulations.datasets.source import open_source
 from consilium.simulations.scenario import divided_data, load_scenario
 

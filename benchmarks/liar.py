@@ -24,7 +24,7 @@ from benchmarks.papers import Place
 from consilium.accounting.planning.target import worst_case
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.mechanisms import NoisyHistogram
-from consilium.party.data.rows import Rows
+from consilium.data.private_rows import Rows
 from consilium.party.teachers.ensemble import train as train_teacher
 from consilium.party.teachers.ensemble import vote
 from consilium.protocol.noise import SeededNoise

@@ -18,7 +18,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from consilium.coordinator.collection.clear import kept_votes
-from consilium.party.data import Rows
+from consilium.data.private_rows import Rows
 from consilium.party.teachers.ensemble import train, vote
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.rows.queries import canonical_queries, query_ids

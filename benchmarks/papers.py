@@ -32,7 +32,7 @@ from consilium.accounting.sanitise.release import Answered, forecast_sanitised, 
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.mechanisms import AnyMechanism, Confident, Drawn, GNMax, Immutable, LNMax, NoisyHistogram
 from consilium.coordinator.old_keys import drop_other_kinds
-from consilium.party.data.rows import Rows
+from consilium.data.private_rows import Rows
 from consilium.party.teachers.ensemble import train as train_teacher
 from consilium.party.teachers.ensemble import vote
 from consilium.protocol.labels.service import NO_LABEL

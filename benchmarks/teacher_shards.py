@@ -13,8 +13,9 @@ import numpy as np
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.config import Caps
 from consilium.coordinator.mechanisms import GNMax
+from consilium.data.mapping import DataRules
+from consilium.data.private_rows import Rows, load_rows
 from consilium.party import node
-from consilium.party.data import DataRules, Rows, load_rows
 from consilium.party.teachers import shards
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.rows.schema import Schema

@@ -31,8 +31,8 @@ import numpy as np
 
 from consilium.party.teachers.ridge import RidgeTeacher
 from consilium.protocol.noise import SeededNoise
+from consilium.protocol.rows.images import represent
 from consilium.protocol.rows.queries import query_ids
-from consilium.protocol.rows.representation import represent
 from consilium.simulations.datasets import load_dataset
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.datasets.stroke import load_stroke

@@ -57,7 +57,7 @@ from consilium.protocol.parties.messages import (
 )
 from consilium.protocol.parties.teachers import LogisticRegressionSpec, TeacherSpec
 from consilium.protocol.rows.pool import PoolTerms
-from consilium.protocol.rows.reference import reference_of, why_no_reference
+from consilium.protocol.rows.queries import reference_of, why_no_reference
 from consilium.protocol.rows.schema import Schema
 
 PARTS: Mapping[VotesMode, float] = {"distributed": BY_MASKED_PARTIES, "verified": BY_TWO_AGGREGATORS}

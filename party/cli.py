@@ -15,7 +15,7 @@ from consilium.protocol.warnings.kinds import RunWarning, listed
 if TYPE_CHECKING:
     import numpy as np
 
-    from consilium.party.data.rows import Rows
+    from consilium.data.private_rows import Rows
     from consilium.party.dry_run import PartyCheck
     from consilium.party.policy import PartyFile
     from consilium.party.spend import Share
@@ -36,8 +36,8 @@ FederationArgument = Annotated[Path, typer.Argument(metavar="FEDERATION.json", h
 @app.command()
 def check(home: HomeArgument, federation: FederationArgument, output: FormatOption = Format.text) -> None:
     """Hold the data against the federation's schema: every problem of every column at once. Trains nothing."""
-    from consilium.party.data.federation import load_federation
     from consilium.party.dry_run import check
+    from consilium.party.federation import load_federation
     from consilium.party.home import read_party
 
     settings = read_party(home)
@@ -62,8 +62,8 @@ def dry_run_command(
     output: FormatOption = Format.text,
 ) -> None:
     """Train the teachers and vote, on this machine only: nothing is sent, nothing is spent, nothing is kept."""
-    from consilium.party.data.federation import load_federation
     from consilium.party.dry_run import check, dry_run
+    from consilium.party.federation import load_federation
     from consilium.party.home import read_party
 
     settings = read_party(home)
@@ -194,12 +194,11 @@ def _usable(rows: Rows | None, found: PartyCheck, settings: PartyFile, output: F
 def _read_queries(path: Path, schema: Schema) -> np.ndarray:
     import numpy as np
 
+    from consilium.data.files import CsvRule, in_file
+    from consilium.data.schema_rows import Reading, read_schema_rows
     from consilium.protocol.errors import DataError
     from consilium.protocol.files import unreadable
-    from consilium.protocol.rows.csv_files import CsvRule
     from consilium.protocol.rows.queries import canonical_queries
-    from consilium.protocol.tables.faults import in_file
-    from consilium.protocol.tables.schema_rows import Reading, read_schema_rows
 
     if path.suffix.lower() in (".csv", ".parquet"):
         how = Reading(CsvRule(), in_file("csv"), "the federation's", public=True)

@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 
 from consilium.accounting.units import Unit
-from consilium.party.data import DataReport, Problem, Rows, read_rows
-from consilium.party.data.federation import FederationFile
-from consilium.party.data.files import there
+from consilium.data.faults import DataReport, Problem
+from consilium.data.private_rows import Rows, read_rows, there
+from consilium.party.federation import FederationFile
 from consilium.party.policy import PartyFile, Policy, check_shards, check_terms
 from consilium.party.promise import check_unit
 from consilium.party.teachers import shards, store

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from consilium.party.data import DataRules
+from consilium.data.mapping import DataRules
 from consilium.party.policy import LIMITS, PartyFile, Policy
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError

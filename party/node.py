@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from pydantic import ValidationError
 
-from consilium.party.data import load_rows
-from consilium.party.data.files import digest_of
+from consilium.data.private_rows import digest_of, load_rows
 from consilium.party.expectation import agreed_weight
 from consilium.party.hidden_votes import QuerySet, SecureVotes, VerifiedVotes
 from consilium.party.home import Home

@@ -21,8 +21,8 @@ from consilium.accounting.errors import AccountingError
 from consilium.accounting.events import PartyNoise, ReleaseEvent, event_from_json
 from consilium.accounting.planning.target import as_histograms
 from consilium.accounting.units import Noise, Towards, Unit
+from consilium.data.mapping import DataRules
 from consilium.node.answering import bounded_events
-from consilium.party.data.rules import DataRules
 from consilium.party.policy import Policy
 from consilium.protocol.disclosure import AT_MOST, ReleaseKind, widest
 from consilium.protocol.parties.messages import Terms, VotesMode

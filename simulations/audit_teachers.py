@@ -28,8 +28,11 @@ from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.distinguish import GameSetup, MechanismAudit, Pair, audit_mechanism
 from consilium.coordinator.distinguish import report as game_report
 from consilium.coordinator.mechanisms.base import Mechanism
-from consilium.party.data import DataRules, npz, table_files
-from consilium.party.data.problems import Unreadable
+from consilium.data import private_rows as npz
+from consilium.data import private_rows as table_files
+from consilium.data.cells import Wanted
+from consilium.data.faults import Unreadable
+from consilium.data.mapping import DataRules
 from consilium.party.home import Home
 from consilium.party.node import PartyNode
 from consilium.party.policy import Policy
@@ -44,7 +47,6 @@ from consilium.protocol.output import Format, FormatOption, QuietOption, show
 from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloRequest
 from consilium.protocol.parties.refusals import Refused
 from consilium.protocol.progress.stages import CHANGES, GAME, stage
-from consilium.protocol.rows.columns import Wanted
 from consilium.protocol.rows.queries import query_ids, query_set_hash
 
 ChangeKind = Literal["add", "remove", "replace"]

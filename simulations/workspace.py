@@ -32,9 +32,8 @@ from consilium.party.home import SETTINGS
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.files import take_lock
 from consilium.protocol.parties.messages import VotesMode
-from consilium.protocol.rows.images import why_no_images
-from consilium.protocol.rows.queries import canonical_queries
-from consilium.protocol.rows.reference import draw_reference, reference_text
+from consilium.protocol.rows.queries import canonical_queries, draw_reference, reference_text
+from consilium.protocol.rows.schema import why_no_images
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.population import public_rows
 from consilium.simulations.population.identities import (

@@ -12,7 +12,7 @@ import typer
 from consilium.protocol.output import Format, FormatOption, QuietOption, show
 
 if TYPE_CHECKING:
-    from consilium.protocol.rows.csv_files import CsvRule
+    from consilium.data.files import CsvRule
     from consilium.student.asking.pool import PoolFile
     from consilium.student.channel import LabelChannel
     from consilium.student.watching import StudentBoard
@@ -137,8 +137,8 @@ def _note(remark: str) -> None:
 
 
 def _csv_rule(command: str, separator: str, decimal_comma: bool, encoding: str) -> CsvRule:
+    from consilium.data.files import CsvRule
     from consilium.protocol.config_files import validate
-    from consilium.protocol.rows.csv_files import CsvRule
 
     mark = "\t" if separator == "tab" else separator
     return validate({"separator": mark, "decimal_comma": decimal_comma, "encoding": encoding}, CsvRule, command)

@@ -28,8 +28,7 @@ from consilium.protocol.parties.choices import counted
 from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloRequest, TrainRequest, VoteRequest, WireModel
 from consilium.protocol.parties.records import from_record, refusal_to_record, to_record
 from consilium.protocol.parties.refusals import Refused
-from consilium.protocol.rows.queries import canonical_queries, query_set_hash
-from consilium.protocol.rows.reference import draw_reference, reference_text
+from consilium.protocol.rows.queries import canonical_queries, draw_reference, query_set_hash, reference_text
 from consilium.protocol.rows.schema import Schema
 from consilium.sums.errors import SecAggError
 from consilium.sums.masks import messages

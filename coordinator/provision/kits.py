@@ -62,7 +62,7 @@ from consilium.protocol.labels.tls import fingerprint
 from consilium.protocol.node.kit import node_id
 from consilium.protocol.node.manifest import authority_fingerprint
 from consilium.protocol.node.second import SECOND_FILE
-from consilium.protocol.rows.reference import reference_text
+from consilium.protocol.rows.queries import reference_text
 from consilium.protocol.warnings.before import before_run
 from consilium.protocol.warnings.kinds import RunWarning
 

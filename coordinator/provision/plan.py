@@ -18,6 +18,9 @@ from consilium.coordinator.planning.facts import PublicFacts, ballot_of
 from consilium.coordinator.planning.plan import PlannedFederation, Tasks, is_open, plan, stand_in
 from consilium.coordinator.planning.rehearsal import made_up
 from consilium.coordinator.provision.public import array_rows, table_rows, table_schema
+from consilium.data.distances import thin
+from consilium.data.encoding import DeclaredColumns
+from consilium.data.files import CsvRule
 from consilium.protocol.config_files import faults_of, read_table, validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.models import Countable, Frozen
@@ -25,13 +28,9 @@ from consilium.protocol.node.acceptance import LIMITS as COMMON
 from consilium.protocol.node.kit import Coordinator, Port, joined
 from consilium.protocol.parties.messages import MOST_WEIGHT, PartyName
 from consilium.protocol.provenance import Provenance, of_own_votes
-from consilium.protocol.rows.csv_files import CsvRule
-from consilium.protocol.rows.encoding import DeclaredColumns
-from consilium.protocol.rows.nearness import thin
+from consilium.protocol.rows.images import Representation
 from consilium.protocol.rows.pool import PoolTerms, PoolTree
-from consilium.protocol.rows.queries import canonical_queries
-from consilium.protocol.rows.reference import draw_reference
-from consilium.protocol.rows.representation import Representation
+from consilium.protocol.rows.queries import canonical_queries, draw_reference
 from consilium.protocol.rows.schema import Name, Range, Schema
 
 LIMITS = frozenset({"policy", "limits", *COMMON})

@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from consilium.data.encoding import DeclaredColumns, encode, infer
+from consilium.data.files import CsvRule, in_file, open_table
+from consilium.data.schema_rows import Reading, SchemaRows, read_schema_rows
+from consilium.data.table import RawTable, TableRule, read_raw
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.files import unreadable
-from consilium.protocol.rows.csv_files import CsvRule
-from consilium.protocol.rows.encoding import DeclaredColumns, encode, infer
 from consilium.protocol.rows.schema import Schema
-from consilium.protocol.tables.faults import in_file
-from consilium.protocol.tables.files import open_table
-from consilium.protocol.tables.raw import RawTable, read_raw
-from consilium.protocol.tables.rules import TableRule
-from consilium.protocol.tables.schema_rows import Reading, SchemaRows, read_schema_rows
 
 if TYPE_CHECKING:
     import polars as pl

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
+from consilium.data.private_rows import there
 from consilium.party.acceptance import check_is_accepted
-from consilium.party.data.federation import load_federation
-from consilium.party.data.files import there
 from consilium.party.deploy.keys import check_own, lacks_own_keys, pinned_roster
 from consilium.party.deploy.status import terms_of
 from consilium.party.dry_run import check, usable
 from consilium.party.expectation import agreed_weight, own_share, party_warnings, promise_in_words
+from consilium.party.federation import load_federation
 from consilium.party.home import open_home, read_party
 from consilium.party.policy import LIMITS, Policy, check_terms
 from consilium.party.promise import check_promised_unit, promise_of

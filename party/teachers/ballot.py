@@ -28,8 +28,7 @@ from consilium.party.teachers.store import TeacherSet
 from consilium.protocol.parties.ballot import BallotKind
 from consilium.protocol.parties.choices import counted
 from consilium.protocol.parties.refusals import Refused, Rule
-from consilium.protocol.rows.queries import query_set_hash
-from consilium.protocol.rows.reference import why_no_reference
+from consilium.protocol.rows.queries import query_set_hash, why_no_reference
 from consilium.protocol.rows.schema import Schema
 
 LEAST_PROBABILITY = 1e-12

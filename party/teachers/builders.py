@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from consilium.party.data import Rows
+from consilium.data.private_rows import Rows
 from consilium.party.teachers.network import NetworkTeacher, train_many
 from consilium.party.teachers.own_code import OwnCodeTeacher, check_own_code, fit
 from consilium.party.teachers.own_teacher import OwnCode

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from consilium.party.data import Rows
+from consilium.data.private_rows import Rows
 from consilium.party.teachers.builders import Teacher, build, check, sample_weights, train_together
 from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.protocol.parties.teachers import TeacherKind
-from consilium.protocol.rows.images import why_no_images
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.rows.schema import Schema, why_no_images
 
 log = logging.getLogger("consilium.party")
 

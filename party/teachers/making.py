@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from consilium.party.data import Rows
+from consilium.data.private_rows import Rows
 from consilium.party.teachers.ballot import thresholds_of
 from consilium.party.teachers.builders import Teacher
 from consilium.party.teachers.ensemble import train_all

@@ -24,7 +24,7 @@ from torch.nn import functional
 from consilium.party.teachers.stacked_adam import StackedAdamW
 from consilium.protocol.node.device import asked_device, resolve_device
 from consilium.protocol.parties.teachers import DENSE, NetworkSpec
-from consilium.protocol.rows.shapes import ImageShape, image_shape
+from consilium.protocol.rows.images import ImageShape, image_shape
 
 MOST_STACKED = 256
 """Teachers in one stack: their activations must fit the memory of a small GPU."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from consilium.party.data import Rows
+from consilium.data.private_rows import Rows
 from consilium.party.teachers.builders import Teacher
 from consilium.party.teachers.ensemble import not_fitted, train_all
 from consilium.party.teachers.own_teacher import OwnCode

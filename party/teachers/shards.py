@@ -5,7 +5,7 @@ changes leaves every other row where it is: a row added or removed changes one s
 that `accounting.units.votes_moved` rests. A split of a permutation by position, or by label, would move other rows too,
 and then all teachers may change.
 
-An identity is the patient's where the file names one, else the row itself (`party.data.identities`). Equal rows are in
+An identity is the patient's where the file names one, else the row itself (`data.private_rows`). Equal rows are in
 one shard. The sizes of shards vary as by lot, and a shard may be empty.
 """
 

@@ -16,7 +16,7 @@ from consilium.protocol.node.device import asked_device, resolve_device
 from consilium.protocol.node.threads import one_thread
 from consilium.protocol.own_models.keys import CROSS_ENTROPY, Optimiser, TorchKeys
 from consilium.protocol.own_models.naming import UnusableModel, resolve
-from consilium.protocol.rows.shapes import ImageShape, image_shape
+from consilium.protocol.rows.images import ImageShape, image_shape
 
 _BLOCK = 1000
 _OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {

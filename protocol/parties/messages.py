@@ -14,8 +14,7 @@ from pydantic import AfterValidator, ConfigDict, Field
 
 from consilium.protocol.digests import Hash, OptionalHash, canonical_digest
 from consilium.protocol.models import Strict, Terse
-from consilium.protocol.rows.queries import QUERY_DTYPE, query_set_hash
-from consilium.protocol.rows.reference import MOST_NUMBERS
+from consilium.protocol.rows.queries import MOST_NUMBERS, QUERY_DTYPE, query_set_hash
 
 PROTOCOL_VERSION = 7
 VOTE_DTYPE = np.dtype("<u2")

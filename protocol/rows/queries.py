@@ -1,13 +1,20 @@
-"""Queries: public, unlabelled rows, and the ids by which ledger and student name them."""
+"""Queries: public, unlabelled rows, the ids by which ledger and student name them, and reference rows.
+
+Reference rows are a few public rows by which a teacher learns where its own scores lie (`protocol.parties.ballot`).
+They are drawn from the pool by a lot that anybody can repeat, stand in the federation's configuration, and are pinned
+by its digest. What is computed from them is computed at each party and stays there."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hashlib
 from collections.abc import Sequence
 
 import numpy as np
 
-from consilium.protocol.errors import DataError
+from consilium.protocol.errors import ConfigError, DataError
+from consilium.protocol.rows.schema import Schema
 
 QUERY_DTYPE = np.dtype("<f4")
 
@@ -58,3 +65,90 @@ def query_set_hash(canonical: np.ndarray) -> str:
     """SHA-256 (hex) of the ordered canonical queries with their shape: what a vote is bound to."""
     rows, features = canonical.shape
     return hashlib.sha256(f"{rows},{features};".encode() + canonical.tobytes()).hexdigest()
+
+
+MOST_REFERENCE_ROWS = 1000
+MOST_NUMBERS = 1_000_000
+"""In all reference rows together: 4 MB, which every party gets once."""
+LEAST_REFERENCE_ROWS = 2
+
+
+def draw_reference(pool: np.ndarray, schema: Schema, most: int) -> np.ndarray:
+    """At most so many different rows of a pool, canonical float32 (rows, features), by lot.
+
+    The lot is the order of a hash of each row, so it depends on the pool as a set and on nobody's choice. Rows outside
+    the schema's ranges are none that a party can have, and are not drawn.
+
+    Raises
+    ------
+    ConfigError : fewer than two rows are left, or so many are too large to be sent.
+    """
+    if most * pool.shape[1] > MOST_NUMBERS:
+        raise ConfigError(
+            f"federation.ballot.reference {most} rows of {pool.shape[1]} features are more than {MOST_NUMBERS} numbers",
+            f"Set it to {MOST_NUMBERS // pool.shape[1]} at most",
+        )
+    found = {query_id: row for row, query_id in enumerate(query_ids(pool))}
+    inside = _inside(pool, schema)
+    lot = sorted(
+        (hashlib.sha256(f"reference {query_id}".encode()).digest(), row)
+        for query_id, row in found.items()
+        if inside[row]
+    )
+    if len(lot) < LEAST_REFERENCE_ROWS:
+        raise ConfigError(
+            f"the pool has {len(lot)} different rows within the schema's ranges: too few for federation.ballot"
+            ' rule = "relative"',
+            'Name a larger pool, or set rule = "top"',
+        )
+    return pool[[row for _, row in lot[:most]]]
+
+
+def why_no_reference(rows: np.ndarray, schema: Schema, most: int) -> str:
+    """What is wrong with reference rows float32 (rows, features), or nothing.
+
+    `most`: what the ballot allows, 0 for a rule that takes none.
+    """
+    if not most:
+        return "reference rows, and a ballot that takes none" if rows.size else ""
+    if not LEAST_REFERENCE_ROWS <= len(rows) <= most or rows.shape[1] != len(schema.features):
+        return (
+            f"reference rows of shape {rows.shape}, there must be {LEAST_REFERENCE_ROWS} to {most} of"
+            f" {len(schema.features)} features"
+        )
+    if rows.size > MOST_NUMBERS:
+        return f"reference rows of {rows.size} numbers, at most {MOST_NUMBERS} are taken"
+    if not np.isfinite(rows).all():
+        return "a reference row has a value that is not finite"
+    if len(set(query_ids(rows))) < len(rows):
+        return "a reference row stands there twice"
+    if not _inside(rows, schema).all():
+        return "a reference row is outside the schema's ranges"
+    return ""
+
+
+def reference_text(rows: np.ndarray) -> str:
+    """Rows float32 (rows, features) as the text that stands in a configuration: base64 of their little-endian bytes."""
+    return base64.b64encode(rows.astype(QUERY_DTYPE).tobytes()).decode()
+
+
+def reference_of(text: str, features: int) -> np.ndarray:
+    """What `reference_text` wrote, float32 (rows, features); no text is no row. Raises ValueError."""
+    try:
+        content = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise ValueError("reference is no base64") from None
+    if len(content) % (features * QUERY_DTYPE.itemsize):
+        raise ValueError(f"reference has {len(content)} bytes, no whole number of rows of {features} features")
+    return np.frombuffer(content, dtype=QUERY_DTYPE).reshape(-1, features)
+
+
+def _inside(rows: np.ndarray, schema: Schema) -> np.ndarray:
+    """Bool (rows,), compared in float32, as a party compares its own values."""
+    inside = np.ones(len(rows), dtype=bool)
+    with np.errstate(over="ignore"):
+        for allowed in schema.ranges:
+            values = rows[:, schema.features.index(allowed.feature)]
+            inside &= (values >= np.float32(allowed.low)) & (values <= np.float32(allowed.high))
+            inside &= (values == np.rint(values)) if allowed.whole else True
+    return inside

@@ -1,8 +1,9 @@
-"""The federation's schema: features with their public statistics, and classes."""
+"""The federation's schema: columns, the features that they become with their public statistics, and classes."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import (
@@ -15,8 +16,58 @@ from pydantic import (
 
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.models import Frozen
-from consilium.protocol.rows.encoding import ColumnEncoding, Name, features_of
-from consilium.protocol.rows.representation import Representation, represent, width
+from consilium.protocol.rows.images import LEAST_SIDE, Representation, image_shape, represent, width
+
+MOST_LETTERS = 100
+Name = Annotated[str, Field(min_length=1, max_length=MOST_LETTERS)]
+Kind = Literal["number", "category"]
+
+MOST_VALUES = 100
+"""Of a category: a column with more different texts is an identifier or free text."""
+MISSING = " missing"
+
+
+class ColumnEncoding(Frozen):
+    """A column of raw values. `values`: of a category, in the order of its features; of a number none.
+
+    missing: one more feature, 1 where the value is missing.
+
+    >>> ColumnEncoding(column="sex", kind="category", values=("female", "male")).features
+    ('sex=male',)
+    """
+
+    column: Name
+    kind: Kind
+    values: tuple[Name, ...] = Field(default=(), max_length=MOST_VALUES)
+    missing: bool = False
+
+    @model_validator(mode="after")
+    def _values_are_of_a_category(self) -> ColumnEncoding:
+        if (self.kind == "category") != bool(self.values):
+            raise ValueError(f"column {self.column!r}: a category has values, and a number has none")
+        if len(set(self.values)) < len(self.values):
+            raise ValueError(f"column {self.column!r} has the same value twice")
+        return self
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The values that are a feature."""
+        return self.values[1:] if len(self.values) == 2 else self.values
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Names of its features."""
+        own = (self.column,) if self.kind == "number" else tuple(f"{self.column}={value}" for value in self.shown)
+        return (*own, f"{self.column}{MISSING}") if self.missing else own
+
+
+def features_of(columns: Sequence[ColumnEncoding]) -> tuple[str, ...]:
+    """Names of all features, in order.
+
+    >>> features_of([ColumnEncoding(column="age", kind="number", missing=True)])
+    ('age', 'age missing')
+    """
+    return tuple(name for column in columns for name in column.features)
 
 
 class Range(Frozen):
@@ -140,3 +191,18 @@ class Schema(Frozen):
     def digest(self) -> str:
         """SHA-256 of the canonical JSON form, hex."""
         return canonical_digest(self.model_dump(mode="json"))
+
+
+def why_no_images(schema: Schema) -> str:
+    """Why the rows of `schema` are no images for a network; empty if they are.
+
+    Only a schema with center 0 and one scale leaves an image as it is: standardised pixel by pixel, a pixel that
+    is nearly always black would outweigh all others.
+    """
+    if schema.representation != "none":
+        return f"representation {schema.representation!r} gives no images"
+    if image_shape(len(schema.features)) is None:
+        return f"{len(schema.features)} features are no square image of {LEAST_SIDE}x{LEAST_SIDE} or more"
+    if any(schema.center) or len(set(schema.scale)) > 1:
+        return "the pixels are standardised one by one"
+    return ""

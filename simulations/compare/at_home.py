@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
-from consilium.party.data import Rows
+from consilium.data.private_rows import Rows
 from consilium.party.teachers.ensemble import train_all
 from consilium.protocol.labels.service import Progress, no_progress
 from consilium.protocol.parties.teachers import LogisticRegressionSpec, NetworkSpec, RidgeSpec, TeacherKind

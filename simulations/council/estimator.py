@@ -14,11 +14,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from consilium.data.encoding import encode
 from consilium.protocol.config_files import validate
 from consilium.protocol.node.device import Device
 from consilium.protocol.node.threads import one_thread
 from consilium.protocol.parties.messages import VotesMode
-from consilium.protocol.rows.encoding import encode
 from consilium.protocol.warnings.kinds import WarningCode
 from consilium.simulations.council.frames import (
     Frame,

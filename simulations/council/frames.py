@@ -14,8 +14,8 @@ import numpy as np
 import polars as pl
 from sklearn.exceptions import DataConversionWarning
 
+from consilium.data.cells import texts_of
 from consilium.protocol.errors import ConfigError, DataError, NotEnoughParties
-from consilium.protocol.rows.encoding import texts_of
 from consilium.simulations.interruption import Interrupted
 
 

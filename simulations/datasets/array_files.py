@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from consilium.data.files import files_of
 from consilium.protocol.errors import ConfigError, DataError
-from consilium.protocol.tables.files import files_of
 from consilium.simulations.datasets.array_source import ArraySource
 from consilium.simulations.datasets.arrays import read_arrays
 from consilium.simulations.datasets.parts import JoinedRows, Part, Piece

@@ -7,8 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from consilium.protocol.rows.encoding import ColumnEncoding
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.rows.schema import ColumnEncoding, Schema
 
 
 @dataclass(frozen=True)

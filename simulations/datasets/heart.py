@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from consilium.protocol.rows.encoding import DeclaredColumn
+from consilium.data.encoding import DeclaredColumn
 from consilium.simulations.datasets.spec import MEMORY, SourceSpec
 from consilium.simulations.datasets.table import TableSource
 

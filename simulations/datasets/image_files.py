@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from consilium.data.table import TableRule, read_table
 from consilium.protocol.errors import ConfigError, DataError, PathError
-from consilium.protocol.tables.raw import read_table
-from consilium.protocol.tables.rules import TableRule
 from consilium.simulations.datasets.array_source import ArraySource
 from consilium.simulations.datasets.parts import JoinedRows, Part, Piece
 from consilium.simulations.datasets.places import Places

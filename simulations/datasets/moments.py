@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from consilium.data.cells import texts_of
+from consilium.data.encoding import times_of
 from consilium.protocol.errors import ConfigError, DataError
-from consilium.protocol.rows.encoding import texts_of
-from consilium.protocol.tables.times import times_of
 from consilium.simulations.datasets.places import Places
 from consilium.simulations.datasets.spec import PublicSpec
 

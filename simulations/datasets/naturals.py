@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from consilium.protocol.rows.encoding import DeclaredColumn
+from consilium.data.encoding import DeclaredColumn
 from consilium.simulations.datasets.spec import MEMORY, SourceSpec
 
 if TYPE_CHECKING:

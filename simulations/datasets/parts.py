@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from consilium.data.cells import texts_of
 from consilium.protocol.errors import DataError
-from consilium.protocol.rows.encoding import texts_of
 from consilium.simulations.datasets.places import Places
 
 if TYPE_CHECKING:

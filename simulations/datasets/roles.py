@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from consilium.data.cells import texts_of
 from consilium.protocol.errors import ConfigError, DataError
-from consilium.protocol.rows.encoding import texts_of
 from consilium.simulations.datasets.base import Public
 from consilium.simulations.datasets.labels import LabelColumn, in_order, labels_of
 from consilium.simulations.datasets.moments import moments_of, public_by_time

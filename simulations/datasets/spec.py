@@ -14,10 +14,10 @@ from pydantic import (
     model_validator,
 )
 
+from consilium.data.cells import CellRule
+from consilium.data.encoding import DeclaredColumns
+from consilium.data.files import CsvRule
 from consilium.protocol.models import Frozen
-from consilium.protocol.rows.csv_files import CsvRule
-from consilium.protocol.rows.encoding import DeclaredColumns
-from consilium.protocol.tables.rules import CellRule
 from consilium.simulations.datasets import IN_PACKAGE, NAMES
 from consilium.simulations.datasets.installed import installed_sets
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from consilium.data.cells import ValueState, texts_of
+from consilium.data.encoding import DeclaredColumns, encode, infer
 from consilium.protocol.errors import ConfigError, DataError
-from consilium.protocol.rows.columns import ValueState
-from consilium.protocol.rows.encoding import DeclaredColumns, encode, features_of, infer, texts_of
+from consilium.protocol.rows.schema import features_of
 from consilium.simulations.datasets.base import Dataset, Public, Source
 from consilium.simulations.datasets.labels import LabelColumn
 from consilium.simulations.datasets.parts import JoinedRows, Part, Piece

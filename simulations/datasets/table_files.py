@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from consilium.data.files import files_of, in_file
+from consilium.data.table import TableRule, read_raw
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.tables.faults import in_file
-from consilium.protocol.tables.files import files_of
-from consilium.protocol.tables.raw import read_raw
-from consilium.protocol.tables.rules import TableRule
 from consilium.simulations.datasets.parts import Part, Piece
 from consilium.simulations.datasets.places import Places
 from consilium.simulations.datasets.spec import SourceSpec

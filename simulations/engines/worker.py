@@ -15,8 +15,8 @@ from multiprocessing.connection import Connection
 
 from flwr.app import Context, Error, Message
 
+from consilium.data.private_rows import remarks
 from consilium.node_app import app
-from consilium.party.data.rows import remarks
 from consilium.party.teachers.builders import build
 from consilium.protocol.parties.teachers import teacher_from_json
 from consilium.simulations.engines.flower_internals import assume_identity

@@ -15,7 +15,7 @@ import numpy as np
 from consilium.coordinator.planning.facts import PublicFacts
 from consilium.coordinator.planning.rehearsal import TaskSet
 from consilium.coordinator.planning.tasks import FeatureMap, PublicTask
-from consilium.party.data import Rows
+from consilium.data.private_rows import Rows
 from consilium.party.teachers.ensemble import train_all, vote
 from consilium.protocol.errors import DataError
 from consilium.protocol.files import unreadable

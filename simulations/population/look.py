@@ -6,8 +6,8 @@ from hashlib import blake2b
 
 import numpy as np
 
-from consilium.protocol.rows.encoding import ColumnEncoding
 from consilium.protocol.rows.queries import query_ids
+from consilium.protocol.rows.schema import ColumnEncoding
 from consilium.protocol.warnings.rows import Looked
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.population.partition import Partition

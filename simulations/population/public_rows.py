@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 from pydantic import ValidationError
 
+from consilium.data.distances import thin
 from consilium.protocol.config_files import faults_of
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.rows.nearness import thin
 from consilium.protocol.rows.pool import PoolTree
 from consilium.protocol.rows.queries import canonical_queries
 from consilium.protocol.rows.schema import Schema

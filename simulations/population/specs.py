@@ -8,7 +8,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, mod
 
 from consilium.party.teachers.own_teacher import OwnTeacher
 from consilium.protocol.models import Frozen
-from consilium.protocol.rows.representation import Representation
+from consilium.protocol.rows.images import Representation
 from consilium.simulations.datasets.spec import PublicSpec, SourceSpec, said
 from consilium.simulations.population.partition import Division
 

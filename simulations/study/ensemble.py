@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from consilium.party.data import load_rows
-from consilium.party.data.rows import remarks
+from consilium.data.private_rows import load_rows, remarks
 from consilium.party.home import open_home
 from consilium.party.teachers import shards
 from consilium.party.teachers.ballot import ballots

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
+from consilium.data.files import ON_COMMAND_LINE, CsvRule
+from consilium.data.schema_rows import NO_LABEL, Reading, SchemaRows, read_schema_rows
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.files import unreadable
-from consilium.protocol.rows.csv_files import CsvRule
 from consilium.protocol.rows.schema import Schema
-from consilium.protocol.tables.faults import ON_COMMAND_LINE
-from consilium.protocol.tables.schema_rows import NO_LABEL, Reading, SchemaRows, read_schema_rows
 
 
 @dataclass(frozen=True)

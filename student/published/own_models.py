@@ -18,7 +18,7 @@ from consilium.protocol.errors import ConfigError
 from consilium.protocol.models import Frozen
 from consilium.protocol.own_models.guard import GuardedClassifier
 from consilium.protocol.own_models.naming import NAME_PATTERN, STUDENTS, UnusableModel, installed, resolve, told
-from consilium.protocol.rows.representation import width
+from consilium.protocol.rows.images import width
 from consilium.protocol.rows.schema import Schema
 from consilium.student.published import skops_file
 from consilium.student.published.file import BadModel

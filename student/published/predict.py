@@ -11,11 +11,10 @@ from typing import Literal
 
 import numpy as np
 
+from consilium.data.files import ON_COMMAND_LINE, CsvRule
+from consilium.data.schema_rows import Reading, SchemaRows, read_schema_rows
 from consilium.protocol.errors import OutputExists
 from consilium.protocol.files import write_private, writing
-from consilium.protocol.rows.csv_files import CsvRule
-from consilium.protocol.tables.faults import ON_COMMAND_LINE
-from consilium.protocol.tables.schema_rows import Reading, SchemaRows, read_schema_rows
 from consilium.student.published.card import check_card
 from consilium.student.published.model import Published, find_model, load_model
 

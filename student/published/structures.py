@@ -15,7 +15,7 @@ from pydantic import Field, FiniteFloat
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.models import Frozen
-from consilium.protocol.rows.representation import width
+from consilium.protocol.rows.images import width
 from consilium.protocol.rows.schema import Schema
 from consilium.student.published.file import BadModel
 from consilium.student.published.own_models import NOTHING, OWN_INPUTS, OWN_KINDS, OwnCodeTrust, own_parts

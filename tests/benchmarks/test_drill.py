@@ -21,8 +21,8 @@ from benchmarks.deployment.record import DrillEnded, Record
 from benchmarks.deployment.site import ROWS, Site
 from benchmarks.deployment.soak import trend
 from consilium.coordinator.provision import kits
-from consilium.party.data.federation import load_federation
 from consilium.party.dry_run import check, usable
+from consilium.party.federation import load_federation
 from consilium.party.home import read_party
 from tests.deploy import netns
 

@@ -21,7 +21,7 @@ from consilium.protocol.config_files import load
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.parties.ballot import BallotKind, RelativeBallot, TopBallot
-from consilium.protocol.rows.reference import reference_text
+from consilium.protocol.rows.queries import reference_text
 from tests.federation import CLASSES, FEATURES, make_config, make_relative
 
 

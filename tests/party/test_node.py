@@ -11,7 +11,7 @@ import pytest
 
 from consilium.coordinator.config import Caps, FederationConfig
 from consilium.coordinator.mechanisms import GNMax, Immutable
-from consilium.party.data.rules import DataRules, MissingRule
+from consilium.data.mapping import DataRules, MissingRule
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.party.promise import epsilon

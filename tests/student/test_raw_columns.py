@@ -11,10 +11,10 @@ import numpy as np
 import polars as pl
 import pytest
 
+from consilium.data.encoding import encode, infer
+from consilium.data.files import CsvRule
 from consilium.protocol.errors import DataError
 from consilium.protocol.labels.service import Answers, LabelTerms, Outcome
-from consilium.protocol.rows.csv_files import CsvRule
-from consilium.protocol.rows.encoding import encode, infer
 from consilium.protocol.rows.schema import Schema
 from consilium.student.asking.pool import PoolFile
 from consilium.student.published.model import BadModel, check_names, load_model

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from consilium.aggregator.home import SETTINGS
-from consilium.party.data.files import data_files
+from consilium.data.private_rows import data_files
 from consilium.party.home import open_home
 from consilium.protocol.files import replacing
 from consilium.simulations.engines.cluster.parcel import PARTIES, Brought, HomeFile, Parcel, digest_of, packed, unpacked

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from consilium.protocol.rows.shapes import ImageShape
+from consilium.protocol.rows.images import ImageShape
 from consilium.student.trainers.images.loop import AVERAGED, Descent, Material
 from consilium.student.trainers.images.rows import Distortion
 

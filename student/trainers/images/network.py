@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from consilium.protocol.rows.shapes import ImageShape
+from consilium.protocol.rows.images import ImageShape
 from consilium.student.trainers.images.rows import Pixels
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.provision import kits
 from consilium.coordinator.provision.plan import read_plan
 from consilium.coordinator.provision.registry import load_registry
-from consilium.party.data.federation import load_federation
+from consilium.party.federation import load_federation
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.protocol.config_files import load

@@ -12,7 +12,8 @@ import pytest
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.provision import kits
 from consilium.coordinator.provision.plan import RowsPlan
-from consilium.party.data import DataRules, read_rows
+from consilium.data.mapping import DataRules
+from consilium.data.private_rows import read_rows
 from consilium.protocol.config_files import load, validate
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
 from consilium.protocol.rows.schema import Schema

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tomli_w
 
-from consilium.party.data import Rows
+from consilium.data.private_rows import Rows
 from consilium.party.policy import PartyFile
 from consilium.party.teachers.ensemble import train_all
 from consilium.party.teachers.own_teacher import EstimatorSpec

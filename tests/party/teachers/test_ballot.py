@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from consilium.party.data import Rows
+from consilium.data.private_rows import Rows
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.party.teachers import store

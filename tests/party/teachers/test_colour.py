@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from consilium.party.data import Rows
+from consilium.data.private_rows import Rows
 from consilium.party.teachers.ensemble import check_rows, train
 from consilium.party.teachers.network import NetworkTeacher, train_many
 from consilium.protocol.parties.teachers import CnnSpec, teacher_from_json
-from consilium.protocol.rows.images import why_no_images
-from consilium.protocol.rows.schema import Schema
-from consilium.protocol.rows.shapes import ImageShape, image_shape
+from consilium.protocol.rows.images import ImageShape, image_shape
+from consilium.protocol.rows.schema import Schema, why_no_images
 
 SIDE = 16
 SPEC = CnnSpec(hidden=16, channels=4, epochs=16, batch=16, learning_rate=0.01)

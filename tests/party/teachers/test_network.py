@@ -14,7 +14,7 @@ import torch
 from pydantic import ValidationError
 
 import consilium.party.teachers.network_training
-from consilium.party.data import Rows
+from consilium.data.private_rows import Rows
 from consilium.party.teachers.ensemble import Teacher, build, train, train_all, vote
 from consilium.party.teachers.network import NetworkTeacher, train_many
 from consilium.protocol.parties.teachers import CnnSpec, MlpSpec, NetworkSpec, teacher_spec

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from consilium.party.data import Rows
+from consilium.data.private_rows import Rows
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.party.teachers import store

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from consilium.party.data import Rows
+from consilium.data.private_rows import Rows
 from consilium.party.teachers.ensemble import train, vote
 from consilium.party.teachers.ridge import RidgeTeacher
 from consilium.protocol.parties.teachers import RidgeSpec

@@ -21,7 +21,7 @@ from benchmarks.teacher_shards import by_position, divided_by_position
 from consilium import cli
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.stages import Privacy
-from consilium.party.data import identities
+from consilium.data import private_rows as identities
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.party.policy import PartyFile, Policy
@@ -101,7 +101,7 @@ def test_identities_are_those_of_earlier_versions() -> None:
 
 
 def test_of_many_rows_each_identity_is_that_of_the_row_alone() -> None:
-    x = np.random.default_rng(0).normal(size=(2 * identities.BLOCK + 1, 2))
+    x = np.random.default_rng(0).normal(size=(2 * identities.ROWS_AT_ONCE + 1, 2))
     y = np.arange(len(x)) % 2
     alone = [identities.of_rows(x[at : at + 1], y[at : at + 1])[0] for at in range(len(x))]
     assert (identities.of_rows(x, y) == np.array(alone)).all()

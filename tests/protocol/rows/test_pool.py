@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from consilium.data.distances import near_pairs, thin
 from consilium.protocol.errors import ConfigError, DataError
-from consilium.protocol.rows.nearness import near_pairs, thin
 from consilium.protocol.rows.pool import PoolTerms, PoolTree, proves
 from consilium.protocol.rows.queries import canonical_queries, query_ids
 

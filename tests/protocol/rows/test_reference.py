@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.rows.queries import canonical_queries
-from consilium.protocol.rows.reference import (
+from consilium.protocol.rows.queries import (
     MOST_NUMBERS,
+    canonical_queries,
     draw_reference,
     reference_of,
     reference_text,

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from consilium.protocol.rows import scattering
-from consilium.protocol.rows.representation import represent
-from consilium.protocol.rows.scattering import ANGLES, CHANNELS, FEATURES, PIXELS, SIDE, hellinger, scatter
+from consilium.protocol.rows import images
+from consilium.protocol.rows.images import ANGLES, CHANNELS, FEATURES, PIXELS, SIDE, hellinger, represent, scatter
 from consilium.protocol.rows.schema import Schema
 
 NAMES = tuple(f"p{index}" for index in range(PIXELS))
@@ -52,11 +51,9 @@ def test_golden_values() -> None:
 def test_folded_spectra_are_every_other_pixel() -> None:
     """Against the whole grid in double precision, thinned out afterwards: the folding is an identity, not a limit."""
     padded = np.random.default_rng(2).random((40, 32, 32))
-    wavelets = scattering._wavelets(1, 32).astype(np.float64)
+    wavelets = images._wavelets(1, 32).astype(np.float64)
     whole = np.abs(np.fft.ifft2(np.fft.fft2(padded)[:, None] * wavelets))
-    folded = scattering._coarse(
-        scattering._forward(padded.astype(np.float32)), scattering._filters(scattering.GRIDS[28])
-    )
+    folded = images._coarse(images._forward(padded.astype(np.float32)), images._filters(images.GRIDS[28]))
     np.testing.assert_allclose(folded, whole[:, :, ::2, ::2], atol=1e-6)
 
 

@@ -16,7 +16,7 @@ import pytest
 import scipy.io
 
 from consilium.protocol.errors import DataError
-from consilium.protocol.rows.shapes import ImageShape
+from consilium.protocol.rows.images import ImageShape
 from consilium.simulations.datasets import cifar, load_dataset, plain_pickle, svhn
 from consilium.simulations.datasets.cifar import BATCHES, BINARY, PYTHON, TEST, read_binary, read_python
 from consilium.simulations.datasets.svhn import read_mat

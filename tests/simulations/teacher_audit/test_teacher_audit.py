@@ -20,7 +20,7 @@ from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.distinguish import GameSetup, audit_mechanism, pair
 from consilium.coordinator.mechanisms import Confident, GNMax
-from consilium.party.data import identities
+from consilium.data import private_rows
 from consilium.party.home import open_home
 from consilium.party.policy import PartyFile
 from consilium.party.teachers import making
@@ -132,8 +132,8 @@ def test_thresholds_that_teachers_share_are_caught(folder: Path, monkeypatch) ->
 def test_rows_of_a_patient_that_are_divided_one_by_one_are_caught(folder: Path, monkeypatch) -> None:
     """The mistake: whose a row is decides together with where it stands."""
     assert not audited(folder, Neighbouring.ADD_OR_REMOVE, Unit.PATIENT).violated
-    of_patients = identities.of_patients
-    monkeypatch.setattr(identities, "of_patients", lambda ids: of_patients([f"{i} {at}" for at, i in enumerate(ids)]))
+    of_patients = private_rows.of_patients
+    monkeypatch.setattr(private_rows, "of_patients", lambda ids: of_patients([f"{i} {at}" for at, i in enumerate(ids)]))
     found = audited(folder, Neighbouring.ADD_OR_REMOVE, Unit.PATIENT)
     assert found.violated
     assert found.most_teachers > 2

@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 import pytest
 
+from consilium.data.encoding import encode, infer
+from consilium.data.files import CsvRule
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, PathError
-from consilium.protocol.rows.csv_files import CsvRule
-from consilium.protocol.rows.encoding import encode, infer
 from consilium.protocol.rows.queries import canonical_queries
 from consilium.protocol.rows.schema import Range, Schema
 from consilium.student.asking.pool import PoolFile, check_fits

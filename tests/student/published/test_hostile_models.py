@@ -381,7 +381,7 @@ def test_a_card_of_another_model_or_none_that_can_be_read(card: bytes, tmp_path:
     path = save(tmp_path)
     rows = tmp_path / "rows.csv"
     rows.write_text("age,pressure,drowsy\n60,140,0\n")
-    from consilium.protocol.rows.csv_files import CsvRule
+    from consilium.data.files import CsvRule
 
     predict_file(path, rows, CsvRule(), "text", None, print)  # control: without a card
     (tmp_path / "student.json").write_bytes(card)

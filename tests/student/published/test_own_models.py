@@ -30,10 +30,10 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 from torch import nn
 
+from consilium.data.files import CsvRule
 from consilium.protocol.own_models.guard import GuardedClassifier
 from consilium.protocol.own_models.naming import STUDENTS, UnusableModel
 from consilium.protocol.own_models.torch_classifier import TorchClassifier
-from consilium.protocol.rows.csv_files import CsvRule
 from consilium.student.published.file import BadModel, read, write
 from consilium.student.published.model import Published, load_model, publish
 from consilium.student.published.predict import predict_file

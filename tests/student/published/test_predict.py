@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 
 from consilium import cli
-from consilium.protocol.rows.csv_files import CsvRule
+from consilium.data.files import ON_COMMAND_LINE, CsvRule
+from consilium.data.schema_rows import Reading, read_schema_rows
 from consilium.protocol.rows.schema import Range, Schema
-from consilium.protocol.tables.faults import ON_COMMAND_LINE
-from consilium.protocol.tables.schema_rows import Reading, read_schema_rows
 from consilium.student.published.model import publish
 from tests.student.published.models import case
 

@@ -14,9 +14,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.special import logit
 
+from consilium.data.files import CsvRule
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.rows.csv_files import CsvRule
 from consilium.student.config import StudentSpec
 from consilium.student.evaluation import area_under_curve
 from consilium.student.published.file import BadModel, read, write

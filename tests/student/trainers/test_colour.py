@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from consilium.protocol.own_models.torch_classifier import TorchClassifier
-from consilium.protocol.rows.shapes import ImageShape
+from consilium.protocol.rows.images import ImageShape
 from consilium.student.run import train
 from consilium.student.trainers.images.rows import PHOTOS, SIGNS, Distortion, Pixels
 from tests.specs import student_of

@@ -11,7 +11,7 @@ import torch
 
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.node.device import using_device
-from consilium.protocol.rows.shapes import ImageShape
+from consilium.protocol.rows.images import ImageShape
 from consilium.student.asking.graph import nearest_rows
 from consilium.student.run import train
 from consilium.student.trainers.base import Aids, Shares

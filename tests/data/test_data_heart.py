@@ -8,7 +8,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from consilium.party.data import DataReport, DataRules, Rows, read_rows
+from consilium.data.faults import DataReport
+from consilium.data.mapping import DataRules
+from consilium.data.private_rows import Rows, read_rows
 from consilium.protocol.rows.schema import Range, Schema
 
 HOSPITALS = {"cleveland": (303, 6), "hungarian": (294, 293), "switzerland": (123, 123), "va": (200, 199)}

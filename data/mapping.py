@@ -1,15 +1,19 @@
-"""What `party.toml` says about the data file: which column is which feature, and what to do with missing values."""
+"""What party.toml says about the data file: which column is which, and what to do with missing values."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
+from consilium.data.cells import CellRule, Column, Wanted
+from consilium.data.encoding import features_from
+from consilium.data.files import CsvRule
 from consilium.protocol.models import Frozen
-from consilium.protocol.rows.columns import Wanted
-from consilium.protocol.rows.csv_files import CsvRule
-from consilium.protocol.tables.rules import CellRule
+from consilium.protocol.rows.schema import ColumnEncoding, Schema
 
 Missing = Literal["refuse", "drop-row", "mean"]
 """A value that is missing: is an error, drops its row, or becomes the mean of the schema's public rows."""
@@ -111,3 +115,52 @@ class DataRules(Frozen):
         """Whether the column has a rule of its own for missing values."""
         rule = self.columns.get(name)
         return rule is not None and rule.missing is not None
+
+
+@dataclass(frozen=True)
+class RawField:
+    """A raw column of the schema or, without `encoding`, one feature as it stands in the file.
+
+    missing: what happens where there is no value.
+    """
+
+    wanted: Wanted
+    encoding: ColumnEncoding | None
+    missing: Missing
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Names of what it becomes, in the schema's order."""
+        return (self.wanted.name,) if self.encoding is None else self.encoding.features
+
+    def matrix(self, column: Column) -> np.ndarray:
+        """Float (rows, features), raw, NaN where missing."""
+        return column.values[:, None] if self.encoding is None else features_from(column, self.encoding)
+
+
+def takes_columns(schema: Schema, rules: DataRules, names: Sequence[str]) -> bool:
+    """Whether a file has the schema's raw columns, rather than its features. `names`: of the file's columns.
+
+    The party's mapping decides; without one, what the file has: features, as older files do, only if it has them all.
+    """
+    raw = {column.column for column in schema.columns}
+    if not raw:
+        return False
+    if rules.columns:
+        return not any(name in schema.features for name in set(rules.columns) - raw)
+    return raw <= set(names) or not set(schema.features) <= set(names)
+
+
+def fields_of(schema: Schema, rules: DataRules, raw: bool) -> list[RawField]:
+    """All of them, in the schema's order; `raw`: see `takes_columns`."""
+    if not raw:
+        return [RawField(rules.wanted(name), None, rules.missing_of(name)) for name in schema.features]
+    return [
+        RawField(
+            rules.wanted(column.column, column.values),
+            column,
+            # a missing value that the schema has a feature for is a value like others, unless the column's rule objects
+            "mean" if column.missing and not rules.says_of_missing(column.column) else rules.missing_of(column.column),
+        )
+        for column in schema.columns
+    ]

@@ -9,13 +9,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from consilium.party.data import DataReport, DataRules, Rows, read_rows
-from consilium.party.data.files import digest_of
+from consilium.data.encoding import encode, infer
+from consilium.data.faults import DataReport
+from consilium.data.mapping import DataRules
+from consilium.data.private_rows import Rows, digest_of, read_rows
+from consilium.data.table import TableRule, read_table
 from consilium.protocol.digests import canonical_digest
-from consilium.protocol.rows.encoding import encode, infer
 from consilium.protocol.rows.schema import Range, Schema
-from consilium.protocol.tables.raw import read_table
-from consilium.protocol.tables.rules import TableRule
 
 PUBLIC = pl.DataFrame(
     {

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.party.data import load_rows
+from consilium.data.private_rows import load_rows
 from consilium.protocol.parties.refusals import Refusal, Refused, Rule
 from tests.federation import CLASSES, FEATURES, make_config, make_rows
 

@@ -10,10 +10,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from consilium.party.data import DataReport, DataRules, load_rows, read_rows
+from consilium.data.faults import DataReport
+from consilium.data.files import BLOCK
+from consilium.data.mapping import DataRules
+from consilium.data.private_rows import load_rows, read_rows
 from consilium.protocol.parties.refusals import Refusal, Refused, Rule
 from consilium.protocol.rows.schema import Range, Schema
-from consilium.protocol.tables.csv_table import BLOCK
 
 SCHEMA = Schema(
     features=("age", "pressure"),

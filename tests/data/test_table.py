@@ -10,13 +10,11 @@ from typing import Any
 import polars as pl
 import pytest
 
+from consilium.data.cells import CellRule
+from consilium.data.encoding import encode, infer, times_of
+from consilium.data.files import BLOCK, files_of
+from consilium.data.table import TableRule, read_raw, read_table
 from consilium.protocol.errors import ConfigError, DataError
-from consilium.protocol.rows.encoding import encode, infer
-from consilium.protocol.tables.csv_table import BLOCK
-from consilium.protocol.tables.files import files_of
-from consilium.protocol.tables.raw import read_raw, read_table
-from consilium.protocol.tables.rules import CellRule, TableRule
-from consilium.protocol.tables.times import times_of
 
 GOOD = "age,sex,weight\n61,female,70.5\n72, male ,\n"
 EXPECTED = {"age": ["61", "72"], "sex": ["female", "male"], "weight": ["70.5", None]}

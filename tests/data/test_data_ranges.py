@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from consilium.party.data import DataRules, load_rows, read_rows
+from consilium.data.mapping import DataRules
+from consilium.data.private_rows import load_rows, read_rows
 from consilium.party.teachers.ensemble import train
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.rows.schema import Range, Schema

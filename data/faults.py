@@ -1,19 +1,101 @@
-"""What is wrong with a column, as lines for the party: one function for each kind of fault."""
+"""What is wrong with a party's data, for its own eyes: names of columns, counts, and what to do.
+
+Neither a value nor a name that was read from the file is ever part of it: the first line of a file without a header is
+a row. None of it travels either: the coordinator learns only `data` or `schema`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from consilium.party.data.fields import RawField
-from consilium.party.data.problems import Problem
-from consilium.party.data.rules import DataRules
-from consilium.protocol.parties.refusals import Rule
-from consilium.protocol.rows.columns import Column, ValueState, Wanted
+from consilium.data.cells import Column, ValueState, Wanted
+from consilium.data.distances import FAR, SHIFTED, compared
+from consilium.data.files import Lines
+from consilium.data.mapping import DataRules, RawField
+from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.protocol.rows.schema import Range
-from consilium.protocol.tables.lines import Lines
-from consilium.protocol.tables.oddness import FAR, SHIFTED, compared
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One line: `where` (a column or the file), `what` is wrong, what to do, and the rule that the coordinator learns.
+
+    >>> str(Problem("age (column 'AgeY')", "3 of 40 rows have no value", "Fill them"))
+    "age (column 'AgeY'): 3 of 40 rows have no value. Fill them"
+    """
+
+    where: str
+    what: str
+    action: str = ""
+    rule: Rule = Rule.DATA
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}" + (f". {self.action}" if self.action else "")
+
+
+class Unreadable(Exception):
+    """The file as a whole cannot be read; `problem` says why."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        super().__init__(problem.where)
+
+
+@dataclass(frozen=True)
+class DataReport:
+    """What `party check` shows. Counts of private rows: they are not covered by the guarantee, and are not in `repr`.
+
+    `problems`: why there are no rows to use. `doubts`: what training takes, and mostly is a mistake: values
+    that it moves to the schema's range, rows of one class only. `remarks`: what may well be right, and is worth a look:
+    values far from the public ones, a category that no public row has.
+    `filled`: missing values by feature that became the public mean. `classes`: rows used, by class.
+    """
+
+    problems: tuple[Problem, ...] = ()
+    doubts: tuple[Problem, ...] = ()
+    remarks: tuple[Problem, ...] = ()
+    rows: int = field(default=0, repr=False)
+    used: int = field(default=0, repr=False)
+    filled: dict[str, int] = field(default_factory=dict, repr=False)
+    classes: dict[str, int] = field(default_factory=dict, repr=False)
+
+    def refusal(self) -> Refused:
+        """What a request that needs these rows is answered; the detail is for the party's own log."""
+        rules = {problem.rule for problem in self.problems}
+        rule = Rule.SCHEMA if rules == {Rule.SCHEMA} else Rule.DATA
+        return Refused(rule, detail="; ".join(str(problem) for problem in self.problems))
+
+
+ACTIONS = {
+    "[columns]": ('Say under [columns] which one it is: "{name}" = "name in the file"', Rule.SCHEMA),
+    "[label]": ('Say under [label] which one it is: column = "name in the file"', Rule.SCHEMA),
+    "[patient]": ("Say under [patient] column which one it is", Rule.DATA),
+}
+"""By the table of party.toml that names the column."""
+
+
+def patient_of(column: str) -> Wanted:
+    """The column that says whose a row is, as messages call it."""
+    return Wanted("patient", column)
+
+
+def absent_or_double(wanted: Wanted, names: Sequence[str], table: str) -> Problem:
+    """What to tell of it. The names that the file has are not quoted: they may be a row."""
+    if wanted.column in names:
+        what = f"the file has {names.count(wanted.column)} columns of this name"
+        return Problem(wanted.where, what, "Rename all but one: which is meant cannot be known")
+    action, rule = ACTIONS[table]
+    if any(_plain(name) == _plain(wanted.column) for name in names):
+        action = "It has one that differs only in capitals, spaces, - or _: write the name as it stands in the file"
+        rule = Rule.SCHEMA
+    return Problem(wanted.where, "the file has no such column", action.format(name=wanted.name), rule)
+
+
+def _plain(name: str) -> str:
+    return " ".join(name.replace("_", " ").replace("-", " ").lower().split())
+
 
 MANY = 0.05
 """Share of a column's rows that are far from the public mean, from which on another unit is suspected."""

@@ -13,16 +13,13 @@ from pathlib import Path
 
 import numpy as np
 
+from consilium.data.cells import ValueState, texts_of
+from consilium.data.distances import FAR, SHIFTED, compared
+from consilium.data.encoding import Doubt, encode
+from consilium.data.files import BadTable, CsvRule, Hints, open_table
+from consilium.data.table import RawTable, TableRule, read_raw
 from consilium.protocol.files import unreadable
-from consilium.protocol.rows.columns import ValueState
-from consilium.protocol.rows.csv_files import CsvRule
-from consilium.protocol.rows.encoding import ColumnEncoding, Doubt, encode, texts_of
-from consilium.protocol.rows.schema import Schema
-from consilium.protocol.tables.faults import BadTable, Hints
-from consilium.protocol.tables.files import open_table
-from consilium.protocol.tables.oddness import FAR, SHIFTED, compared
-from consilium.protocol.tables.raw import RawTable, read_raw
-from consilium.protocol.tables.rules import TableRule
+from consilium.protocol.rows.schema import ColumnEncoding, Schema
 
 NO_LABEL = -1
 _MOST_SHOWN = 5

@@ -14,7 +14,7 @@ from consilium.protocol.parties.ballot import BallotSpec, TopBallot
 from consilium.protocol.parties.messages import MOST_TEACHERS, VotesMode
 from consilium.protocol.parties.teachers import TeacherSpec
 from consilium.protocol.rows.pool import PoolTerms
-from consilium.protocol.rows.reference import reference_of
+from consilium.protocol.rows.queries import reference_of
 from consilium.protocol.rows.schema import Schema
 
 

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from consilium.data.cells import ValueState, Wanted, from_numbers
+from consilium.data.encoding import DeclaredColumn, encode, infer
 from consilium.protocol.errors import DataError
-from consilium.protocol.rows.columns import ValueState
-from consilium.protocol.rows.encoding import ColumnEncoding, DeclaredColumn, encode, features_of, infer
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.rows.schema import ColumnEncoding, Schema, features_of
 
 PUBLIC = pl.DataFrame(
     {
@@ -203,3 +203,25 @@ def test_columns_that_do_not_give_the_features_are_refused(change: dict) -> None
     base = {"features": ("a",), "classes": ("x", "y"), "center": (0.0,), "scale": (1.0,)}
     with pytest.raises(ValidationError):
         Schema.model_validate({**base, **change})
+
+
+GOOD, MISSING, INFINITE = ValueState.GOOD, ValueState.MISSING, ValueState.INFINITE
+
+
+@pytest.mark.parametrize(
+    ("numbers", "changes", "values", "states"),
+    [
+        ([1, 2], {}, [1, 2], [GOOD, GOOD]),
+        ([32.0, 212.0], {"factor": 5 / 9, "offset": -160 / 9}, [0, 100], [GOOD, GOOD]),
+        ([1.0, 2.0], {"offset": 1.0}, [2, 3], [GOOD, GOOD]),
+        ([1.0, 1e308], {"factor": 100.0}, [100, np.nan], [GOOD, INFINITE]),
+        ([1.0, -9.0], {"missing": ("-9",)}, [1, np.nan], [GOOD, MISSING]),
+        ([1.0, -9.0], {"missing": ("NA",)}, [1, -9], [GOOD, GOOD]),
+        ([np.nan, np.inf], {}, [np.nan, np.nan], [MISSING, INFINITE]),
+        ([1.0, 2.0], {"codes": {"1": 7.0, "2": 8.0}}, [7, 8], [GOOD, GOOD]),
+    ],
+)
+def test_numbers_come_in_the_federations_unit(numbers: list, changes: dict, values: list, states: list) -> None:
+    column = from_numbers(np.array(numbers), Wanted("x", "x", **changes))
+    np.testing.assert_allclose(column.values, values, atol=1e-12)
+    assert column.states.tolist() == states

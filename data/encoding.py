@@ -9,68 +9,37 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 from unicodedata import category
 
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
+from consilium.data.cells import (
+    TRUTH,
+    Column,
+    ValueState,
+    Wanted,
+    from_numbers,
+    from_text,
+    places_of,
+    texts_of,
+    within_float32,
+)
 from consilium.protocol.errors import DataError
 from consilium.protocol.models import Frozen
-from consilium.protocol.rows.columns import Column, ValueState, Wanted, from_numbers, from_text
+from consilium.protocol.rows.schema import MOST_LETTERS, MOST_VALUES, ColumnEncoding, Kind, Name, features_of
 
 if TYPE_CHECKING:
     import polars as pl
 
-MOST_LETTERS = 100
-Name = Annotated[str, Field(min_length=1, max_length=MOST_LETTERS)]
-Kind = Literal["number", "category"]
-
-MOST_VALUES = 100
-"""Of a category: a column with more different texts is an identifier or free text."""
-MISSING = " missing"
 _LEAST_OF_A_RANGE = 10
 """Different numbers from which on a column is one of numbers in which a few texts were left."""
-_TRUTH = {"true": "1", "false": "0"}
 _NO_TEXT = {
     ValueState.DECIMAL_COMMA: ("is a number with a decimal comma", "Set decimal_comma, or declare a category"),
     ValueState.INFINITE: ("is infinite, or beyond float32", "Correct it, or declare a category"),
 }
 _DATE = r"^\d{4}-\d{2}-\d{2}([T ].*)?$"
-
-
-class ColumnEncoding(Frozen):
-    """A column of raw values. `values`: of a category, in the order of its features; of a number none.
-
-    missing: one more feature, 1 where the value is missing.
-
-    >>> ColumnEncoding(column="sex", kind="category", values=("female", "male")).features
-    ('sex=male',)
-    """
-
-    column: Name
-    kind: Kind
-    values: tuple[Name, ...] = Field(default=(), max_length=MOST_VALUES)
-    missing: bool = False
-
-    @model_validator(mode="after")
-    def _values_are_of_a_category(self) -> ColumnEncoding:
-        if (self.kind == "category") != bool(self.values):
-            raise ValueError(f"column {self.column!r}: a category has values, and a number has none")
-        if len(set(self.values)) < len(self.values):
-            raise ValueError(f"column {self.column!r} has the same value twice")
-        return self
-
-    @property
-    def shown(self) -> tuple[str, ...]:
-        """The values that are a feature."""
-        return self.values[1:] if len(self.values) == 2 else self.values
-
-    @property
-    def features(self) -> tuple[str, ...]:
-        """Names of its features."""
-        own = (self.column,) if self.kind == "number" else tuple(f"{self.column}={value}" for value in self.shown)
-        return (*own, f"{self.column}{MISSING}") if self.missing else own
 
 
 def _short_form(value: Any) -> Any:
@@ -106,15 +75,6 @@ class Doubt:
     column: str
     state: ValueState
     rows: np.ndarray = field(repr=False)
-
-
-def features_of(columns: Sequence[ColumnEncoding]) -> tuple[str, ...]:
-    """Names of all features, in order.
-
-    >>> features_of([ColumnEncoding(column="age", kind="number", missing=True)])
-    ('age', 'age missing')
-    """
-    return tuple(name for column in columns for name in column.features)
 
 
 def infer(
@@ -172,33 +132,6 @@ def encode(frame: pl.DataFrame, columns: Sequence[ColumnEncoding]) -> tuple[np.n
     return np.concatenate(parts, axis=1), tuple(doubts)
 
 
-def texts_of(series: pl.Series) -> pl.Series:
-    """Values as text, null where missing, so that files of different kinds have the same categories: whole numbers
-    without a fraction, truth values in small letters, no spaces around.
-
-    >>> import polars as pl
-    >>> texts_of(pl.Series([" 1.0", "TRUE", "", "01"])).to_list()
-    ['1', 'true', None, '01']
-
-    Raises
-    ------
-    DataError : neither numbers, text, truth values nor dates.
-    """
-    import polars as pl
-
-    kind = series.dtype
-    if not (
-        kind.is_numeric() or kind.is_temporal() or kind in (pl.Boolean, pl.String, pl.Categorical, pl.Enum, pl.Null)
-    ):
-        raise DataError(f"column {series.name!r} is of type {kind.base_type()}", "Write it as numbers or text")
-    if kind.is_float():
-        series = series.fill_nan(None)
-    text = pl.col("text").str.strip_chars().str.replace(r"^([+-]?\d+)\.0+$", "${1}")
-    small = text.str.to_lowercase()
-    told = pl.when(small.is_in(list(_TRUTH))).then(small).when(text != "").then(text)
-    return series.cast(pl.String).rename("text").to_frame().select(told.alias("text"))["text"].rename(series.name)
-
-
 def _check_name(name: str, what: str) -> None:
     """Raise DataError for a name that a schema cannot have, or that would do something to a terminal."""
     if not 1 <= len(name) <= MOST_LETTERS:
@@ -224,7 +157,7 @@ def _inferred(series: pl.Series, declared: DeclaredColumn, place: Callable[[int]
         if declared.kind is None and read.count(state):
             row = int(read.rows(state)[0])
             raise DataError(f"column {name!r}, row {row + 1}: {texts[row][:60]!r} {what[0]}", what[1])
-    kind = declared.kind or ("category" if len(wrong) or texts.drop_nulls().is_in(list(_TRUTH)).all() else "number")
+    kind = declared.kind or ("category" if len(wrong) or texts.drop_nulls().is_in(list(TRUTH)).all() else "number")
     if kind == "number":
         return ColumnEncoding(column=name, kind="number", missing=missing)
     return ColumnEncoding(column=name, kind="category", values=_values(texts, read, declared, first), missing=missing)
@@ -264,28 +197,8 @@ def _numbers(series: pl.Series) -> Column:
     if series.dtype.is_numeric():
         column = from_numbers(series.cast(float).to_numpy(), wanted)
     else:
-        column = from_text(texts_of(series).replace(_TRUTH), wanted)
+        column = from_text(texts_of(series).replace(TRUTH), wanted)
     return within_float32(column)
-
-
-def within_float32(column: Column) -> Column:
-    """The column, with numbers that float32 cannot hold among the infinite ones."""
-    beyond = np.abs(column.values) > np.finfo(np.float32).max
-    if not beyond.any():
-        return column
-    states = np.where(beyond, ValueState.INFINITE, column.states).astype(np.uint8)
-    return Column(np.where(beyond, np.nan, column.values), states)
-
-
-def places_of(texts: pl.Series, known: Sequence[str]) -> Column:
-    """Texts as `texts_of` gives them -> their places among the values that are known."""
-    import polars as pl
-
-    names = texts_of(pl.Series(known, dtype=pl.String)).to_list()
-    found = texts.replace_strict(names, list(range(len(names))), default=None, return_dtype=pl.Float64)
-    states = np.where(found.is_null().to_numpy(), ValueState.UNKNOWN_CATEGORY, ValueState.GOOD).astype(np.uint8)
-    states[texts.is_null().to_numpy()] = ValueState.MISSING
-    return Column(found.fill_null(np.nan).to_numpy(), states)
 
 
 def features_from(read: Column, column: ColumnEncoding) -> np.ndarray:
@@ -299,3 +212,38 @@ def features_from(read: Column, column: ColumnEncoding) -> np.ndarray:
         own = (read.values[:, None] == np.array(places)[None, :]).astype(np.float32)
         own[absent & (not column.missing)] = np.nan
     return np.concatenate([own, absent.astype(np.float32)[:, None]], axis=1) if column.missing else own
+
+
+def times_of(series: pl.Series) -> np.ndarray:
+    """float64 (rows,), NaN where missing: days since 1970-01-01 of dates (with or without a time), else the numbers.
+
+    >>> import polars as pl
+    >>> times_of(pl.Series("year", ["2020", "2021.5"])).tolist()
+    [2020.0, 2021.5]
+    >>> times_of(pl.Series("day", ["1970-01-02", "1970-01-02T12:00:00"])).tolist()
+    [1.0, 1.5]
+
+    Raises
+    ------
+    DataError : a value is neither; which one is not said.
+    """
+    import polars as pl
+
+    if series.dtype.is_numeric():
+        return series.cast(pl.Float64).fill_null(np.nan).to_numpy()
+    texts = series.cast(pl.String).str.strip_chars().replace("", None)
+    numbers = texts.cast(pl.Float64, strict=False)
+    if numbers.null_count() == texts.null_count():
+        return numbers.fill_null(np.nan).to_numpy()
+    plain = texts.str.replace("T", " ", literal=True)
+    length = plain.str.len_chars()
+    rest = pl.when(length == 10).then(pl.lit(" 00:00:00")).when(length == 16).then(pl.lit(":00")).otherwise(pl.lit(""))
+    whole = pl.select(plain + rest).to_series()
+    found = whole.str.to_datetime("%Y-%m-%d %H:%M:%S%.f", strict=False, time_unit="us")
+    if found.null_count() > texts.null_count():
+        row = int(np.flatnonzero((found.is_null() & texts.is_not_null()).to_numpy())[0])
+        raise DataError(
+            f"column {series.name!r}, row {row + 1}: the value is neither an ISO date (2024-12-31) nor a number",
+            "Export times as ISO dates, all in one form, or as numbers",
+        )
+    return (found.dt.epoch("us").cast(pl.Float64) / 86_400e6).fill_null(np.nan).to_numpy()

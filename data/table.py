@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from pydantic import Field
 
+from consilium.data.cells import CellRule, Column, ValueState, read_cells, renamed
+from consilium.data.files import BadTable, CsvRule, Hints, Lines, TableFile, in_file, open_table
 from consilium.protocol.files import unreadable
-from consilium.protocol.rows.columns import Column, ValueState
-from consilium.protocol.tables.cells import read_cells, renamed
-from consilium.protocol.tables.faults import BadTable, Hints, in_file
-from consilium.protocol.tables.files import TableFile, open_table
-from consilium.protocol.tables.lines import Lines
-from consilium.protocol.tables.rules import CellRule, TableRule
+from consilium.protocol.models import Frozen
 
 if TYPE_CHECKING:
     import polars as pl
@@ -34,6 +32,19 @@ FAULTS = {
 """What a cell is in each state that no number is made of, and what to do where every file has the same answer."""
 _COMMA = r"^[+-]?\d*,\d+([eE][+-]?\d+)?$"
 _POINT = r"^[+-]?\d*\.\d[\d.]*([eE][+-]?\d+)?$"
+
+
+class TableRule(Frozen):
+    """How a whole table is read. `columns`: rules of some; all others are taken as they stand.
+
+    only: columns to read; all where there are none. drop: columns to leave out. missing: texts that mean "missing".
+    """
+
+    csv: CsvRule = CsvRule()
+    columns: dict[str, CellRule] = Field(default_factory=dict)
+    only: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

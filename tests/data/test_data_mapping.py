@@ -11,11 +11,12 @@ import pytest
 import tomli_w
 from pydantic import ValidationError
 
-from consilium.party.data import DataRules, load_rows, read_rows
+from consilium.data.cells import Wanted
+from consilium.data.mapping import DataRules
+from consilium.data.private_rows import load_rows, read_rows
 from consilium.party.policy import PartyFile
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.rows.columns import Wanted
 from consilium.protocol.rows.schema import Schema
 
 SCHEMA = Schema(

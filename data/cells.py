@@ -1,0 +1,333 @@
+"""Cells of one column as numbers, by the rule for them, with what is wrong with each: no bad value raises here."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from pydantic import Field, FiniteFloat, SerializerFunctionWrapHandler, model_serializer, model_validator
+
+from consilium.protocol.errors import DataError
+from consilium.protocol.models import Frozen
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class ValueState(IntEnum):
+    """What is wrong with one value."""
+
+    GOOD = 0
+    MISSING = 1
+    NOT_A_NUMBER = 2
+    DECIMAL_COMMA = 3
+    DECIMAL_POINT = 4
+    UNKNOWN_CODE = 5
+    INFINITE = 6
+    UNKNOWN_CATEGORY = 7
+    NUMBER_BESIDE_CODES = 8
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A column to read. `codes` maps texts to numbers (of the label: to indices of classes); None for plain numbers.
+
+    numbers_too: other texts than codes are numbers. factor, offset: each number * factor + offset, of codes too.
+    known: values of a category, which is then read as their indices; renamed: one of them, or another name, for a text.
+    """
+
+    name: str
+    column: str
+    codes: Mapping[str, float] | None = None
+    missing: tuple[str, ...] = ()
+    numbers_too: bool = False
+    factor: float = 1.0
+    offset: float = 0.0
+    known: tuple[str, ...] = ()
+    renamed: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def where(self) -> str:
+        """How the column is called in messages."""
+        return self.name if self.name == self.column else f"{self.name} (column {self.column!r})"
+
+    @property
+    def changes_unit(self) -> bool:
+        """Whether factor or offset say something."""
+        return (self.factor, self.offset) != (1.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Column:
+    """`values` float64 (rows,), NaN where the state is not GOOD; `states` uint8 (rows,), of `ValueState`.
+
+    keys: float64 (rows,) of a category: a hash of each text, of known ones and others, equal where the texts are.
+    """
+
+    values: np.ndarray = field(repr=False)
+    states: np.ndarray = field(repr=False)
+    keys: np.ndarray | None = field(default=None, repr=False)
+
+    def count(self, state: ValueState) -> int:
+        """Rows in this state."""
+        return int(np.count_nonzero(self.states == state))
+
+    def rows(self, state: ValueState) -> np.ndarray:
+        """Where the rows in this state are, int64, ascending."""
+        return np.flatnonzero(self.states == state)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Column]) -> Column:
+        """Several parts, one below the other."""
+        keys = [part.keys for part in parts if part.keys is not None]
+        return cls(
+            np.concatenate([part.values for part in parts]),
+            np.concatenate([part.states for part in parts]),
+            np.concatenate(keys) if keys else None,
+        )
+
+
+def from_numbers(numbers: np.ndarray, wanted: Wanted) -> Column:
+    """Numbers of any kind (rows,), NaN where missing; codes are read as numbers."""
+    values = numbers.astype(np.float64)
+    states = np.zeros(len(values), dtype=np.uint8)
+    absent = _as_numbers(wanted.missing)
+    if wanted.codes is None and not absent and not wanted.changes_unit and np.isfinite(values).all():
+        return Column(values, states)  # most columns; of images there are hundreds
+    states[np.isinf(values)] = ValueState.INFINITE
+    states[np.isnan(values) | np.isin(values, absent)] = ValueState.MISSING
+    if wanted.codes is not None:
+        coded = np.full(len(values), np.nan)
+        for text, number in wanted.codes.items():
+            for key in _as_numbers([text]):
+                coded[values == key] = number
+        if wanted.numbers_too:
+            coded = np.where(np.isnan(coded), values, coded)
+        else:
+            states[(states != ValueState.MISSING) & np.isnan(coded)] = ValueState.NUMBER_BESIDE_CODES
+        values = coded
+    return _in_unit(values, states, wanted)
+
+
+def _in_unit(values: np.ndarray, states: np.ndarray, wanted: Wanted) -> Column:
+    """The column in the federation's unit, without the values that are not good. Both arrays may be changed."""
+    if wanted.changes_unit:
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = values * wanted.factor + wanted.offset
+        states[(states == ValueState.GOOD) & ~np.isfinite(values)] = ValueState.INFINITE
+    values[states != ValueState.GOOD] = np.nan
+    return Column(values, states)
+
+
+def from_text(texts: pl.Series, wanted: Wanted, decimal_comma: bool = False) -> Column:
+    """Text (rows,), with nulls where missing."""
+    import polars as pl  # a fifth of a second: only where a file is text
+
+    if wanted.codes is None and not decimal_comma:  # most columns are numbers, and nothing but numbers
+        numbers = texts.cast(pl.Float64, strict=False)
+        if not numbers.null_count():
+            return from_numbers(numbers.to_numpy(), wanted)
+    text = pl.col("text").str.strip_chars()
+    point = text.str.replace(",", ".", literal=True) if decimal_comma else text
+    number = point.cast(pl.Float64, strict=False)
+    missing = text.is_null() | text.is_in(["", *wanted.missing])
+    coded = pl.lit(None, dtype=pl.Float64)
+    if wanted.codes is not None:
+        codes = {code.strip(): value for code, value in wanted.codes.items()}
+        coded = text.replace_strict(list(codes), list(codes.values()), default=None, return_dtype=pl.Float64)
+    if wanted.codes is not None and not wanted.numbers_too:
+        value = coded
+        odd = pl.when(number.is_finite()).then(pl.lit(int(ValueState.NUMBER_BESIDE_CODES)))
+        wrong = pl.when(value.is_null()).then(odd.otherwise(pl.lit(int(ValueState.UNKNOWN_CODE))))
+    else:
+        missing |= number.is_nan() | number.is_in(_as_numbers(wanted.missing))
+        value = pl.coalesce(coded, number)
+        comma = pl.lit(False) if decimal_comma else text.str.contains(r"^[+-]?\d*,\d+([eE][+-]?\d+)?$")
+        dot = text.str.contains(".", literal=True) if decimal_comma else pl.lit(False)
+        wrong = (
+            pl.when(comma)
+            .then(pl.lit(int(ValueState.DECIMAL_COMMA)))
+            .when(dot)
+            .then(pl.lit(int(ValueState.DECIMAL_POINT)))
+            .when(number.is_null())
+            .then(pl.lit(int(ValueState.NOT_A_NUMBER)))
+            .when(number.is_infinite())
+            .then(pl.lit(int(ValueState.INFINITE)))
+        )
+        wrong = pl.when(coded.is_null()).then(wrong.otherwise(pl.lit(0)))
+    missing = missing.fill_null(False)
+    state = pl.when(missing).then(pl.lit(int(ValueState.MISSING))).otherwise(wrong.otherwise(pl.lit(0))).cast(pl.UInt8)
+    frame = texts.rename("text").to_frame().select(value.cast(pl.Float64).alias("value"), state.alias("state"))
+    values, states = frame["value"].fill_null(np.nan).to_numpy(writable=True), frame["state"].to_numpy(writable=True)
+    return _in_unit(values, states, wanted)
+
+
+def _as_numbers(texts: Sequence[str]) -> list[float]:
+    """Those of the texts that are finite numbers; booleans as Parquet has them count as 1 and 0."""
+    numbers = []
+    for text in texts:
+        try:
+            number = {"true": 1.0, "false": 0.0}.get(text.lower())
+            number = float(text) if number is None else number
+        except ValueError:
+            continue
+        if np.isfinite(number):
+            numbers.append(number)
+    return numbers
+
+
+_BOUND = re.compile(r"^\s*(([<>≤≥]=?|=<|=>)\s*[+-]?\d+([.,]\d+)?|[+-]?\d+([.,]\d+)?\s*\+)\s*$")
+
+
+class CellRule(Frozen):
+    """Of one column. All of it is said of the file's own texts and units.
+
+    codes: a number for a text. other: what a text means that codes does not have: "number", what it says, or "error".
+        Left out, it is "number" where codes has a bound (`> 89`, `<0.1`, `90+`), which stands beside numbers, else
+        "error". values: of a category, the public name for the file's text; other texts are names already.
+    factor, offset: to the federation's unit: number * factor + offset, of codes too. missing_codes: texts that mean
+        "missing".
+    """
+
+    codes: dict[str, FiniteFloat] | None = Field(default=None, min_length=1)
+    other: Literal["number", "error"] | None = None
+    values: dict[str, str] | None = Field(default=None, min_length=1)
+    factor: FiniteFloat = 1.0
+    offset: FiniteFloat = 0.0
+    missing_codes: tuple[str, ...] | None = None
+
+    @model_validator(mode="after")
+    def _numbers_or_categories(self) -> CellRule:
+        if self.values is not None and (self.codes is not None or self.changes_unit):
+            raise ValueError("values are of a category, and codes, factor and offset of numbers: give one or the other")
+        if self.other is not None and self.codes is None:
+            raise ValueError("other says what stands beside codes, and there are none")
+        if self.factor == 0:
+            raise ValueError("factor 0 makes all values one: leave the column out instead")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_said(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A rule that needs none of what came later keeps its form, and so teachers of it are not trained anew."""
+        later = {"other": None, "values": None, "factor": 1.0, "offset": 0.0}
+        return {key: value for key, value in write(self).items() if key not in later or value != later[key]}
+
+    @property
+    def changes_unit(self) -> bool:
+        """Whether numbers are in another unit."""
+        return (self.factor, self.offset) != (1.0, 0.0)
+
+    @property
+    def numbers_beside_codes(self) -> bool:
+        """Whether a text that codes does not have is read as a number."""
+        if self.other is None:
+            return any(_BOUND.match(code) for code in self.codes or ())
+        return self.other == "number"
+
+    def wanted(self, name: str, column: str, missing: Sequence[str], known: Sequence[str] = ()) -> Wanted:
+        """What to read of `column` for `name`. missing: texts, unless the rule has its own. known: of a category."""
+        own = self.missing_codes
+        return Wanted(
+            name=name,
+            column=column.strip(),
+            codes=self.codes,
+            missing=tuple(missing) if own is None else own,
+            numbers_too=self.numbers_beside_codes,
+            factor=self.factor,
+            offset=self.offset,
+            known=tuple(known),
+            renamed=self.values or {},
+        )
+
+
+TRUTH = {"true": "1", "false": "0"}
+
+
+def read_cells(series: pl.Series, wanted: Wanted, decimal_comma: bool = False) -> Column:
+    """A part of a column, numbers or text, as numbers; of a category as places among the values that are known."""
+    import polars as pl
+
+    if wanted.known:
+        return _category(series, wanted)
+    if series.dtype.is_numeric() or series.dtype == pl.Boolean:
+        return from_numbers(series.cast(pl.Float64).to_numpy(), wanted)  # nulls become NaN
+    return from_text(series.cast(pl.String), wanted, decimal_comma)
+
+
+def renamed(series: pl.Series, wanted: Wanted) -> pl.Series:
+    """Text as `texts_of` gives it, by the public names, null where it means "missing"."""
+    import polars as pl
+
+    texts = texts_of(series)
+    absent = [text.strip() for text in wanted.missing]
+    if absent:
+        given = series.cast(pl.String).str.strip_chars()
+        known = pl.select(pl.when(texts.is_in(absent) | given.is_in(absent)).then(None).otherwise(texts)).to_series()
+        texts = known.rename(texts.name)
+    names = texts_of(pl.Series(list(wanted.renamed), dtype=pl.String)).to_list()
+    return texts.replace(names, list(wanted.renamed.values())) if names else texts
+
+
+def _category(series: pl.Series, wanted: Wanted) -> Column:
+    texts = texts_of(renamed(series, wanted))
+    column = places_of(texts, wanted.known)
+    names = [name for name in texts.unique().to_list() if name is not None]
+    keys = texts.replace_strict(names, [_key(name) for name in names], default=None) if names else texts
+    return Column(column.values, column.states, np.array(keys.cast(float).fill_null(np.nan).to_numpy()))
+
+
+def _key(text: str) -> float:
+    """53 bits of a hash: a float64 holds them."""
+    return float(int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) >> 11)
+
+
+def texts_of(series: pl.Series) -> pl.Series:
+    """Values as text, null where missing, so that files of different kinds have the same categories: whole numbers
+    without a fraction, truth values in small letters, no spaces around.
+
+    >>> import polars as pl
+    >>> texts_of(pl.Series([" 1.0", "TRUE", "", "01"])).to_list()
+    ['1', 'true', None, '01']
+
+    Raises
+    ------
+    DataError : neither numbers, text, truth values nor dates.
+    """
+    import polars as pl
+
+    kind = series.dtype
+    if not (
+        kind.is_numeric() or kind.is_temporal() or kind in (pl.Boolean, pl.String, pl.Categorical, pl.Enum, pl.Null)
+    ):
+        raise DataError(f"column {series.name!r} is of type {kind.base_type()}", "Write it as numbers or text")
+    if kind.is_float():
+        series = series.fill_nan(None)
+    text = pl.col("text").str.strip_chars().str.replace(r"^([+-]?\d+)\.0+$", "${1}")
+    small = text.str.to_lowercase()
+    told = pl.when(small.is_in(list(TRUTH))).then(small).when(text != "").then(text)
+    return series.cast(pl.String).rename("text").to_frame().select(told.alias("text"))["text"].rename(series.name)
+
+
+def places_of(texts: pl.Series, known: Sequence[str]) -> Column:
+    """Texts as `texts_of` gives them -> their places among the values that are known."""
+    import polars as pl
+
+    names = texts_of(pl.Series(known, dtype=pl.String)).to_list()
+    found = texts.replace_strict(names, list(range(len(names))), default=None, return_dtype=pl.Float64)
+    states = np.where(found.is_null().to_numpy(), ValueState.UNKNOWN_CATEGORY, ValueState.GOOD).astype(np.uint8)
+    states[texts.is_null().to_numpy()] = ValueState.MISSING
+    return Column(found.fill_null(np.nan).to_numpy(), states)
+
+
+def within_float32(column: Column) -> Column:
+    """The column, with numbers that float32 cannot hold among the infinite ones."""
+    beyond = np.abs(column.values) > np.finfo(np.float32).max
+    if not beyond.any():
+        return column
+    states = np.where(beyond, ValueState.INFINITE, column.states).astype(np.uint8)
+    return Column(np.where(beyond, np.nan, column.values), states)
