@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from consilium.accounting.guarantee import Guarantee
     from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
     from consilium.coordinator.distinguish import audit_mechanism
-    from consilium.coordinator.ledger.verify import find_run, verify_run
     from consilium.coordinator.mechanisms import (
         Confident,
         Distributed,
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
         LNMax,
         Stable,
     )
+    from consilium.coordinator.verify import find_run, verify_run
     from consilium.protocol.errors import ConsiliumError
     from consilium.protocol.noise import SystemNoise
     from consilium.simulations.council.estimator import Council
@@ -80,7 +80,7 @@ _MODULES = {
     "accounting.guarantee": ("Guarantee",),
     "accounting.units": ("Neighbouring", "Noise", "Towards", "Unit"),
     "coordinator.distinguish": ("audit_mechanism",),
-    "coordinator.ledger.verify": ("find_run", "verify_run"),
+    "coordinator.verify": ("find_run", "verify_run"),
     "coordinator.mechanisms": (
         "Confident",
         "Distributed",

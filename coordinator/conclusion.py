@@ -12,11 +12,12 @@ import numpy as np
 
 from consilium.coordinator.collection.roll import Roll, read_events
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.ledger.closing import Normal, close
 from consilium.coordinator.ledger.kit_runs import EVENTS, LEDGER, SUMMARY
 from consilium.coordinator.ledger.privacy import (
+    Normal,
     by_party,
     by_phase,
+    close,
     promises,
     spent,
 )

@@ -16,7 +16,7 @@ from consilium.accounting.events import event_from_json
 from consilium.coordinator.collection.clear import PATTERN, UNUSABLE, kept_votes
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger.privacy import epsilon_by_query
-from consilium.coordinator.ledger.verify import (
+from consilium.coordinator.verify import (
     Absent,
     Checks,
     Contradiction,
@@ -32,10 +32,9 @@ from consilium.coordinator.ledger.verify import (
     verify_run,
     verify_student,
 )
-from consilium.coordinator.ledger.verify.claims import check_claims, close_to, number, same
-from consilium.coordinator.ledger.verify.files import Files, entry
-from consilium.coordinator.ledger.verify.findings import agree
-from consilium.coordinator.ledger.verify.student import LABELS, read_labels
+from consilium.coordinator.verify.charges import check_claims, close_to, number, same
+from consilium.coordinator.verify.files import Files, agree, entry
+from consilium.coordinator.verify.student import LABELS, read_labels
 from consilium.protocol.config_files import validate
 from consilium.protocol.disclosure import ReleaseKind
 from consilium.protocol.errors import ConfigError, DataError, PathError

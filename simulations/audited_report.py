@@ -10,9 +10,9 @@ from pydantic import ValidationError
 
 from consilium.coordinator.expectation import expected
 from consilium.coordinator.ledger.privacy import epsilon_by_query
-from consilium.coordinator.ledger.verify import Recorded, Verdict, VerifiedRun, holds
-from consilium.coordinator.ledger.verify.files import Files
-from consilium.coordinator.ledger.verify.student import CARD
+from consilium.coordinator.verify import Recorded, Verdict, VerifiedRun, holds
+from consilium.coordinator.verify.files import Files
+from consilium.coordinator.verify.student import CARD
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
 from consilium.protocol.provenance import well_formed as well_formed_entries
 from consilium.protocol.warnings.before import before_run

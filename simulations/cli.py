@@ -18,7 +18,7 @@ from consilium.protocol.output import Format, FormatOption, QuietOption, show, t
 from consilium.simulations.planning.command import plan_command
 
 if TYPE_CHECKING:
-    from consilium.coordinator.ledger.verify import Finding
+    from consilium.coordinator.verify import Finding
 
 
 class EngineName(StrEnum):
@@ -248,7 +248,7 @@ def audit(
     output: FormatOption = Format.text,
 ) -> None:
     """Check a run, simulated or deployed, closed or not, against its ledger. Exit code 1: something does not hold."""
-    from consilium.coordinator.ledger.verify import holds
+    from consilium.coordinator.verify import holds
     from consilium.simulations.audit import audit_path
 
     audited = audit_path(path, student or [])
@@ -272,7 +272,7 @@ _VERDICTS = {
     "not there": "skipped",
     "cannot be checked": "no data",
 }
-"""Words of a terminal for `coordinator.ledger.verify.Verdict`."""
+"""Words of a terminal for `coordinator.verify.Verdict`."""
 
 
 def _conclusion(findings: Sequence[Finding], finished: bool) -> str:

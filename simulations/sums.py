@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from consilium.coordinator.ledger.verify import Absent, Contradiction, Damaged, Unfinished
+from consilium.coordinator.verify import Absent, Contradiction, Damaged, Unfinished
 from consilium.protocol.files import replace_private
 
 FILE = "SHA256SUMS"

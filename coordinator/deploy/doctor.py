@@ -8,8 +8,7 @@ from consilium.coordinator.deploy.ready import ports, set_up
 from consilium.coordinator.deploy.runs import configuration, current_run, run_of_kit, still_open
 from consilium.coordinator.deploy.status import parties, rows_of_pool
 from consilium.coordinator.expectation import expected
-from consilium.coordinator.ledger.kit_runs import LEDGER
-from consilium.coordinator.ledger.left import use_of_phases
+from consilium.coordinator.ledger.kit_runs import LEDGER, use_of_phases
 from consilium.coordinator.ledger.store import Ledger
 from consilium.protocol.config_files import load
 from consilium.protocol.monitor.checks import monitor_checks

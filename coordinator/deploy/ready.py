@@ -14,8 +14,7 @@ from consilium.coordinator.deploy.flower import NodesFile
 from consilium.coordinator.deploy.node_keys import NodeKeys
 from consilium.coordinator.deploy.runs import ROSTER, KitRun
 from consilium.coordinator.expectation import promise_in_words
-from consilium.coordinator.ledger.kit_runs import LEDGER
-from consilium.coordinator.ledger.left import use_of_phases
+from consilium.coordinator.ledger.kit_runs import LEDGER, use_of_phases
 from consilium.coordinator.ledger.privacy import promised
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.rosters import AnyRoster, check_sums, least_together, load_roster

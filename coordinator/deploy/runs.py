@@ -13,14 +13,15 @@ from typing import Any
 
 from consilium.coordinator.conclusion import conclude_unserved
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.ledger.earlier import asked_in, config_of
 from consilium.coordinator.ledger.kit_runs import (
     EVENTS,
     FEDERATION,
     LEDGER,
     SERVING,
     SUMMARY,
+    asked_in,
     begun,
+    config_of,
     current_folder,
     folder_of,
     is_open,

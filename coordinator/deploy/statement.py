@@ -6,8 +6,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from consilium.coordinator.ledger.earlier import config_of
-from consilium.coordinator.ledger.kit_runs import LEDGER, current_folder
+from consilium.coordinator.ledger.kit_runs import LEDGER, config_of, current_folder
 from consilium.coordinator.ledger.store import Ledger
 from consilium.protocol.errors import ConfigError, LedgerError
 from consilium.protocol.files import replace_text

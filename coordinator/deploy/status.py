@@ -12,9 +12,7 @@ from consilium.coordinator.deploy.flower import NodesFile
 from consilium.coordinator.deploy.runs import KitRun, asked_before, current_run, run_of_kit
 from consilium.coordinator.deploy.start import listens
 from consilium.coordinator.expectation import towards_nodes
-from consilium.coordinator.ledger.earlier import asked_in
-from consilium.coordinator.ledger.kit_runs import LEDGER
-from consilium.coordinator.ledger.left import use_of_phases
+from consilium.coordinator.ledger.kit_runs import LEDGER, asked_in, use_of_phases
 from consilium.coordinator.ledger.privacy import promised, promised_to_student, towards_coordinator
 from consilium.coordinator.ledger.store import Ledger
 from consilium.protocol.config_files import load

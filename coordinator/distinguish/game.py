@@ -1,14 +1,30 @@
-"""The game that an audit plays: many runs of a mechanism under D and under D', seen as an outsider sees them."""
+"""The game that an audit plays: many runs of a mechanism under D and under D', seen as an outsider sees them.
+
+What is claimed for a mechanism comes from its own events, from its paper, or from the user.
+"""
 
 from __future__ import annotations
 
 import copy
+import json
 import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
+from pydantic import ValidationError
 
+from consilium.accounting.accountant import Accountant
+from consilium.accounting.errors import DeltaError
+from consilium.accounting.guarantee import Kind
+from consilium.accounting.units import Neighbouring, Towards, Unit
 from consilium.coordinator.distinguish.pairs import Layout
+from consilium.coordinator.mechanisms import ALL_MECHANISMS
 from consilium.coordinator.mechanisms.base import Drawn, Mechanism
+from consilium.protocol.config_files import faults_of
+from consilium.protocol.errors import ConfigError
 from consilium.protocol.labels.service import NO_LABEL
 from consilium.protocol.noise import NoiseSource
 
@@ -112,3 +128,132 @@ def play(
         before = answered.cumsum(axis=1) - answered
         outcomes[before >= layout.answered_cap] = codes_of(classes, sigma > 0) - 1
     return outcomes
+
+
+class Claims(Protocol):
+    """Epsilon for a run of `asked` queries of which at most `answered` get a label, at any delta."""
+
+    @property
+    def source(self) -> str:
+        """Who claims it, in words."""
+        ...
+
+    @property
+    def every_delta(self) -> bool:
+        """Whether an epsilon is claimed at every delta, or at one alone."""
+        ...
+
+    def epsilon(self, asked: int, answered: int, delta: float) -> float:
+        """The claim; inf where nothing is claimed."""
+        ...
+
+
+class EventClaims:
+    """The worst case that the accountant states for the mechanism's own event, towards whoever gets what is released.
+
+    An audit sees what leaves, not what a coordinator sees whom the parties send noisy histograms.
+    """
+
+    every_delta = True
+
+    def __init__(self, mechanism: Mechanism, unit: Unit, neighbouring: Neighbouring, teachers_per_party: int) -> None:
+        self.source = "worst case of its own event"
+        self._mechanism = mechanism
+        self._unit = unit
+        self._neighbouring = neighbouring
+        self._teachers_per_party = teachers_per_party
+        self._accountant = lru_cache(maxsize=32)(self._charged)
+
+    def _charged(self, asked: int, answered: int) -> Accountant:
+        event = self._mechanism.event(
+            asked=asked,
+            answered=answered,
+            unit=self._unit,
+            neighbouring=self._neighbouring,
+            teachers_per_party=self._teachers_per_party,
+        )
+        accountant = Accountant()
+        labels_alone = self._mechanism.count_sigma(1) == 0
+        accountant.commit(replace(event, towards=Towards.STUDENT) if labels_alone else event)
+        return accountant
+
+    def epsilon(self, asked: int, answered: int, delta: float) -> float:
+        """See `Claims.epsilon`. A delta that the event alone uses up has no claim."""
+        try:
+            return self._accountant(asked, answered).guarantee(delta, Kind.WORST_CASE).epsilon
+        except DeltaError:
+            return math.inf
+
+
+class PaperClaims:
+    """What the near-zero-cost paper states for its mechanism, in section 4.2. It is not a guarantee."""
+
+    every_delta = True
+
+    def __init__(self, mechanism: Mechanism) -> None:
+        self.source = "near-zero-cost paper, section 4.2"
+        self._mechanism = mechanism
+
+    def epsilon(self, asked: int, answered: int, delta: float) -> float:
+        """See `Claims.epsilon`."""
+        claimed = self._mechanism.claimed_epsilon(asked, delta)
+        return math.inf if claimed is None else claimed
+
+
+class UserClaims:
+    """One number at one delta, for the whole run."""
+
+    every_delta = False
+
+    def __init__(self, epsilon: float, delta: float) -> None:
+        self.source = "given by the user"
+        self._epsilon = epsilon
+        self._delta = delta
+
+    def epsilon(self, asked: int, answered: int, delta: float) -> float:
+        """See `Claims.epsilon`."""
+        return self._epsilon if delta >= self._delta else math.inf
+
+
+def claims_of(mechanism: Mechanism, unit: Unit, neighbouring: Neighbouring, teachers_per_party: int) -> Claims:
+    """The claim that goes with a mechanism when nobody names another."""
+    if not mechanism.private:
+        return PaperClaims(mechanism)
+    return EventClaims(mechanism, unit, neighbouring, teachers_per_party)
+
+
+def build_mechanism(name: str, settings: Sequence[str]) -> Mechanism:
+    """The mechanism `name` with its parameters.
+
+    Raises
+    ------
+    ConfigError : no such mechanism, a setting that is not key=value, or a parameter that is unknown, missing or wrong.
+
+    >>> build_mechanism("gnmax", ["sigma=40"]).describe()
+    'GNMax, sigma 40'
+    """
+    known = {str(each.model_fields["name"].default): each for each in ALL_MECHANISMS}
+    if name not in known:
+        raise ConfigError(f"there is no mechanism {name!r}", f"Choose one of {', '.join(sorted(known))}.")
+    values: dict[str, object] = {}
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        if not equals or not key:
+            raise ConfigError(f"--set {setting!r} is not key=value", "Write for example --set sigma=40.")
+        if key in values or key == "name":
+            raise ConfigError(f"--set {key} is given twice", "Give every parameter once.")
+        values[key] = _value(text)
+    try:
+        return known[name].model_validate(values)
+    except ValidationError as error:
+        fields = known[name].model_fields
+        wanted = ", ".join(key for key in fields if key != "name")
+        problems = "; ".join(faults_of(error, known[name], values))
+        raise ConfigError(f"mechanism {name}: {problems}", f"Its parameters are {wanted}.") from None
+
+
+def _value(text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

@@ -4,13 +4,24 @@ A pair says, for every query of a run, the histogram under D and under D'. The n
 the same in all of them; from D to D' at most k votes move in each query (k = 1 for a record). A teacher that changes
 may vote otherwise in every query, in a direction that differs from query to query: a mechanism that reuses its noise
 shows only when the directions differ.
+
+An audit tries the pairs at which a mechanism of each kind leaks most. Labels leak most at a tie (the noise decides), a
+check leaks most where its number sits at the threshold, and rare answers tell more than their share when the number of
+answers is what is paid for. Which of them is worst depends on the parameters, so all are tried on few draws and the
+worst are measured on many (`coordinator.distinguish.audit`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+
+from consilium.coordinator.mechanisms.base import Mechanism
+from consilium.coordinator.mechanisms.distributed import noise_bias
+from consilium.protocol.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -102,3 +113,219 @@ def lay_out(chosen: Pair, queries: int) -> Layout:
         calls=(slice(0, half), slice(half, queries)) if half < queries else (slice(0, queries),),
         answered_cap=queries if chosen.answered_cap is None else min(chosen.answered_cap, queries),
     )
+
+
+Rows = tuple[list[int], list[int]]
+"""A histogram under D and its neighbour under D'."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What all pairs of an audit have in common. moved : votes that one unit moves."""
+
+    classes: int
+    moved: int
+    queries: int
+
+    @property
+    def rungs(self) -> int:
+        """Different heights of a ladder: each gets all four places that `lay_out` has for it."""
+        return max(1, min(self.queries // 4, 32))
+
+    def row(self, *counts: int) -> list[int]:
+        """A histogram that starts with these counts."""
+        return [*counts, *[0] * (self.classes - len(counts))]
+
+
+def candidates(mechanism: Mechanism, *, classes: int, moved: int, queries: int) -> list[Pair]:
+    """All pairs worth trying for runs of `queries` queries.
+
+    Raises
+    ------
+    ConfigError : nobody has written pairs for this mechanism.
+    """
+    builder = BUILDERS.get(mechanism.name)
+    if builder is None:
+        known = ", ".join(sorted(BUILDERS))
+        raise ConfigError(f"there are no worst pairs for mechanism {mechanism.name!r}", f"Audit one of {known}.")
+    return builder(mechanism, Shape(classes, moved, queries))
+
+
+def label_pairs(shape: Shape, base: int, spread: float, where: str = "") -> list[Pair]:
+    """Pairs for a noisy argmax: about `base` votes for each of two classes, `spread` the noise on their difference."""
+    k, row = shape.moved, shape.row
+    found = [pair(f"tie{where}", [row(base + k, base)], [row(base, base + k)])]
+    if shape.classes > 2:
+        rest = [base + k // 2] * (shape.classes - 2)
+        found.append(pair(f"tie of all classes{where}", [[base + k, base, *rest]], [[base, base + k, *rest]]))
+    for gap in sorted({round(spread), round(2 * spread)} - {0}):
+        d, d_prime = row(base + gap + k, base), row(base + gap, base + k)
+        found.append(pair(f"lead of {gap} vote{'s' if gap > 1 else ''}{where}", [d], [d_prime]))
+    if shape.queries > 1:
+        halves = _ladder(shape, 0.75 * spread)
+        rows = [(row(base + h + k, base - h), row(base + h, base - h + k)) for h in halves]
+        found.append(_to_and_fro(f"ties, votes moving to and fro{where}", rows))
+    return found
+
+
+def check_pairs(shape: Shape, rows_at: Callable[[float], Rows | None], pays: bool) -> list[Pair]:
+    """Pairs for a noisy check. `rows_at(z)` gives D and D' where the checked number lies z standard deviations above
+    its threshold, None where there are no such votes. `pays`: answers cost, so runs with few of them are tried too."""
+    n = shape.queries
+    wanted: list[tuple[str, float, int | None]] = [
+        ("at the threshold", 0.0, None),
+        ("1 sd above the threshold", 1.0, None),
+        ("1 sd below the threshold", -1.0, None),
+    ]
+    if pays:
+        for z, share in ((-0.8, 0.2), (-1.6, 0.05), (-2.3, 0.01)):
+            cap = max(1, math.floor(share * n))
+            if cap < n:
+                plural = "s" if cap > 1 else ""
+                wanted.append((f"{-z:g} sd below the threshold, stop after {cap} answer{plural}", z, cap))
+    return [
+        pair(name, [rows[0]], [rows[1]], answered_cap=cap)
+        for name, z, cap in wanted
+        if (rows := rows_at(z)) is not None
+    ]
+
+
+def _ladder(shape: Shape, reach: float) -> list[int]:
+    """Whole heights from -reach to reach; 0 if there is one rung only."""
+    return np.linspace(-reach, reach, shape.rungs).round().astype(int).tolist() if shape.rungs > 1 else [0]
+
+
+def _to_and_fro(name: str, ladder: list[Rows]) -> Pair:
+    """Every slot twice, the second time with D and D' exchanged."""
+    left = [row for d, d_prime in ladder for row in (d, d_prime)]
+    right = [row for d, d_prime in ladder for row in (d_prime, d)]
+    return pair(name, left, right, kinds=[0, 1] * len(ladder))
+
+
+def _parameter(mechanism: Mechanism, name: str) -> float:
+    return float(getattr(mechanism, name))
+
+
+def _argmax(mechanism: Mechanism, shape: Shape, spread: float) -> list[Pair]:
+    return label_pairs(shape, math.ceil(6 * spread) + shape.moved, spread)
+
+
+def _gnmax(mechanism: Mechanism, shape: Shape) -> list[Pair]:
+    """Also for `immutable_gaussian`."""
+    return _argmax(mechanism, shape, math.sqrt(2) * _parameter(mechanism, "sigma"))
+
+
+def _lnmax(mechanism: Mechanism, shape: Shape) -> list[Pair]:
+    """Also for `immutable`, whose constant changes hands at a tie (the counterexample of `curves.immutable`)."""
+    # Votes are counted in int64, and nobody has more than 2^40 teachers.
+    return _argmax(mechanism, shape, min(2 / _parameter(mechanism, "gamma"), 2.0**40))
+
+
+def _top_count_pairs(shape: Shape, threshold: float, sigma1: float, spread: float, pays: bool) -> list[Pair]:
+    """A check of the top count with noise sigma1, and a noisy argmax with `spread` on a difference."""
+    k, row = shape.moved, shape.row
+
+    def rows_at(z: float) -> Rows | None:
+        top = round(threshold + z * sigma1 + k / 2)
+        return (row(top), row(top - k, k)) if top >= 2 * k else None
+
+    found = check_pairs(shape, rows_at, pays)
+    always = math.ceil(max(threshold + 6 * sigma1, 6 * spread)) + k
+    found += label_pairs(shape, always, spread, ", all answered")
+    for z in (0.0, 1.0):
+        top = round(threshold + z * sigma1)
+        if top >= k:
+            name = "tie at the threshold" if z == 0 else f"tie {z:g} sd above the threshold"
+            found.append(pair(name, [row(top, top)], [row(top - k, top + k)]))
+    top = round(threshold + k / 2)
+    heights = _ladder(shape, 1.5 * sigma1) if shape.queries > 1 else []
+    # The number of teachers is the same at every height; who is not in the top class votes for the next one.
+    if heights and top + min(heights) - k > max(heights) - min(heights) + k:
+        most = max(heights)
+        rows = [(row(top + h, most - h), row(top + h - k, most - h + k)) for h in heights]
+        found.append(_to_and_fro("around the threshold, votes moving to and fro", rows))
+    return found
+
+
+def _confident(mechanism: Mechanism, shape: Shape) -> list[Pair]:
+    threshold, sigma1, sigma2 = (_parameter(mechanism, name) for name in ("threshold", "sigma1", "sigma2"))
+    return _top_count_pairs(shape, threshold, sigma1, math.sqrt(2) * sigma2, pays=True)
+
+
+def _interactive(mechanism: Mechanism, shape: Shape) -> list[Pair]:
+    """The same against a student who is sure of a class without votes, and against one who knows nothing."""
+    k, row, m = shape.moved, shape.row, shape.classes
+    sure = np.zeros(m)
+    sure[-1] = 1.0
+    found = [
+        replace(each, probabilities=np.tile(sure, (len(each.d), 1)))
+        for each in _confident(mechanism, shape)
+        if m > 2 or not each.d[:, -1].any()
+    ]
+    threshold, sigma1 = _parameter(mechanism, "threshold"), _parameter(mechanism, "sigma1")
+
+    def rows_at(z: float) -> Rows | None:
+        # All votes on one class: the check sees top - top / m.
+        top = round((threshold + z * sigma1 + k / 2) * m / (m - 1))
+        return (row(top), row(top - k, k)) if top >= 2 * k else None
+
+    for each in check_pairs(shape, rows_at, pays=True):
+        unsure = np.full((len(each.d), m), 1 / m)
+        found.append(replace(each, name=f"{each.name}, unsure student", probabilities=unsure))
+    return found
+
+
+def _distributed(mechanism: Mechanism, shape: Shape) -> list[Pair]:
+    """Check and label of one noisy histogram; every query pays for it, answered or not."""
+    sigma = _parameter(mechanism, "sigma")
+    threshold = _parameter(mechanism, "threshold") + noise_bias(sigma, shape.classes)
+    return _top_count_pairs(shape, threshold, sigma, math.sqrt(2) * sigma, pays=False)
+
+
+def _two_phase(mechanism: Mechanism, shape: Shape) -> list[Pair]:
+    sigma1, sigma2 = _parameter(mechanism, "sigma1"), _parameter(mechanism, "sigma2")
+    threshold = _parameter(mechanism, "threshold") + noise_bias(sigma1, shape.classes)
+    return _top_count_pairs(shape, threshold, sigma1, math.sqrt(2) * sigma2, pays=True)
+
+
+def _stable(mechanism: Mechanism, shape: Shape) -> list[Pair]:
+    """The distance at the threshold, and pluralities that one unit can change."""
+    threshold, sigma = _parameter(mechanism, "threshold"), _parameter(mechanism, "sigma")
+    k, row = shape.moved, shape.row
+    base = math.ceil(threshold + 2 * sigma) + 2 * k + 2
+
+    def rows_of(distance: int) -> Rows | None:
+        # A gap of 2 d + 2 has distance d; k moved votes take 2 k off the gap and k off the distance.
+        up = distance + 1
+        return (row(base + up, base - up), row(base + up - k, base - up + k)) if distance >= k else None
+
+    def rows_at(z: float) -> Rows | None:
+        return rows_of(round(threshold + z * sigma + k / 2))
+
+    found = [
+        pair("plurality changes", [row(base + k, base)], [row(base, base + k)]),
+        pair("tie of two", [row(base, base)], [row(base - k, base + k)]),
+        pair("plurality just cannot change", [row(base + 2 * k + 1, base)], [row(base + k + 1, base + k)]),
+        *check_pairs(shape, rows_at, pays=False),
+    ]
+    if shape.queries > 1:
+        centre = round(threshold + k / 2)
+        ladder = [rows for h in _ladder(shape, 1.5 * sigma) if (rows := rows_of(centre + h)) is not None]
+        if ladder:
+            found.append(_to_and_fro("around the threshold, votes moving to and fro", ladder))
+    return found
+
+
+BUILDERS: dict[str, Callable[[Mechanism, Shape], list[Pair]]] = {
+    "gnmax": _gnmax,
+    "histogram": _gnmax,
+    "lnmax": _lnmax,
+    "immutable": _lnmax,
+    "immutable_gaussian": _gnmax,
+    "confident": _confident,
+    "interactive": _interactive,
+    "stable": _stable,
+    "distributed": _distributed,
+    "distributed_two_phase": _two_phase,
+}
+"""Pairs for each mechanism, by its name."""

@@ -3,6 +3,22 @@
 A set is "the statistic is at least t" (likely under D) or "at most t" (likely under D'). By Neyman and Pearson these
 are the best sets if the statistic is the true likelihood ratio. Statistic, side, limit and the delta at which the claim
 is tested are all chosen on draws that are not used again, so choosing costs no confidence.
+
+Statistics
+----------
+Each is a log-likelihood ratio with probabilities estimated on draws of its own, so large values speak for D. Which one
+is used, and with which limit, is decided on further draws; a poor statistic makes an
+audit weak, never wrong.
+
+single : sum over queries of log p(outcome | D) / p(outcome | D'). The best there is when queries are independent.
+pairs : the same for pairs of queries, taken together. Sees what queries have in common, such as reused noise.
+
+Bounds
+------
+A mechanism is (epsilon, delta)-DP only if Pr[S | D] <= e^epsilon Pr[S | D'] + delta for every set S of outcomes. So any
+S gives epsilon >= log((Pr[S | D] - delta) / Pr[S | D']). Each probability is bounded by the exact binomial interval of
+Clopper and Pearson 1934; Jagielski, Ullman, Oprea 2020 (arXiv 2006.07709) audit the same way. Bayesian or
+log-Katz intervals would be a little tighter, but are not guaranteed to cover.
 """
 
 from __future__ import annotations
@@ -11,9 +27,101 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from scipy.special import betaincinv
 
-from consilium.coordinator.distinguish.bounds import epsilon_at_least, probability_at_least, probability_at_most
-from consilium.coordinator.distinguish.statistics import Statistic
+from consilium.coordinator.distinguish.pairs import Layout
+
+
+def probability_at_least(hits: np.ndarray, runs: int, alpha: float) -> np.ndarray:
+    """One-sided lower bounds: float64, wrong with probability at most alpha each.
+
+    hits : counts among `runs` independent runs.
+
+    >>> probability_at_least(np.array([0, 500, 1000]), 1000, 0.001).round(4).tolist()
+    [0.0, 0.4508, 0.9931]
+    """
+    k = np.asarray(hits, dtype=np.float64)
+    return np.where(k > 0, betaincinv(np.maximum(k, 1), runs - k + 1, alpha), 0.0)
+
+
+def probability_at_most(hits: np.ndarray, runs: int, alpha: float) -> np.ndarray:
+    """One-sided upper bounds, likewise.
+
+    >>> probability_at_most(np.array([0, 500, 1000]), 1000, 0.001).round(4).tolist()
+    [0.0069, 0.5492, 1.0]
+    """
+    return 1.0 - probability_at_least(runs - np.asarray(hits), runs, alpha)
+
+
+def epsilon_at_least(likely: np.ndarray, rare: np.ndarray, delta: np.ndarray | float) -> np.ndarray:
+    """Epsilon that no smaller one explains, clipped at 0.
+
+    likely : lower bounds of Pr[S] under one database. rare : upper bounds of Pr[S] under the other.
+
+    >>> epsilon_at_least(np.array([0.6, 0.01]), np.array([0.2, 0.2]), 0.1).round(4).tolist()
+    [0.9163, 0.0]
+    """
+    above = np.maximum(likely - delta, 0.0)
+    with np.errstate(divide="ignore"):
+        return np.maximum(np.log(above) - np.log(rare), 0.0)
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """A table of log-likelihood ratios over symbols; a symbol is read at one query, or at two at a time.
+
+    left, right : int64 (symbols per run,), the queries of each symbol; `right` is None where one query makes a symbol.
+    base : int64 (symbols per run,), where the table of the symbol's kind starts.
+    """
+
+    name: str
+    codes: int
+    left: np.ndarray = field(repr=False)
+    right: np.ndarray | None = field(repr=False)
+    base: np.ndarray = field(repr=False)
+    table: np.ndarray = field(repr=False)
+
+    def _symbols(self, outcomes: np.ndarray) -> np.ndarray:
+        first = outcomes[:, self.left].astype(np.int64)
+        if self.right is not None:
+            first = first * self.codes + outcomes[:, self.right]
+        return self.base + first
+
+    def score(self, outcomes: np.ndarray) -> np.ndarray:
+        """float64 (runs,) of outcomes int16 (runs, queries). Rounded, so that equal runs tie in spite of summation."""
+        return self.table[self._symbols(outcomes)].sum(axis=1).round(9)
+
+    def fitted(self, under_d: np.ndarray, under_d_prime: np.ndarray) -> Statistic:
+        """With the table estimated from outcomes (runs, queries) of both; half a count is added everywhere."""
+        size = len(self.table)
+        width = self.codes if self.right is None else self.codes**2
+        logs = []
+        for outcomes in (under_d, under_d_prime):
+            counts = np.bincount(self._symbols(outcomes).ravel(), minlength=size).reshape(-1, width) + 0.5
+            logs.append(np.log(counts / counts.sum(axis=1, keepdims=True)).ravel())
+        return Statistic(self.name, self.codes, self.left, self.right, self.base, logs[0] - logs[1])
+
+
+def statistics_of(layout: Layout, codes: int) -> list[Statistic]:
+    """Unfitted statistics for runs of this layout, whose outcomes are numbers below `codes`."""
+    n, kinds = layout.queries, layout.kinds
+    count = int(kinds.max()) + 1
+    found = [_unfitted("single", codes, np.arange(n), None, kinds, count)]
+    if n >= 2:
+        left = np.concatenate([np.arange(call.start, call.stop - 1, 2) for call in layout.calls])
+        found.append(_unfitted("pairs", codes, left, left + 1, kinds[left], count))
+    if len(layout.calls) == 2:
+        left = np.arange(layout.calls[0].stop)
+        found.append(_unfitted("pairs over two calls", codes, left, left + len(left), kinds[left], count))
+    return found
+
+
+def _unfitted(
+    name: str, codes: int, left: np.ndarray, right: np.ndarray | None, kinds: np.ndarray, count: int
+) -> Statistic:
+    width = codes if right is None else codes**2
+    return Statistic(name, codes, left, right, kinds * width, np.zeros(count * width))
+
 
 Claim = Callable[[float], float]
 """Epsilon that is claimed at a delta; inf where nothing is claimed."""

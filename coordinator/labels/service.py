@@ -12,9 +12,8 @@ from consilium.accounting.events import Evidence, ReleaseEvent
 from consilium.accounting.guarantee import Guarantee
 from consilium.coordinator.collection.clear import Histogram, seen
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.ledger.batch import Batch, Release
 from consilium.coordinator.ledger.privacy import promised, promised_to_student, towards_coordinator
-from consilium.coordinator.ledger.store import CLOSED, Ledger
+from consilium.coordinator.ledger.store import CLOSED, Batch, Ledger, Release
 from consilium.coordinator.mechanisms.base import Drawn, Sums
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.errors import BudgetExceeded, ConfigError, ConsiliumError, DataError

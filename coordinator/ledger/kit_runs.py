@@ -3,14 +3,25 @@
 state/serving                the folder of the federation that was begun last
 state/run-DIGEST/            one federation: federation.json and roster.json as they were when it was begun, ledger.db,
                              events.jsonl; `close` once it is to be closed, coordinator.json once it is
+
+Also what their ledgers say without being opened for writing, and what is left of a federation's caps.
 """
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
 
 from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.stages import Caps
 from consilium.protocol.config_files import load
+from consilium.protocol.errors import LedgerError
 
 SERVING, FEDERATION = "serving", "federation.json"
 LEDGER, SUMMARY, EVENTS = "ledger.db", "coordinator.json", "events.jsonl"
@@ -45,3 +56,72 @@ def current_folder(kit: Path) -> Path:
     held = folder_of(kit, load(kit / FEDERATION, FederationConfig))
     others = [] if begun(held) else [run for run in runs_of(kit) if is_open(run)]  # of a version without that file
     return others[0] if len(others) == 1 else held
+
+
+def asked_in(path: Path) -> frozenset[str]:
+    """Ids, hex, of all queries that a ledger records. Raises LedgerError if it cannot be read."""
+    return frozenset(row[0] for row in _rows(path, "SELECT query_id FROM releases"))
+
+
+def config_of(path: Path) -> FederationConfig:
+    """The federation that a ledger was made for. Raises LedgerError if it cannot be read."""
+    try:
+        return FederationConfig.model_validate_json(dict(_rows(path, "SELECT key, value FROM meta"))["config"])
+    except (ValidationError, KeyError):
+        raise LedgerError(
+            f"ledger {path} does not say which federation it is of", "Restore its newest backup"
+        ) from None
+
+
+def _rows(path: Path, question: str) -> list[Any]:
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=30)) as connection:
+            return connection.execute(question).fetchall()
+    except sqlite3.Error as error:
+        action = "Restore its newest backup; one of an earlier federation may be moved out of the kit's state instead"
+        raise LedgerError(f"cannot read ledger {path}: {error}", action) from None
+
+
+@dataclass(frozen=True)
+class PhaseUse:
+    """Of one phase: its number, None where there is no schedule; what was asked and answered of its caps, and whether a
+    later one has begun, so that nothing more can be."""
+
+    number: int | None
+    asked: int
+    answered: int
+    caps: Caps
+    over: bool
+
+    @property
+    def queries_left(self) -> int:
+        """That can still be asked."""
+        return 0 if self.over else self.caps.queries - self.asked
+
+    @property
+    def answers_left(self) -> int:
+        """That can still be given."""
+        return 0 if self.over else self.caps.answers - self.answered
+
+    def describe(self) -> str:
+        """For people."""
+        where = "" if self.number is None else f"phase {self.number}: "
+        used = (
+            f"{self.asked} of {self.caps.queries} queries asked, {self.answered} of {self.caps.answers} answers given"
+        )
+        return f"{where}{used}{', over' if self.over else ''}"
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        left = {"queries_left": self.queries_left, "answers_left": self.answers_left}
+        return {"phase": self.number, "asked": self.asked, "answered": self.answered, **left, "over": self.over}
+
+
+def use_of_phases(config: FederationConfig, ledger: Ledger | None) -> list[PhaseUse]:
+    """Of each phase in order, one where there is no schedule. ledger: None before there is one."""
+    last = 0 if ledger is None else ledger.last_phase()
+    found = []
+    for number in config.phase_numbers:
+        asked, answered = (0, 0) if ledger is None else ledger.spent(number)
+        found.append(PhaseUse(number, asked, answered, config.phase(number).caps, number is not None and number < last))
+    return found

@@ -18,17 +18,15 @@ import secrets
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from consilium.coordinator.ledger.batch import Batch, Release
-from consilium.coordinator.ledger.columns import HISTOGRAM, PROBABILITIES, blobs, column, matrix_of
-from consilium.coordinator.ledger.tables import LEFT_OVER_TABLE, PHASED_TABLES, TABLES, WEIGHTED_TABLES
 from consilium.protocol.errors import BudgetExceeded, LedgerError
-from consilium.protocol.labels.service import Outcome
+from consilium.protocol.labels.service import NO_LABEL, Outcome
 from consilium.protocol.ledger_statement import (
     GENESIS,
     ChargedBatch,
@@ -38,6 +36,100 @@ from consilium.protocol.ledger_statement import (
     open_event,
 )
 from consilium.protocol.parties.messages import LedgerPosition
+
+TABLES = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE batches (
+    seq INTEGER PRIMARY KEY, at TEXT NOT NULL, event TEXT NOT NULL, asked INTEGER NOT NULL, answered INTEGER NOT NULL,
+    parties INTEGER NOT NULL, previous TEXT NOT NULL, hash TEXT NOT NULL UNIQUE);
+CREATE TABLE releases (
+    query_id TEXT PRIMARY KEY, seq INTEGER NOT NULL REFERENCES batches, position INTEGER NOT NULL,
+    outcome INTEGER NOT NULL, label INTEGER NOT NULL, counts BLOB);
+CREATE TABLE evidence (
+    query_id TEXT PRIMARY KEY REFERENCES releases, log_q_check REAL, log_q_label REAL, histogram BLOB,
+    probabilities BLOB);
+CREATE TABLE closing (
+    only INTEGER PRIMARY KEY CHECK (only = 1), at TEXT NOT NULL, result TEXT NOT NULL, previous TEXT NOT NULL,
+    hash TEXT NOT NULL);
+"""
+WEIGHTED_TABLES = """
+CREATE TABLE weights (party TEXT PRIMARY KEY, weight INTEGER NOT NULL);
+CREATE TABLE sums (seq INTEGER PRIMARY KEY REFERENCES batches, votes INTEGER NOT NULL);
+"""
+"""Beside the others, in the ledger of a federation whose parties may have weights."""
+PHASED_TABLES = "CREATE TABLE phases (seq INTEGER PRIMARY KEY REFERENCES batches, phase INTEGER NOT NULL)"
+"""Beside the others, in the ledger of a federation with a schedule, from its first batch."""
+LEFT_OVER_TABLE = (
+    "CREATE TABLE left_over (seq INTEGER NOT NULL REFERENCES batches, position INTEGER NOT NULL,"
+    " query_id TEXT NOT NULL, PRIMARY KEY (seq, position))"
+)
+"""Beside the others, in every ledger that 0.9 did not make: queries that parties voted on, and nothing was released."""
+
+
+HISTOGRAM, PROBABILITIES = np.dtype("<i8"), np.dtype("<f8")
+
+
+def column(values: list[float | None]) -> np.ndarray | None:
+    """float64 (rows,); None where any is missing."""
+    return None if any(value is None for value in values) else np.array(values, dtype=np.float64)
+
+
+def blobs(matrix: np.ndarray | None, dtype: np.dtype, rows: int) -> list[bytes | None]:
+    """A blob for each row, or None for all."""
+    return [None] * rows if matrix is None else [row.astype(dtype).tobytes() for row in matrix]
+
+
+def matrix_of(cells: list[bytes | None], dtype: np.dtype) -> np.ndarray | None:
+    """The inverse of `blobs`; None where any is missing."""
+    given = [cell for cell in cells if cell is not None]
+    return np.stack([np.frombuffer(cell, dtype) for cell in given]) if given and len(given) == len(cells) else None
+
+
+@dataclass(frozen=True)
+class Release:
+    """The recorded outcome of one query; counts: the noisy histogram, where that was released."""
+
+    outcome: Outcome
+    label: int
+    counts: tuple[int, ...] | None
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One charge with what it paid for; arrays in the order of the queries, `log_q_*` float64 or None.
+
+    counts int64 (queries, classes): the noisy histograms, where these were released.
+    histogram int64 and probabilities float64 (queries, classes): the votes, or None where they decide no cost.
+    votes: in the sum on each query, where parties have weights; None where every party counts alike.
+    phase: its number in the federation's schedule, from 1; None where there is none.
+    left_over: ids of queries that parties voted on too, after the last answer that there was room for.
+    """
+
+    event: dict[str, Any]
+    parties: int
+    query_ids: tuple[str, ...]
+    labels: np.ndarray = field(repr=False)
+    reinforced: np.ndarray = field(repr=False)
+    counts: np.ndarray | None = field(default=None, repr=False)
+    log_q_check: np.ndarray | None = field(default=None, repr=False)
+    log_q_label: np.ndarray | None = field(default=None, repr=False)
+    histogram: np.ndarray | None = field(default=None, repr=False)
+    probabilities: np.ndarray | None = field(default=None, repr=False)
+    votes: int | None = None
+    phase: int | None = None
+    left_over: tuple[str, ...] = ()
+
+    @property
+    def answered(self) -> np.ndarray:
+        """bool (queries,): which queries the parties' votes gave a label, which is what was paid for."""
+        return (self.labels != NO_LABEL) & ~self.reinforced
+
+    @property
+    def outcomes(self) -> np.ndarray:
+        """int64 (queries,): what became of each query."""
+        without = np.where(self.reinforced, Outcome.REINFORCED, Outcome.ABSTAINED)
+        return np.where(self.answered, Outcome.ANSWERED, without)
+
 
 FORMAT = "4"
 OLD_FORMAT = "3"

@@ -11,9 +11,8 @@ import numpy as np
 import polars as pl
 
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.ledger.batch import Batch
 from consilium.coordinator.ledger.privacy import epsilon_by_query, promised
-from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.ledger.store import Batch, Ledger
 from consilium.protocol.files import replace_private
 from consilium.protocol.labels.service import Progress, no_progress
 from consilium.protocol.progress.stages import ACCOUNTING, CURVES, stage

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.ledger.batch import Batch
+from consilium.coordinator.ledger.store import Batch
 from consilium.party.home import open_home
 from consilium.protocol.disclosure import ReleaseKind
 from consilium.protocol.labels.service import NO_LABEL, Progress, no_progress

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import polars as pl
 import tomli_w
 
-from consilium.coordinator.ledger.verify import holds
+from consilium.coordinator.verify import holds
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import DataError, PathError
 from consilium.protocol.node.device import Device

@@ -11,7 +11,7 @@ import polars as pl
 
 from consilium.accounting.planning.target import worst_case
 from consilium.coordinator.config import Federation
-from consilium.coordinator.ledger.verify import Finding
+from consilium.coordinator.verify import Finding
 from consilium.protocol.disclosure import Disclosure, ReleaseKind
 from consilium.protocol.parties.messages import VotesMode
 from consilium.protocol.strict_json import is_infinite, number

@@ -23,10 +23,8 @@ from consilium.coordinator.conclusion import normal_for
 from consilium.coordinator.config import FederationConfig, check_sanitised, check_threshold
 from consilium.coordinator.federation import noise_for
 from consilium.coordinator.labels.service import LabelService
-from consilium.coordinator.ledger.batch import Batch
-from consilium.coordinator.ledger.closing import close
-from consilium.coordinator.ledger.privacy import promised_to_student, spent, towards_coordinator
-from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.ledger.privacy import close, promised_to_student, spent, towards_coordinator
+from consilium.coordinator.ledger.store import Batch, Ledger
 from consilium.coordinator.mechanisms.shares import sum_of_shares
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.digests import canonical_digest

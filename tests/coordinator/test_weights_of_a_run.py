@@ -15,11 +15,11 @@ from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.federation import Student, run_federation
 from consilium.coordinator.ledger.privacy import promised_at
 from consilium.coordinator.ledger.store import Ledger
-from consilium.coordinator.ledger.verify import RunPlace, verify_run
 from consilium.coordinator.mechanisms import NoisyHistogram
 from consilium.coordinator.run_log import EventLog
+from consilium.coordinator.verify import RunPlace, verify_run
 from consilium.protocol.labels.service import LabelSource
-from tests.coordinator.ledger.verify.runs import rechain
+from tests.coordinator.verify.runs import rechain
 from tests.federation import FakeTransport, make_config, make_home, make_rows
 
 CONFIG = make_config(

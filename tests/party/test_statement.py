@@ -33,7 +33,7 @@ from consilium.protocol.node.checks import CheckResult, examine
 from consilium.protocol.node.kit import open_kit
 from consilium.protocol.parties.refusals import Refused, Rule
 from tests.command_line import consilium
-from tests.coordinator.ledger.verify.runs import kit_run, run_of
+from tests.coordinator.verify.runs import kit_run, run_of
 
 NOISY = {
     "votes": "distributed",

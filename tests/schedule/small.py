@@ -12,10 +12,10 @@ from consilium.coordinator.collection.exchange import Transport
 from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.config import Caps, FederationConfig
 from consilium.coordinator.federation import Student, run_federation
-from consilium.coordinator.ledger.verify import find_run, verify_run, verify_student
 from consilium.coordinator.mechanisms import Confident, Distributed, DistributedTwoPhase, Interactive
 from consilium.coordinator.run_log import EventLog
 from consilium.coordinator.stages import Phase
+from consilium.coordinator.verify import find_run, verify_run, verify_student
 from consilium.student.asking.pool import Pool
 from consilium.student.config import StudentSpec
 from consilium.student.run import run_student

@@ -15,10 +15,9 @@ from consilium.coordinator.deploy import doctor
 from consilium.coordinator.deploy.runs import begin, configuration
 from consilium.coordinator.deploy.start import in_words
 from consilium.coordinator.deploy.status import status
-from consilium.coordinator.ledger.batch import Batch
-from consilium.coordinator.ledger.left import PhaseUse, use_of_phases
+from consilium.coordinator.ledger.kit_runs import PhaseUse, use_of_phases
 from consilium.coordinator.ledger.privacy import promised
-from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.ledger.store import Batch, Ledger
 from consilium.party.deploy import doctor as of_party
 from consilium.party.expectation import own_share
 from consilium.party.home import open_home

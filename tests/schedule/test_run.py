@@ -16,18 +16,17 @@ import pytest
 from consilium.coordinator.collection.clear import Histogram
 from consilium.coordinator.config import Caps
 from consilium.coordinator.labels.service import LabelService
-from consilium.coordinator.ledger.batch import Batch
 from consilium.coordinator.ledger.privacy import by_phase, epsilon_by_query, promised, spent
-from consilium.coordinator.ledger.store import Ledger
-from consilium.coordinator.ledger.verify import find_run, verify_run, verify_student
+from consilium.coordinator.ledger.store import Batch, Ledger
 from consilium.coordinator.mechanisms import GNMax
 from consilium.coordinator.stages import Phase
+from consilium.coordinator.verify import find_run, verify_run, verify_student
 from consilium.protocol.errors import BudgetExceeded, ConfigError
 from consilium.protocol.labels.service import Outcome
 from consilium.protocol.noise import SeededNoise
 from consilium.student.asking.plan import AskingPlan
 from consilium.student.config import StudentSpec
-from tests.coordinator.ledger.verify.runs import rechain
+from tests.coordinator.verify.runs import rechain
 from tests.federation import make_rows
 from tests.schedule.small import LINEAR, STUDENT, Broken, findings, run, scheduled
 

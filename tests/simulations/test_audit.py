@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.coordinator.ledger.verify import Damaged, Verdict, verify_student
-from consilium.coordinator.ledger.verify.recorded import read_ledger
+from consilium.coordinator.verify import Damaged, Verdict, verify_student
+from consilium.coordinator.verify.recorded import read_ledger
 from consilium.protocol.errors import DataError
 from consilium.protocol.warnings.kinds import SINCE_0_9
 from consilium.simulations import sums

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.coordinator.ledger.verify.runs import edit, flip_label, kit_run, rechained, run_of, sql
+from tests.coordinator.verify.runs import edit, flip_label, kit_run, rechained, run_of, sql
 from tests.simulations.report.cases import Page
 from tests.simulations.tampering import main
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from consilium.coordinator.ledger.verify import RunPlace, Verdict, verify_run, verify_student
+from consilium.coordinator.verify import RunPlace, Verdict, verify_run, verify_student
 from consilium.protocol.labels import labels_pb2
 from consilium.protocol.warnings.plain_words import epsilon_text
 from consilium.simulations.council.runs import Run

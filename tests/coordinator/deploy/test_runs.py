@@ -26,12 +26,10 @@ from consilium.coordinator.deploy.runs import (
 )
 from consilium.coordinator.deploy.start import close, run_config
 from consilium.coordinator.deploy.status import status
-from consilium.coordinator.ledger.batch import Batch
-from consilium.coordinator.ledger.store import Ledger
-from consilium.coordinator.ledger.verify.place import find_run
-from consilium.coordinator.ledger.verify.run import verify_run
+from consilium.coordinator.ledger.store import Batch, Ledger
 from consilium.coordinator.provision import kits
 from consilium.coordinator.run_log import EventLog
+from consilium.coordinator.verify.run import find_run, verify_run
 from consilium.protocol.errors import ConfigError, EngineError, FederationOpen, LedgerError
 from consilium.protocol.node.checks import examine
 from consilium.protocol.node.kit import Kit, open_kit

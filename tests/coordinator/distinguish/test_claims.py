@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from consilium.accounting.units import Neighbouring, Unit
-from consilium.coordinator.distinguish.claims import EventClaims
+from consilium.coordinator.distinguish.game import EventClaims
 from consilium.coordinator.mechanisms import Distributed, GNMax, Mechanism, NoisyHistogram
 
 

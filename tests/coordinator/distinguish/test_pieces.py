@@ -14,14 +14,25 @@ from consilium.accounting.curves.gaussian import public_offsets
 from consilium.accounting.curves.immutable import claimed_epsilon
 from consilium.accounting.curves.stable import distance_to_instability
 from consilium.accounting.units import Neighbouring, Unit
-from consilium.coordinator.distinguish.bounds import epsilon_at_least, probability_at_least, probability_at_most
-from consilium.coordinator.distinguish.build import build_mechanism
-from consilium.coordinator.distinguish.candidates import candidates
-from consilium.coordinator.distinguish.claims import EventClaims, PaperClaims, UserClaims, claims_of
-from consilium.coordinator.distinguish.game import PooledNoise, codes_of, play
-from consilium.coordinator.distinguish.pairs import lay_out, pair
-from consilium.coordinator.distinguish.regions import choose, measure
-from consilium.coordinator.distinguish.statistics import statistics_of
+from consilium.coordinator.distinguish.game import (
+    EventClaims,
+    PaperClaims,
+    PooledNoise,
+    UserClaims,
+    build_mechanism,
+    claims_of,
+    codes_of,
+    play,
+)
+from consilium.coordinator.distinguish.pairs import candidates, lay_out, pair
+from consilium.coordinator.distinguish.regions import (
+    choose,
+    epsilon_at_least,
+    measure,
+    probability_at_least,
+    probability_at_most,
+    statistics_of,
+)
 from consilium.coordinator.mechanisms import (
     Confident,
     Distributed,

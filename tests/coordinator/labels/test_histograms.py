@@ -19,9 +19,9 @@ from consilium.coordinator.labels.grpc_server import serving
 from consilium.coordinator.labels.service import LabelService
 from consilium.coordinator.ledger.privacy import promised, spent
 from consilium.coordinator.ledger.store import Ledger
-from consilium.coordinator.ledger.verify.findings import Contradiction
-from consilium.coordinator.ledger.verify.recorded import read_ledger
 from consilium.coordinator.mechanisms import Distributed, GNMax, NoisyHistogram
+from consilium.coordinator.verify.files import Contradiction
+from consilium.coordinator.verify.recorded import read_ledger
 from consilium.protocol.disclosure import ReleaseKind
 from consilium.protocol.errors import LedgerError, MalformedMessage
 from consilium.protocol.labels import labels_pb2 as pb

@@ -19,8 +19,7 @@ from consilium.coordinator.collection.clear import Histogram
 from consilium.coordinator.conclusion import normal_for
 from consilium.coordinator.config import Caps, FederationConfig, check_sanitised
 from consilium.coordinator.labels.service import LabelService
-from consilium.coordinator.ledger.closing import answered_batches, close, most_teachers
-from consilium.coordinator.ledger.privacy import promised, spent
+from consilium.coordinator.ledger.privacy import answered_batches, close, most_teachers, promised, spent
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.mechanisms import Confident, GNMax, Interactive, Stable
 from consilium.coordinator.stages import Privacy, Sanitised

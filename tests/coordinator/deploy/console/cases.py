@@ -6,8 +6,7 @@ import numpy as np
 
 from consilium.accounting.events import event_from_json
 from consilium.coordinator.deploy.runs import KitRun, begin
-from consilium.coordinator.ledger.batch import Batch
-from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.ledger.store import Batch, Ledger
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.labels.service import NO_LABEL
 from consilium.protocol.node.kit import Kit

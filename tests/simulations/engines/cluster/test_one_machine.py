@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 import tomli_w
 
-from consilium.coordinator.ledger.verify import holds
+from consilium.coordinator.verify import holds
 from consilium.simulations.audit import audit_path
 from consilium.simulations.engines.cluster.spec import RaySpec
 from consilium.simulations.run import run_scenario

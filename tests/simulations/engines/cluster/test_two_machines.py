@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 import tomli_w
 
-from consilium.coordinator.ledger.verify import holds
+from consilium.coordinator.verify import holds
 from consilium.simulations.audit import audit_path
 from consilium.simulations.engines.cluster.node import FOLDER
 from consilium.simulations.run import run_scenario

@@ -16,10 +16,17 @@ from typing import Any
 import numpy as np
 
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.ledger.batch import Batch, Release
-from consilium.coordinator.ledger.store import Ledger, stored_config
-from consilium.coordinator.ledger.tables import LEFT_OVER_TABLE, PHASED_TABLES, TABLES, WEIGHTED_TABLES
-from consilium.coordinator.ledger.verify.findings import Contradiction, Damaged, Unfinished
+from consilium.coordinator.ledger.store import (
+    LEFT_OVER_TABLE,
+    PHASED_TABLES,
+    TABLES,
+    WEIGHTED_TABLES,
+    Batch,
+    Ledger,
+    Release,
+    stored_config,
+)
+from consilium.coordinator.verify.files import Contradiction, Damaged, Unfinished
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.labels.service import NO_LABEL

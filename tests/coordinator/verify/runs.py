@@ -15,8 +15,8 @@ from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.federation import Student, run_federation
 from consilium.coordinator.ledger.store import open_batch
-from consilium.coordinator.ledger.verify import Finding, find_run, verify_run, verify_student
 from consilium.coordinator.run_log import EventLog
+from consilium.coordinator.verify import Finding, find_run, verify_run, verify_student
 from consilium.protocol.config_files import load
 from consilium.protocol.identity import Identity
 from consilium.protocol.ledger_statement import GENESIS

@@ -6,10 +6,9 @@ import io
 from pathlib import Path
 from typing import Any
 
-from consilium.coordinator.ledger.verify.claims import close_to, number
-from consilium.coordinator.ledger.verify.files import Files, entry
-from consilium.coordinator.ledger.verify.findings import Checks, Contradiction, Damaged, agree
-from consilium.coordinator.ledger.verify.recorded import Recorded
+from consilium.coordinator.verify.charges import close_to, number
+from consilium.coordinator.verify.files import Checks, Contradiction, Damaged, Files, agree, entry
+from consilium.coordinator.verify.recorded import Recorded
 from consilium.protocol.errors import DataError
 from consilium.protocol.labels.service import NO_LABEL, Outcome
 from consilium.protocol.old_names import OF_CARD, renamed

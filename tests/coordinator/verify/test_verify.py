@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from consilium.coordinator.ledger.store import Ledger
-from consilium.coordinator.ledger.verify import Verdict, find_run, holds, verify_run
-from consilium.coordinator.ledger.verify.files import read_events
+from consilium.coordinator.verify import Verdict, find_run, holds, verify_run
+from consilium.coordinator.verify.files import read_events
 from consilium.protocol.errors import ConfigError, DataError, PathError
 from consilium.protocol.files import held
-from tests.coordinator.ledger.verify.runs import (
+from tests.coordinator.verify.runs import (
     SANITISED,
     Tamper,
     edit,

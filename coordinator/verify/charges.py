@@ -1,0 +1,263 @@
+"""What a ledger was charged for, against its configuration: caps, events, evidence, and the closing.
+
+Also what is claimed, against what the ledger gives: epsilons, weights, and of verified votes what the second aggregator
+signed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from consilium.accounting.curves.gnss import group_smooth_sensitivity
+from consilium.accounting.events import event_from_json
+from consilium.accounting.sanitise.release import sanitise, secret_smoothness
+from consilium.coordinator.collection.clear import seen
+from consilium.coordinator.given_records import RECORDS, ROSTER, KeptRecord, read_halves, read_records
+from consilium.coordinator.ledger.privacy import answered_batches, by_party, most_teachers
+from consilium.coordinator.ledger.store import Batch
+from consilium.coordinator.verify.files import Absent, Contradiction, Damaged, Files, agree, entry
+from consilium.coordinator.verify.recorded import Recorded
+from consilium.protocol.errors import ConfigError, MalformedMessage
+from consilium.protocol.strict_json import is_infinite
+from consilium.sums.aggregators.half import add_up
+from consilium.sums.aggregators.wire import GivenRecord
+from consilium.sums.errors import BrokenBlock
+from consilium.sums.roster import VerifiedRoster, check_whole
+
+TOLERANCE = 1e-9
+"""Relative difference between a claimed and a recomputed number that rounding may explain."""
+
+
+def same(left: np.ndarray | None, right: np.ndarray | None) -> bool:
+    """Whether two float64 arrays are equal up to rounding, or both are not there."""
+    if left is None or right is None:
+        return left is right
+    return left.shape == right.shape and np.allclose(left, right, rtol=TOLERANCE, atol=TOLERANCE)
+
+
+def number(table: dict[str, Any], name: str, *keys: str) -> float:
+    """A number below `keys`, which may be infinite as in `protocol.strict_json`. Raises Damaged where there is none."""
+    value = entry(table, name, *keys)
+    if is_infinite(entry(table, name, *keys[:-1]) if keys[1:] else table, keys[-1]):
+        return math.inf
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+        raise Damaged(f"{name}: {'.'.join(keys)} is no number")
+    return float(value)
+
+
+def close_to(what: str, claimed: float, truth: float, *, secret: bool = False) -> None:
+    """Raise Contradiction unless the numbers are equal up to rounding. A secret one is not told."""
+    if claimed != truth and not math.isclose(claimed, truth, rel_tol=TOLERANCE):
+        told = "" if secret else f": claimed {claimed:.6g}, the ledger gives {truth:.6g}"
+        raise Contradiction(f"{what} is not the ledger's{told}")
+
+
+def check_guarantee(name: str, claim: object, truth: dict[str, Any]) -> None:
+    """Raise unless a claimed guarantee says what the ledger gives: epsilon, and every word that belongs to it."""
+    if not isinstance(claim, dict):
+        raise Damaged(f"{name} is no guarantee")
+    secret = not truth.get("publishable", False)
+    close_to(f"{name}: epsilon", number(claim, name, "epsilon"), number(truth, name, "epsilon"), secret=secret)
+    agree(f"{name}: fields", sorted(claim), sorted(truth))
+    for key, value in truth.items():
+        if key != "epsilon" and claim[key] != value:
+            raise Contradiction(f"{name}: {key} is not that of the ledger's guarantee")
+
+
+def check_claims(name: str, claims: object, truth: dict[str, dict[str, Any]]) -> str:
+    """Every guarantee that should be claimed is, and says what the ledger gives; there is no other."""
+    if not truth:
+        raise Contradiction("the ledger gives no epsilon to compare with")
+    if not isinstance(claims, dict):
+        raise Damaged(f"{name} has no guarantees")
+    agree(f"{name}: its guarantees", sorted(claims), sorted(truth))
+    for key, claim in claims.items():
+        check_guarantee(f"{name}: {key}", claim, truth[key])
+    return ", ".join(claims)
+
+
+MOST_DEVIATIONS, ROUNDING = 7.0, 2e-4
+"""A sanitised curve is within so many standard deviations of what the ledger's votes give, but once in 4e11 runs."""
+
+
+def check_caps(recorded: Recorded) -> str:
+    """No more was asked or answered than the caps allow."""
+    config, told = recorded.config, []
+    for at, phase in enumerate(config.phases, 1):
+        batches = [batch for batch in recorded.batches if batch.phase in (None, at)]
+        asked, answered = sum(len(b.query_ids) for b in batches), sum(int(b.answered.sum()) for b in batches)
+        caps, where = phase.caps, f" in phase {at}" if config.schedule else ""
+        if asked > caps.queries:
+            raise Contradiction(f"{asked} queries were asked{where}, the cap is {caps.queries}")
+        if answered > caps.answers:
+            raise Contradiction(f"{answered} labels were given{where}, the cap is {caps.answers}")
+        told.append(f"{asked} of {caps.queries} queries, {answered} of {caps.answers} labels{where}")
+    return "; ".join(told)
+
+
+def check_charges(recorded: Recorded) -> str:
+    """Every batch was charged the event that the configuration gives for its counts."""
+    config = recorded.config
+    for at, batch in enumerate(recorded.batches, 1):
+        expected = config.event(len(batch.query_ids), int(batch.answered.sum()), batch.phase).to_json()
+        if batch.event != expected:
+            differing = sorted(key for key in expected if batch.event.get(key) != expected[key])
+            raise Contradiction(f"batch {at}: the event differs in {', '.join(differing) or 'its keys'}")
+    return "; ".join(phase.mechanism.describe() for phase in config.phases)
+
+
+def check_evidence(recorded: Recorded) -> str:
+    """log q from the histograms, where votes decide anything of what is charged at them."""
+    compared = 0
+    for at, batch in enumerate(recorded.batches, 1):
+        if batch.histogram is None:
+            if batch.log_q_label is not None:
+                raise Contradiction(f"batch {at} has evidence without the histograms of which it is")
+            continue
+        evidence = recorded.config.phase(batch.phase).mechanism.evidence(
+            event_from_json(batch.event), batch.histogram, batch.probabilities
+        )
+        for found, written in zip(evidence, (batch.log_q_check, batch.log_q_label), strict=True):
+            # 0 stands where a row was made to fit, and is charged the worst case
+            if not same(found, written if found is None or written is None else np.where(written == 0, found, written)):
+                raise Contradiction(f"batch {at}: the evidence is not that of its histograms")
+        compared += 1
+    if recorded.batches and not compared:
+        raise Absent("no votes are kept where they decide nothing of what is charged")
+    return f"{compared} batches"
+
+
+def check_sanitised(recorded: Recorded) -> str:
+    """The released number, up to its noise, from the histograms in the ledger; the charge from the plan."""
+    planned, event, found = recorded.config.privacy.sanitised, recorded.config.closing_event(), recorded.closing
+    if planned is None or event is None:
+        if found is not None:
+            raise Contradiction("the ledger is closed with a sanitised epsilon that nobody planned")
+        raise Absent("none is planned")
+    if found is None:
+        raise Absent("planned, not released")
+    if entry(found, "the closing", "event") != event.to_json():
+        raise Contradiction("the charge is not that of the plan")
+    if any(batch.histogram is None for batch in recorded.batches) or not recorded.batches:
+        raise Contradiction("the ledger lacks the histograms of which it is")
+    votes, teachers, plan = answered_batches(recorded.batches), most_teachers(recorded.batches), planned.plan()
+    again = sanitise(votes, plan, recorded.config.privacy.delta, teachers, lambda: 0.0)
+    cost, rdp = number(found, "the closing", "release_cost"), number(found, "the closing", "released_rdp")
+    if not math.isclose(cost, plan.cost(event.votes_moved), rel_tol=TOLERANCE):
+        raise Contradiction("the release's cost is another")
+    claimed = number(found, "the closing", "guarantee", "epsilon")
+    gap = (rdp - again.released_rdp) - (claimed - again.guarantee.epsilon)
+    if not abs(gap) < TOLERANCE:
+        raise Contradiction("the released curve and the epsilon do not belong together")
+    for key, truth in again.guarantee.to_json().items():
+        if key not in ("epsilon", "method"):
+            agree(f"its {key}", entry(found, "the closing", "guarantee", key), truth)
+    secret = secret_smoothness(votes, plan, teachers)
+    scale = group_smooth_sensitivity(secret.smooth, plan.beta, event.votes_moved)[0] * plan.sigma_ss
+    if not abs(rdp - again.released_rdp) <= MOST_DEVIATIONS * scale + ROUNDING:
+        raise Contradiction("it is further from the ledger's votes than its noise explains")
+    return f"{claimed:.4f}, of which the release itself costs {cost:.4f}"
+
+
+def check_weights(name: str, summary: dict[str, Any], recorded: Recorded) -> str:
+    """Each party has the weight that the ledger keeps, and the epsilon that this gives it; one line for each weight.
+
+    Raises
+    ------
+    Contradiction : a weight or an epsilon is another. Damaged : it is no number.
+    """
+    parties = entry(summary, name, "parties")
+    if not recorded.weights.keys() >= set(parties):
+        raise Contradiction(f"{name}: a party took part without a weight")
+    truth = by_party(recorded.config, {party: recorded.weights[party] for party in parties})["by_party"]
+    agree(f"{name}: parties of by_party", sorted(entry(summary, name, "by_party")), sorted(truth))
+    epsilons: dict[int, float] = {}
+    for party, own in truth.items():
+        agree(f"{name}: weight of {party}", entry(summary, name, "by_party", party, "weight"), own["weight"])
+        epsilons[own["weight"]] = number(own, "the ledger", "epsilon")
+        close_to(
+            f"{name}: epsilon of {party}", number(summary, name, "by_party", party, "epsilon"), epsilons[own["weight"]]
+        )
+    found = Counter(own["weight"] for own in truth.values())
+    return "; ".join(f"{found[weight]} x weight {weight}, epsilon {epsilons[weight]:.4f}" for weight in sorted(found))
+
+
+def check_given(files: Files, recorded: Recorded) -> str:
+    """Each batch is of one signed sum, and each aggregator's total the one that it was bound to; no query is in two
+    noisy sums of one phase, and exact ones are over whole blocks of parties. Rosters of version 0.9 had no blocks: sets
+    of parties are not looked at.
+
+    Raises
+    ------
+    Contradiction : one of these does not hold. Damaged, Unfinished : a file is missing or broken.
+    """
+    config = recorded.config
+    if not recorded.batches and not (files.folder / RECORDS).exists():
+        return "no sum was given"
+    try:
+        roster = VerifiedRoster.load(files.path(ROSTER))
+        if roster.digest != config.roster:
+            raise Contradiction(f"{ROSTER} is not the roster of the federation")
+        records = read_records(files.path(RECORDS), roster)
+    except (ConfigError, MalformedMessage) as error:
+        raise Damaged(error.what) from None
+    for kept in records:
+        if kept.record.federation != config.digest() or kept.record.roster != roster.digest:
+            raise Contradiction(f"{RECORDS}: session {kept.record.sid} is of another federation")
+    for at, batch in enumerate(recorded.batches, 1):
+        _check_halves(at, batch, _record_of(at, batch, records, recorded), files, recorded)
+    _check_sets(records, roster)
+    noise = max((kept.record.sigma for kept in records), default=0.0)
+    told = f", each with noise of the second aggregator, sigma {noise:g}" if noise > 0 else ", exact"
+    return f"{len(recorded.batches)} of {len(records)} signed sums{told}"
+
+
+def _record_of(at: int, batch: Batch, records: list[KeptRecord], recorded: Recorded) -> GivenRecord:
+    noise = recorded.config.node_event(0, 0, batch.phase).party_noise(1)
+    expected = (batch.parties, 0.0 if noise is None else noise.sigma, batch.phase or 1)
+    for kept in records:
+        if kept.record.phase == 1 and kept.ids[: len(batch.query_ids)] == batch.query_ids:
+            if (len(kept.record.accepted), kept.record.sigma, kept.record.release) == expected:
+                return kept.record
+            raise Contradiction(f"batch {at}: the second aggregator signed a sum of other parties, noise or release")
+    raise Contradiction(f"batch {at}: the second aggregator signed no sum on its queries")
+
+
+def _check_halves(at: int, batch: Batch, record: GivenRecord, files: Files, recorded: Recorded) -> None:
+    """The totals that both were bound to, and the votes of the ledger, where it has them."""
+    if record.version == 1:
+        return  # 0.9 bound nobody
+    try:
+        one, other = read_halves(files.folder, record)
+    except MalformedMessage as error:
+        raise Contradiction(error.what) from None
+    if batch.histogram is None or record.sigma > 0:
+        return
+    votes = batch.parties * recorded.config.teachers_per_party
+    sums, clipped = add_up(one, other, votes, 0)
+    if not np.array_equal(seen(sums, clipped, votes)[: len(batch.histogram)], batch.histogram):
+        raise Contradiction(f"batch {at}: its votes are not the sum of the two totals")
+
+
+def _check_sets(records: list[KeptRecord], roster: VerifiedRoster) -> None:
+    seen: set[tuple[str, int]] = set()
+    for kept in records:
+        if kept.record.sigma == 0:
+            if roster.version > 1:
+                _check_blocks(kept, roster)
+            continue
+        asked = {(query_id, kept.record.phase) for query_id in kept.ids}
+        if seen & asked:
+            raise Contradiction(f"session {kept.record.sid}: a query is in two sums")
+        seen |= asked
+
+
+def _check_blocks(kept: KeptRecord, roster: VerifiedRoster) -> None:
+    try:
+        check_whole(roster.blocks, kept.record.accepted)
+    except BrokenBlock as error:
+        raise Contradiction(f"session {kept.record.sid}: {error.what}") from None
