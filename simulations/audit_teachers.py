@@ -26,7 +26,7 @@ from rich.table import Table
 from consilium.accounting.units import Neighbouring, Unit, votes_moved
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.distinguish import GameSetup, MechanismAudit, Pair, audit_mechanism
-from consilium.coordinator.distinguish import report as game_report
+from consilium.coordinator.distinguish import audit as game_report
 from consilium.coordinator.mechanisms.base import Mechanism
 from consilium.data import private_rows as npz
 from consilium.data import private_rows as table_files
