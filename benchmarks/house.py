@@ -1,7 +1,9 @@
-"""How the code is built, before and after: `python -m benchmarks.house [--at REVISION]...`.
+"""How the code is built: `python -m benchmarks.house [--at REVISION]... [--static]`.
 
-Without revisions: v0.2.0, whose rooms were packages of their own, and the working tree. What is counted is the package,
-without tests and generated modules; every revision is counted by this file, so the columns can be compared.
+Without revisions: the code before the work on the house (0.9.0 and what followed), and the working tree. What is counted
+is the package, without tests and generated modules; every revision is counted by this file, so that the columns can be
+compared. Of each tree, unless `--static`, a small federation runs in one process, and one query is followed from the
+student's question to its answer: which files it enters, and how often it goes from one to another.
 """
 
 from __future__ import annotations
@@ -9,16 +11,17 @@ from __future__ import annotations
 import argparse
 import ast
 import io
+import json
+import os
 import subprocess
 import sys
 import tarfile
 import tempfile
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from statistics import median
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -27,24 +30,16 @@ from scipy.sparse.csgraph import connected_components
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "consilium"
 ROOMS = (
-    "accounting",
-    "protocol",
-    "report",
-    "data",
-    "models",
-    "sums",
-    "node",
-    "party",
-    "aggregator",
-    "coordinator",
-    "student",
-    "simulations",
+    *("accounting", "protocol", "report", "data", "models", "sums", "node"),
+    *("party", "aggregator", "coordinator", "student", "simulations"),
 )
-V020 = "85c8fff"
+BEFORE = "e92497e4"
 WINDOW = 6
 """Lines in a row that count as written twice, without blank ones, comments, docstrings, imports, and signatures: those
 of one interface are equal on purpose."""
-LONG = 400
+COLLECTIONS = ("clear", "secure", "verified")
+FOLLOWED = Path(__file__).with_name("house_followed.py")
+"""Runs in the tree that it follows, whatever its version."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +69,7 @@ class Module:
 
 def modules(root: Path) -> dict[str, Module]:
     """Modules of a tree by their names; a folder's `__init__` has the folder's name."""
-    found: dict[str, Module] = {}
+    counted: dict[str, Module] = {}
     files = [path for room in ROOMS for path in sorted((root / room).rglob("*.py"))]
     files += [path for path in (root / "cli.py", *sorted((root / PACKAGE).glob("*.py"))) if path.exists()]
     for path in files:
@@ -84,8 +79,8 @@ def modules(root: Path) -> dict[str, Module]:
         parts = [part for part in relative.with_suffix("").parts if part != PACKAGE]
         folder = "" if relative.parent.as_posix() in (".", PACKAGE) else relative.parent.as_posix()
         name = ".".join(part for part in parts if part != "__init__")
-        found[name] = Module(name, folder, path.read_text(encoding="utf-8"))
-    return found
+        counted[name] = Module(name, folder, path.read_text(encoding="utf-8"))
+    return counted
 
 
 def arrows(found: dict[str, Module]) -> set[tuple[str, str]]:
@@ -121,33 +116,6 @@ def circles(edges: set[tuple[str, str]]) -> list[list[str]]:
     return [knot for knot in knots.values() if len(knot) > 1]
 
 
-def kinds(found: dict[str, Module]) -> set[str]:
-    """Names of the classes of events and mechanisms, and of unions of them."""
-    named: set[str] = set()
-    for module in found.values():
-        if module.name.startswith(("accounting.events", "coordinator.mechanisms")):
-            for node in module.tree.body:
-                if isinstance(node, ast.ClassDef):
-                    named.add(node.name)
-                elif isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp):
-                    named |= {target.id for target in node.targets if isinstance(target, ast.Name)}
-    return named
-
-
-def ladders(found: dict[str, Module]) -> int:
-    """How often code asks whether something is of a certain class of event or mechanism."""
-    named, count = kinds(found), 0
-    for module in found.values():
-        for node in ast.walk(module.tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
-                names = {inner.id for inner in ast.walk(node.args[1]) if isinstance(inner, ast.Name)}
-                names |= {inner.attr for inner in ast.walk(node.args[1]) if isinstance(inner, ast.Attribute)}
-                count += bool(names & named)
-            elif isinstance(node, ast.MatchClass) and isinstance(node.cls, ast.Name):
-                count += node.cls.id in named
-    return count
-
-
 def _is_text(node: ast.Expr) -> bool:
     return isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
@@ -180,52 +148,108 @@ def duplicated(found: dict[str, Module]) -> int:
     return len(twice)
 
 
+SAYS_NOTHING = frozenset(
+    ("told", "found", "given", "kept", "said", "asked", "own", "each", "what", "at", "here", "made", "got")
+)
+
+
+def says_nothing(modules: Iterable[Module]) -> int:
+    """Names of variables, parameters and functions that do not say what is in them: see tests/test_words.py."""
+    count = 0
+    for module in modules:
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                count += node.id in SAYS_NOTHING
+            elif isinstance(node, ast.arg):
+                count += node.arg in SAYS_NOTHING
+            elif isinstance(node, ast.FunctionDef):
+                count += node.name in SAYS_NOTHING
+    return count
+
+
+def imports(modules: Iterable[Module]) -> int:
+    """Lines of imports."""
+    return sum(
+        (node.end_lineno or node.lineno) - node.lineno + 1
+        for module in modules
+        for node in ast.walk(module.tree)
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+    )
+
+
 def measures(root: Path) -> dict[str, str]:
-    """The column of one tree."""
-    found = modules(root)
-    folders = Counter(module.folder for module in found.values() if module.folder)
-    edges = arrows(found)
-    rooms = {(found[one].room, found[other].room) for one, other in edges}
-    knots, long = circles(edges), [module for module in found.values() if module.lines > LONG]
-    fullest, most = folders.most_common(1)[0]
+    """What is counted without running anything."""
+    counted = modules(root)
+    every, edges = counted.values(), arrows(counted)
+    lines = sum(module.lines for module in every)
+    folders = {(counted[one].folder, counted[other].folder) for one, other in edges}
+    knots, largest = circles(edges), max(every, key=lambda module: module.lines)
+    tests = [path.read_text(encoding="utf-8").count("\n") for path in (root / "tests").rglob("*.py")]
     return {
-        "modules": f"{len(found)}",
-        "lines": f"{sum(module.lines for module in found.values()):,}",
-        "folders with modules": f"{len(folders)}",
-        "files per folder, median": f"{median(folders.values()):g}",
-        "files in the fullest folder": f"{most} ({fullest})",
-        "folders of more than 12 files": f"{sum(count > 12 for count in folders.values())}",
-        f"modules of more than {LONG} lines": f"{len(long)}",
-        "arrows between modules": f"{len(edges)}",
-        "arrows between rooms": f"{sum(one != other for one, other in rooms)}",
+        "lines": f"{lines:,}",
+        "files": f"{len(counted)}",
+        "folders": f"{len({module.folder for module in every if module.folder})}",
+        "largest file": f"{largest.lines} ({largest.name})",
+        "imports, share of lines": f"{imports(every) / lines:.1%}",
+        "folder to folder": f"{sum(one != other for one, other in folders)}",
+        "module to module": f"{len(edges)}",
         "import circles": f"{len(knots)}" + "".join(f" ({' <-> '.join(knot)})" for knot in knots),
-        "isinstance on events and mechanisms": f"{ladders(found)}",
-        f"lines in {WINDOW} that stand twice": f"{duplicated(found)}",
+        f"lines in {WINDOW} that stand twice": f"{duplicated(counted)}",
+        "names that say nothing": f"{says_nothing(every):,}",
+        "test lines, files": f"{sum(tests):,}, {len(tests)}",
     }
 
 
-def at(revision: str) -> dict[str, str]:
+def followed(root: Path) -> dict[str, str]:
+    """What is seen when one query goes through the tree's own program, in each way of collection; its commands."""
+    environment = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
+    seen: dict[str, str] = {}
+    for what in ("commands", "csv", *COLLECTIONS):
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run(
+                [sys.executable, str(FOLLOWED), what, folder],
+                cwd=root,
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        try:
+            seen |= json.loads(done.stdout.splitlines()[-1])
+        except (IndexError, ValueError):
+            seen[what] = "cannot be followed"
+            print(done.stderr[-2000:], file=sys.stderr)
+    return seen
+
+
+def column(root: Path, static: bool) -> dict[str, str]:
+    """Of one tree."""
+    return measures(root) | ({} if static else followed(root))
+
+
+def at(revision: str, static: bool = True) -> dict[str, str]:
     """The column of a commit."""
     packed = subprocess.run(["git", "archive", revision], cwd=ROOT, capture_output=True, check=False)
     if packed.returncode:
         raise SystemExit(f"{revision}: {packed.stderr.decode().strip()}")
     with tempfile.TemporaryDirectory() as folder, tarfile.open(fileobj=io.BytesIO(packed.stdout)) as content:
         content.extractall(folder, filter="data")
-        return measures(Path(folder))
+        return column(Path(folder), static)
 
 
 def main(arguments: Sequence[str] = ()) -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.house", description="How the code is built.")
     parser.add_argument("--at", metavar="REVISION", action="append", help="a commit to count, once or more")
-    given = parser.parse_args(arguments).at
-    columns = {name: at(name) for name in given or [V020]}
-    if not given:
-        columns["working tree"] = measures(ROOT)
+    parser.add_argument("--static", action="store_true", help="run nothing")
+    options = parser.parse_args(arguments)
+    columns = {name: at(name, options.static) for name in options.at or [BEFORE]}
+    if not options.at:
+        columns["working tree"] = column(ROOT, options.static)
     print("| |" + "".join(f" {name} |" for name in columns))
-    print("|---|" + "---|" * len(columns))
-    for row in next(iter(columns.values())):
-        print(f"| {row} |" + "".join(f" {column[row]} |" for column in columns.values()))
+    print("|---|" + "---:|" * len(columns))
+    for row in dict.fromkeys(row for column in columns.values() for row in column):
+        print(f"| {row} |" + "".join(f" {column.get(row, '')} |" for column in columns.values()))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,153 @@
+"""Follows one query, or one row of a table, through the program of the tree in which this is run.
+
+`python benchmarks/house_followed.py commands|csv|clear|secure|verified FOLDER`, started by `benchmarks.house` with the
+tree as its working directory. Prints one line of JSON. What it takes hold of has had these names since 0.9.0.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import json
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+ROOT = os.getcwd()
+SCENARIO = """
+description = "One query, four hospitals"
+[data]
+set = "heart"
+public_share = 0.3
+least_rows = 5
+[federation]
+name = "Heart"
+votes = "clear"
+minimum_parties = 3
+teachers_per_party = 1
+[federation.teacher]
+model = "logistic_regression"
+[federation.mechanism]
+name = "gnmax"
+sigma = 2.0
+[federation.privacy]
+unit = "party"
+delta = 1e-5
+[federation.caps]
+queries = 1
+answers = 1
+[student.trainer]
+name = "logistic_regression"
+[simulation]
+noise = "seeded"
+"""
+
+
+class Follower:
+    """Calls of the package's own functions, thread by thread, while it is `on`."""
+
+    def __init__(self) -> None:
+        self.on = False
+        self.calls: dict[int, list[str]] = {}
+        threading.setprofile(self._call)
+        sys.setprofile(self._call)
+
+    def _call(self, frame: Any, event: str, _: object) -> None:
+        if not self.on or event != "call":
+            return
+        code = frame.f_code
+        if code.co_filename.startswith(ROOT) and code.co_name != "<module>" and "benchmarks" not in code.co_filename:
+            self.calls.setdefault(threading.get_ident(), []).append(os.path.realpath(code.co_filename))
+
+    @contextmanager
+    def following(self) -> Iterator[None]:
+        """Whatever is called inside, in any thread."""
+        self.on = True
+        try:
+            yield
+        finally:
+            self.on = False
+
+    def seen(self) -> tuple[int, int]:
+        """Different files, and how often a call was in another file than the one before it."""
+        changes = sum(one != next_ for calls in self.calls.values() for one, next_ in itertools.pairwise(calls))
+        return len({path for calls in self.calls.values() for path in calls}), changes
+
+
+def commands() -> int:
+    """Those that are shown."""
+    import typer
+
+    def leaves(group: Any) -> int:
+        inner = getattr(group, "commands", None)
+        if inner is None:
+            return not group.hidden
+        return 0 if group.hidden else sum(leaves(command) for command in inner.values())
+
+    return leaves(typer.main.get_command(importlib.import_module("consilium.cli").app))
+
+
+def vote(collection: str, folder: Path) -> tuple[int, int]:
+    """One query of the student, with parties in this process."""
+    follower = Follower()
+    grid = importlib.import_module("consilium.simulations.engines.local_grid")
+    worker = importlib.import_module("consilium.simulations.engines.worker")
+    inside = importlib.import_module("consilium.simulations.in_process")
+
+    class InThisProcess:
+        def __init__(self, *_: object, **__: object) -> None: ...
+
+        def handle(self, message: Any, context: Any, _: float) -> Any:
+            return worker.handle(message, context)
+
+        def kill(self) -> None: ...
+
+        stop = kill
+
+    grid.Worker = InThisProcess
+    ask = inside._Recorded.ask
+
+    def followed(*arguments: Any, **named: Any) -> Any:
+        with follower.following():
+            return ask(*arguments, **named)
+
+    inside._Recorded.ask = followed
+    (folder / "one.toml").write_text(SCENARIO, encoding="utf-8")
+    main = importlib.import_module("consilium.cli").main
+    with suppress(SystemExit), open(os.devnull, "w") as nowhere:
+        sys.stdout = nowhere
+        main(
+            [
+                "run",
+                str(folder / "one.toml"),
+                "--out",
+                str(folder / "out"),
+                "--quiet",
+                "--set",
+                f"federation.votes={collection}",
+            ]
+        )
+    sys.stdout = sys.__stdout__
+    return follower.seen()
+
+
+if __name__ == "__main__":
+    what, folder = sys.argv[1], Path(sys.argv[2])
+    if what == "commands":
+        print(json.dumps({"commands": str(commands())}))
+    elif what == "csv":
+        print(json.dumps({}))
+    else:
+        files, changes = vote(what, folder)
+        print(
+            json.dumps(
+                {
+                    f"a query, votes {what}: files entered": str(files),
+                    f"a query, votes {what}: changes of file": f"{changes:,}",
+                }
+            )
+        )
