@@ -1,6 +1,6 @@
 """How the code is built: `python -m benchmarks.house [--at REVISION]... [--static]`.
 
-Without revisions: the code before the work on the house (0.9.0 and what followed), and the working tree. What is counted
+Without revisions: the code before the work on the house (0.9.0 and what followed), and the working tree. Counted
 is the package, without tests and generated modules; every revision is counted by this file, so that the columns can be
 compared. Of each tree, unless `--static`, a small federation runs in one process, and one query is followed from the
 student's question to its answer: which files it enters, and how often it goes from one to another.
