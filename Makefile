@@ -50,7 +50,7 @@ proofs: $(VENV)/.dev
 	$(BIN)/python -m pytest -m proofs $(ARGS)
 
 BUSY ?= 12
-WAITING := tests/simulations/engines/test_local_engine.py tests/protocol/node/test_supervisor.py \
+WAITING := tests/simulations/engines/test_local_engine.py tests/node/test_supervisor.py \
 	tests/coordinator/deploy/test_gateway_limits.py \
 	$(addprefix tests/coordinator/labels/,test_mutual_tls.py test_grpc.py test_reception.py)
 test-busy: $(VENV)/.dev

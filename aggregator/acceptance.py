@@ -1,4 +1,4 @@
-"""What a federation asks of the second aggregator, and what it gave in earlier ones; see `protocol.node.acceptance`."""
+"""What a federation asks of the second aggregator, and what it gave in earlier ones; see `node.acceptance`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from consilium.aggregator.home import SETTINGS, AggregatorHome
 from consilium.aggregator.policy import AggregatorPolicy, pool_of
 from consilium.aggregator.promise import cost_of, events_of
 from consilium.aggregator.store import GivenStore
-from consilium.protocol.errors import ConfigError
-from consilium.protocol.node.acceptance import (
+from consilium.node.acceptance import (
     LIMITS,
     PolicyRequest,
     check_accepted,
@@ -27,7 +26,8 @@ from consilium.protocol.node.acceptance import (
     rounded_up,
     written_by_operator,
 )
-from consilium.protocol.node.refused import refused_is_wrong
+from consilium.node.checks import refused_is_wrong
+from consilium.protocol.errors import ConfigError
 from consilium.protocol.parties.cures import CURES_OF_SECOND
 from consilium.protocol.parties.messages import Terms
 

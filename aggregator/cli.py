@@ -29,7 +29,7 @@ def keys(
 ) -> None:
     """Make its own keys, and a small file for the operator. Nobody else ever has the private ones."""
     from consilium.aggregator.deploy.keys import make
-    from consilium.protocol.node.own_keys import enrolment_file
+    from consilium.node.keys import enrolment_file
 
     with writing(out):
         enrolment = make(name, out)
@@ -54,7 +54,7 @@ def join(
 ) -> None:
     """Put its own keys into the kit that the operator made for them."""
     from consilium.aggregator.deploy.keys import join as put
-    from consilium.protocol.node.kit import open_kit
+    from consilium.node.kit import open_kit
 
     put(open_kit(kit, KIND), keys)
     following = f"consilium aggregator fingerprint {kit}"
@@ -66,7 +66,7 @@ def join(
 def fingerprint(kit: KitArgument, output: FormatOption = Format.text) -> None:
     """What to read out to every party over the telephone: one's own keys in the roster, and the roster."""
     from consilium.aggregator.deploy.keys import fingerprints
-    from consilium.protocol.node.kit import open_kit
+    from consilium.node.kit import open_kit
 
     found = fingerprints(open_kit(kit, KIND))
     lines = [
@@ -90,8 +90,8 @@ def accept(
     """See what the operator asks beside defaults and earlier federations, and allow it: a yes for each looser line."""
     from consilium.aggregator.acceptance import policy_request, terms_of
     from consilium.aggregator.home import open_home
-    from consilium.protocol.node.acceptance import run
-    from consilium.protocol.node.kit import open_kit
+    from consilium.node.acceptance import run
+    from consilium.node.kit import open_kit
 
     node = open_kit(kit, KIND)
     home = open_home(node.folder)
@@ -103,8 +103,8 @@ def accept(
 def check(kit: KitArgument, output: FormatOption = Format.text) -> None:
     """Hold its own policy and state against the federation of the kit. Exit code 1 if it would refuse."""
     from consilium.aggregator.deploy.doctor import set_up, terms_checks
-    from consilium.protocol.node.checks import examine
-    from consilium.protocol.node.kit import open_kit
+    from consilium.node.checks import examine
+    from consilium.node.kit import open_kit
 
     node = open_kit(kit, KIND)
     findings = examine([*set_up(node), *terms_checks(node)])
@@ -125,7 +125,7 @@ def check(kit: KitArgument, output: FormatOption = Format.text) -> None:
 def status(kit: KitArgument, output: FormatOption = Format.text) -> None:
     """Where it stands: connection, federation, and what it has given."""
     from consilium.aggregator.deploy.standing import status as read
-    from consilium.protocol.node.kit import open_kit
+    from consilium.node.kit import open_kit
 
     found = read(open_kit(kit, KIND))
     lines = [
@@ -143,10 +143,9 @@ def status(kit: KitArgument, output: FormatOption = Format.text) -> None:
 def start(kit: KitArgument, output: FormatOption = Format.text) -> None:
     """Serve the federation of the kit until SIGTERM."""
     from consilium.aggregator.deploy.start import start as serve
-    from consilium.protocol.monitor.lines import log_of
-    from consilium.protocol.monitor.settings import load_monitor
-    from consilium.protocol.node.kit import open_kit
-    from consilium.protocol.node.supervisor import stop_on_signals
+    from consilium.node.kit import open_kit
+    from consilium.node.log import load_monitor, log_of
+    from consilium.node.supervisor import stop_on_signals
 
     node = open_kit(kit, KIND)
     tell = log_of(node, load_monitor(node).log)

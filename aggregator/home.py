@@ -1,7 +1,7 @@
 """The home of a second aggregator: the folder with its settings, its keys and its state.
 
 aggregator.toml      name; policy, but in a kit
-policy.toml          in a kit: what it allows, written by `consilium aggregator accept` (protocol.node.acceptance)
+policy.toml          in a kit: what it allows, written by `consilium aggregator accept` (node.acceptance)
 identity.pem         signing key
 sealing.pem          long-term key of its link to the coordinator
 roster.json          parties and both aggregators, with their keys
@@ -17,10 +17,10 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from consilium.aggregator.policy import AggregatorFile, AggregatorPolicy
+from consilium.node.acceptance import LIMITS, is_kit, not_accepted, read_policy, read_settings
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.identity import Identity, SealingKey
-from consilium.protocol.node.acceptance import LIMITS, is_kit, not_accepted, read_policy, read_settings
 from consilium.protocol.parties.messages import Terms
 from consilium.sums.roster import VerifiedRoster
 

@@ -19,7 +19,7 @@ from torch.nn import functional
 
 from consilium.party.teachers.network import train_many
 from consilium.party.teachers.network_training import SMALL
-from consilium.protocol.node.device import resolve_device, using_device
+from consilium.protocol.devices import resolve_device, using_device
 from consilium.protocol.parties.teachers import CnnSpec, MlpSpec, NetworkSpec
 from docs.figures import figure
 

@@ -18,9 +18,9 @@ import consilium.aggregator.cli
 import consilium.coordinator.cli
 import consilium.coordinator.deploy.cli
 import consilium.coordinator.provision.cli
+import consilium.node.cli
 import consilium.party.cli
 import consilium.party.deploy.cli
-import consilium.protocol.node.cli
 import consilium.simulations.audit_teachers
 import consilium.simulations.cli
 import consilium.simulations.study.command
@@ -118,7 +118,7 @@ def installed_version() -> str:
 consilium.simulations.cli.register(app)
 app.add_typer(consilium.simulations.study.command.app, name="study", cls=StudyGroup)
 app.add_typer(consilium.coordinator.provision.cli.app, name="provision", cls=ProvisionGroup)
-app.add_typer(consilium.protocol.node.cli.app, name="kit")
+app.add_typer(consilium.node.cli.app, name="kit")
 app.add_typer(consilium.coordinator.deploy.cli.app, name="coordinator")
 for _command in (
     consilium.party.deploy.cli.keys,
@@ -158,9 +158,9 @@ def doctor(
     import consilium.coordinator.deploy.doctor
     import consilium.party.deploy.doctor
     import consilium.student.deploy
+    from consilium.node.checks import examine
+    from consilium.node.kit import open_kit
     from consilium.protocol.files import is_held
-    from consilium.protocol.node.checks import examine
-    from consilium.protocol.node.kit import open_kit
 
     node = open_kit(kit)
     running = is_held(node.folder / "state" / "lock")

@@ -64,9 +64,8 @@ def audit_mechanism_command(
     # Imported here, so that `consilium --help` does not wait for them.
     from consilium.coordinator.distinguish import GameSetup, UserClaims, audit_mechanism, build_mechanism
     from consilium.coordinator.distinguish.audit import audit_to_json, print_audit
+    from consilium.node.progress import GAME, progress_on, showing, stage
     from consilium.protocol.noise import SeededNoise, SystemNoise
-    from consilium.protocol.progress.display import progress_on, showing
-    from consilium.protocol.progress.stages import GAME, stage
 
     if seed is not None and system_noise:
         raise ConfigError("--seed and --system-noise exclude each other", "The system's noise has no seed; give one.")

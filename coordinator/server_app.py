@@ -29,11 +29,11 @@ from consilium.coordinator.deploy.runs import CLOSE, KitRun, asked_before
 from consilium.coordinator.federation import Student, VoteKeys, run_federation
 from consilium.coordinator.labels.grpc_server import OPEN_DOOR, Door
 from consilium.coordinator.run_log import EventLog
+from consilium.node.kit import Kit, joined, open_kit
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, ConsiliumError
 from consilium.protocol.files import replace_private, typed
 from consilium.protocol.identity import Identity, SealingKey
-from consilium.protocol.node.kit import Kit, joined, open_kit
 from consilium.protocol.parties.messages import VotesMode
 from consilium.protocol.rows.pool import PoolTree
 from consilium.sums.roster import Roster, VerifiedRoster

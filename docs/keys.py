@@ -21,8 +21,8 @@ from consilium.coordinator.mechanisms import ALL_MECHANISMS
 from consilium.coordinator.planning.plan import PlannedMechanism
 from consilium.coordinator.provision.plan import AggregatorPlan, PartyPlan, RowsPlan, StudentPlan
 from consilium.coordinator.stages import Privacy, Sanitised
-from consilium.protocol.monitor.settings import LogSettings, MonitorSettings
-from consilium.protocol.node.kit import Coordinator
+from consilium.node.kit import Coordinator
+from consilium.node.log import LogSettings, MonitorSettings
 from consilium.protocol.parties.ballot import BALLOTS
 from consilium.protocol.parties.teachers import TEACHERS
 from consilium.protocol.provenance import Provenance

@@ -1,4 +1,4 @@
-"""What a federation asks of this party, and what it gave in earlier ones; see `protocol.node.acceptance`."""
+"""What a federation asks of this party, and what it gave in earlier ones; see `node.acceptance`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from consilium.accounting.events import ReleaseEvent
-from consilium.party.expectation import student_epsilon
-from consilium.party.home import SETTINGS, Home
-from consilium.party.policy import LIMITS, Policy, has_exact_sums
-from consilium.party.promise import epsilon, promise_of
-from consilium.party.spend import SpendStore
-from consilium.protocol.node.acceptance import (
+from consilium.node.acceptance import (
     PolicyRequest,
     check_accepted,
     check_covered,
@@ -26,9 +21,14 @@ from consilium.protocol.node.acceptance import (
     shown,
     written_by_operator,
 )
-from consilium.protocol.node.kit import open_kit
-from consilium.protocol.node.refused import refused_is_wrong
-from consilium.protocol.node.rosters import pinned_roster
+from consilium.node.checks import refused_is_wrong
+from consilium.node.kit import open_kit
+from consilium.node.rosters import pinned_roster
+from consilium.party.expectation import student_epsilon
+from consilium.party.home import SETTINGS, Home
+from consilium.party.policy import LIMITS, Policy, has_exact_sums
+from consilium.party.promise import epsilon, promise_of
+from consilium.party.spend import SpendStore
 from consilium.protocol.parties.messages import EXACT_SUMS, Terms
 
 

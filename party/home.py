@@ -1,13 +1,13 @@
 """A party's home: the folder with its settings, its data and its state.
 
 party.toml          name, data file; policy, but in a kit
-policy.toml         in a kit: what the party allows, written by `consilium party accept` (protocol.node.acceptance)
+policy.toml         in a kit: what the party allows, written by `consilium party accept` (node.acceptance)
 data.npz            or .csv, .parquet: rows float (n, features), labels int (n,), features and classes as text
 identity.pem        signing key, and
 roster.json         the parties and their keys, for all but clear votes; with both aggregators for verified ones
 terms.json          in a kit: the terms of the one federation that the party takes part in
 state/spend.db      queries answered so far
-state/version.json  in a kit: which program used the state last (protocol.node.state)
+state/version.json  in a kit: which program used the state last (node.state)
 state/answers.json  in a kit: what it was asked last, and what it said
 state/shards.key    secret that decides which row is in which shard, mode 0600
 state/sessions.db   secure sums this party took part in
@@ -23,10 +23,10 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from consilium.data.mapping import DataRules
+from consilium.node.acceptance import is_kit, not_accepted, read_policy, read_settings
 from consilium.party.policy import LIMITS, PartyFile, Policy
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.node.acceptance import is_kit, not_accepted, read_policy, read_settings
 from consilium.protocol.parties.messages import Terms
 from consilium.protocol.parties.teachers import TeacherKind
 

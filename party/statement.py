@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from consilium.accounting.events import ReleaseEvent
+from consilium.node.checks import Advice, Check
+from consilium.node.rosters import pinned_roster
 from consilium.party.home import Home
 from consilium.party.promise import Promise, epsilon, parse_events, promise_of
 from consilium.party.spend import SeenLedger, SpendStore
 from consilium.protocol.errors import ConfigError, LedgerError
 from consilium.protocol.ledger_statement import ChargedBatch, LedgerStatement, charged_query
-from consilium.protocol.node.checks import Advice, Check
-from consilium.protocol.node.rosters import pinned_roster
 from consilium.protocol.parties.messages import Terms
 from consilium.protocol.parties.refusals import Refused
 

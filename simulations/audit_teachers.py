@@ -33,20 +33,20 @@ from consilium.data import private_rows as table_files
 from consilium.data.cells import Wanted
 from consilium.data.faults import Unreadable
 from consilium.data.mapping import DataRules
+from consilium.node.progress import CHANGES, GAME, stage
 from consilium.party.home import Home
 from consilium.party.node import PartyNode
 from consilium.party.policy import Policy
 from consilium.party.teachers import store
 from consilium.party.teachers.ballot import Lot, ballots
 from consilium.party.teachers.inputs import query_inputs
+from consilium.protocol.devices import using_device
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.labels.service import Progress, no_progress
-from consilium.protocol.node.device import using_device
 from consilium.protocol.noise import NoiseSource
 from consilium.protocol.output import Format, FormatOption, QuietOption, show
 from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloRequest
 from consilium.protocol.parties.refusals import Refused
-from consilium.protocol.progress.stages import CHANGES, GAME, stage
 from consilium.protocol.rows.queries import query_ids, query_set_hash
 
 ChangeKind = Literal["add", "remove", "replace"]
@@ -530,8 +530,8 @@ def audit_teachers_command(
     """
     from rich.console import Console
 
+    from consilium.node.progress import progress_on, showing
     from consilium.protocol.noise import SeededNoise
-    from consilium.protocol.progress.display import progress_on, showing
 
     chosen = secrets.randbits(32) if seed is None else seed
     with (

@@ -75,8 +75,7 @@ def run(
     quiet: QuietOption = False,
 ) -> None:
     """Run a federation and write its report. Progress goes to stderr, as lines if it is no terminal."""
-    from consilium.protocol.progress.display import showing
-    from consilium.protocol.progress.stages import LOAD
+    from consilium.node.progress import LOAD, showing
 
     name = Path(scenario).stem
     what = f"run of {name}, engine {engine.value}, seed {seed}" if resume is None else f"the run in {resume} goes on"
@@ -142,7 +141,7 @@ def watch(
 
     Ctrl-C ends the watching, never the run.
     """
-    from consilium.protocol.progress.display import showing
+    from consilium.node.progress import showing
     from consilium.simulations.watching import Watch
 
     with showing(quiet) as display:
@@ -208,7 +207,7 @@ def prepare(
     output: FormatOption = Format.text,
 ) -> None:
     """Lay out a scenario as files for `flwr run .` or real nodes: homes, pool, federation, run config."""
-    from consilium.protocol.node.address import check_address
+    from consilium.node.kit import check_address
     from consilium.simulations.prepare import prepare_scenario
     from consilium.simulations.scenario import load_scenario
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from consilium.protocol.config_files import validate
+from consilium.protocol.devices import Device, resolve_device
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.node.device import Device, resolve_device
 from consilium.simulations.engines.cluster.spec import RaySpec
 from consilium.simulations.engines.ray import OWN_RAY, check_ray
 from consilium.simulations.scenario import Scenario

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from consilium.coordinator.run_log import EventLog
+from consilium.node.progress import Display
 from consilium.protocol.disclosure import ReleaseKind
-from consilium.protocol.progress.display import Display
 from consilium.protocol.strict_json import number
 from consilium.protocol.warnings.plain_words import epsilon_text
 from consilium.simulations.report.wording import many

@@ -15,12 +15,11 @@ from typing import Any
 
 from consilium.coordinator.config import FederationConfig, check_threshold
 from consilium.coordinator.ledger.privacy import NODES, promised
+from consilium.node.progress import PREPARE, REPORT, stage
 from consilium.protocol.config_files import validate
+from consilium.protocol.devices import Device, one_thread, using_device
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import replace_private, writing
-from consilium.protocol.node.device import Device, using_device
-from consilium.protocol.node.threads import one_thread
-from consilium.protocol.progress.stages import PREPARE, REPORT, stage
 from consilium.protocol.strict_json import number, strict
 from consilium.protocol.versions import versions
 from consilium.protocol.warnings.kinds import listed

@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from consilium.coordinator.deploy.runs import current_run
+from consilium.node.kit import Kit, open_kit
+from consilium.node.progress import Clock, Display, Nothing, Stages
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import is_held
-from consilium.protocol.node.kit import Kit, open_kit
-from consilium.protocol.progress.display import Clock, Display, Nothing
-from consilium.protocol.progress.stages import Stages
 from consilium.simulations.attempt import MANIFEST
 from consilium.simulations.progress import BEGIN, EVENTS, EventReader, Showing
 from consilium.simulations.workspace import Workspace

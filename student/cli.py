@@ -62,7 +62,7 @@ def run(
     quiet: QuietOption = False,
 ) -> None:
     """Ask a coordinator on this machine for labels, without TLS, train a student on them, and save it."""
-    from consilium.protocol.node.address import check_address
+    from consilium.node.kit import check_address
     from consilium.student.channel import LabelChannel
 
     check_address("--coordinator", coordinator)
@@ -95,8 +95,8 @@ def start(
     quiet: QuietOption = False,
 ) -> None:
     """Ask the kit's coordinator for labels, over mutual TLS, train a student on them, and save it."""
-    from consilium.protocol.monitor.settings import load_monitor
-    from consilium.protocol.node.kit import open_kit
+    from consilium.node.kit import open_kit
+    from consilium.node.log import load_monitor
     from consilium.student.deploy import open_channel
     from consilium.student.watching import student_monitor
 
@@ -176,10 +176,10 @@ def _ask(
     quiet: bool,
     board: StudentBoard | None = None,
 ) -> None:
+    from consilium.node.progress import progress_on, showing
     from consilium.protocol.config_files import load
     from consilium.protocol.files import writing
     from consilium.protocol.output import tell_warnings
-    from consilium.protocol.progress.display import progress_on, showing
     from consilium.protocol.warnings.before import MOST_EPSILON
     from consilium.protocol.warnings.kinds import listed
     from consilium.protocol.warnings.plain_words import in_plain_words

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from consilium.protocol.errors import ConfigError, DataError, ServiceError
-from consilium.protocol.labels.service import RowStanding
-from consilium.protocol.monitor.checks import monitor_checks
-from consilium.protocol.node.checks import (
+from consilium.node.checks import (
     Advice,
     Check,
     check_authority,
@@ -17,9 +14,12 @@ from consilium.protocol.node.checks import (
     check_signature,
     check_tls_server,
 )
-from consilium.protocol.node.kit import Kit
-from consilium.protocol.node.manifest import check_signed
-from consilium.protocol.node.state import check_versions
+from consilium.node.health import monitor_checks
+from consilium.node.kit import Kit
+from consilium.node.manifest import check_signed
+from consilium.node.state import check_versions
+from consilium.protocol.errors import ConfigError, DataError, ServiceError
+from consilium.protocol.labels.service import RowStanding
 from consilium.protocol.rows.queries import canonical_queries, query_ids
 from consilium.protocol.rows.schema import Schema
 from consilium.protocol.warnings.before import MOST_EPSILON

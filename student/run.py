@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from consilium.node.progress import ASK, ROUND, TRAIN_STUDENT, stage
+from consilium.protocol.devices import asked_device, resolve_device
 from consilium.protocol.errors import BudgetExceeded, ConfigError
 from consilium.protocol.labels.service import (
     NO_LABEL,
@@ -24,8 +26,6 @@ from consilium.protocol.labels.service import (
     RowStanding,
     no_progress,
 )
-from consilium.protocol.node.device import asked_device, resolve_device
-from consilium.protocol.progress.stages import ASK, ROUND, TRAIN_STUDENT, stage
 from consilium.protocol.rows.queries import canonical_queries, first_equal, query_ids
 from consilium.protocol.rows.schema import Schema
 from consilium.student.asking.plan import AskingPlan

@@ -6,15 +6,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from consilium.node.kit import Kit
+from consilium.node.log import Heard, MonitorSettings
+from consilium.node.monitor import Watched, monitored
+from consilium.node.supervisor import Tell
 from consilium.protocol.labels.service import Progress
-from consilium.protocol.monitor.heard import Heard
-from consilium.protocol.monitor.node import Watched, monitored
-from consilium.protocol.monitor.settings import MonitorSettings
-from consilium.protocol.node.kit import Kit
-from consilium.protocol.node.supervisor import Tell
 
 if TYPE_CHECKING:
-    from consilium.protocol.monitor.metrics import MetricFamily
+    from consilium.node.metrics import MetricFamily
 
 
 class StudentBoard:
@@ -39,7 +38,7 @@ class StudentBoard:
 
     def metrics(self) -> Iterable[MetricFamily]:
         """Its stage and how far it is."""
-        from consilium.protocol.monitor.metrics import MetricFamily, one
+        from consilium.node.metrics import MetricFamily, one
 
         yield one("connected", "1 once the label service has answered.", self.connected)
         if self._stage:

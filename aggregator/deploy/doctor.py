@@ -9,11 +9,8 @@ from consilium.aggregator.deploy.keys import check_own, lacks_own_keys, roster_o
 from consilium.aggregator.home import AggregatorHome, open_home
 from consilium.aggregator.policy import AggregatorPolicy, check_terms
 from consilium.aggregator.promise import cost_of, events_of
-from consilium.protocol.disclosure import Disclosure, ReleaseKind
-from consilium.protocol.errors import ConfigError
-from consilium.protocol.monitor.checks import monitor_checks
-from consilium.protocol.node.acceptance import LIMITS, accepted_in_words, is_answered, read_policy
-from consilium.protocol.node.checks import (
+from consilium.node.acceptance import LIMITS, accepted_in_words, is_answered, read_policy
+from consilium.node.checks import (
     Advice,
     Check,
     check_authority,
@@ -24,13 +21,16 @@ from consilium.protocol.node.checks import (
     check_port,
     check_roster,
     check_signature,
+    refused_is_wrong,
 )
-from consilium.protocol.node.enrolment import IDENTITY, NODE_KEY, SEALING
-from consilium.protocol.node.flower import program
-from consilium.protocol.node.installed_app import check_flower
-from consilium.protocol.node.kit import Kit
-from consilium.protocol.node.refused import refused_is_wrong
-from consilium.protocol.node.state import check_versions
+from consilium.node.flower import program
+from consilium.node.health import monitor_checks
+from consilium.node.installed_app import check_flower
+from consilium.node.keys import IDENTITY, NODE_KEY, SEALING
+from consilium.node.kit import Kit
+from consilium.node.state import check_versions
+from consilium.protocol.disclosure import Disclosure, ReleaseKind
+from consilium.protocol.errors import ConfigError
 from consilium.protocol.parties.cures import CURES_OF_SECOND
 from consilium.protocol.parties.refusals import Rule
 from consilium.protocol.warnings.plain_words import epsilon_text

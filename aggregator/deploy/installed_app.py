@@ -1,9 +1,9 @@
-"""`flwr-clientapp` as a second aggregator runs it: its own installed code, see `protocol.node.installed_app`."""
+"""`flwr-clientapp` as a second aggregator runs it: its own installed code, see `node.installed_app`."""
 
 from __future__ import annotations
 
 from consilium.aggregator.client_app import app
-from consilium.protocol.node.installed_app import serve
+from consilium.node.installed_app import serve
 
 MODULE = "consilium.aggregator.deploy.installed_app"
 

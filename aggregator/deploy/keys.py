@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from consilium.aggregator.home import open_home
+from consilium.node import keys as own_keys
+from consilium.node.checks import Advice
+from consilium.node.keys import ENROLMENT, FOREIGN, Enrolment, OwnKeys, grouped, not_ours
+from consilium.node.kit import Kit
+from consilium.node.rosters import PinnedRoster, pinned_roster
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.node import own_keys
-from consilium.protocol.node.checks import Advice
-from consilium.protocol.node.enrolment import ENROLMENT, Enrolment, grouped
-from consilium.protocol.node.kit import Kit
-from consilium.protocol.node.own_keys import FOREIGN, OwnKeys, not_ours
-from consilium.protocol.node.rosters import PinnedRoster, pinned_roster
 
 SECOND = "aggregator"
 

@@ -8,10 +8,10 @@ from typing import Any
 from consilium.aggregator.acceptance import GivenSoFar, check_is_accepted, given_in, terms_of
 from consilium.aggregator.home import AggregatorHome, open_home
 from consilium.aggregator.policy import check_terms
+from consilium.node.kit import Kit
+from consilium.node.supernode import read_connection
 from consilium.protocol.errors import ConsiliumError, NotAccepted
 from consilium.protocol.files import is_held
-from consilium.protocol.node.connection import read_connection
-from consilium.protocol.node.kit import Kit
 from consilium.protocol.parties.cures import CURES_OF_SECOND, cure_of
 from consilium.protocol.parties.refusals import Refused
 

@@ -9,17 +9,15 @@ from consilium.aggregator.deploy.installed_app import MODULE
 from consilium.aggregator.deploy.keys import check_present
 from consilium.aggregator.deploy.standing import standing_now
 from consilium.aggregator.deploy.watching import watched
+from consilium.node.checks import examine, hold, wait_for_ports
+from consilium.node.installed_app import check_flower
+from consilium.node.kit import Kit
+from consilium.node.log import Heard, load_monitor
+from consilium.node.monitor import monitored
+from consilium.node.state import enter
+from consilium.node.supernode import NodeWatch, supernode
+from consilium.node.supervisor import BackOff, Supervisor, Tell, end_leftovers
 from consilium.protocol.files import held
-from consilium.protocol.monitor.heard import Heard
-from consilium.protocol.monitor.node import monitored
-from consilium.protocol.monitor.settings import load_monitor
-from consilium.protocol.node.checks import examine, hold
-from consilium.protocol.node.installed_app import check_flower
-from consilium.protocol.node.kit import Kit
-from consilium.protocol.node.ports import wait_for_ports
-from consilium.protocol.node.state import enter
-from consilium.protocol.node.supernode import NodeWatch, supernode
-from consilium.protocol.node.supervisor import BackOff, Supervisor, Tell, end_leftovers
 
 WAIT_SECONDS = 10.0
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from benchmarks.deployment.federation import ADDRESS, COORDINATOR, PARTIES, Federation, federation, row, told, wrong
 from consilium.coordinator.provision import kits
 from consilium.coordinator.provision.authority import Authority
-from consilium.protocol.node.node_key import NodeKey
+from consilium.node.keys import NodeKey
 from tests.deploy import netns
 
 CLOCK = """

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from benchmarks.load.attacks import GATEWAY, HOLD_SECONDS, LABELS, Address, Attack, alive, honest_node, honest_student
 from consilium.coordinator.provision.kits import add_student
-from consilium.protocol.node.kit import open_kit
+from consilium.node.kit import open_kit
 from consilium.protocol.parties.messages import PROTOCOL_VERSION
 from tests.deploy.kits import free_ports, make_kits
 

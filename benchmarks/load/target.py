@@ -36,7 +36,7 @@ def superlink(folder: Path, port: int) -> None:
 def gateway(folder: Path, _: int) -> None:
     """The coordinator's gateway, of its kit."""
     from consilium.coordinator.deploy.gateway import serve
-    from consilium.protocol.node.kit import open_kit
+    from consilium.node.kit import open_kit
 
     serve(open_kit(folder, "coordinator"))
 
@@ -50,7 +50,7 @@ def labels(folder: Path, port: int) -> None:
     from consilium.coordinator.labels.service import LabelService
     from consilium.coordinator.ledger.store import Ledger
     from consilium.coordinator.run_log import EventLog
-    from consilium.protocol.node.kit import open_kit
+    from consilium.node.kit import open_kit
     from consilium.protocol.noise import SeededNoise
     from tests.coordinator.labels.test_service import T, Votes
     from tests.federation import make_config

@@ -22,9 +22,9 @@ from typing import NamedTuple, Protocol
 from consilium.coordinator.collection.exchange import Failure, Transport, exchange
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.run_log import EventLog
+from consilium.node.supervisor import BackOff
 from consilium.protocol.errors import LedgerError, NotEnoughParties
 from consilium.protocol.files import replace_private
-from consilium.protocol.node.supervisor import BackOff
 from consilium.protocol.parties.cures import cure_of
 from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloReply, HelloRequest, LedgerPosition, TrainReply
 from consilium.protocol.parties.refusals import Rule

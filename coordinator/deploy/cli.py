@@ -30,12 +30,10 @@ def start(
     """Serve parties and students until the federation is closed; SIGTERM stops it, and a later start goes on."""
     from consilium.coordinator.deploy.console.node import watched
     from consilium.coordinator.deploy.start import start as serve
-    from consilium.protocol.monitor.heard import Heard
-    from consilium.protocol.monitor.lines import log_of
-    from consilium.protocol.monitor.node import monitored
-    from consilium.protocol.monitor.settings import load_monitor
-    from consilium.protocol.node.kit import open_kit
-    from consilium.protocol.node.supervisor import stop_on_signals
+    from consilium.node.kit import open_kit
+    from consilium.node.log import Heard, load_monitor, log_of
+    from consilium.node.monitor import monitored
+    from consilium.node.supervisor import stop_on_signals
 
     node = open_kit(kit, "coordinator")
     settings = load_monitor(node)
@@ -56,7 +54,7 @@ def close(
 ) -> None:
     """End the federation that is open: no student is answered any more, and the summary is written."""
     from consilium.coordinator.deploy.start import close as ask
-    from consilium.protocol.node.kit import open_kit
+    from consilium.node.kit import open_kit
 
     with writing(kit):
         summary = ask(open_kit(kit, "coordinator"), wait)
@@ -71,7 +69,7 @@ def statement(
 ) -> None:
     """Write what the ledger was charged, signed, for parties to check. No votes, no labels, no evidence are in it."""
     from consilium.coordinator.deploy.statement import write_statement
-    from consilium.protocol.node.kit import open_kit
+    from consilium.node.kit import open_kit
 
     with writing(file):
         written = write_statement(open_kit(kit, "coordinator"), file)
@@ -102,7 +100,7 @@ def status(kit: Folder, output: FormatOption = Format.text) -> None:
     from rich.table import Table
 
     from consilium.coordinator.deploy.status import status as read
-    from consilium.protocol.node.kit import open_kit
+    from consilium.node.kit import open_kit
 
     found = read(open_kit(kit, "coordinator"))
     if output is Format.json:

@@ -10,9 +10,7 @@ from consilium.coordinator.deploy.status import parties, rows_of_pool
 from consilium.coordinator.expectation import expected
 from consilium.coordinator.ledger.kit_runs import LEDGER, use_of_phases
 from consilium.coordinator.ledger.store import Ledger
-from consilium.protocol.config_files import load
-from consilium.protocol.monitor.checks import monitor_checks
-from consilium.protocol.node.checks import (
+from consilium.node.checks import (
     Advice,
     Check,
     check_clock,
@@ -22,9 +20,11 @@ from consilium.protocol.node.checks import (
     check_settings,
     expectation,
 )
-from consilium.protocol.node.enrolment import SEALING
-from consilium.protocol.node.kit import Kit, joined
-from consilium.protocol.node.state import check_versions
+from consilium.node.health import monitor_checks
+from consilium.node.keys import SEALING
+from consilium.node.kit import Kit, joined
+from consilium.node.state import check_versions
+from consilium.protocol.config_files import load
 from consilium.protocol.warnings.before import before_run
 
 LEAST_FREE_BYTES = 2_000_000_000

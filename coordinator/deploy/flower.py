@@ -13,14 +13,14 @@ from pydantic import Field
 
 from consilium.coordinator.collection.roll import shown
 from consilium.coordinator.deploy.loopback import loopback_tls, make_loopback
+from consilium.node import flower
+from consilium.node.flower import flower_environment, program
+from consilium.node.kit import Kit
+from consilium.node.supervisor import Program, Tell, set_aside
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import EngineError
 from consilium.protocol.files import private_folder, replace_text
 from consilium.protocol.models import Frozen
-from consilium.protocol.node import patient
-from consilium.protocol.node.flower import flower_environment, program
-from consilium.protocol.node.kit import Kit
-from consilium.protocol.node.supervisor import Program, Tell, set_aside
 from consilium.protocol.parties.messages import PartyName
 from consilium.protocol.versions import DISTRIBUTION
 
@@ -72,7 +72,7 @@ def super_link(kit: Kit) -> Program:
     return Program(
         name="superlink",
         command=[
-            *patient.command("flower-superlink"), "--host", "127.0.0.1", "--port", str(kit.coordinator.internal_port),
+            *flower.command("flower-superlink"), "--host", "127.0.0.1", "--port", str(kit.coordinator.internal_port),
             "--ssl-ca-certfile", str(files.authority), "--ssl-certfile", str(files.certificate),
             "--ssl-keyfile", str(files.key), "--enable-supernode-auth", "--database", str(kit.state / DATABASE),
             "--disable-runtime-dependency-installation",

@@ -29,10 +29,10 @@ from starlette.types import Receive, Scope, Send
 from consilium.coordinator.deploy.front import tls_server
 from consilium.coordinator.deploy.loopback import loopback_tls
 from consilium.coordinator.deploy.node_keys import NodeKeys
+from consilium.node.kit import Kit, open_kit
+from consilium.node.supervisor import end_with_parent
 from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.files import more_descriptors
-from consilium.protocol.node.kit import Kit, open_kit
-from consilium.protocol.node.orphans import end_with_parent
 
 PREFIX = "/v1/fleet/"
 MOST_OBJECT_BYTES = 32 * 1024 * 1024

@@ -15,9 +15,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from consilium.node.kit import Kit
 from consilium.protocol.files import private_folder, replacing
 from consilium.protocol.labels.tls import TlsFiles
-from consilium.protocol.node.kit import Kit
 
 DAYS = 3650
 EARLY = timedelta(days=1)

@@ -21,10 +21,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from consilium.coordinator.deploy.flower import NodesFile
+from consilium.node.flower import require_flower
+from consilium.node.keys import public_key
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.node.flower import require_flower
-from consilium.protocol.node.node_key import public_key
 
 NAMES = {
     "flwr.common.constant": ("TIMESTAMP_HEADER", "TIMESTAMP_TOLERANCE", "SYSTEM_TIME_TOLERANCE"),

@@ -18,14 +18,13 @@ from consilium.coordinator.ledger.kit_runs import LEDGER, use_of_phases
 from consilium.coordinator.ledger.privacy import promised
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.rosters import AnyRoster, check_sums, least_together, load_roster
+from consilium.node.checks import Advice, Check, check_certificate, check_port, check_roster, check_second
+from consilium.node.flower import program
+from consilium.node.kit import Kit
+from consilium.node.rosters import pinned_roster
 from consilium.protocol.config_files import load
 from consilium.protocol.digests import Hash
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.node.checks import Advice, Check, check_certificate, check_port, check_roster
-from consilium.protocol.node.flower import program
-from consilium.protocol.node.kit import Kit
-from consilium.protocol.node.rosters import pinned_roster
-from consilium.protocol.node.second import check_second
 from consilium.protocol.rows.pool import PoolTree
 
 NEWEST = "Open the newest update that the operator sent into this kit"

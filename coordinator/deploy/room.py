@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 
+from consilium.node.checks import check_disk
+from consilium.node.kit import Kit
+from consilium.node.supervisor import Tell
 from consilium.protocol.errors import ConfigError, ConsiliumError, StorageError
-from consilium.protocol.node.checks import check_disk
-from consilium.protocol.node.kit import Kit
-from consilium.protocol.node.supervisor import Tell
 
 LEAST_BYTES = 50_000_000
 """Below this much room a run is not begun: Flower's database, the ledger and the logs grow with each request."""

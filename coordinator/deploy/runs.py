@@ -28,10 +28,10 @@ from consilium.coordinator.ledger.kit_runs import (
     runs_of,
 )
 from consilium.coordinator.rosters import AnyRoster, load_roster
+from consilium.node.kit import Kit
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, FederationOpen
 from consilium.protocol.files import private_folder, replace_text
-from consilium.protocol.node.kit import Kit
 
 CLOSE, ROSTER, FAILURE = "close", "roster.json", "failure.json"
 

@@ -27,6 +27,12 @@ from consilium.coordinator.deploy.runs import (
 from consilium.coordinator.expectation import expected, promise_in_words
 from consilium.coordinator.ledger.kit_runs import FEDERATION
 from consilium.coordinator.run_log import EventTail
+from consilium.node.checks import hold, wait_for_ports
+from consilium.node.flower import flower_environment, python_module
+from consilium.node.keys import SEALING
+from consilium.node.kit import Kit
+from consilium.node.state import enter
+from consilium.node.supervisor import BackOff, Program, Supervisor, Tell, end_leftovers, stop_group, wait_until
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import (
     BudgetExceeded,
@@ -40,13 +46,6 @@ from consilium.protocol.errors import (
     StorageError,
 )
 from consilium.protocol.files import held, is_held
-from consilium.protocol.node.checks import hold
-from consilium.protocol.node.enrolment import SEALING
-from consilium.protocol.node.flower import flower_environment, python_module
-from consilium.protocol.node.kit import Kit
-from consilium.protocol.node.ports import wait_for_ports
-from consilium.protocol.node.state import enter
-from consilium.protocol.node.supervisor import BackOff, Program, Supervisor, Tell, end_leftovers, stop_group, wait_until
 from consilium.protocol.parties.cures import cure_of
 from consilium.protocol.warnings.before import before_run
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from consilium.coordinator.ledger.kit_runs import LEDGER, config_of, current_folder
 from consilium.coordinator.ledger.store import Ledger
+from consilium.node.kit import Kit
 from consilium.protocol.errors import ConfigError, LedgerError
 from consilium.protocol.files import replace_text
 from consilium.protocol.identity import Identity
 from consilium.protocol.ledger_statement import LedgerStatement
-from consilium.protocol.node.kit import Kit
 
 
 def write_statement(kit: Kit, file: Path) -> LedgerStatement:

@@ -15,8 +15,8 @@ from consilium.coordinator.expectation import towards_nodes
 from consilium.coordinator.ledger.kit_runs import LEDGER, asked_in, use_of_phases
 from consilium.coordinator.ledger.privacy import promised, promised_to_student, towards_coordinator
 from consilium.coordinator.ledger.store import Ledger
+from consilium.node.kit import Kit
 from consilium.protocol.config_files import load
-from consilium.protocol.node.kit import Kit
 from consilium.protocol.parties.cures import cure_of
 from consilium.protocol.rows.pool import PoolTree
 from consilium.protocol.warnings.plain_words import epsilon_text

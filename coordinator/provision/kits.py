@@ -56,12 +56,12 @@ from consilium.coordinator.provision.write import (
 )
 from consilium.coordinator.provision.write import second as second_text
 from consilium.coordinator.rosters import least_together
+from consilium.node.checks import SECOND_FILE
+from consilium.node.kit import node_id
+from consilium.node.manifest import authority_fingerprint
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.files import new_here, private_folder
 from consilium.protocol.labels.tls import fingerprint
-from consilium.protocol.node.kit import node_id
-from consilium.protocol.node.manifest import authority_fingerprint
-from consilium.protocol.node.second import SECOND_FILE
 from consilium.protocol.rows.queries import reference_text
 from consilium.protocol.warnings.before import before_run
 from consilium.protocol.warnings.kinds import RunWarning

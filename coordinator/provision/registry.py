@@ -12,14 +12,13 @@ from pydantic import Field
 from consilium.coordinator.config import FederationConfig, check_threshold
 from consilium.coordinator.provision.plan import AggregatorPlan, PartyPlan, Plan
 from consilium.coordinator.rosters import AnyRoster, check_sums, least_accepted
+from consilium.node.keys import ENROLMENT, IDENTITY, SEALING, Enrolment, OwnKeys, read_enrolment
+from consilium.node.kit import Coordinator, EnrolledKind, Port
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import replace_text
 from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.models import Countable, Frozen
-from consilium.protocol.node.enrolment import ENROLMENT, IDENTITY, SEALING, Enrolment, read_enrolment
-from consilium.protocol.node.kit import Coordinator, EnrolledKind, Port
-from consilium.protocol.node.own_keys import OwnKeys
 from consilium.protocol.parties.messages import PartyName, VotesMode
 from consilium.protocol.rows.pool import PoolTerms
 from consilium.protocol.rows.schema import Schema

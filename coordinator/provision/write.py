@@ -22,12 +22,12 @@ from consilium.coordinator.provision.authority import Authority, Issued
 from consilium.coordinator.provision.plan import POOL_IDS, POOL_ROWS
 from consilium.coordinator.provision.registry import OPERATOR, AggregatorRecord, CoordinatorKeys, PartyKeys, Registry
 from consilium.coordinator.rosters import AnyRoster
+from consilium.node.checks import SECOND_FILE, SecondFile
+from consilium.node.kit import KIT_FILE, KitFile, NodeKind, node_id
+from consilium.node.manifest import ALGORITHM, MANIFEST, Manifest, SignedManifest, digests_of, is_setting
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import OutputExists
 from consilium.protocol.files import private_folder, replace_text, write_private
-from consilium.protocol.node.kit import KIT_FILE, KitFile, NodeKind, node_id
-from consilium.protocol.node.manifest import ALGORITHM, MANIFEST, Manifest, SignedManifest, digests_of, is_setting
-from consilium.protocol.node.second import SECOND_FILE, SecondFile
 from consilium.protocol.versions import DISTRIBUTION, program_versions
 
 PLACE = "/srv/consilium"

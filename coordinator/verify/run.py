@@ -39,10 +39,10 @@ from consilium.coordinator.verify.files import (
     read_events,
 )
 from consilium.coordinator.verify.recorded import Recorded, read_ledger
+from consilium.node.kit import KIT_FILE, open_kit
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError, DataError, PathError
 from consilium.protocol.files import is_held
-from consilium.protocol.node.kit import KIT_FILE, open_kit
 from consilium.protocol.old_names import OF_SPENT, renamed
 from consilium.protocol.rows.pool import PoolTree
 

@@ -20,8 +20,8 @@ def keys(
     output: FormatOption = Format.text,
 ) -> None:
     """Make this party's own keys, and a small file for the operator. Nobody else ever has the private ones."""
+    from consilium.node.keys import enrolment_file
     from consilium.party.deploy.keys import make
-    from consilium.protocol.node.own_keys import enrolment_file
 
     with writing(out):
         enrolment = make(name, out)
@@ -44,8 +44,8 @@ def join(
     output: FormatOption = Format.text,
 ) -> None:
     """Put this party's own keys into the kit that the operator made for them."""
+    from consilium.node.kit import open_kit
     from consilium.party.deploy.keys import join as put
-    from consilium.protocol.node.kit import open_kit
 
     put(open_kit(kit, "party"), keys)
     following = f"consilium party fingerprint {kit}"
@@ -55,8 +55,8 @@ def join(
 
 def fingerprint(kit: KitArgument, output: FormatOption = Format.text) -> None:
     """What to compare with the other parties over the telephone: one roster for all, and one's own key in it."""
+    from consilium.node.kit import open_kit
     from consilium.party.deploy.keys import fingerprints
-    from consilium.protocol.node.kit import open_kit
 
     found = fingerprints(open_kit(kit, "party"))
     lines = [
@@ -82,11 +82,11 @@ def accept(
     output: FormatOption = Format.text,
 ) -> None:
     """See what the operator asks beside defaults and earlier federations, and allow it: a yes for each looser line."""
+    from consilium.node.acceptance import run
+    from consilium.node.kit import open_kit
     from consilium.party.acceptance import policy_request
     from consilium.party.deploy.status import terms_of
     from consilium.party.home import open_home
-    from consilium.protocol.node.acceptance import run
-    from consilium.protocol.node.kit import open_kit
 
     node = open_kit(kit, "party")
     home = open_home(node.folder)
@@ -96,8 +96,8 @@ def accept(
 
 def status(kit: KitArgument, output: FormatOption = Format.text) -> None:
     """Where this party stands: connection, enrolment, what it was asked last, and what it has given."""
+    from consilium.node.kit import open_kit
     from consilium.party.deploy.status import status as read
-    from consilium.protocol.node.kit import open_kit
 
     found = read(open_kit(kit, "party"))
     epsilon = "not allowed" if found.epsilon is None else f"at most {found.epsilon:.3f} in this federation"
@@ -121,11 +121,11 @@ def audit(
     output: FormatOption = Format.text,
 ) -> None:
     """Check the coordinator's ledger against this party's own account. Exit code 1: something does not hold."""
+    from consilium.node.checks import examine
+    from consilium.node.kit import open_kit
     from consilium.party.home import open_home
     from consilium.party.statement import StatementCheck
     from consilium.protocol.ledger_statement import read_statement
-    from consilium.protocol.node.checks import examine
-    from consilium.protocol.node.kit import open_kit
 
     node = open_kit(kit, "party")
     findings = examine(StatementCheck(open_home(node.folder), read_statement(statement)).checks)
@@ -143,11 +143,10 @@ def audit(
 
 def start(kit: KitArgument, output: FormatOption = Format.text) -> None:
     """Serve the federation with this party's own rows until SIGTERM."""
+    from consilium.node.kit import open_kit
+    from consilium.node.log import load_monitor, log_of
+    from consilium.node.supervisor import stop_on_signals
     from consilium.party.deploy.start import start as serve
-    from consilium.protocol.monitor.lines import log_of
-    from consilium.protocol.monitor.settings import load_monitor
-    from consilium.protocol.node.kit import open_kit
-    from consilium.protocol.node.supervisor import stop_on_signals
 
     node = open_kit(kit, "party")
     tell = log_of(node, load_monitor(node).log)

@@ -5,6 +5,28 @@ from __future__ import annotations
 from importlib.metadata import version
 
 from consilium.data.private_rows import there
+from consilium.node.acceptance import accepted_in_words, is_answered, read_policy
+from consilium.node.checks import (
+    Advice,
+    Check,
+    check_authority,
+    check_clock,
+    check_coordinator,
+    check_disk,
+    check_kit,
+    check_port,
+    check_roster,
+    check_second,
+    check_signature,
+    expectation,
+    refused_is_wrong,
+)
+from consilium.node.flower import program
+from consilium.node.health import monitor_checks
+from consilium.node.installed_app import check_flower
+from consilium.node.keys import IDENTITY, NODE_KEY
+from consilium.node.kit import Kit
+from consilium.node.state import check_versions
 from consilium.party.acceptance import check_is_accepted
 from consilium.party.deploy.keys import check_own, lacks_own_keys, pinned_roster
 from consilium.party.deploy.status import terms_of
@@ -17,28 +39,6 @@ from consilium.party.promise import check_promised_unit, promise_of
 from consilium.party.spend import Share, SpendStore
 from consilium.party.sum_store import SessionStore, UploadStore
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
-from consilium.protocol.monitor.checks import monitor_checks
-from consilium.protocol.node.acceptance import accepted_in_words, is_answered, read_policy
-from consilium.protocol.node.checks import (
-    Advice,
-    Check,
-    check_authority,
-    check_clock,
-    check_coordinator,
-    check_disk,
-    check_kit,
-    check_port,
-    check_roster,
-    check_signature,
-    expectation,
-)
-from consilium.protocol.node.enrolment import IDENTITY, NODE_KEY
-from consilium.protocol.node.flower import program
-from consilium.protocol.node.installed_app import check_flower
-from consilium.protocol.node.kit import Kit
-from consilium.protocol.node.refused import refused_is_wrong
-from consilium.protocol.node.second import check_second
-from consilium.protocol.node.state import check_versions
 from consilium.protocol.parties.cures import CURES
 from consilium.protocol.parties.messages import Terms
 from consilium.protocol.parties.refusals import Rule

@@ -1,9 +1,9 @@
-"""`flwr-clientapp` as a party runs it: always the installed party code, see `protocol.node.installed_app`."""
+"""`flwr-clientapp` as a party runs it: always the installed party code, see `node.installed_app`."""
 
 from __future__ import annotations
 
+from consilium.node.installed_app import serve
 from consilium.party.client_app import app
-from consilium.protocol.node.installed_app import serve
 
 MODULE = "consilium.party.deploy.installed_app"
 

@@ -1,20 +1,28 @@
-"""Keys that a party makes itself, see `protocol.node.own_keys`, and the roster that it compares by telephone."""
+"""Keys that a party makes itself, see `node.keys`, and the roster that it compares by telephone."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
+from consilium.node import keys as own_keys
+from consilium.node.keys import (
+    ENROLMENT,
+    FOREIGN,
+    NODE_KEY,
+    Enrolment,
+    NodeKey,
+    OwnKeys,
+    grouped,
+    key_fingerprint,
+    not_ours,
+)
+from consilium.node.kit import Kit
+from consilium.node.rosters import PinnedRoster
+from consilium.node.rosters import pinned_roster as read_roster
 from consilium.party.home import Home, open_home
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.identity import Identity
-from consilium.protocol.node import own_keys
-from consilium.protocol.node.enrolment import ENROLMENT, NODE_KEY, Enrolment, grouped, key_fingerprint
-from consilium.protocol.node.kit import Kit
-from consilium.protocol.node.node_key import NodeKey
-from consilium.protocol.node.own_keys import FOREIGN, OwnKeys, not_ours
-from consilium.protocol.node.rosters import PinnedRoster
-from consilium.protocol.node.rosters import pinned_roster as read_roster
 
 PARTY = "party"
 

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import threading
 
+from consilium.node.checks import examine, hold, wait_for_ports
+from consilium.node.installed_app import check_flower
+from consilium.node.kit import Kit
+from consilium.node.log import Heard, load_monitor
+from consilium.node.monitor import monitored
+from consilium.node.state import enter
+from consilium.node.supernode import NodeWatch, supernode
+from consilium.node.supervisor import BackOff, Supervisor, Tell, end_leftovers
 from consilium.party.deploy.doctor import port_check, set_up, terms_checks
 from consilium.party.deploy.installed_app import MODULE
 from consilium.party.deploy.keys import check_present
 from consilium.party.deploy.status import standing_now
 from consilium.party.deploy.watching import watched
 from consilium.protocol.files import held
-from consilium.protocol.monitor.heard import Heard
-from consilium.protocol.monitor.node import monitored
-from consilium.protocol.monitor.settings import load_monitor
-from consilium.protocol.node.checks import examine, hold
-from consilium.protocol.node.installed_app import check_flower
-from consilium.protocol.node.kit import Kit
-from consilium.protocol.node.ports import wait_for_ports
-from consilium.protocol.node.state import enter
-from consilium.protocol.node.supernode import NodeWatch, supernode
-from consilium.protocol.node.supervisor import BackOff, Supervisor, Tell, end_leftovers
 
 WAIT_SECONDS = 10.0
 

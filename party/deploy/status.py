@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from consilium.node.kit import Kit
+from consilium.node.supernode import read_connection
 from consilium.party import journal
 from consilium.party.acceptance import check_is_accepted
 from consilium.party.expectation import own_share, student_epsilon, towards_whom
@@ -13,8 +15,6 @@ from consilium.party.journal import LastAnswer
 from consilium.party.spend import SpendStore
 from consilium.protocol.errors import ConfigError, NotAccepted
 from consilium.protocol.files import is_held
-from consilium.protocol.node.connection import read_connection
-from consilium.protocol.node.kit import Kit
 from consilium.protocol.parties.cures import cure_of
 from consilium.protocol.parties.messages import Terms
 from consilium.protocol.parties.refusals import Refused

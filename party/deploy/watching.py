@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from consilium.node.kit import Kit
+from consilium.node.log import Heard
+from consilium.node.monitor import Answer, Lasting, Watched, as_json, refused
 from consilium.party.deploy.status import OwnStatus, status
 from consilium.protocol.errors import ConsiliumError
-from consilium.protocol.monitor.answers import Answer, as_json, refused
-from consilium.protocol.monitor.heard import Heard
-from consilium.protocol.monitor.lasting import Lasting
-from consilium.protocol.monitor.node import Watched
-from consilium.protocol.node.kit import Kit
 from consilium.protocol.parties.refusals import Refused
 
 if TYPE_CHECKING:
-    from consilium.protocol.monitor.metrics import MetricFamily
+    from consilium.node.metrics import MetricFamily
 
 
 def watched(kit: Kit, heard: Heard, connected: Callable[[], bool]) -> Watched:
@@ -26,7 +24,7 @@ def watched(kit: Kit, heard: Heard, connected: Callable[[], bool]) -> Watched:
         return [] if connected() else ["no connection to the coordinator"]
 
     def metrics() -> Iterator[MetricFamily]:
-        from consilium.protocol.monitor.metrics import one
+        from consilium.node.metrics import one
 
         yield one("connected", "1 while the SuperNode is connected to the coordinator.", connected())
         found = own()

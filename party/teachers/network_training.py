@@ -22,7 +22,7 @@ from torch.func import vmap
 from torch.nn import functional
 
 from consilium.party.teachers.stacked_adam import StackedAdamW
-from consilium.protocol.node.device import asked_device, resolve_device
+from consilium.protocol.devices import asked_device, resolve_device
 from consilium.protocol.parties.teachers import DENSE, NetworkSpec
 from consilium.protocol.rows.images import ImageShape, image_shape
 
@@ -75,7 +75,7 @@ def train_networks(
     class 0 and learnt nothing.
 
     stacked: all in one go, or one after the other; None for what is faster on the device, which this node's environment
-    names (`protocol.node.device`).
+    names (`protocol.devices`).
 
     Raises
     ------

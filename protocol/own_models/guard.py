@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from consilium.protocol.node.threads import one_thread
+from consilium.protocol.devices import one_thread
 from consilium.protocol.own_models.naming import UnusableModel, told
 
 _PROBED = 8

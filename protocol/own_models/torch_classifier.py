@@ -12,8 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from torch import nn
 from torch.nn import functional
 
-from consilium.protocol.node.device import asked_device, resolve_device
-from consilium.protocol.node.threads import one_thread
+from consilium.protocol.devices import asked_device, one_thread, resolve_device
 from consilium.protocol.own_models.keys import CROSS_ENTROPY, Optimiser, TorchKeys
 from consilium.protocol.own_models.naming import UnusableModel, resolve
 from consilium.protocol.rows.images import ImageShape, image_shape

@@ -13,9 +13,9 @@ import polars as pl
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger.privacy import epsilon_by_query, promised
 from consilium.coordinator.ledger.store import Batch, Ledger
+from consilium.node.progress import ACCOUNTING, CURVES, stage
 from consilium.protocol.files import replace_private
 from consilium.protocol.labels.service import Progress, no_progress
-from consilium.protocol.progress.stages import ACCOUNTING, CURVES, stage
 from consilium.protocol.rows.queries import canonical_queries
 from consilium.simulations.compare import figures
 from consilium.simulations.compare.baselines import Compared, baselines

@@ -17,10 +17,10 @@ import numpy as np
 from scipy.stats import rankdata
 
 from consilium.data.private_rows import Rows
+from consilium.node.progress import AT_HOME
 from consilium.party.teachers.ensemble import train_all
 from consilium.protocol.labels.service import Progress, no_progress
 from consilium.protocol.parties.teachers import LogisticRegressionSpec, NetworkSpec, RidgeSpec, TeacherKind
-from consilium.protocol.progress.stages import AT_HOME
 from consilium.protocol.rows.schema import Schema
 
 FOLDS = 3

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from consilium.coordinator.config import FederationConfig
+from consilium.node.progress import BASELINES, POOLED, stage
 from consilium.party.teachers import store
 from consilium.party.teachers.ballot import Lot, cast
 from consilium.protocol.labels.service import Progress, no_progress
 from consilium.protocol.parties.teachers import TeacherKind
-from consilium.protocol.progress.stages import BASELINES, POOLED, stage
 from consilium.protocol.rows.queries import canonical_queries, query_ids
 from consilium.simulations.compare.means import over_parties
 from consilium.simulations.compare.noisy_average import (

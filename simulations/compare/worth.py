@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from consilium.node.progress import HAND_LABELS
 from consilium.protocol.labels.service import Progress, no_progress
-from consilium.protocol.progress.stages import HAND_LABELS
 from consilium.simulations.compare.break_even import LEVEL, break_even, most_tries
 from consilium.simulations.compare.effort import MOST_DRAWS, most_plain_rows
 from consilium.simulations.compare.hand_labels import HandLabels, PublicTruth

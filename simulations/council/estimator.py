@@ -16,8 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from consilium.data.encoding import encode
 from consilium.protocol.config_files import validate
-from consilium.protocol.node.device import Device
-from consilium.protocol.node.threads import one_thread
+from consilium.protocol.devices import Device, one_thread
 from consilium.protocol.parties.messages import VotesMode
 from consilium.protocol.warnings.kinds import WarningCode
 from consilium.simulations.council.frames import (

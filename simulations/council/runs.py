@@ -16,12 +16,11 @@ import polars as pl
 import tomli_w
 
 from consilium.coordinator.verify import holds
+from consilium.node.progress import showing
 from consilium.protocol.config_files import validate
+from consilium.protocol.devices import Device, one_thread
 from consilium.protocol.errors import DataError, PathError
-from consilium.protocol.node.device import Device
-from consilium.protocol.node.threads import one_thread
 from consilium.protocol.old_names import OF_SPENT, renamed
-from consilium.protocol.progress.display import showing
 from consilium.protocol.warnings.kinds import well_formed
 from consilium.simulations.council.card import card
 from consilium.simulations.council.frames import BadSetting, WrongType, as_keyboard_interrupt, value_errors

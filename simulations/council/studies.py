@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from consilium.node.progress import progress_on, showing
 from consilium.protocol.config_files import validate
+from consilium.protocol.devices import one_thread
 from consilium.protocol.errors import PathError
 from consilium.protocol.labels.service import Progress, no_progress
-from consilium.protocol.node.threads import one_thread
-from consilium.protocol.progress.display import progress_on, showing
 from consilium.simulations.council.frames import BadSetting, WrongType, as_keyboard_interrupt, value_errors
 from consilium.simulations.council.runs import ProgressCallback, RunFolder, changes_of
 from consilium.simulations.scenario import Scenario, apply_override, scenario_json

@@ -13,7 +13,7 @@ from typing import Any
 
 from flwr.app import Message
 
-from consilium.protocol.node.flower import require_flower, unknown_flower
+from consilium.node.flower import require_flower, unknown_flower
 
 COORDINATOR_NODE = 1
 IDENTITY = "flwr.supercore.task_identity"

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import tomli_w
 
+from consilium.node.flower import program
+from consilium.node.supervisor import stop_group
 from consilium.protocol.errors import EngineError
-from consilium.protocol.node.flower import program
-from consilium.protocol.node.supervisor import stop_group
 from consilium.protocol.versions import DISTRIBUTION
 
 CONNECTION = "consilium"

@@ -15,8 +15,8 @@ from typing import Any
 
 from flwr.app import Context, Error, Message, RecordDict
 
-from consilium.protocol.node.flower import python_module
-from consilium.protocol.node.threads import ONE_THREAD
+from consilium.node.flower import python_module
+from consilium.protocol.devices import ONE_THREAD
 from consilium.protocol.parties.teachers import TeacherKind
 from consilium.simulations.engines.flower_internals import assign_message_id
 from consilium.simulations.engines.nodes_grid import NodesGrid

@@ -11,11 +11,11 @@ import importlib.util
 import json
 from pathlib import Path
 
+from consilium.node.flower import QUIET, flower_environment
 from consilium.protocol import errors
+from consilium.protocol.devices import VARIABLE as DEVICE
 from consilium.protocol.errors import ConsiliumError, EngineError
 from consilium.protocol.files import replace_private
-from consilium.protocol.node.device import VARIABLE as DEVICE
-from consilium.protocol.node.flower import QUIET, flower_environment
 from consilium.simulations.engines.cluster.probe import check_cluster
 from consilium.simulations.engines.cluster.settings import FIGURES, ClusterSettings
 from consilium.simulations.engines.cluster.spec import RaySpec

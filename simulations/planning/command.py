@@ -58,7 +58,7 @@ def plan_command(
     """
     import tomli_w
 
-    from consilium.protocol.progress.display import progress_on, showing
+    from consilium.node.progress import progress_on, showing
     from consilium.simulations.planning.subject import subject_of
 
     if epsilon is not None and not 0 < epsilon < float("inf"):
@@ -91,7 +91,7 @@ def _tell_cost(
     output: Format,
     quiet: bool,
 ) -> None:
-    from consilium.protocol.progress.display import progress_on, showing
+    from consilium.node.progress import progress_on, showing
     from consilium.simulations.planning.costing import cost_table
 
     with showing(quiet) as display:

@@ -17,10 +17,10 @@ from consilium.coordinator.planning.plan import AUTO, PlannedFederation, Tasks, 
 from consilium.coordinator.planning.rehearsal import made_up
 from consilium.coordinator.provision import plan as provisioning
 from consilium.coordinator.provision.plan import Plan, plan_table, validated
+from consilium.node.progress import CANDIDATES, FORECAST, stage
 from consilium.protocol.config_files import read_table, validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.labels.service import Progress, no_progress
-from consilium.protocol.progress.stages import CANDIDATES, FORECAST, stage
 from consilium.protocol.provenance import without
 from consilium.protocol.rows.schema import Schema
 from consilium.simulations.planning.labelled import LabelledTasks, read_labelled

@@ -46,7 +46,7 @@ def run_command(
     quiet: QuietOption = False,
 ) -> None:
     """Run a study and write its report. What was computed before is not computed again, also after an interruption."""
-    from consilium.protocol.progress.display import progress_on, showing
+    from consilium.node.progress import progress_on, showing
 
     if ray and workers is not None:
         raise typer.BadParameter("--workers are of this machine: leave one of --ray and --workers out")

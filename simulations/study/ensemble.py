@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from consilium.data.private_rows import load_rows, remarks
+from consilium.node.progress import TRAIN_TEACHERS
 from consilium.party.home import open_home
 from consilium.party.teachers import shards
 from consilium.party.teachers.ballot import ballots
@@ -24,7 +25,6 @@ from consilium.party.teachers.inputs import query_inputs
 from consilium.party.teachers.making import make, simulated_seeds
 from consilium.party.teachers.store import TeacherSet
 from consilium.protocol.labels.service import Progress, no_progress
-from consilium.protocol.progress.stages import TRAIN_TEACHERS
 from consilium.protocol.rows.queries import query_set_hash
 from consilium.simulations.compare.noisy_average import ClippedSums, linear_scores
 from consilium.simulations.compare.probabilities import class_probabilities

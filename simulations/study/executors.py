@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection, wait
 
+from consilium.node.flower import python_module
+from consilium.protocol.devices import ONE_THREAD
 from consilium.protocol.errors import EngineError
-from consilium.protocol.node.flower import python_module
-from consilium.protocol.node.threads import ONE_THREAD
 from consilium.simulations.study.cache import StepCache
 from consilium.simulations.study.desk import StepDesk
 from consilium.simulations.study.schedule import Died

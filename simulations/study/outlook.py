@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from consilium.node.progress import about
 from consilium.protocol.labels.service import no_progress
-from consilium.protocol.progress.time_left import about
 from consilium.simulations.study.cache import LostStep, StepCache
 from consilium.simulations.study.cells import compared, plots
 from consilium.simulations.study.graph import Graph, settled_of

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from consilium.protocol.devices import ONE_THREAD
 from consilium.protocol.errors import EngineError
-from consilium.protocol.node.threads import ONE_THREAD
 from consilium.simulations.engines.cluster.address import check_answers, no_cluster
 from consilium.simulations.study.cache import LostStep
 from consilium.simulations.study.desk import StepDesk

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from consilium.node.progress import LOAD
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.labels.service import Progress
-from consilium.protocol.progress.stages import LOAD
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.datasets.source import open_source
 from consilium.simulations.datasets.spec import MEMORY, SourceSpec

@@ -16,10 +16,10 @@ from typing import Any
 
 import polars as pl
 
+from consilium.node.progress import COMPARE, ENSEMBLES, MEASURE, REPORT, SETTLE, stage
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import writing
 from consilium.protocol.labels.service import Progress, no_progress
-from consilium.protocol.progress.stages import COMPARE, ENSEMBLES, MEASURE, REPORT, SETTLE, stage
 from consilium.protocol.strict_json import dumps, strict
 from consilium.protocol.versions import versions
 from consilium.protocol.warnings.rows import parties_too_small

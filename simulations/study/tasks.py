@@ -14,10 +14,10 @@ import numpy as np
 
 from consilium.accounting.errors import AccountingError
 from consilium.protocol.config_files import validate
+from consilium.protocol.devices import one_thread
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConsiliumError, DataError
 from consilium.protocol.labels.service import Outcome
-from consilium.protocol.node.threads import one_thread
 from consilium.simulations.compare.hand_labels import PublicTruth
 from consilium.simulations.compare.worth import worth
 from consilium.simulations.scenario import Scenario, planned_scenario, scenario_json

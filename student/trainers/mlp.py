@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.special import softmax
 
-from consilium.protocol.node.threads import one_thread
+from consilium.protocol.devices import one_thread
 from consilium.student.trainers.base import Model
 
 BATCH = 64

@@ -17,12 +17,12 @@ from consilium.aggregator.deploy.keys import make as make_second
 from consilium.aggregator.home import open_home as open_second
 from consilium.coordinator.config import Federation
 from consilium.coordinator.provision import kits
+from consilium.node.acceptance import PolicyRequest, accept
+from consilium.node.kit import open_kit
 from consilium.party.acceptance import policy_request
 from consilium.party.deploy.keys import join, make
 from consilium.party.deploy.status import terms_of
 from consilium.party.home import open_home
-from consilium.protocol.node.acceptance import PolicyRequest, accept
-from consilium.protocol.node.kit import open_kit
 from tests.federation import CLASSES, FEATURES, make_rows
 
 PARTIES = ("ward-a", "ward-b", "ward-c")

@@ -13,9 +13,9 @@ import consilium.aggregator.deploy.doctor
 import consilium.coordinator.deploy.doctor
 import consilium.party.deploy.doctor
 from consilium.coordinator.provision.authority import Authority
+from consilium.node.checks import Check, CheckResult, examine
+from consilium.node.kit import open_kit
 from consilium.protocol.errors import ConsiliumError
-from consilium.protocol.node.checks import Check, CheckResult, examine
-from consilium.protocol.node.kit import open_kit
 
 Spoil = Callable[[Path], object]
 DOCTORS: dict[str, Callable[..., list[Check]]] = {

@@ -20,6 +20,12 @@ import tomli_w
 import consilium.aggregator.client_app as second_app
 from consilium.coordinator.provision import kits
 from consilium.coordinator.provision.registry import load_registry
+from consilium.node import acceptance
+from consilium.node.acceptance import accept, markdown_page
+from consilium.node.checks import examine
+from consilium.node.kit import POLICY_FILE, open_kit
+from consilium.node.manifest import MANIFEST, SignedManifest, check_signed
+from consilium.node.sending import open_archive
 from consilium.party.acceptance import check_is_accepted
 from consilium.party.deploy.doctor import checks
 from consilium.party.home import open_home
@@ -27,12 +33,6 @@ from consilium.party.node import PartyNode
 from consilium.party.policy import LIMITS as LIMITS_OF_PARTY
 from consilium.party.policy import Policy
 from consilium.protocol.errors import ConfigError, NotAccepted
-from consilium.protocol.node import acceptance
-from consilium.protocol.node.acceptance import accept, markdown_page
-from consilium.protocol.node.checks import examine
-from consilium.protocol.node.kit import POLICY_FILE, open_kit
-from consilium.protocol.node.manifest import MANIFEST, SignedManifest, check_signed
-from consilium.protocol.node.unpacking import open_archive
 from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloReply, HelloRequest
 from consilium.protocol.parties.records import from_record, refusal_from_record, to_record
 from consilium.protocol.parties.refusals import Rule
@@ -548,10 +548,10 @@ def test_a_signature_over_a_policy_is_refused(out: Path, monkeypatch: pytest.Mon
     path = kit / MANIFEST
     content = SignedManifest.model_validate_json(path.read_bytes()).content
     forged = content.model_copy(update={"settings": {**content.settings, POLICY_FILE: "0" * 64}})
-    monkeypatch.setattr("consilium.protocol.node.manifest.read_manifest", lambda *_: forged)
+    monkeypatch.setattr("consilium.node.manifest.read_manifest", lambda *_: forged)
     with pytest.raises(ConfigError, match="came with the kit"):
         check_signed(open_kit(kit))
-    monkeypatch.setattr("consilium.protocol.node.manifest.read_manifest", lambda *_: content)
+    monkeypatch.setattr("consilium.node.manifest.read_manifest", lambda *_: content)
     assert check_signed(open_kit(kit)) is not None  # the control
 
 

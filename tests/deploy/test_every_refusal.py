@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from consilium.coordinator.config import FederationConfig
+from consilium.node.kit import open_kit
 from consilium.party.deploy import start as party
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.party.policy import Policy
 from consilium.party.spend import SpendStore
 from consilium.protocol.config_files import load
-from consilium.protocol.node.kit import open_kit
 from consilium.protocol.parties.cures import CURES
 from consilium.protocol.parties.refusals import Refused, Rule
 from tests.deploy.kits import edit, write_data

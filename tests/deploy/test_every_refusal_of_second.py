@@ -21,10 +21,10 @@ from consilium.aggregator.home import open_home
 from consilium.aggregator.node import AggregatorNode
 from consilium.aggregator.store import GivenStore
 from consilium.coordinator.config import FederationConfig
+from consilium.node import flower
+from consilium.node.checks import wait_for_ports
+from consilium.node.kit import open_kit
 from consilium.protocol.config_files import load
-from consilium.protocol.node import flower
-from consilium.protocol.node.kit import open_kit
-from consilium.protocol.node.ports import wait_for_ports
 from consilium.protocol.parties.cures import CURES_OF_SECOND
 from consilium.protocol.parties.messages import PROTOCOL_VERSION
 from consilium.protocol.parties.refusals import Refused, Rule

@@ -21,10 +21,10 @@ import consilium.coordinator.deploy.doctor
 import consilium.party.deploy.doctor
 import consilium.student.deploy
 from consilium import cli
+from consilium.node import checks
+from consilium.node.checks import CheckResult, examine
+from consilium.node.kit import Kit, open_kit
 from consilium.protocol.identity import Identity
-from consilium.protocol.node import checks
-from consilium.protocol.node.checks import CheckResult, examine
-from consilium.protocol.node.kit import Kit, open_kit
 from tests.deploy.kits import STUDENT, edit, make_kits, write_data, write_pool
 from tests.deploy.refusals import fewer_nodes, other_authority, other_key
 from tests.federation import CLASSES, FEATURES, make_rows

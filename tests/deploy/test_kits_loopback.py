@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 
 from consilium.coordinator.config import FederationConfig
+from consilium.node.kit import open_kit
 from consilium.protocol.config_files import load
 from consilium.protocol.labels.tls import load_certificate
-from consilium.protocol.node.kit import open_kit
 from tests.command_line import consilium
 from tests.coordinator.deploy.test_renewal import shown
 from tests.deploy.kits import PARTIES, STUDENT, free_ports, make_kits, write_data, write_pool
-from tests.protocol.monitor.nodes import ask
+from tests.node.nodes import ask
 
 pytestmark = [pytest.mark.deploy, pytest.mark.slow, pytest.mark.timeout(1500)]
 ROOT = Path(__file__).resolve().parents[2]

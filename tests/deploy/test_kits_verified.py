@@ -14,7 +14,7 @@ from consilium.coordinator.config import FederationConfig
 from consilium.protocol.config_files import load
 from tests.deploy.kits import PARTIES, SECOND, STUDENT, free_ports, make_kits, write_pool
 from tests.deploy.test_kits_loopback import Node, audit, command, wait_for, with_text
-from tests.protocol.monitor.nodes import ask
+from tests.node.nodes import ask
 
 pytestmark = [pytest.mark.deploy, pytest.mark.slow, pytest.mark.timeout(1500)]
 

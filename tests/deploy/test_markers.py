@@ -36,11 +36,11 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key, l
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.provision import kits
+from consilium.node.kit import open_kit
 from consilium.party.teachers import store
 from consilium.party.teachers.ensemble import vote
 from consilium.protocol.config_files import load
 from consilium.protocol.labels.tls import TlsFiles
-from consilium.protocol.node.kit import open_kit
 from consilium.protocol.rows.queries import canonical_queries, query_ids
 from tests.deploy.kits import SECOND, STUDENT, accept_all, free_ports, write_plan, write_pool
 from tests.federation import CLASSES, FEATURES, make_rows

@@ -17,11 +17,11 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key, l
 import consilium.party.deploy.doctor
 import consilium.sums.masks.checks
 from consilium.coordinator.provision import kits
+from consilium.node.checks import examine
+from consilium.node.kit import open_kit
 from consilium.party.deploy.keys import fingerprints, join, make
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.identity import Identity
-from consilium.protocol.node.checks import examine
-from consilium.protocol.node.kit import open_kit
 from consilium.sums.errors import BadSignature, ThresholdNotMet
 from consilium.sums.masks.messages import Stage
 from consilium.sums.roster import Roster

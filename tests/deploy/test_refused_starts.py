@@ -16,13 +16,13 @@ import consilium.party.deploy.doctor
 from consilium.coordinator.deploy import start as coordinator
 from consilium.coordinator.deploy.runs import begin, current_run
 from consilium.coordinator.ledger.store import Ledger
+from consilium.node import flower
+from consilium.node.checks import wait_for_ports
+from consilium.node.kit import open_kit
+from consilium.node.manifest import MANIFEST
 from consilium.party.deploy import start as party
 from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.identity import Identity
-from consilium.protocol.node import flower
-from consilium.protocol.node.kit import open_kit
-from consilium.protocol.node.manifest import MANIFEST
-from consilium.protocol.node.ports import wait_for_ports
 from consilium.protocol.rows.pool import PoolTree
 from tests.deploy.kits import edit
 from tests.deploy.refusals import (

@@ -12,8 +12,8 @@ import pytest
 
 import consilium.student.deploy
 from consilium.coordinator.provision.authority import Authority
-from consilium.protocol.node import checks
-from consilium.protocol.node.kit import open_kit
+from consilium.node import checks
+from consilium.node.kit import open_kit
 from tests.deploy.kits import make_kits, write_pool
 from tests.deploy.test_kits_doctor import Https
 from tests.deploy.troubles import PROVOKED, Proxy, Site, behind, proxy, served

@@ -13,10 +13,10 @@ from consilium.coordinator.config import Caps
 from consilium.coordinator.labels.grpc_server import Door, serving
 from consilium.coordinator.labels.service import LabelService
 from consilium.coordinator.ledger.store import Ledger
+from consilium.node.kit import open_kit
+from consilium.node.supernode import supernode
 from consilium.party.deploy.installed_app import MODULE
 from consilium.protocol.errors import ServiceError
-from consilium.protocol.node.kit import open_kit
-from consilium.protocol.node.supernode import supernode
 from consilium.protocol.noise import SeededNoise
 from consilium.student.channel import LabelChannel
 from tests.coordinator.labels.test_service import T, Votes

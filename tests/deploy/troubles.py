@@ -32,17 +32,17 @@ from consilium.coordinator.labels.service import LabelService
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.provision.authority import Authority
 from consilium.coordinator.run_log import EventLog
+from consilium.node import checks, flower, state
 from consilium.node.answering import refusal_for
+from consilium.node.kit import Kit, open_kit
+from consilium.node.supernode import supernode
+from consilium.node.supervisor import News
 from consilium.party.deploy.installed_app import MODULE
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.files import held, writing
-from consilium.protocol.node import checks, flower, state
-from consilium.protocol.node.kit import Kit, open_kit
-from consilium.protocol.node.supernode import supernode
-from consilium.protocol.node.supervisor import News
 from consilium.protocol.noise import SystemNoise
 from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloReply, LedgerPosition
 from consilium.protocol.parties.records import refusal_to_record

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 import tomli_w
 
+from consilium.node.acceptance import read_policy
+from consilium.node.kit import POLICY_FILE
+from consilium.node.log import MonitorSettings
 from consilium.party.home import open_home
 from consilium.party.policy import LIMITS, Policy
 from consilium.protocol.config_files import validate
-from consilium.protocol.monitor.settings import MonitorSettings
-from consilium.protocol.node.acceptance import read_policy
-from consilium.protocol.node.kit import POLICY_FILE
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import load_scenario
 from consilium.simulations.study.cells import expand

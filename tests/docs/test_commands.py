@@ -17,9 +17,9 @@ from click import Command as ClickCommand
 from click import Group
 
 import consilium.cli
+from consilium.node.acceptance import read_policy
+from consilium.node.kit import POLICY_FILE
 from consilium.party.policy import LIMITS, Policy
-from consilium.protocol.node.acceptance import read_policy
-from consilium.protocol.node.kit import POLICY_FILE
 from tests.deploy.kits import request_of_kit
 from tests.deploy.terminal import typed
 from tests.docs.conftest import OWN_KEYS, SHORTER, Desk
@@ -67,7 +67,7 @@ ELSEWHERE = {
     "cat": "into folders of the system",
     "chown": "root: the service's files",
     "cp": "root: into /etc/systemd/system",
-    "curl": "a node that serves: tests/protocol/monitor/test_server.py",
+    "curl": "a node that serves: tests/node/test_monitor.py",
     "docker": "no daemon here; what goes into the image: tests/packaging/test_image.py",
     "export": "of the reader's shell",
     "flwr": "needs a free port and half a minute: tests/packaging/test_flwr_run.py",
@@ -75,7 +75,7 @@ ELSEWHERE = {
     "make": "network: the wheelhouse, tests/packaging/test_wheelhouse.py",
     "mkdir": "a folder of the system",
     "mv": "a node's kit, in folders of the system",
-    "openssl": "a program of the system; such a certificate may look: tests/protocol/monitor/test_server.py",
+    "openssl": "a program of the system; such a certificate may look: tests/node/test_monitor.py",
     "pip": "network",
     "python3": "network: installs afterwards",
     "ray": "starts a cluster: tests/simulations/engines/cluster/two_machines.py",

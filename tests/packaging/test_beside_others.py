@@ -60,10 +60,10 @@ def test_a_shortened_federation_runs_on_ray(installed: Installed, hostile_folder
 
 
 def test_a_partys_client_process_starts(installed: Installed, hostile_folder: Path) -> None:
-    """What Flower's SuperNode starts for a party, in its own environment, see `protocol.node.installed_app`."""
+    """What Flower's SuperNode starts for a party, in its own environment, see `node.installed_app`."""
     write = (
         "from pathlib import Path; from consilium.party.deploy.installed_app import MODULE;"
-        "from consilium.protocol.node.installed_app import check_flower, write_programs;"
+        "from consilium.node.installed_app import check_flower, write_programs;"
         "check_flower(); print(write_programs(Path('programs').resolve(), MODULE))"
     )
     programs = installed.run("python", "-P", "-c", write, cwd=hostile_folder)

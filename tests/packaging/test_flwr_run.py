@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from consilium.protocol.node.flower import QUIET
+from consilium.node.flower import QUIET
 from consilium.simulations.engines import flower_processes
 from consilium.simulations.engines.flower_processes import RAY_ALONE, flwr_run, free_port, super_link
 from tests.packaging.conftest import Installed, make_environment

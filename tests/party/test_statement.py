@@ -21,6 +21,8 @@ import pytest
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.deploy.statement import write_statement
 from consilium.coordinator.ledger.store import Ledger
+from consilium.node.checks import CheckResult, examine
+from consilium.node.kit import open_kit
 from consilium.party.home import Home, open_home
 from consilium.party.promise import epsilon
 from consilium.party.spend import SpendStore
@@ -29,8 +31,6 @@ from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, LedgerError
 from consilium.protocol.identity import Identity
 from consilium.protocol.ledger_statement import ChargedBatch, LedgerStatement, charged_query, read_statement
-from consilium.protocol.node.checks import CheckResult, examine
-from consilium.protocol.node.kit import open_kit
 from consilium.protocol.parties.refusals import Refused, Rule
 from tests.command_line import consilium
 from tests.coordinator.verify.runs import kit_run, run_of

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from consilium.protocol.node.flower import flower_environment
+from consilium.node.flower import flower_environment
 from consilium.protocol.proxies import LABELS, SUPERNODE, proxy_for, without_loopback
 
 HOST, PROXY = "coordinator.example.org", "proxy.example.org:3128"

@@ -18,11 +18,11 @@ from consilium.coordinator.deploy.status import status
 from consilium.coordinator.ledger.kit_runs import PhaseUse, use_of_phases
 from consilium.coordinator.ledger.privacy import promised
 from consilium.coordinator.ledger.store import Batch, Ledger
+from consilium.node.kit import Kit, open_kit
 from consilium.party.deploy import doctor as of_party
 from consilium.party.expectation import own_share
 from consilium.party.home import open_home
 from consilium.party.promise import promise_of
-from consilium.protocol.node.kit import Kit, open_kit
 from consilium.protocol.parties.refusals import Refused, Rule
 from tests.deploy.kits import edit, make_kits
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from consilium.protocol.progress.display import Nothing
-from consilium.protocol.progress.stages import stage
+from consilium.node.progress import Nothing, stage
 from consilium.simulations.progress import EventReader, Showing, following, following_with, recording
 
 AT = "2026-01-01T00:00:10.000+00:00"

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 from consilium.coordinator.deploy.runs import begin
+from consilium.node.kit import open_kit
 from consilium.protocol import files
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import is_held
-from consilium.protocol.node.kit import open_kit
 from consilium.simulations.watching import Watch
 from consilium.simulations.workspace import Workspace
 from tests.command_line import consilium

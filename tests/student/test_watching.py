@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from consilium.protocol.monitor.metrics import exposition
-from consilium.protocol.monitor.settings import MonitorSettings
+from consilium.node.log import MonitorSettings
+from consilium.node.metrics import exposition
 from consilium.student.watching import StudentBoard, student_monitor
 from tests.deploy.kits import free_ports
-from tests.protocol.monitor.nodes import ask, kit_in
+from tests.node.nodes import ask, kit_in
 
 
 def test_stages_are_noted_and_passed_on() -> None:

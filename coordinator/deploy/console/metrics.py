@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from consilium.coordinator.collection.roll import AWAY
 from consilium.coordinator.deploy.console.journal import STAGES, TROUBLES
 from consilium.coordinator.deploy.console.view import ConsoleView
-from consilium.protocol.monitor.metrics import MetricFamily, one
+from consilium.node.metrics import MetricFamily, one
 
 
 def coordinator_metrics(view: ConsoleView, serves_students: bool) -> Iterator[MetricFamily]:

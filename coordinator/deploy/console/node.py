@@ -5,11 +5,9 @@ from __future__ import annotations
 from consilium.coordinator.deploy.console.metrics import coordinator_metrics
 from consilium.coordinator.deploy.console.page import page
 from consilium.coordinator.deploy.console.view import ConsoleReader, certificates_of
-from consilium.protocol.monitor.answers import as_json
-from consilium.protocol.monitor.heard import Heard
-from consilium.protocol.monitor.lasting import Lasting
-from consilium.protocol.monitor.node import Watched
-from consilium.protocol.node.kit import Kit
+from consilium.node.kit import Kit
+from consilium.node.log import Heard
+from consilium.node.monitor import Lasting, Watched, as_json
 
 
 def watched(kit: Kit, heard: Heard) -> Watched:

@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from consilium.coordinator.collection.roll import PartyState
 from consilium.coordinator.deploy.console.view import ConsoleView
-from consilium.protocol.monitor.answers import HTML, NOTHING_LOADED, Answer
+from consilium.node.monitor import HTML, NOTHING_LOADED, Answer
 
 REFRESH_SECONDS = 10
 BAD_STATES = (PartyState.LEFT_OUT, PartyState.REFUSED)

@@ -22,12 +22,11 @@ from consilium.coordinator.ledger.kit_runs import LEDGER
 from consilium.coordinator.ledger.privacy import most_so_far
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.run_log import EventTail
+from consilium.node.checks import SOON
+from consilium.node.kit import Kit
+from consilium.node.log import Heard
+from consilium.node.metrics import ages, processes_of
 from consilium.protocol.errors import ConsiliumError
-from consilium.protocol.monitor.certificates import ages
-from consilium.protocol.monitor.heard import Heard
-from consilium.protocol.monitor.processes import processes_of
-from consilium.protocol.node.checks import SOON
-from consilium.protocol.node.kit import Kit
 from consilium.protocol.versions import DISTRIBUTION
 
 MOST_TROUBLES = 10

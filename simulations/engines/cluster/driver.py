@@ -12,8 +12,8 @@ from importlib import import_module
 
 from flwr.clientapp import ClientApp
 
+from consilium.node.flower import require_flower
 from consilium.node_app import app
-from consilium.protocol.node.flower import require_flower
 from consilium.simulations.engines.cluster.settings import ClusterSettings
 
 VCE = "flwr.server.superlink.fleet.vce"

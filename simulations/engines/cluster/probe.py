@@ -16,9 +16,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import consilium
+from consilium.node.flower import python_module
+from consilium.protocol.devices import ONE_THREAD
 from consilium.protocol.errors import EngineError
-from consilium.protocol.node.flower import python_module
-from consilium.protocol.node.threads import ONE_THREAD
 from consilium.protocol.versions import DISTRIBUTION, versions
 from consilium.simulations.engines.cluster.address import check_answers, no_cluster
 from consilium.simulations.engines.cluster.spec import RaySpec

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from consilium.protocol.node.device import asked_device, resolve_device
+from consilium.protocol.devices import asked_device, resolve_device
 from consilium.student.trainers.base import SILENT, Job
 from consilium.student.trainers.images.checkpoint import checkpoint_path, read_checkpoint, write_checkpoint
 from consilium.student.trainers.images.dense import DenseModel

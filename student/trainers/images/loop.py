@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from consilium.protocol.node.device import asked_device, resolve_device
+from consilium.protocol.devices import asked_device, resolve_device
 from consilium.protocol.rows.images import ImageShape
 from consilium.student.trainers.base import SILENT, Job
 from consilium.student.trainers.images.checkpoint import checkpoint_path, read_checkpoint, write_checkpoint

@@ -22,6 +22,9 @@ from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.provision import kits
 from consilium.coordinator.provision.authority import Authority
 from consilium.coordinator.run_log import EventLog
+from consilium.node.kit import Kit, open_kit
+from consilium.node.manifest import MANIFEST
+from consilium.node.supervisor import Program, Tell
 from consilium.party.deploy import keys as party_keys
 from consilium.protocol.errors import (
     ConfigError,
@@ -32,9 +35,6 @@ from consilium.protocol.errors import (
     ServiceError,
 )
 from consilium.protocol.files import held
-from consilium.protocol.node.kit import Kit, open_kit
-from consilium.protocol.node.manifest import MANIFEST
-from consilium.protocol.node.supervisor import Program, Tell
 from consilium.protocol.rows.pool import PoolTree
 from tests.deploy.kits import PARTIES, STUDENT, make_kits, write_plan
 

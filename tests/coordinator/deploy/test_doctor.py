@@ -19,8 +19,8 @@ from consilium.coordinator.provision import kits
 from consilium.coordinator.run_log import EventLog
 from consilium.coordinator.server_app import door_of
 from consilium.coordinator.stages import Privacy, Sanitised
-from consilium.protocol.node.checks import CheckResult, examine
-from consilium.protocol.node.kit import Kit, open_kit
+from consilium.node.checks import CheckResult, examine
+from consilium.node.kit import Kit, open_kit
 from tests.coordinator.deploy.test_runs import asked, unpack_update
 from tests.deploy.kits import edit, make_kits
 from tests.federation import make_config

@@ -20,12 +20,12 @@ from consilium.coordinator.deploy.front import Connection, ConnectionPlaces
 from consilium.coordinator.deploy.loopback import loopback_tls, make_loopback
 from consilium.coordinator.provision.authority import Authority
 from consilium.coordinator.provision.write import pem
+from consilium.node import checks
+from consilium.node.checks import check_certificate, check_coordinator, examine
+from consilium.node.kit import open_kit
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.labels import tls
 from consilium.protocol.labels.tls import RenewedFiles, TlsFiles, load_certificate, server_credentials, tls_cure
-from consilium.protocol.node import checks
-from consilium.protocol.node.checks import check_certificate, check_coordinator, examine
-from consilium.protocol.node.kit import open_kit
 from tests.deploy.edge import Site
 from tests.deploy.test_kits_doctor import Https
 

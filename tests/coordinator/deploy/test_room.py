@@ -14,9 +14,9 @@ import pytest
 from consilium.coordinator.deploy import start as node
 from consilium.coordinator.deploy.room import LEAST_BYTES, MOST_IN_A_ROW, Room
 from consilium.coordinator.deploy.runs import begin
+from consilium.node.kit import Kit, open_kit
+from consilium.node.supervisor import Program, Supervisor
 from consilium.protocol.errors import EngineError, StorageError
-from consilium.protocol.node.kit import Kit, open_kit
-from consilium.protocol.node.supervisor import Program, Supervisor
 from tests.coordinator.deploy.test_coordinator_node import Attempts
 from tests.deploy.kits import make_kits
 

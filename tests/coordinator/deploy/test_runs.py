@@ -30,9 +30,9 @@ from consilium.coordinator.ledger.store import Batch, Ledger
 from consilium.coordinator.provision import kits
 from consilium.coordinator.run_log import EventLog
 from consilium.coordinator.verify.run import find_run, verify_run
+from consilium.node.checks import examine
+from consilium.node.kit import Kit, open_kit
 from consilium.protocol.errors import ConfigError, EngineError, FederationOpen, LedgerError
-from consilium.protocol.node.checks import examine
-from consilium.protocol.node.kit import Kit, open_kit
 from consilium.protocol.rows.pool import PoolTree
 from tests.deploy.kits import PARTIES, make_kits
 

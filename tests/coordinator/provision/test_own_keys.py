@@ -18,14 +18,13 @@ import consilium.party.deploy.doctor
 from consilium import cli
 from consilium.coordinator.provision import kits
 from consilium.coordinator.provision.registry import load_registry
+from consilium.node.checks import examine
+from consilium.node.keys import Enrolment, NodeKey, read_enrolment
+from consilium.node.kit import open_kit
 from consilium.party.deploy.keys import join, make
 from consilium.party.deploy.start import start
 from consilium.protocol.errors import ConfigError, ConsiliumError, OutputExists
 from consilium.protocol.identity import Identity, verify
-from consilium.protocol.node.checks import examine
-from consilium.protocol.node.enrolment import Enrolment, read_enrolment
-from consilium.protocol.node.kit import open_kit
-from consilium.protocol.node.node_key import NodeKey
 from consilium.sums.curve import SMALL_ORDER
 from tests.deploy.kits import edit, make_kits, write_plan
 

@@ -23,6 +23,9 @@ from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.provision import kits
 from consilium.coordinator.provision.plan import read_plan
 from consilium.coordinator.provision.registry import load_registry
+from consilium.node.checks import alternative_names, check_certificate
+from consilium.node.kit import open_kit
+from consilium.node.manifest import MANIFEST
 from consilium.party.federation import load_federation
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
@@ -30,9 +33,6 @@ from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, OutputExists, PathError
 from consilium.protocol.identity import Identity
 from consilium.protocol.labels.tls import load_certificate
-from consilium.protocol.node.checks import alternative_names, check_certificate
-from consilium.protocol.node.kit import open_kit
-from consilium.protocol.node.manifest import MANIFEST
 from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloRequest, Terms
 from consilium.protocol.rows.queries import canonical_queries, query_ids
 from consilium.student.asking.pool import PoolFile

@@ -24,15 +24,14 @@ from consilium.coordinator.deploy.flower import NodesFile
 from consilium.coordinator.deploy.registered_nodes import RegisteredNodes
 from consilium.coordinator.provision import kits
 from consilium.coordinator.provision.registry import load_registry
+from consilium.node.checks import CheckResult, examine
+from consilium.node.keys import Enrolment, OwnKeys, read_enrolment
+from consilium.node.kit import open_kit
+from consilium.node.manifest import check_signed
 from consilium.party.deploy.keys import make as make_party
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, ConsiliumError, OutputExists
 from consilium.protocol.identity import Identity
-from consilium.protocol.node.checks import CheckResult, examine
-from consilium.protocol.node.enrolment import Enrolment, read_enrolment
-from consilium.protocol.node.kit import open_kit
-from consilium.protocol.node.manifest import check_signed
-from consilium.protocol.node.own_keys import OwnKeys
 from consilium.protocol.parties.refusals import Refused
 from consilium.sums.roster import VerifiedRoster, least_sum
 from tests.deploy.kits import PARTIES, SECOND, accept_all, accept_kit, edit, make_kits, plan_table, write_plan

@@ -13,19 +13,19 @@ import pytest
 
 from consilium.coordinator.provision import kits
 from consilium.coordinator.provision.authority import Authority
-from consilium.protocol.errors import ConfigError, OutputExists
-from consilium.protocol.files import private_folder
-from consilium.protocol.labels.tls import load_certificate
-from consilium.protocol.node import sealing
-from consilium.protocol.node.kit import KIT_FILE, open_kit
-from consilium.protocol.node.manifest import (
+from consilium.node import sending
+from consilium.node.kit import KIT_FILE, open_kit
+from consilium.node.manifest import (
     ALGORITHM,
     MANIFEST,
     SignedManifest,
     authority_fingerprint,
     check_signed,
 )
-from consilium.protocol.node.unpacking import open_archive
+from consilium.node.sending import open_archive
+from consilium.protocol.errors import ConfigError, OutputExists
+from consilium.protocol.files import private_folder
+from consilium.protocol.labels.tls import load_certificate
 from tests.command_line import consilium
 from tests.deploy.kits import NOISY, STUDENT, edit, make_kits
 
@@ -289,7 +289,7 @@ def test_a_change_that_failed_is_in_no_later_manifest(out: Path, monkeypatch: py
 
 
 def test_sealed_kits_by_the_command_line(out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sealing.COST, "n", 2**7)
+    monkeypatch.setitem(sending.COST, "n", 2**7)
     archives = [out / "party-ward-a.tar.gz", out / "coordinator.tar.gz"]
     done = consilium("kit", "seal", *archives, "--passwords", out / "operator" / "passwords.txt", "--format", "json")
     assert done.exit_code == 0, done.stderr

@@ -18,15 +18,15 @@ import pytest
 from flwr.app import Message, RecordDict
 from flwr.supernode.runtime import run_clientapp as flower
 
-import consilium.protocol.node.flower
+import consilium.node.flower
 from consilium.coordinator.deploy import node_keys
+from consilium.node import installed_app
+from consilium.node.flower import BEFORE, FIRST, require_flower
+from consilium.node.kit import open_kit
 from consilium.party.client_app import app
 from consilium.party.deploy import installed_app as of_party
 from consilium.party.deploy.start import start
 from consilium.protocol.errors import EngineError
-from consilium.protocol.node import installed_app
-from consilium.protocol.node.flower import BEFORE, FIRST, require_flower
-from consilium.protocol.node.kit import open_kit
 from consilium.simulations.engines import flower_internals
 from tests.deploy.kits import make_kits
 
@@ -66,7 +66,7 @@ def test_without_a_module_nothing_starts(monkeypatch: pytest.MonkeyPatch, module
     [("1.40.9", False), ("1.41.0", True), ("1.42.3", True), ("1.43.0", False), ("2.0.0", False), ("nightly", False)],
 )
 def test_another_version_is_refused(monkeypatch: pytest.MonkeyPatch, version: str, known: bool) -> None:
-    monkeypatch.setattr(consilium.protocol.node.flower, "version", lambda _: version)
+    monkeypatch.setattr(consilium.node.flower, "version", lambda _: version)
     if known:
         return require_flower({})
     with pytest.raises(EngineError, match="it is another version"):

@@ -22,12 +22,12 @@ import consilium.party.client_app
 from consilium.coordinator.deploy.flower import CONNECTION, environment, prepare, super_link, sync_nodes
 from consilium.coordinator.deploy.loopback import loopback_tls
 from consilium.coordinator.deploy.start import gateway, listens
+from consilium.node.flower import flower_environment, program
+from consilium.node.installed_app import OTHERS, PROGRAM, REPLACED, ignore_bundles, write_programs
+from consilium.node.kit import open_kit
+from consilium.node.supervisor import Supervisor
 from consilium.party.deploy.installed_app import MODULE
 from consilium.party.deploy.start import start
-from consilium.protocol.node.flower import flower_environment, program
-from consilium.protocol.node.installed_app import OTHERS, PROGRAM, REPLACED, ignore_bundles, write_programs
-from consilium.protocol.node.kit import open_kit
-from consilium.protocol.node.supervisor import Supervisor
 from tests.deploy.kits import make_kits
 
 pytestmark = pytest.mark.slow

@@ -12,15 +12,14 @@ from pathlib import Path
 import pytest
 
 from consilium.coordinator.provision.authority import Authority
+from consilium.node import supernode
+from consilium.node.kit import open_kit
+from consilium.node.log import Heard
+from consilium.node.supernode import BACK, CONNECTED, NEWS, NodeWatch, read_connection
+from consilium.node.supervisor import Program
 from consilium.party.deploy import start
 from consilium.party.deploy.status import standing_now
 from consilium.party.deploy.watching import watched
-from consilium.protocol.monitor.heard import Heard
-from consilium.protocol.node import supernode
-from consilium.protocol.node.connection import read_connection
-from consilium.protocol.node.kit import open_kit
-from consilium.protocol.node.supernode import BACK, CONNECTED, NEWS, NodeWatch
-from consilium.protocol.node.supervisor import Program
 from tests.deploy.kits import make_kits
 from tests.deploy.test_kits_doctor import Https
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from consilium.node.kit import open_kit
+from consilium.node.supernode import BACK, CONNECTED, NodeWatch
 from consilium.party import journal
 from consilium.party.deploy.status import standing_now, standing_of, status
 from consilium.party.home import open_home
 from consilium.party.journal import HELLO, TRAIN, LastAnswer
 from consilium.protocol.files import held
-from consilium.protocol.node.kit import open_kit
-from consilium.protocol.node.supernode import BACK, CONNECTED, NodeWatch
 from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloRequest
 from consilium.protocol.parties.records import to_record
 from consilium.protocol.parties.refusals import Refusal, Rule

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from consilium.party.teachers import store
+from consilium.protocol import devices
+from consilium.protocol.devices import VARIABLE
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.node import device
-from consilium.protocol.node.device import VARIABLE
 from consilium.protocol.parties.teachers import (
     CnnSpec,
     GradientBoostingSpec,
@@ -202,7 +202,7 @@ def test_a_run_is_resumed_on_the_device_that_it_was_begun_on(tmp_path: Path, mon
         resume_run(out, quiet)
     del manifest["device"]  # of a version that had none
     (out / "manifest.json").write_text(json.dumps(manifest))
-    monkeypatch.setattr(device, "_driver", lambda: False)
+    monkeypatch.setattr(devices, "_driver", lambda: False)
     with pytest.raises(ZeroDivisionError):
         resume_run(out, quiet)
     assert json.loads((out / "manifest.json").read_text())["device"] == {"asked": "auto", "used": "cpu"}

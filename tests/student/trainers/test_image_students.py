@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
+from consilium.protocol.devices import using_device
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.labels.service import Answers, LabelTerms, Outcome
-from consilium.protocol.node.device import using_device
 from consilium.protocol.rows.schema import Schema
 from consilium.student.asking.pool import Pool
 from consilium.student.published.model import load_model

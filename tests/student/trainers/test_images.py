@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
+from consilium.protocol.devices import using_device
 from consilium.protocol.errors import ConfigError, DataError
-from consilium.protocol.node.device import using_device
 from consilium.protocol.rows.images import ImageShape
 from consilium.student.asking.graph import nearest_rows
 from consilium.student.run import train

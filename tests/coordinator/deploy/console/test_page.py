@@ -14,9 +14,8 @@ import pytest
 from consilium.coordinator.deploy.console.journal import Trouble
 from consilium.coordinator.deploy.console.page import page, policy
 from consilium.coordinator.deploy.console.view import CertificateLine, ConsoleView, PartyLine, ProcessLine
-from consilium.protocol.monitor.answers import Answer
-from consilium.protocol.monitor.server import MonitorPort
-from consilium.protocol.monitor.settings import MonitorSettings
+from consilium.node.log import MonitorSettings
+from consilium.node.monitor import Answer, MonitorPort
 from tests.deploy.kits import free_ports
 from tests.simulations.report.browser import BROWSER, WHY_NONE, measure
 

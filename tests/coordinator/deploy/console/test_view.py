@@ -18,10 +18,10 @@ from consilium.coordinator.deploy.runs import begin, configuration
 from consilium.coordinator.deploy.status import status
 from consilium.coordinator.ledger.privacy import most_so_far, promised
 from consilium.coordinator.provision.authority import Authority
+from consilium.node.kit import Kit, open_kit
+from consilium.node.log import Heard
+from consilium.node.metrics import exposition
 from consilium.protocol.labels.service import NO_LABEL
-from consilium.protocol.monitor.heard import Heard
-from consilium.protocol.monitor.metrics import exposition
-from consilium.protocol.node.kit import Kit, open_kit
 from tests.coordinator.deploy.console.cases import SECRET, charge, events, half_way
 from tests.deploy.kits import PARTIES, make_kits
 

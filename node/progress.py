@@ -1,0 +1,507 @@
+"""What one sees of work that takes minutes: its stages with the time that is left, as bars or as lines of a log."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import IO, TYPE_CHECKING, Protocol
+
+from consilium.protocol.labels.service import Progress
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import TaskID
+
+LEAST_SECONDS = 2.0
+"""Nothing is said before a stage has shown for so long how fast it is."""
+MOST_POINTS = 256
+
+_STEPS = ((20, 5), (60, 10), (600, 60), (3600, 300), (36_000, 600), (math.inf, 3600))
+"""Below so many seconds, times are told in steps of so many."""
+
+
+class TimeLeft:
+    """Of one stage. Times are seconds of one clock, any clock.
+
+    The speed is that of the later half of the stage so far, up to this moment: a first hurried or slow part is
+    forgotten, one slow step changes little, and while nothing comes the time that is left grows.
+
+    >>> left = TimeLeft(at=0.0, done=0)
+    >>> for second in range(1, 11):
+    ...     left.update(at=float(second), done=10 * second)
+    >>> left.seconds(now=10.0, total=400)
+    30.0
+    """
+
+    def __init__(self, at: float, done: int) -> None:
+        self._points: deque[tuple[float, int]] = deque([(at, done)])
+        self._began = at
+
+    def update(self, at: float, done: int) -> None:
+        """So much is done at this time; `at` and `done` never fall."""
+        if done > self._points[-1][1]:
+            self._points.append((at, done))
+        half = self._began + (at - self._began) / 2
+        while len(self._points) > 2 and self._points[1][0] <= half:
+            self._points.popleft()
+        if len(self._points) > MOST_POINTS:
+            kept = list(self._points)
+            self._points = deque([*kept[:-1:2], kept[-1]])
+
+    def seconds(self, now: float, total: int) -> float | None:
+        """Until `total` is done; None where nobody can know it yet."""
+        (since, before), (_, done) = self._points[0], self._points[-1]
+        passed = now - since
+        if done >= total:
+            return 0.0
+        if done <= before or passed <= 0 or now - self._began < LEAST_SECONDS:
+            return None
+        return (total - done) * passed / (done - before)
+
+
+def about(seconds: float) -> str:
+    """A time that is left, no more exactly than anybody knows it.
+
+    >>> [about(value) for value in (0.3, 8, 47, 95, 1500, 5000, 40_000)]
+    ['a few seconds', 'about 10 s', 'about 50 s', 'about 2 min', 'about 25 min', 'about 1 h 20 min', 'about 11 h']
+    """
+    step = next(step for below, step in _STEPS if seconds < below)
+    rounded = max(step, round(seconds / step) * step)
+    return "a few seconds" if rounded <= 5 else f"about {spent(rounded)}"
+
+
+def spent(seconds: float) -> str:
+    """A time that has passed.
+
+    >>> [spent(value) for value in (0.04, 9.96, 61, 3600, 5025)]
+    ['0.0 s', '10 s', '1 min 1 s', '1 h', '1 h 23 min']
+    """
+    if round(seconds, 1) < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    hours, minutes, rest = whole // 3600, whole // 60 % 60, whole % 60
+    parts = [(hours, "h"), (minutes, "min"), (0 if hours else rest, "s")]
+    return " ".join(f"{value} {unit}" for value, unit in parts if value)
+
+
+LOAD = "load"
+PREPARE, BASELINES, POOLED, ACCOUNTING = "prepare", "baselines", "pooled", "accounting"
+HAND_LABELS, CURVES, AT_HOME, REPORT = "hand labels", "curves", "own rows", "report"
+CANDIDATES, FORECAST, CHANGES, GAME = "candidates", "forecast", "changes", "game"
+TRAIN_TEACHERS = "train"
+SETTLE, ENSEMBLES, COMPARE, MEASURE = "settle", "ensembles", "compare", "measure"
+ASK, ROUND, TRAIN_STUDENT = "ask", "round", "train student"
+
+WORDS = {
+    LOAD: "libraries and data load",
+    PREPARE: "homes are laid out",
+    "enrol": "parties enrol",
+    TRAIN_TEACHERS: "parties train",
+    "vote": "parties vote",
+    ASK: "queries are asked",
+    ROUND: "rounds of the student",
+    TRAIN_STUDENT: "student trains",
+    BASELINES: "teachers are judged",
+    POOLED: "pooled model trains",
+    ACCOUNTING: "charges are added up",
+    HAND_LABELS: "labels by hand are tried",
+    CURVES: "learning curves are drawn",
+    AT_HOME: "parties' own rows are held out",
+    REPORT: "report is drawn",
+    CANDIDATES: "mechanisms are tried",
+    FORECAST: "its worth is forecast",
+    CHANGES: "changes are made",
+    GAME: "the game is played",
+    SETTLE: "cells are settled",
+    ENSEMBLES: "divisions' teachers train",
+    COMPARE: "methods are compared",
+    MEASURE: "gains at home are measured",
+}
+"""For people. A stage without an entry is called as it is named."""
+
+AROUND = frozenset({ASK, ROUND, TRAIN_STUDENT, ENSEMBLES, COMPARE})
+"""Stages that stay open while others happen in them."""
+
+
+@contextmanager
+def stage(progress: Progress, name: str) -> Iterator[None]:
+    """Tell that a stage is open while the context is; of how far it is nothing is known."""
+    progress(name, 0, 1)
+    yield
+    progress(name, 1, 1)
+
+
+@dataclass
+class StageState:
+    """One stage. `total` 1 or less: nobody knows how far it is until it is done. Times are those of a clock.
+
+    times : how often it has begun. before: seconds that it took the times before. ended: None while it is open.
+    """
+
+    name: str
+    total: int
+    began: float
+    done: int = 0
+    times: int = 1
+    before: float = 0.0
+    ended: float | None = None
+    left: TimeLeft = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.left = TimeLeft(self.began, self.done)
+
+    @property
+    def words(self) -> str:
+        """What people call it."""
+        return WORDS.get(self.name, self.name)
+
+    @property
+    def counted(self) -> bool:
+        """Whether it is known how far it is."""
+        return self.total > 1
+
+    def seconds(self, now: float) -> float:
+        """That it took, all times together."""
+        return self.before + max(0.0, (now if self.ended is None else self.ended) - self.began)
+
+    def count(self) -> str:
+        """How far it is, or nothing."""
+        return f"{self.done} of {self.total}" if self.counted else ""
+
+    def time_left(self, now: float) -> str:
+        """For people, or nothing where it has ended or cannot be known."""
+        seconds = self.left.seconds(now, self.total) if self.counted and self.ended is None else None
+        return f"{about(seconds)} left" if seconds else ""
+
+    def __str__(self) -> str:
+        return f"{self.words}: {self.count()}" if self.counted else self.words
+
+    def told(self, now: float) -> str:
+        """All of it in a line: `parties train: 120 of 371, 4.0 s so far, about 10 s left`."""
+        parts = [str(self), f"{spent(self.seconds(now))} so far", self.time_left(now)]
+        return ", ".join(filter(None, parts))
+
+
+@dataclass(frozen=True)
+class StageChange:
+    """What became of a stage. begun: it begins with this. ended: those that end with it, itself perhaps among them."""
+
+    stage: StageState
+    begun: bool
+    ended: list[StageState]
+
+
+class Stages:
+    """All stages by name, and those that are open, the innermost last."""
+
+    def __init__(self) -> None:
+        self.all: dict[str, StageState] = {}
+        self.open: list[StageState] = []
+
+    def begin(self, name: str, total: int, at: float) -> StageChange:
+        """A stage begins, perhaps again. What is open ends, but for stages in which others happen (`AROUND`)."""
+        known = self.all.get(name)
+        inner = (place for place, each in enumerate(self.open) if each is known or each.name not in AROUND)
+        ended = self._end_from(next(inner, len(self.open)), at)
+        found = StageState(name, total, at)
+        if known is not None:
+            found.times, found.before = known.times + 1, known.seconds(at)
+        self.all[name] = found
+        self.open.append(found)
+        return StageChange(found, True, ended)
+
+    def update(self, name: str, done: int, total: int, at: float) -> StageChange:
+        """A stage is so far. One that was never begun, or that is less far than it was, begins."""
+        known = self.all.get(name)
+        if known is None or done < known.done or (known.ended is not None and known.done < known.total):
+            change = self.begin(name, total, at)
+        else:
+            change = StageChange(known, False, [])
+        found = change.stage
+        if found.ended is None:
+            found.done, found.total = done, total
+            found.left.update(at, done)
+            if done >= total:
+                change.ended.extend(self._end_from(self.open.index(found), at))
+        return change
+
+    def end(self, at: float) -> list[StageState]:
+        """Nothing goes on any more; what was open."""
+        return self._end_from(0, at)
+
+    def _end_from(self, place: int, at: float) -> list[StageState]:
+        ended = self.open[place:]
+        self.open = self.open[:place]
+        for each in ended:
+            each.ended = at
+        return list(reversed(ended))
+
+
+TICK_SECONDS = 0.5
+
+Clock = Callable[[], float]
+"""Seconds since 1970."""
+
+
+class Display(Protocol):
+    """Shows stages and lines. Times are seconds since 1970. Not from two threads at once: `showing` sees to that."""
+
+    def begin(self, stage: str, total: int, at: float) -> None:
+        """A stage begins, which is `total` long; 1 or less where nobody knows."""
+
+    def update(self, stage: str, done: int, total: int, at: float) -> None:
+        """A stage is so far."""
+
+    def say(self, text: str, at: float, warning: bool = False) -> None:
+        """One line."""
+
+    def restart(self, at: float) -> None:
+        """What comes is of another attempt."""
+
+    def tick(self, now: float) -> None:
+        """Time passes."""
+
+    def rest(self, at: float) -> None:
+        """Nothing goes on: stages that are open have ended."""
+
+    def end(self, at: float, broken: bool = False) -> None:
+        """Nothing comes any more; `broken`: since an error ended it all, which is told elsewhere."""
+
+
+class Nothing(Display):
+    """Shows nothing."""
+
+
+class Shared:
+    """A `Display` that several threads may use, and that goes with its terminal: nobody's work fails for it."""
+
+    def __init__(self, inner: Display) -> None:
+        self._inner: Display = inner
+        self._lock = threading.Lock()
+
+    def begin(self, stage: str, total: int, at: float) -> None:
+        """See `Display`."""
+        self._show(lambda inner: inner.begin(stage, total, at))
+
+    def update(self, stage: str, done: int, total: int, at: float) -> None:
+        """See `Display`."""
+        self._show(lambda inner: inner.update(stage, done, total, at))
+
+    def say(self, text: str, at: float, warning: bool = False) -> None:
+        """See `Display`."""
+        self._show(lambda inner: inner.say(text, at, warning))
+
+    def restart(self, at: float) -> None:
+        """See `Display`."""
+        self._show(lambda inner: inner.restart(at))
+
+    def tick(self, now: float) -> None:
+        """See `Display`."""
+        self._show(lambda inner: inner.tick(now))
+
+    def rest(self, at: float) -> None:
+        """See `Display`."""
+        self._show(lambda inner: inner.rest(at))
+
+    def end(self, at: float, broken: bool = False) -> None:
+        """See `Display`."""
+        self._show(lambda inner: inner.end(at, broken))
+
+    def _show(self, how: Callable[[Display], None]) -> None:
+        with self._lock:
+            try:
+                how(self._inner)
+            except (OSError, ValueError):  # the terminal, or the stream, is gone
+                self._inner = Nothing()
+
+
+def progress_on(display: Display, clock: Clock = time.time) -> Progress:
+    """A `Progress` that is shown on a display."""
+    return lambda stage, done, total: display.update(stage, done, total, clock())
+
+
+@contextmanager
+def showing(quiet: bool = False, clock: Clock = time.time) -> Iterator[Display]:
+    """A display on stderr, in which time passes by itself, while the context is open; `quiet`: one of nothing."""
+    if quiet:
+        yield Nothing()
+        return
+    shared = Shared(_on_stderr())
+    stop = threading.Event()
+
+    def tick() -> None:
+        while not stop.wait(TICK_SECONDS):
+            shared.tick(clock())
+
+    thread = threading.Thread(target=tick, daemon=True)
+    thread.start()
+    broken = True
+    try:
+        yield shared
+        broken = False
+    finally:
+        stop.set()
+        thread.join()
+        shared.end(clock(), broken)
+
+
+def _on_stderr() -> Display:
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if console.is_terminal and not console.is_dumb_terminal:
+        return Bars(console)
+    return LogLines(console.file)
+
+
+EVERY_SECONDS = 10.0
+LEAST_BETWEEN = 2.0
+"""Seconds between two lines about how far a stage is, however fast it goes."""
+PART = 0.1
+"""Of a stage: so much more is worth a line."""
+
+
+class LogLines:
+    """See `Display`. A stage that comes again, as one batch of votes after the other, is told by the clock alone."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+        self._stages = Stages()
+        self._last = 0.0
+        self._shares: dict[str, float] = {}
+
+    def begin(self, stage: str, total: int, at: float) -> None:
+        """See `Display`."""
+        self._show(self._stages.begin(stage, total, at), at)
+
+    def update(self, stage: str, done: int, total: int, at: float) -> None:
+        """See `Display`."""
+        change = self._stages.update(stage, done, total, at)
+        self._show(change, at)
+        found = change.stage
+        if found.ended is None and found.counted and found.times == 1:
+            share = found.done / found.total
+            if share >= self._shares.get(stage, 0.0) + PART and at >= self._last + LEAST_BETWEEN:
+                self._tell(at)
+                self._shares[stage] = share
+
+    def say(self, text: str, at: float, warning: bool = False) -> None:
+        """See `Display`."""
+        self._write(f"{'warning: ' if warning else ''}{text}", at)
+
+    def restart(self, at: float) -> None:
+        """See `Display`."""
+        self.rest(at)
+        self._stages, self._shares = Stages(), {}
+
+    def tick(self, now: float) -> None:
+        """See `Display`."""
+        if self._stages.open and now >= self._last + EVERY_SECONDS:
+            self._tell(now)
+
+    def rest(self, at: float) -> None:
+        """See `Display`."""
+        self._ended(self._stages.end(at), at)
+
+    def end(self, at: float, broken: bool = False) -> None:
+        """See `Display`."""
+        if not broken:
+            self.rest(at)
+
+    def _show(self, change: StageChange, at: float) -> None:
+        found = change.stage
+        self._ended([each for each in change.ended if each is not found], at)
+        if change.begun and found.times == 1:
+            self._write(f"{found.words} ({found.total})" if found.counted else found.words, at)
+        self._ended([each for each in change.ended if each is found], at)
+
+    def _ended(self, stages: list[StageState], at: float) -> None:
+        for each in stages:
+            if each.times == 1:
+                how = "done" if each.done >= each.total else "ended"
+                self._write(f"{each}, {how} in {spent(each.seconds(at))}", at)
+
+    def _tell(self, at: float) -> None:
+        """All that is open, in one line."""
+        self._write("; ".join(each.told(at) for each in self._stages.open), at)
+
+    def _write(self, text: str, at: float) -> None:
+        self._last = at
+        print(f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(at))}  {text}", file=self._file, flush=True)
+
+
+class Bars:
+    """See `Display`. A stage that comes again keeps its bar; its time is that of all times together."""
+
+    def __init__(self, console: Console) -> None:
+        from rich.progress import BarColumn, TextColumn  # only where there is a terminal
+        from rich.progress import Progress as Table
+
+        self._console = console
+        self._stages = Stages()
+        self._rows: dict[str, TaskID] = {}
+        columns = (
+            TextColumn("{task.description:>24}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[count]:>14}"),
+            TextColumn("{task.fields[spent]:>10}"),
+            TextColumn("{task.fields[left]}"),
+        )
+        self._progress = Table(*columns, console=console, refresh_per_second=4, redirect_stdout=False)
+        self._progress.start()
+
+    def begin(self, stage: str, total: int, at: float) -> None:
+        """See `Display`."""
+        self._show(self._stages.begin(stage, total, at), at)
+
+    def update(self, stage: str, done: int, total: int, at: float) -> None:
+        """See `Display`."""
+        self._show(self._stages.update(stage, done, total, at), at)
+
+    def say(self, text: str, at: float, warning: bool = False) -> None:
+        """See `Display`."""
+        told = f"warning: {text}" if warning else text
+        self._console.print(told, style="yellow" if warning else None, markup=False, highlight=False)
+
+    def restart(self, at: float) -> None:
+        """See `Display`."""
+        for row in self._rows.values():
+            self._progress.remove_task(row)
+        self._stages, self._rows = Stages(), {}
+
+    def tick(self, now: float) -> None:
+        """See `Display`."""
+        self._draw(self._stages.open, now)
+
+    def rest(self, at: float) -> None:
+        """See `Display`."""
+        self._draw(self._stages.end(at), at)
+
+    def end(self, at: float, broken: bool = False) -> None:
+        """See `Display`."""
+        self.rest(at)
+        self._progress.stop()
+
+    def _show(self, change: StageChange, at: float) -> None:
+        self._draw([*change.ended, change.stage], at)
+
+    def _draw(self, stages: list[StageState], at: float) -> None:
+        for each in stages:
+            if each.name not in self._rows:
+                self._rows[each.name] = self._progress.add_task(each.words, total=None, count="", spent="", left="")
+            done, total = each.done, each.total if each.counted else None
+            if each.ended is not None and not each.counted:
+                done, total = 1, 1
+            self._progress.update(
+                self._rows[each.name],
+                completed=done,
+                total=total,
+                count=each.count(),
+                spent=spent(each.seconds(at)),
+                left=each.time_left(at),
+            )
