@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 
 from consilium import ConsiliumError, Council
-from consilium.simulations.datasets import load_dataset
 from consilium.simulations.datasets.folder import data_folder
+from consilium.simulations.datasets.source import load_dataset
 
 SEEDS = range(2)
 RECORDS = {"unit": "record", "neighbouring": "add_or_remove", "teachers_per_party": 25}

@@ -24,7 +24,7 @@ import numpy as np
 
 from consilium.protocol.errors import DataError
 from consilium.simulations.datasets.source import open_source
-from consilium.simulations.population.divisions.flower import index_sets
+from consilium.simulations.population.flower import index_sets
 from consilium.simulations.scenario import divided_source, load_scenario
 
 SCENARIOS = ("stroke", "stroke-labels", "mnist-writers")

@@ -22,7 +22,7 @@ from consilium.data.private_rows import Rows
 from consilium.party.teachers.ensemble import train, vote
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.rows.queries import canonical_queries, query_ids
-from consilium.simulations.datasets import load_dataset
+from consilium.simulations.datasets.source import load_dataset
 from consilium.simulations.population.partition import natural_partition
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario

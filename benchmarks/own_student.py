@@ -21,7 +21,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
 from consilium.protocol.own_models.guard import weight_key
-from consilium.simulations.datasets import load_dataset
+from consilium.simulations.datasets.source import load_dataset
 from consilium.student.evaluation import area_under_curve
 from consilium.student.trainers.base import Shares
 from consilium.student.trainers.counts.denoise import denoise

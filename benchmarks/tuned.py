@@ -33,9 +33,9 @@ from consilium.party.teachers.ridge import RidgeTeacher
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.rows.images import represent
 from consilium.protocol.rows.queries import query_ids
-from consilium.simulations.datasets import load_dataset
 from consilium.simulations.datasets.base import Source
-from consilium.simulations.datasets.stroke import load_stroke
+from consilium.simulations.datasets.embedded import load_stroke
+from consilium.simulations.datasets.source import load_dataset
 from consilium.simulations.scenario import load_scenario, shipped
 from consilium.simulations.study.case import Case, make_case
 from consilium.simulations.study.ensemble import Ensemble, train_ensemble

@@ -16,7 +16,7 @@ import sys
 import tarfile
 from pathlib import Path
 
-from consilium.simulations.datasets.stroke import load_stroke
+from consilium.simulations.datasets.embedded import load_stroke
 
 os.environ["COLUMNS"] = "100"
 

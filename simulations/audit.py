@@ -44,7 +44,7 @@ from consilium.protocol.rows.queries import query_ids
 from consilium.protocol.warnings.kinds import SINCE_0_9, listed, well_formed
 from consilium.simulations import sums
 from consilium.simulations.datasets.base import Dataset, Source
-from consilium.simulations.population import public_rows
+from consilium.simulations.population import public as public_rows
 from consilium.simulations.population.look import look
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.report.data import ReportData

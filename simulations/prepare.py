@@ -6,7 +6,7 @@ from pathlib import Path
 
 import tomli_w
 
-from consilium.simulations.population.teacher_mix import check_own_teachers
+from consilium.simulations.population.parties import check_own_teachers
 from consilium.simulations.scenario import Scenario, divided_data
 from consilium.simulations.workspace import federation_config, lay_out, make_run_dir, nodes_of
 

@@ -34,9 +34,8 @@ from consilium.simulations.engines.ray import OWN_RAY, run_ray
 from consilium.simulations.interruption import interruptible
 from consilium.simulations.order import Engine, Order, ray_again
 from consilium.simulations.population.look import look
+from consilium.simulations.population.parties import check_own_teachers, simulated_weights
 from consilium.simulations.population.partition import Partition
-from consilium.simulations.population.teacher_mix import check_own_teachers
-from consilium.simulations.population.weights import simulated_weights
 from consilium.simulations.progress import EVENTS, recording
 from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.guarantees import shown_guarantees

@@ -27,11 +27,9 @@ from consilium.protocol.provenance import Provenance, keys_of, without
 from consilium.simulations.datasets.base import Dataset, Source
 from consilium.simulations.datasets.source import OWN, open_source
 from consilium.simulations.old_keys import new_override, new_scenario
-from consilium.simulations.population.divisions.kinds import divided
-from consilium.simulations.population.divisions.shift import shifted
+from consilium.simulations.population.kinds import divided, shifted
 from consilium.simulations.population.partition import Partition
-from consilium.simulations.population.public_facts import public_facts
-from consilium.simulations.population.public_rows import completed, without_near_rows
+from consilium.simulations.population.public import completed, public_facts, without_near_rows
 from consilium.simulations.population.specs import DataSpec, SimulationSpec
 from consilium.student.config import StudentSpec
 from consilium.student.trainers.kinds import TRAINERS

@@ -16,7 +16,7 @@ from consilium.protocol.errors import ConfigError
 from consilium.protocol.rows.schema import ColumnEncoding
 from consilium.simulations.datasets.source import open_source
 from consilium.simulations.datasets.table import raw_rows
-from consilium.simulations.population.public_rows import schema
+from consilium.simulations.population.public import schema
 from consilium.simulations.scenario import Scenario, divided_data, divided_source
 from consilium.simulations.workspace import make_run_dir
 

@@ -35,17 +35,20 @@ from consilium.protocol.parties.messages import VotesMode
 from consilium.protocol.rows.queries import canonical_queries, draw_reference, reference_text
 from consilium.protocol.rows.schema import why_no_images
 from consilium.simulations.datasets.base import Dataset
-from consilium.simulations.population import public_rows
-from consilium.simulations.population.identities import (
+from consilium.simulations.population import public
+from consilium.simulations.population.parties import (
     KeyFiles,
     SimulatedAggregators,
     SimulatedIdentities,
+    limited,
+    own_limits,
+    own_teachers,
     simulated_aggregators,
     simulated_identities,
+    simulated_weights,
+    teachers_named,
 )
 from consilium.simulations.population.partition import Partition
-from consilium.simulations.population.teacher_mix import own_limits, own_teachers, teachers_named
-from consilium.simulations.population.weights import limited, simulated_weights
 from consilium.simulations.scenario import Scenario
 from consilium.student.asking.pool import Pool, load_pool
 from consilium.student.config import StudentSpec
@@ -199,7 +202,7 @@ def federation_config(scenario: Scenario, dataset: Dataset, partition: Partition
             f" which has {list(dataset.classes)}",
             "Use the same names in the same order",
         )
-    schema = public_rows.schema(scenario.data, dataset, partition)
+    schema = public.schema(scenario.data, dataset, partition)
     federation = scenario.federation
     wanted = [federation.teacher, *teachers_named(scenario.simulation)]
     if any(spec.of_images for spec in wanted) and (reason := why_no_images(schema)):
@@ -210,7 +213,7 @@ def federation_config(scenario: Scenario, dataset: Dataset, partition: Partition
     ballot = federation.ballot
     reference = np.zeros((0, len(schema.features)), dtype=np.float32)
     if ballot.relative:
-        reference = draw_reference(public_rows.queries(dataset, partition), schema, ballot.reference_rows)
+        reference = draw_reference(public.queries(dataset, partition), schema, ballot.reference_rows)
     identities = identities_of(scenario, partition, seed)
     return FederationConfig.of(
         federation,
@@ -221,9 +224,7 @@ def federation_config(scenario: Scenario, dataset: Dataset, partition: Partition
         record_votes=identities is None,
         roster=identities.roster.digest if identities else "",
         noise_shares=federation.sure_givers(identities.roster.least_sum if identities else 0),
-        pool=public_rows.pool(dataset, partition).terms(federation.pool_least_distance)
-        if scenario.pool_is_fixed
-        else None,
+        pool=public.pool(dataset, partition).terms(federation.pool_least_distance) if scenario.pool_is_fixed else None,
         reference=reference_text(reference),
     )
 
@@ -244,12 +245,12 @@ def lay_out(
     np.savez(
         space.work / "pool.npz",
         features=np.array(dataset.features),
-        queries=public_rows.queries(dataset, partition),
+        queries=public.queries(dataset, partition),
         test_x=canonical_queries(dataset.x[partition.test], width),
         test_y=dataset.y[partition.test],
     )
     if config.pool is not None:
-        public_rows.pool(dataset, partition).save(space.pool_file)
+        public.pool(dataset, partition).save(space.pool_file)
     spec = scenario.student.model_copy(update={"provenance": scenario.provenance})
     student = {"spec": spec.model_dump(mode="json"), "seed": seed}
     (space.work / "student.json").write_text(json.dumps(student) + "\n", encoding="utf-8")

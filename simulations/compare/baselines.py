@@ -29,7 +29,7 @@ from consilium.simulations.compare.stated_guarantee import StatedGuarantee
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.metrics.intervals import area_interval, mean_interval, metric_intervals
 from consilium.simulations.metrics.row_scores import auc_row_scores
-from consilium.simulations.population import public_rows
+from consilium.simulations.population import public
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.report.data import PartyQuality
 from consilium.simulations.workspace import Workspace
@@ -96,7 +96,7 @@ def baselines(
     promise = StatedGuarantee(epsilon, config.privacy.delta, config.privacy.unit, config.privacy.neighbouring)
     noisy: dict[str, Any] = {"absent": absent}
     if not absent:
-        pool_x = schema.inputs(public_rows.queries(dataset, partition))
+        pool_x = schema.inputs(public.queries(dataset, partition))
         averages = noisy_averages(given, promise, pool_x, dataset.y[partition.queries], config.seed)
         noisy = judged_noisy_average(averages, test_x, test_y, names)
     found = {

@@ -13,7 +13,7 @@ from consilium.accounting.units import Unit
 from consilium.protocol.own_models.pickles import write_estimator
 from consilium.protocol.parties.teachers import TEACHERS
 from consilium.simulations.council.frames import BadSetting, Given
-from consilium.simulations.datasets.memory import MEMORY
+from consilium.simulations.datasets.spec import MEMORY
 
 Described = str | Mapping[str, Any] | BaseModel | Any
 """A kind's name; a table with its name and keys, as in a scenario; one of the package's descriptions; or an estimator.

@@ -1,18 +1,312 @@
-"""What rows are besides their features: whose, of which patient, with which label, public or not."""
+"""What rows are besides their features: whose, of which patient, when, with which label, public or not."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from consilium.data.cells import texts_of
+from consilium.data.encoding import times_of
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.simulations.datasets.base import Public
-from consilium.simulations.datasets.labels import LabelColumn, in_order, labels_of
-from consilium.simulations.datasets.moments import moments_of, public_by_time
-from consilium.simulations.datasets.parts import JoinedRows, Part
-from consilium.simulations.datasets.spec import SourceSpec
+from consilium.simulations.datasets.spec import PublicSpec, SourceSpec
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Counted = tuple[str, str, np.ndarray]
+"""A file's name, what its numbers count ("line" or "row"), and the number of each row, int64 (rows,)."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """files: one below the other. rows int64 (n,): of those that are left, the position among all; None for all."""
+
+    files: tuple[Counted, ...] = field(repr=False)
+    rows: np.ndarray | None = field(default=None, repr=False)
+
+    @classmethod
+    def of_rows(cls, name: str, rows: int) -> Places:
+        """Of rows that are in no file."""
+        return cls(((name, "row", np.arange(1, rows + 1)),))
+
+    @classmethod
+    def joined(cls, places: Sequence[Places]) -> Places:
+        """Several that are whole, one below the other."""
+        return cls(tuple(file for each in places for file in each.files))
+
+    @property
+    def whole(self) -> str:
+        """All files in a few words."""
+        first, *others = dict.fromkeys(name for name, _, _ in self.files)
+        return f"{first} and {len(others)} more" if others else first
+
+    def of(self, row: int) -> str:
+        """The place of the row at this index.
+
+        >>> Places.joined([Places.of_rows("a.csv", 2), Places.of_rows("b.csv", 3)]).of(3)
+        'b.csv, row 2'
+        """
+        at = row if self.rows is None else int(self.rows[row])
+        for name, word, numbers in self.files:
+            if at < len(numbers):
+                return f"{name}, {word} {numbers[at]}"
+            at -= len(numbers)
+        raise IndexError(row)
+
+    def told(self, rows: np.ndarray) -> str:
+        """The first of the rows at these indices, and how many there are."""
+        more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
+        return f"{self.of(int(rows[0]))}{more}"
+
+    def left(self, kept: np.ndarray) -> Places:
+        """Of the rows that `kept` bool (n,) keeps."""
+        rows = np.arange(len(kept)) if self.rows is None else self.rows
+        return Places(self.files, rows[kept])
+
+
+class Part(IntEnum):
+    """What rows are by the file that they are of: a party's, public, or public and held out for evaluation."""
+
+    PRIVATE = 0
+    QUERIES = 1
+    TEST = 2
+
+
+class Piece(NamedTuple):
+    """Rows of one part. The first piece of a table has all its columns."""
+
+    frame: pl.DataFrame
+    places: Places
+    part: Part = Part.PRIVATE
+
+
+@dataclass(frozen=True)
+class JoinedRows:
+    """part: uint8 (rows,) of `Part`, of each row of `frame`."""
+
+    frame: pl.DataFrame = field(repr=False)
+    part: np.ndarray = field(repr=False)
+    places: Places = field(repr=False)
+
+    @classmethod
+    def of(cls, pieces: Sequence[Piece], optional: Collection[str] = ()) -> JoinedRows:
+        """All pieces. optional: columns that public pieces may lack.
+
+        Raises
+        ------
+        DataError : a public piece lacks another column, or a piece has no row.
+        """
+        import polars as pl
+
+        for piece in pieces:
+            if not piece.frame.height:
+                raise DataError(f"{piece.places.whole} has no rows", "Export the data again")
+        first, *others = pieces
+        frames = [first.frame, *(_aligned(piece, first, optional) for piece in others)]
+        mixed = [name for name in first.frame.columns if len({frame[name].dtype for frame in frames}) > 1]
+        as_text = [frame.with_columns([texts_of(frame[name]).alias(name) for name in mixed]) for frame in frames]
+        part = np.repeat([np.uint8(piece.part) for piece in pieces], [piece.frame.height for piece in pieces])
+        return cls(pl.concat(as_text), part, Places.joined([piece.places for piece in pieces]))
+
+    @property
+    def private(self) -> np.ndarray:
+        """bool (rows,): of no public file."""
+        return self.part == Part.PRIVATE
+
+    def rows(self, part: Part) -> np.ndarray:
+        """Indices int64 of the rows of a part."""
+        return np.flatnonzero(self.part == part)
+
+    def left(self, kept: np.ndarray) -> JoinedRows:
+        """The rows that `kept` bool (rows,) keeps."""
+        return JoinedRows(self.frame.filter(kept), self.part[kept], self.places.left(kept))
+
+    def with_nulls(self, missing: Collection[str]) -> JoinedRows:
+        """The same rows with nothing where one of these texts stands, alone in its column or beside numbers."""
+        import polars as pl
+
+        changed = []
+        for name in self.frame.columns:
+            texts = texts_of(self.frame[name])
+            if texts.is_in(list(missing)).any():
+                changed.append(pl.select(pl.when(~texts.is_in(list(missing))).then(texts).alias(name)).to_series())
+        return replace(self, frame=self.frame.with_columns(changed))
+
+
+def _aligned(piece: Piece, first: Piece, optional: Collection[str]) -> pl.DataFrame:
+    """The piece with the columns of the first, in its order."""
+    import polars as pl
+
+    names = first.frame.columns
+    absent = [name for name in names if name not in piece.frame.columns]
+    if needed := [name for name in absent if name not in optional]:
+        raise DataError(
+            f"{piece.places.whole} has no column {needed[0]!r}, which {first.places.whole} has",
+            "Public rows need the columns of the others, but for owner, patient, time and what data.drop names",
+        )
+    empty = [pl.lit(None, dtype=first.frame[name].dtype).alias(name) for name in absent]
+    return piece.frame.with_columns(empty).select(names)
+
+
+MOST_CLASSES = 100
+"""A label with more different values is an identifier, or a measurement."""
+
+
+@dataclass(frozen=True)
+class LabelColumn:
+    """`y` int64 (rows,) indices into `values`, the texts that occur, or into `classes` where these are declared."""
+
+    y: np.ndarray = field(repr=False)
+    classes: tuple[str, ...]
+    values: tuple[str, ...]
+
+    def decided(self, public_rows: np.ndarray, places: Places, column: str) -> tuple[np.ndarray, tuple[str, ...]]:
+        """Indices int64 (rows,) and classes: those that are declared, else those of the public rows, in order.
+
+        Raises
+        ------
+        DataError : the public rows have one class only, or another row has a label that is none of theirs.
+        """
+        if self.classes:
+            return self.y, self.classes
+        known = np.unique(self.y[public_rows])
+        names = tuple(self.values[code] for code in known)
+        if len(names) < 2:
+            what = f"{places.whole}: the {len(public_rows)} public rows all have {column} = {''.join(names)!r}"
+            raise DataError(what, f"Declare data.classes ({self._all()}), or make more rows public")
+        outside = np.flatnonzero(~np.isin(self.y, known))
+        if len(outside):
+            found = self.values[self.y[outside[0]]]
+            raise DataError(
+                f"{places.told(outside)}: {column} is {found!r}, which none of the {len(public_rows)} public rows has",
+                f"Declare data.classes ({self._all()}), or make more rows public",
+            )
+        return np.searchsorted(known, self.y).astype(np.int64), names
+
+    def _all(self) -> str:
+        return f"for example {list(self.values[:5])}"
+
+
+def labels_of(
+    texts: pl.Series, classes: Sequence[str], values: Mapping[str, str], places: Places, column: str
+) -> LabelColumn:
+    """Labels from texts (rows,), none of which is missing. classes: declared, in order, or none. values: the class that
+    a text stands for; empty, it is its own.
+
+    Raises
+    ------
+    DataError : a label that is no class, one class only, a measurement or an identifier.
+    """
+    if values:
+        unknown = (~texts.is_in(list(values))).to_numpy()
+        _refuse_unknown(texts, unknown, list(values), places, column, "data.label_values")
+        texts = texts.replace_strict(dict(values), return_dtype=texts.dtype)
+    known = sorted(texts.unique().to_list(), key=in_order)
+    if classes:
+        unknown = (~texts.is_in(list(classes))).to_numpy()
+        _refuse_unknown(texts, unknown, list(classes), places, column, "data.classes")
+        known = list(classes)
+    else:
+        _refuse_what_is_no_class(texts, known, places, column)
+    codes = texts.replace_strict(known, list(range(len(known)))).to_numpy().astype(np.int64)
+    return LabelColumn(codes, tuple(classes), tuple(known))
+
+
+def in_order(text: str) -> tuple[bool, float, str]:
+    """Sorts numbers by size, then texts.
+
+    >>> sorted(["b", "10", "9", "a"], key=in_order)
+    ['9', '10', 'a', 'b']
+    """
+    try:
+        number = float(text)
+    except ValueError:
+        return True, 0.0, text
+    return (False, number, text) if math.isfinite(number) else (True, 0.0, text)
+
+
+def _refuse_unknown(
+    texts: pl.Series, unknown: np.ndarray, known: list[str], places: Places, column: str, key: str
+) -> None:
+    if unknown.any():
+        at = np.flatnonzero(unknown)
+        raise DataError(
+            f"{places.told(at)}: {column} is {texts[int(at[0])]!r}, which {key} does not have: {known[:10]}",
+            "Correct the rows, name the label there, or say under data.label_values which class it means",
+        )
+
+
+def _refuse_what_is_no_class(texts: pl.Series, known: list[str], places: Places, column: str) -> None:
+    if len(known) == 1:
+        raise DataError(
+            f"{places.whole}: {column} is {known[0]!r} in all {len(texts)} rows: there is nothing to vote on",
+            "Choose another column with data.label, or declare data.classes",
+        )
+    numbers = [value for wrong, value, _ in map(in_order, known) if not wrong]
+    broken = [value for value in numbers if value != round(value)]
+    if broken or len(known) > MOST_CLASSES:
+        what = f"{places.whole}: {column} has {len(known)} different values, such as {known[0]!r} and {known[1]!r}"
+        kind = "numbers with fractions are no classes" if broken else f"at most {MOST_CLASSES} are classes"
+        raise DataError(f"{what}; {kind}", "Choose another column with data.label, or write classes into it")
+
+
+def moments_of(series: pl.Series, places: Places) -> np.ndarray:
+    """float64 (rows,), NaN where missing: of ISO dates the days since 1970-01-01, else the numbers.
+
+    Raises
+    ------
+    DataError : a value is neither; says in which row.
+    """
+    try:
+        return times_of(texts_of(series))
+    except DataError as error:
+        raise DataError(f"{places.whole}: {error.what}", error.action) from None
+
+
+def public_by_time(series: pl.Series, rule: PublicSpec, places: Places) -> np.ndarray:
+    """Rows at or after `rule.after`, or before `rule.before`, bool (rows,). series: ISO dates, or numbers.
+
+    Raises
+    ------
+    ConfigError : the bound is neither, or is a number where the column has dates. DataError : a row has no time, or
+        what is none; or all rows would be public, or none.
+    """
+    import polars as pl
+
+    column = series.name
+    key, bound = ("after", rule.after) if rule.after is not None else ("before", rule.before)
+    texts = texts_of(series)
+    empty = np.flatnonzero(texts.is_null().to_numpy())
+    if len(empty):
+        raise DataError(
+            f"{places.told(empty)}: {column} has no value, and data.time is that column", "Complete the rows"
+        )
+    asked = pl.Series(f"data.public.{key}", [bound])
+    try:
+        limit = times_of(asked)[0]
+    except DataError:
+        raise ConfigError(
+            f"data.public.{key} is {bound!r}: neither a date nor a number", "Write it as 2024-12-31"
+        ) from None
+    moments = moments_of(texts, places)
+    if _numbers(texts) != _numbers(asked):
+        kind, other = ("numbers", "a date") if _numbers(texts) else ("dates", "a number")
+        raise ConfigError(f"data.public.{key} is {bound!r}, {other}, and {column} has {kind}", "Write it as they are")
+    rows = moments >= limit if key == "after" else moments < limit
+    if rows.all() or not rows.any():
+        what = "every row is" if rows.all() else "no row is"
+        raise DataError(f"{places.whole}: {what} public with data.public.{key} {bound!r}", "Choose another moment")
+    return rows
+
+
+def _numbers(texts: pl.Series) -> bool:
+    return not texts.cast(float, strict=False).null_count()
 
 
 @dataclass(frozen=True)

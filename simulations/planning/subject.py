@@ -24,7 +24,7 @@ from consilium.protocol.labels.service import Progress, no_progress
 from consilium.protocol.provenance import without
 from consilium.protocol.rows.schema import Schema
 from consilium.simulations.planning.labelled import LabelledTasks, read_labelled
-from consilium.simulations.population.public_rows import schema
+from consilium.simulations.population.public import schema
 from consilium.simulations.scenario import (
     Scenario,
     apply_override,

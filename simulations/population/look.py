@@ -11,7 +11,7 @@ from consilium.protocol.rows.schema import ColumnEncoding
 from consilium.protocol.warnings.rows import Looked
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.population.partition import Partition
-from consilium.simulations.population.public_rows import queries
+from consilium.simulations.population.public import queries
 from consilium.simulations.population.specs import DataSpec
 
 LEAST_ROWS = 30

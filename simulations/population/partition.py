@@ -2,27 +2,198 @@
 
 By owner: each with enough rows is a party. By lot: equal shards of the private rows ("iid"), as in the papers, or equal
 numbers of owners ("groups"), where these are patients: all rows of one are at the same party. By class ("dirichlet"):
-parties differ in their classes, `population.dirichlet`. What is public is drawn alike for all of them
-(`population.held_out`). Divisions that follow the natural one, and those of flwr-datasets, are in
-`population.divisions`, which has the table of them all.
+parties differ in their classes. "shuffled" and "time" keep all of the natural division but one thing, so that what
+follows from that thing is seen alone. What is public is drawn alike for all of them. `kinds` has the table of them all.
 """
 
 from __future__ import annotations
 
+import re
+import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import NamedTuple
 
 import numpy as np
 
-from consilium.protocol.errors import NotEnoughParties
+from consilium.protocol.errors import ConfigError, DataError, NotEnoughParties
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.datasets.spec import PublicSpec
-from consilium.simulations.population.dirichlet import deal_by_class
-from consilium.simulations.population.held_out import PublicPart, private_rows, public_part
-from consilium.simulations.population.names import party_names
 
-Division = Literal["owners", "iid", "groups", "dirichlet", "shuffled", "matched", "time", "flwr"]
+LONGEST = 48
+"""Characters that are kept of an owner's name: with a number behind it, it is still a party's (64 at most)."""
+
+
+def party_names(source: Source, owners: np.ndarray) -> dict[int, str]:
+    """Id of each of the owners -> its name as a party; no two are alike, also where case does not count."""
+    label, width = safe(source.owner_label) or "party", len(str(source.owner.max()))
+    numbers = {int(who): f"{who:0{width}d}" for who in owners}
+    if source.owner_names is None:
+        return {who: f"{label}-{number}" for who, number in numbers.items()}
+    own = {who: safe(source.owner_names[who]) for who in numbers}
+    if all(not name or name.isdecimal() for name in own.values()):
+        own = {who: f"{label}-{name}" if name else "" for who, name in own.items()}
+    same = Counter(name.casefold() for name in own.values())
+    return {
+        who: name if name and same[name.casefold()] == 1 else f"{name or label}-{numbers[who]}"
+        for who, name in own.items()
+    }
+
+
+def safe(name: str) -> str:
+    """What is left of a name where only letters without accents, digits and `.`, `_`, `-` may be; perhaps nothing.
+
+    >>> safe("Universitätsspital Zürich (Süd)"), safe("../etc"), safe("北京")
+    ('Universitatsspital-Zurich-Sud', 'etc', '')
+    """
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
+    return re.sub(r"[^A-Za-z0-9._]+", "-", plain).strip("-._")[:LONGEST].rstrip("-._")
+
+
+_DIRICHLET = 0x64697269
+
+
+def deal_by_class(y: np.ndarray, parties: int, alpha: float, sizes: float, seed: int) -> list[np.ndarray]:
+    """Label skew: the rows of each class are dealt to the parties in shares from a Dirichlet distribution.
+
+    Yurochkin et al. 2019 (Bayesian nonparametric federated learning, section 4) and Li et al. 2022 (Federated learning
+    on non-IID data silos, "distribution-based label imbalance"), where parties with too few rows are drawn anew; here
+    none is.
+
+    Positions in `y` int64 (n,) of each party's rows, in the order of the lot; every row is dealt once.
+
+    Each class has shares (parties,) of its own from Dirichlet(alpha, ..., alpha): the smaller alpha, the fewer parties
+    have most of it. The shares are multiplied by the parties' weights exp(sizes z), z standard normal, and scaled to
+    sum 1; with sizes 0 the parties are of different sizes by their shares alone. A party that gets nothing takes one
+    row by lot from the party that has most, the first of these; `n` must be `parties` at least.
+
+    >>> [len(part) for part in deal_by_class(np.zeros(5, dtype=np.int64), 5, 0.01, 0.0, 0)]
+    [1, 1, 1, 1, 1]
+    """
+    generator = np.random.default_rng([seed, _DIRICHLET])
+    weights = np.exp(sizes * generator.standard_normal(parties))
+    dealt: list[list[np.ndarray]] = [[] for _ in range(parties)]
+    for label in np.unique(y):
+        shares = generator.dirichlet(np.full(parties, alpha)) * weights
+        ends = np.rint(np.cumsum(shares / shares.sum()) * np.count_nonzero(y == label)).astype(np.int64)
+        rows = generator.permutation(np.flatnonzero(y == label))
+        for party, part in enumerate(np.split(rows, ends[:-1])):
+            dealt[party].append(part)
+    shards = [generator.permutation(np.concatenate(parts)) for parts in dealt]
+    for party in [index for index, shard in enumerate(shards) if not len(shard)]:
+        giver = max(range(parties), key=lambda index: len(shards[index]))
+        shards[party], shards[giver] = shards[giver][-1:], shards[giver][:-1]
+    return shards
+
+
+_PUBLIC = 0x7061727469
+
+
+class PublicPart(NamedTuple):
+    """Row indices int64: what the student asks, and what is held out to evaluate it. owners: those held out whole."""
+
+    queries: np.ndarray
+    test: np.ndarray
+    owners: np.ndarray
+
+
+def owners_of_size(source: Source, least_rows: int) -> np.ndarray:
+    """Ids of the owners of private rows with at least `least_rows` rows, whatever these say, ascending."""
+    owners, sizes = np.unique(source.owner[not_public(source)], return_counts=True)
+    return owners[sizes >= least_rows]
+
+
+def public_part(source: Source, public: PublicSpec, least_rows: int, seed: int) -> PublicPart:
+    """The data set's own public part if it has one, and no owner is held out; else what `public` says.
+
+    Owners are drawn by lot, separately among those with `least_rows` rows and the others, so that the number of parties
+    does not depend on the seed; or they are those that are named. By share, or where all rows have one owner, rows are
+    drawn, or whole patients where the set says whose rows are. Half of what is public, by lot, is asked, the other half
+    is the test set; no patient is in both. Nothing looks at more than owners, patients and sizes, so every way to
+    divide the rows of the others has the same public part.
+
+    Raises
+    ------
+    DataError : fewer than two rows would be public. ConfigError : there is no such owner.
+    """
+    generator = np.random.default_rng([seed, _PUBLIC])
+    nobody = np.zeros(0, dtype=np.int64)
+    if source.public is not None:
+        if len(source.public.test):
+            return PublicPart(source.public.queries, source.public.test, nobody)
+        rows = generator.permutation(source.public.queries)
+        return PublicPart(*_halves(source, rows, "data.public"), nobody)
+    if public.by == "share" or (not public.owners and len(np.unique(source.owner)) == 1):
+        units = _units(source)
+        held = generator.permutation(np.unique(units))[: round(public.share * len(np.unique(units)))]
+        rows = generator.permutation(np.flatnonzero(np.isin(units, held)))
+        return PublicPart(*_halves(source, rows, f"data.public.share {public.share:g}"), nobody)
+    owners = _named(source, public.owners) if public.owners else _drawn(source, public.share, least_rows, generator)
+    rows = generator.permutation(np.flatnonzero(np.isin(source.owner, owners)))
+    return PublicPart(*_halves(source, rows, f"data.public_share {public.share:g}"), owners)
+
+
+def not_public(source: Source) -> np.ndarray:
+    """Indices of the rows that are not public by the data set's own division, ascending."""
+    rows = np.arange(len(source.y))
+    if source.public is None:
+        return rows
+    return np.setdiff1d(rows, np.concatenate([source.public.queries, source.public.test]))
+
+
+def private_rows(source: Source, public: PublicPart) -> np.ndarray:
+    """Indices of the rows that parties may have, ascending: neither public nor of an owner that is held out, nor of a
+    patient who has public rows, at whichever owner; where the data set itself says which rows are public, it decides.
+    """
+    asked = np.concatenate([public.queries, public.test])
+    rows = np.setdiff1d(not_public(source), asked)
+    rows = rows[~np.isin(source.owner[rows], public.owners)]
+    if source.patient is None or source.public is not None:
+        return rows
+    return rows[~np.isin(source.patient[rows], source.patient[asked])]
+
+
+def _drawn(source: Source, share: float, least_rows: int, generator: np.random.Generator) -> np.ndarray:
+    large = owners_of_size(source, least_rows)
+    small = np.setdiff1d(np.unique(source.owner), large)
+    return np.concatenate([generator.permutation(group)[: round(share * len(group))] for group in (large, small)])
+
+
+def _named(source: Source, names: tuple[str, ...]) -> np.ndarray:
+    """Ids of the owners with these names."""
+    known = {str(who): int(who) for who in np.unique(source.owner)}
+    if source.owner_names is not None:
+        known = {source.owner_names[who]: who for who in known.values()}
+    if unknown := [name for name in names if name not in known]:
+        raise ConfigError(
+            f"data.public.owners: {source.name} has no {source.owner_label} {unknown[0]!r}",
+            f"It has {_few(list(known))}",
+        )
+    return np.array([known[name] for name in names], dtype=np.int64)
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
+
+
+def _units(source: Source) -> np.ndarray:
+    """What is never divided: patients where they are known, else rows."""
+    return np.arange(len(source.y)) if source.patient is None else source.patient
+
+
+def _halves(source: Source, rows: np.ndarray, why: str) -> tuple[np.ndarray, np.ndarray]:
+    """The first half of rows in an order by lot, and the second; of patients, where these are known."""
+    if source.patient is None:
+        cut = np.arange(len(rows)) < len(rows) // 2
+    else:
+        whose = source.patient[rows]
+        patients = whose[np.sort(np.unique(whose, return_index=True)[1])]  # in the order of the lot
+        cut = np.isin(whose, patients[: len(patients) // 2])
+    if not cut.any() or cut.all():
+        what = "no rows are public" if not len(rows) else f"{len(rows)} public rows cannot be halved"
+        raise DataError(f"{source.name}: {what} with {why}", "Make more rows public: data.public_share or data.public")
+    return rows[cut], rows[~cut]
 
 
 @dataclass(frozen=True)
@@ -142,3 +313,42 @@ def named(shards: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
     """Parties by name, numbered in the order of the shards; rows ascending."""
     width = len(str(len(shards) - 1))
     return {f"party-{index:0{width}d}": np.sort(shard) for index, shard in enumerate(shards)}
+
+
+_SHUFFLED, _TIME = 0x73687566, 0x74696D65
+
+
+def shuffled_partition(natural: Partition, seed: int) -> Partition:
+    """The rows of the natural division by lot: as many parties, each as large as one of the natural ones."""
+    sizes = [len(rows) for rows in natural.parties.values()]
+    rows = np.random.default_rng([seed, _SHUFFLED]).permutation(np.concatenate(list(natural.parties.values())))
+    return Partition(named(np.split(rows, np.cumsum(sizes)[:-1])), natural.queries, natural.test)
+
+
+def timed_partition(
+    source: Source, public: PublicPart, parties: int, most_rows: int | None, rows: np.ndarray, seed: int
+) -> Partition:
+    """So many contiguous pieces of time, the earliest first; sizes differ by at most one.
+
+    Rows of the same moment are in an order by lot. `most_rows` (None: no limit) keeps the earliest of each piece.
+    Patients are not kept whole: one who comes back later is at two parties.
+
+    Raises
+    ------
+    ConfigError : nobody says when the rows were. DataError : a row has no time. NotEnoughParties : fewer rows than
+        parties.
+    """
+    if source.time is None:
+        raise ConfigError(
+            f'data.partition is "time", and nobody says when the rows of {source.name} were',
+            "Name the column of dates or numbers with data.time, or choose another division",
+        )
+    if not (known := np.isfinite(source.time[rows])).all():
+        what = f"{source.name}: {np.count_nonzero(~known)} of {len(rows)} private rows have no time"
+        raise DataError(what, 'Leave them out of the data, or choose another division than "time"')
+    if len(rows) < parties:
+        raise NotEnoughParties(f"{source.name}: {len(rows)} rows for {parties} parties", "Lower data.parties")
+    lot = np.random.default_rng([seed, _TIME]).permutation(len(rows))
+    ordered = rows[np.lexsort((lot, source.time[rows]))]
+    pieces = [piece[:most_rows] for piece in np.array_split(ordered, parties)]
+    return Partition(named(pieces), public.queries, public.test)

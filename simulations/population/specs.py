@@ -10,8 +10,8 @@ from consilium.party.teachers.own_teacher import OwnTeacher
 from consilium.protocol.models import Frozen
 from consilium.protocol.rows.images import Representation
 from consilium.simulations.datasets.spec import PublicSpec, SourceSpec, said
-from consilium.simulations.population.partition import Division
 
+Division = Literal["owners", "iid", "groups", "dirichlet", "shuffled", "matched", "time", "flwr"]
 HandLabelMode = Literal["full", "quick", "none"]
 
 _KEYS_OF: dict[str, tuple[Division, ...]] = {

@@ -14,7 +14,7 @@ from consilium.coordinator.config import FederationConfig
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.rows.queries import canonical_queries
 from consilium.simulations.datasets.base import Dataset, Source
-from consilium.simulations.population import public_rows
+from consilium.simulations.population import public
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.scenario import Scenario, divided_data
 from consilium.simulations.workspace import federation_config
@@ -48,7 +48,7 @@ class Case:
     @property
     def pool_x(self) -> np.ndarray:
         """Rows that the student may ask, as they travel: canonical float32 (pool, features)."""
-        return public_rows.queries(self.dataset, self.partition)
+        return public.queries(self.dataset, self.partition)
 
     @property
     def pool_y(self) -> np.ndarray:

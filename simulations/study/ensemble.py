@@ -28,7 +28,7 @@ from consilium.protocol.labels.service import Progress, no_progress
 from consilium.protocol.rows.queries import query_set_hash
 from consilium.simulations.compare.noisy_average import ClippedSums, linear_scores
 from consilium.simulations.compare.probabilities import class_probabilities
-from consilium.simulations.population.teacher_mix import check_own_teachers, teachers_named
+from consilium.simulations.population.parties import check_own_teachers, teachers_named
 from consilium.simulations.study.case import Case
 from consilium.simulations.study.said import HeardLot, Said
 from consilium.simulations.workspace import Workspace, lay_out

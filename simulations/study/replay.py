@@ -32,7 +32,7 @@ from consilium.protocol.labels.service import NO_LABEL, Outcome, Progress, no_pr
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.rows.queries import query_ids
 from consilium.simulations.own_student import load_own
-from consilium.simulations.population.weights import simulated_weights
+from consilium.simulations.population.parties import simulated_weights
 from consilium.simulations.study.case import Case
 from consilium.simulations.study.said import Said
 from consilium.student.asking.pool import Pool

@@ -8,10 +8,9 @@ import pickle
 import numpy as np
 
 from consilium.protocol.digests import canonical_digest
-from consilium.simulations.datasets import EMBEDDED
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.datasets.source import OWN
-from consilium.simulations.datasets.spec import NAMES, SourceSpec
+from consilium.simulations.datasets.spec import IN_PACKAGE, NAMES, SourceSpec
 
 
 def source_digest(source: Source) -> str:
@@ -49,7 +48,7 @@ def _of_array(array: np.ndarray | None) -> list[object]:
 
 def is_everywhere(spec: SourceSpec) -> bool:
     """Whether a node that has this program, or the package that the set is from, has the rows too."""
-    return spec.set in EMBEDDED or (spec.set not in OWN and spec.set not in NAMES)
+    return spec.set in IN_PACKAGE or (spec.set not in OWN and spec.set not in NAMES)
 
 
 def packed(source: Source) -> bytes:

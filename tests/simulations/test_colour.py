@@ -10,7 +10,7 @@ import pytest
 import tomli_w
 
 from consilium.simulations.audit import audit_run
-from consilium.simulations.datasets import load_dataset
+from consilium.simulations.datasets.source import load_dataset
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
 from consilium.student.published.model import load_model

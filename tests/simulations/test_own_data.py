@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from consilium.protocol.errors import ConfigError
-from consilium.simulations.population.public_rows import schema
+from consilium.simulations.population.public import schema
 from consilium.simulations.run import resume_run, unwatched
 from consilium.simulations.scenario import divided_data, load_scenario
 from tests.command_line import consilium

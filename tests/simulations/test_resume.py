@@ -17,7 +17,7 @@ import pytest
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger.store import Ledger
 from consilium.protocol.errors import ConfigError
-from consilium.simulations.datasets import load_dataset
+from consilium.simulations.datasets.source import load_dataset
 from consilium.simulations.datasets.spec import PublicSpec
 from consilium.simulations.population.partition import natural_partition
 from consilium.simulations.run import resume_run

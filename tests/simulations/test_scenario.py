@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from consilium.protocol.errors import ConfigError, DataError, NotEnoughParties
-from consilium.simulations.datasets import load_dataset
-from consilium.simulations.datasets.prepare_stroke import main as prepare_stroke
+from consilium.simulations.datasets.source import load_dataset
 from consilium.simulations.datasets.spec import PublicSpec
 from consilium.simulations.population.partition import natural_partition
 from consilium.simulations.scenario import load_scenario, shipped
@@ -102,18 +100,6 @@ def test_the_stroke_data_are_what_they_should_be() -> None:
     forbidden = ("RXASP", "RXHEP", "EXP", "DIED", "ID14", "SET14D", "OCCODE", "HOSPNUM", "CNTRYNUM")
     assert not [name for name in data.features if name.startswith(forbidden)]
     assert np.isfinite(data.x).all()
-
-
-def test_the_embedded_file_is_what_the_public_table_gives(shared_data: Path, tmp_path: Path, monkeypatch) -> None:
-    from consilium.simulations.datasets import prepare_stroke as module
-
-    monkeypatch.setattr(module, "__file__", str(tmp_path / "x.py"))
-    prepare_stroke(str(shared_data / "ist.npz"))
-    embedded = Path(load_dataset.__code__.co_filename).with_name("stroke.npz")
-    with np.load(tmp_path / "stroke.npz") as made, np.load(embedded) as shipped_file:
-        assert set(made.files) == set(shipped_file.files)
-        for name in made.files:
-            assert (made[name] == shipped_file[name]).all()
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -11,9 +11,8 @@ import pytest
 from consilium.coordinator.ledger.privacy import promised_at
 from consilium.protocol.errors import ConfigError
 from consilium.simulations.audit import audit_run
+from consilium.simulations.population.parties import own_limits, simulated_weights
 from consilium.simulations.population.specs import SimulationSpec
-from consilium.simulations.population.teacher_mix import own_limits
-from consilium.simulations.population.weights import simulated_weights
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import Scenario, load_scenario
 from tests.simulations.engines.test_engines_agree import quiet

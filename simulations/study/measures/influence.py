@@ -16,7 +16,7 @@ from consilium.protocol.rows.queries import query_ids
 from consilium.simulations.compare.effort import MOST_DRAWS, effort
 from consilium.simulations.compare.hand_labels import PublicTruth
 from consilium.simulations.compare.learning import CurveLearner, GivenAnswers
-from consilium.simulations.population.weights import simulated_weights
+from consilium.simulations.population.parties import simulated_weights
 from consilium.simulations.study.artifact import Arrays
 from consilium.simulations.study.case import Case
 from consilium.simulations.study.ensemble import Ensemble

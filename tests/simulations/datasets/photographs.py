@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import scipy.io
 
-from consilium.simulations.datasets.cifar import BATCHES, TEST
+from consilium.simulations.datasets.photographs import BATCHES, TEST
 
 Part = tuple[np.ndarray, np.ndarray]
 

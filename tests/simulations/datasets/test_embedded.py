@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from consilium.protocol.errors import ConfigError
-from consilium.simulations.datasets import load_dataset
-from consilium.simulations.datasets import prepare_heart as preparing
-from consilium.simulations.datasets.source import open_source
+from consilium.simulations.datasets.source import load_dataset, open_source
 from consilium.simulations.datasets.spec import SourceSpec
 from consilium.simulations.run import data_fingerprint
 from consilium.simulations.scenario import Scenario, divided_data
 from tests.simulations.datasets.own import FEDERATION
 
+ROOT = Path(__file__).resolve().parents[3]
 HEART = SourceSpec(set="heart")
 HOSPITALS = ("Cleveland", "Hungary", "Long Beach", "Switzerland")
 
@@ -27,16 +27,19 @@ def raw_heart(shared_data: Path) -> dict[str, np.ndarray]:
         return {**columns, **{name: file[name] for name in ("num", "hospital", "hospital_names")}}
 
 
-def test_heart_is_what_the_public_files_give(
-    shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("name", "public"), [("heart", "heart_uci.npz"), ("stroke", "ist.npz")])
+def test_embedded_files_are_what_the_public_ones_give(
+    shared_data: Path, tmp_path: Path, name: str, public: str
 ) -> None:
-    embedded = Path(preparing.__file__).with_name("heart.npz")
-    monkeypatch.setattr(preparing, "__file__", str(tmp_path / "x.py"))
-    preparing.main(str(shared_data / "heart_uci.npz"))
-    with np.load(tmp_path / "heart.npz") as made, np.load(embedded) as shipped:
+    spec = importlib.util.spec_from_file_location("embedded_data", ROOT / "tools" / "embedded_data.py")
+    assert spec is not None and spec.loader is not None
+    making = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(making)
+    getattr(making, name)(str(shared_data / public), tmp_path)
+    with np.load(tmp_path / f"{name}.npz") as made, np.load(making.FOLDER / f"{name}.npz") as shipped:
         assert set(made.files) == set(shipped.files)
-        for name in made.files:
-            np.testing.assert_array_equal(made[name], shipped[name])
+        for column in made.files:
+            np.testing.assert_array_equal(made[column], shipped[column])
 
 
 def test_the_rows_of_heart(shared_data: Path) -> None:

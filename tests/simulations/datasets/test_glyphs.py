@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from consilium.protocol.errors import DataError
-from consilium.simulations.datasets import load_dataset
-from consilium.simulations.population.public_rows import schema
+from consilium.simulations.datasets.source import load_dataset
+from consilium.simulations.population.public import schema
 from consilium.simulations.scenario import divided_data, load_scenario
 from consilium.student.published.model import check_names
 

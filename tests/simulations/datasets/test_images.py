@@ -9,13 +9,18 @@ import numpy as np
 import pytest
 
 from consilium.protocol.errors import ConfigError, DataError, NotEnoughParties
-from consilium.simulations.datasets import load_dataset
 from consilium.simulations.datasets.base import Dataset, Public
 from consilium.simulations.datasets.folder import data_folder
 from consilium.simulations.datasets.images import read_idx
+from consilium.simulations.datasets.source import load_dataset
 from consilium.simulations.datasets.spec import PublicSpec
-from consilium.simulations.population.held_out import PublicPart, not_public, public_part
-from consilium.simulations.population.partition import iid_partition, natural_partition
+from consilium.simulations.population.partition import (
+    PublicPart,
+    iid_partition,
+    natural_partition,
+    not_public,
+    public_part,
+)
 from consilium.simulations.scenario import divided_data, load_scenario
 
 

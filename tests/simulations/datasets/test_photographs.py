@@ -17,9 +17,9 @@ import scipy.io
 
 from consilium.protocol.errors import DataError
 from consilium.protocol.rows.images import ImageShape
-from consilium.simulations.datasets import cifar, load_dataset, plain_pickle, svhn
-from consilium.simulations.datasets.cifar import BATCHES, BINARY, PYTHON, TEST, read_binary, read_python
-from consilium.simulations.datasets.svhn import read_mat
+from consilium.simulations.datasets import photographs
+from consilium.simulations.datasets.photographs import BATCHES, BINARY, PYTHON, TEST, read_binary, read_mat, read_python
+from consilium.simulations.datasets.source import load_dataset
 from tests.simulations.datasets.photographs import cifar_parts, write_cifar, write_svhn
 
 
@@ -45,8 +45,8 @@ def test_svhn(tmp_path: Path, compressed: bool, beside: str) -> None:
 
 
 def test_the_published_test_part_of_svhn_is_divided_as_in_the_paper() -> None:
-    assert svhn.PUBLISHED * svhn.ASKED // svhn.PUBLISHED == 10_000
-    assert svhn.PUBLISHED - svhn.ASKED == 16_032
+    assert photographs.PUBLISHED * photographs.ASKED // photographs.PUBLISHED == 10_000
+    assert photographs.PUBLISHED - photographs.ASKED == 16_032
 
 
 def test_the_extra_images_of_svhn_are_the_parties_where_they_are_there(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def mat(path: Path, order: str, kind: int, values: bytes, shape: tuple[int, ...]
 def test_both_orders_of_bytes(tmp_path: Path, order: str) -> None:
     mat(tmp_path / "x.mat", order, 9, bytes(range(6)), (2, 3))
     (tmp_path / "y.mat").write_bytes((tmp_path / "x.mat").read_bytes())
-    found = svhn.read_mat_arrays(tmp_path / "x.mat", {"X": 6}, "")
+    found = photographs.read_mat_arrays(tmp_path / "x.mat", {"X": 6}, "")
     assert found["X"].tolist() == [[0, 2, 4], [1, 3, 5]]  # columns come first
 
 
@@ -105,7 +105,7 @@ def arrays(n: int = 4, **other: Any) -> dict[str, Any]:
     ],
 )
 def test_what_is_no_svhn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: dict[str, Any], told: str) -> None:
-    monkeypatch.setattr(svhn, "MOST_IMAGES", 8)
+    monkeypatch.setattr(photographs, "MOST_IMAGES", 8)
     scipy.io.savemat(tmp_path / "x.mat", held, do_compression=True)
     with pytest.raises(DataError, match=told):
         read_mat(tmp_path / "x.mat")
@@ -263,7 +263,7 @@ def test_what_a_pickle_does_to_what_it_finds_is_gone_with_it(tmp_path: Path) -> 
         read_python(path)
     path.write_bytes(pickle.dumps(held, 2))
     assert read_python(path).labels.tolist() == [1]
-    assert plain_pickle._latin_bytes.__defaults__ is None
+    assert photographs._latin_bytes.__defaults__ is None
 
 
 def batch(**other: Any) -> dict[str, Any]:
@@ -331,7 +331,7 @@ def test_damaged_pickles(tmp_path: Path, content: bytes) -> None:
 
 
 def test_a_pickle_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plain_pickle, "MOST_BYTES", 100)
+    monkeypatch.setattr(photographs, "MOST_BYTES", 100)
     (tmp_path / "batch").write_bytes(PYTHON_2)
     with pytest.raises(DataError, match="has 6,293 bytes, the limit is 100"):
         read_python(tmp_path / "batch")
@@ -362,4 +362,4 @@ def test_too_few_test_images(tmp_path: Path, name: str) -> None:
 
 
 def test_the_classes_are_those_of_the_published_files() -> None:
-    assert len(cifar.CLASSES) == 10 and cifar.CLASSES[3] == "cat"
+    assert len(photographs.CLASSES) == 10 and photographs.CLASSES[3] == "cat"

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from consilium.protocol.errors import DataError, NotEnoughParties
-from consilium.simulations.datasets import load_dataset
-from consilium.simulations.datasets.arrays import grouped, one_hot, read_arrays, read_words, same_length
-from consilium.simulations.population.held_out import not_public
-from consilium.simulations.population.partition import iid_partition
+from consilium.simulations.datasets.folder import grouped, one_hot, read_arrays, read_words, same_length
+from consilium.simulations.datasets.source import load_dataset
+from consilium.simulations.population.partition import iid_partition, not_public
 from consilium.simulations.scenario import divided_data, load_scenario
 from tests.simulations.datasets.test_images import made_up, public_of
 

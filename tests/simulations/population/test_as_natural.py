@@ -11,18 +11,18 @@ import pytest
 from scipy.stats import gamma
 
 from consilium.protocol.errors import ConfigError, DataError, NotEnoughParties
-from consilium.simulations.datasets import load_dataset
 from consilium.simulations.datasets.base import Dataset, Public
-from consilium.simulations.population.divisions.kinds import DIVISIONS, divided
-from consilium.simulations.population.divisions.matched import (
+from consilium.simulations.datasets.source import load_dataset
+from consilium.simulations.population.kinds import DIVISIONS, divided
+from consilium.simulations.population.matched import (
     TOLERANCE,
     _log_gamma_quantiles,
     _Lot,
     class_counts,
     label_distance,
 )
-from consilium.simulations.population.partition import Division, Partition
-from consilium.simulations.population.specs import DataSpec
+from consilium.simulations.population.partition import Partition
+from consilium.simulations.population.specs import DataSpec, Division
 from consilium.simulations.scenario import divided_source, load_scenario
 
 FOLLOWERS = ("iid", "dirichlet", "shuffled", "matched", "time")

@@ -9,16 +9,17 @@ import numpy as np
 import pytest
 
 from consilium.protocol.errors import DataError, NotEnoughParties
-from consilium.simulations.datasets import load_dataset
 from consilium.simulations.datasets.base import Dataset, Public
+from consilium.simulations.datasets.source import load_dataset
 from consilium.simulations.datasets.spec import PublicSpec
-from consilium.simulations.population.dirichlet import deal_by_class
-from consilium.simulations.population.held_out import owners_of_size, public_part
 from consilium.simulations.population.partition import (
     Partition,
+    deal_by_class,
     dirichlet_partition,
     iid_partition,
     natural_partition,
+    owners_of_size,
+    public_part,
 )
 from consilium.simulations.scenario import divided_data, load_scenario
 

@@ -13,9 +13,9 @@ import pytest
 
 from consilium.protocol.errors import ConfigError, NotEnoughParties
 from consilium.simulations.datasets.base import Dataset, Public
-from consilium.simulations.population.divisions import flower
-from consilium.simulations.population.divisions.flower import index_sets
-from consilium.simulations.population.divisions.kinds import divided
+from consilium.simulations.population import flower
+from consilium.simulations.population.flower import index_sets
+from consilium.simulations.population.kinds import divided
 from consilium.simulations.population.specs import DataSpec
 
 pytestmark = pytest.mark.slow  # the library takes seconds to import

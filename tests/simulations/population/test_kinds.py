@@ -26,9 +26,9 @@ from consilium.protocol.parties.teachers import (
 from consilium.protocol.rows.schema import Schema
 from consilium.simulations.compare.pooled import pooled_probabilities
 from consilium.simulations.datasets.base import Dataset
+from consilium.simulations.population.parties import own_teachers
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.specs import TeacherShare
-from consilium.simulations.population.teacher_mix import own_teachers
 from consilium.simulations.run import resume_run, run_scenario
 from consilium.simulations.scenario import Scenario, load_scenario
 from consilium.simulations.workspace import federation_config

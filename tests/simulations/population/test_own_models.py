@@ -17,8 +17,8 @@ from consilium.protocol.errors import ConfigError
 from consilium.protocol.own_models.pickles import write_estimator
 from consilium.protocol.parties.teachers import RidgeSpec
 from consilium.simulations.audit import audit_run
+from consilium.simulations.population.parties import check_own_teachers, own_teachers
 from consilium.simulations.population.specs import SimulationSpec, TeacherShare
-from consilium.simulations.population.teacher_mix import check_own_teachers, own_teachers
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
 from consilium.student.published.model import load_model

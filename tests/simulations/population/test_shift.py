@@ -10,9 +10,9 @@ import pytest
 
 from consilium.protocol.errors import ConfigError
 from consilium.simulations.datasets.base import Dataset, Public
-from consilium.simulations.population.divisions.shift import noise_levels, shifted, swapped_parties
+from consilium.simulations.population.kinds import noise_levels, shifted, swapped_parties
 from consilium.simulations.population.partition import Partition
-from consilium.simulations.population.public_rows import schema
+from consilium.simulations.population.public import schema
 from consilium.simulations.population.specs import DataSpec, ShiftSpec
 from consilium.simulations.run import data_fingerprint
 from consilium.simulations.scenario import divided_data, load_scenario

@@ -9,8 +9,7 @@ import pytest
 
 from consilium.protocol.errors import DataError
 from consilium.simulations.datasets.base import Dataset, Public
-from consilium.simulations.population.divisions.kinds import divided
-from consilium.simulations.population.divisions.unbalanced import unbalanced
+from consilium.simulations.population.kinds import divided, unbalanced
 from consilium.simulations.population.specs import DataSpec
 
 CLASSES, OWNERS, EACH = 5, 20, 100

@@ -19,9 +19,8 @@ import numpy as np
 
 from consilium.protocol.errors import ConfigError
 from consilium.simulations.datasets.base import Source
-from consilium.simulations.population.held_out import PublicPart, private_rows
-from consilium.simulations.population.partition import Partition, large_enough
-from consilium.simulations.population.public_rows import completed
+from consilium.simulations.population.partition import Partition, PublicPart, large_enough, private_rows
+from consilium.simulations.population.public import completed
 from consilium.simulations.population.specs import DataSpec
 
 ROW = "row of consilium"

@@ -26,8 +26,7 @@ from scipy.special import gammaincinv, gammaln, logit, logsumexp
 
 from consilium.protocol.errors import DataError
 from consilium.simulations.datasets.base import Source
-from consilium.simulations.population.divisions.as_natural import shuffled_partition
-from consilium.simulations.population.partition import Partition, named
+from consilium.simulations.population.partition import Partition, named, shuffled_partition
 
 TOLERANCE = 0.005
 """Of the distance. Shuffled labels of 207 hospitals of the stroke trial differ by .0023 from lot to lot."""

@@ -1,0 +1,253 @@
+"""Rows of the user's own: tables in CSV or Parquet, arrays in .npz, images in folders or named in a list."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from consilium.data.files import files_of, in_file
+from consilium.data.table import TableRule, read_raw, read_table
+from consilium.protocol.errors import ConfigError, DataError, PathError
+from consilium.simulations.datasets.folder import read_arrays
+from consilium.simulations.datasets.roles import JoinedRows, Part, Piece, Places
+from consilium.simulations.datasets.spec import SourceSpec
+from consilium.simulations.datasets.table import ArraySource, TableSource
+
+if TYPE_CHECKING:
+    import polars as pl
+
+HINTS = in_file("data.csv")
+
+
+def open_tables(spec: SourceSpec) -> TableSource:
+    """The table that `spec` names.
+
+    Raises
+    ------
+    ConfigError : it names no file. PathError : there is none. DataError : see `TableSource.of_pieces`, and
+        `protocol.tables.raw.read_raw`.
+    """
+    if not spec.path:
+        raise ConfigError('data.set = "table" needs data.path, a file or files', 'For example path = "patients.csv"')
+    pieces = [_read(spec.path, spec, Part.PRIVATE)]
+    if spec.public is not None and spec.public.by == "file":
+        pieces.append(_read(spec.public.file, spec, Part.QUERIES))
+        if spec.public.test:
+            pieces.append(_read(spec.public.test, spec, Part.TEST))
+    return TableSource.of_pieces(pieces, spec)
+
+
+def _read(given: str, spec: SourceSpec, part: Part) -> Piece:
+    paths = files_of(given, Path())
+    table = read_raw(paths, TableRule(csv=spec.csv, columns=spec.cells, missing=spec.missing), HINTS)
+    return Piece(table.frame, Places(table.lines.files), part)
+
+
+OPTIONAL = ("owner", "patient", "time")
+ADVICE = "Write it with numpy.savez(file, x=..., y=..., owner=..., features=..., classes=...)"
+
+
+def open_arrays(spec: SourceSpec) -> ArraySource:
+    """The arrays that `spec` names. `x` (rows, features) of numbers; `y`, `owner`, `patient` (rows,) of whole numbers
+    or text; `time` (rows,) of dates or numbers. `features` name the columns of `x`; `classes` what whole numbers in `y`
+    mean.
+
+    Raises
+    ------
+    ConfigError : it names no file. PathError : there is none. DataError : an array is not there or not usable.
+    """
+    if not spec.path:
+        raise ConfigError('data.set = "npz" needs data.path, a file or files', 'For example path = "rows.npz"')
+    given = [(spec.path, Part.PRIVATE)]
+    if spec.public is not None and spec.public.by == "file":
+        given.append((spec.public.file, Part.QUERIES))
+        given += [(spec.public.test, Part.TEST)] if spec.public.test else []
+    files = [(path, part) for pattern, part in given for path in files_of(pattern, Path())]
+    read = [_read_file(path) for path, _ in files]
+    first = read[0]
+    for (path, _), each in zip(files, read, strict=True):
+        if (each.features, each.classes) != (first.features, first.classes):
+            other = "features" if each.features != first.features else "classes"
+            raise DataError(f"{path} has other {other} than {files[0][0]}", "Write all files alike")
+    pieces = [
+        Piece(each.roles, Places.of_rows(path.name, len(each.x)), part)
+        for (path, part), each in zip(files, read, strict=True)
+    ]
+    columns = first.roles.columns
+    roles = {"label": "y", **{role: role for role in OPTIONAL if role in columns}}
+    own = {"classes": spec.classes or first.classes, "owner_label": spec.owner_label or "party"}
+    known = spec.model_copy(update={**roles, **own})
+    parts = JoinedRows.of(pieces, optional=OPTIONAL)
+    return ArraySource.of_parts(np.concatenate([each.x for each in read]), first.features, parts, known)
+
+
+class _File:
+    """The arrays of one file, checked."""
+
+    def __init__(self, path: Path, arrays: dict[str, np.ndarray]) -> None:
+        for name in ("x", "y"):
+            if name not in arrays:
+                raise DataError(f"{path} has no array {name}", ADVICE)
+        x = arrays["x"]
+        if x.ndim < 2 or x.dtype.kind not in "fiub":
+            raise DataError(f"{path}: x has {x.ndim} dimensions of {x.dtype}, rows of numbers are needed", ADVICE)
+        with np.errstate(over="ignore"):
+            self.x = x.reshape(len(x), -1).astype(np.float32)
+        bad = np.argwhere(~np.isfinite(self.x))
+        self.features = self._names(path, arrays, "features", self.x.shape[1]) or tuple(
+            f"x{index:0{len(str(self.x.shape[1] - 1))}d}" for index in range(self.x.shape[1])
+        )
+        if len(bad):
+            row, column = bad[0]
+            raise DataError(
+                f"{path}, row {row + 1}: {self.features[column]} is {self.x[row, column]}, as are"
+                f" {len(bad)} numbers in all",
+                'Fill them in with public means, or write a table (data.set = "table"), where they may be missing',
+            )
+        self.classes = self._names(path, arrays, "classes", None)
+        self.roles = self._roles(path, arrays)
+
+    def _names(self, path: Path, arrays: dict[str, np.ndarray], name: str, count: int | None) -> tuple[str, ...]:
+        if name not in arrays:
+            return ()
+        names = tuple(str(each) for each in np.atleast_1d(arrays[name]))
+        if len(set(names)) < len(names) or (count is not None and len(names) != count):
+            wanted = "different names" if count is None else f"{count} different names, one for each column of x"
+            raise DataError(f"{path}: {name} must be {wanted}, it has {len(names)}", ADVICE)
+        return names
+
+    def _roles(self, path: Path, arrays: dict[str, np.ndarray]) -> pl.DataFrame:
+        import polars as pl
+
+        columns: dict[str, pl.Series] = {}
+        for name in ("y", *OPTIONAL):
+            if name not in arrays:
+                continue
+            values = arrays[name]
+            kinds, needed = ("iubUfM", "dates or numbers") if name == "time" else ("iubU", "whole numbers or texts")
+            if values.shape != (len(self.x),) or values.dtype.kind not in kinds:
+                what = f"{path}: {name} has shape {values.shape} of {values.dtype}"
+                raise DataError(f"{what}, {len(self.x)} {needed} are needed", ADVICE)
+            if values.dtype.kind == "M":
+                values = np.where(np.isnat(values), "", np.datetime_as_string(values, unit="s"))
+            if name == "y" and self.classes and values.dtype.kind != "U":
+                outside = np.flatnonzero((values < 0) | (values >= len(self.classes)))
+                if len(outside):
+                    what = f"{path}, row {outside[0] + 1}: y is {values[outside[0]]}"
+                    raise DataError(f"{what}, and there are {len(self.classes)} classes", "They count from 0")
+                values = np.array(self.classes)[values]
+            columns[name] = pl.Series(name, values.tolist())
+        return pl.DataFrame(columns)
+
+
+def _read_file(path: Path) -> _File:
+    return _File(path, read_arrays(path, "where you wrote it"))
+
+
+SUFFIXES = (".png", ".jpg", ".jpeg")
+IMAGE = "file"
+"""Column of a list that names the images, relative to the list."""
+COLOURS = {"grey": ("L", ("",)), "rgb": ("RGB", ("-red", "-green", "-blue"))}
+"""Pillow's mode, and what the names of a pixel's numbers end in."""
+
+
+def open_images(spec: SourceSpec) -> ArraySource:
+    """The images that `spec` names: a number from 0 (black) to 1 for each pixel, line by line, `size` x `size` of them.
+
+    An image that is no square is cut to its middle; all are brought to the size that is declared.
+
+    Raises
+    ------
+    ConfigError : no folder, list or size is given, or Pillow is not installed. PathError, DataError : there are no
+        images, or one cannot be read.
+    """
+    if spec.size is None:
+        raise ConfigError(
+            'data.set = "images" needs data.size, the side of an image in pixels', "For example size = 28"
+        )
+    if bool(spec.path) == bool(spec.list):
+        raise ConfigError('data.set = "images" needs either data.path, a folder, or data.list, a CSV file', "Give one")
+    pillow = _pillow()
+    find = _listed if spec.list else _in_folders
+    found = [(find(Path(spec.list or spec.path), spec), Part.PRIVATE)]
+    if spec.public is not None and spec.public.by == "file":
+        found.append((find(Path(spec.public.file), spec), Part.QUERIES))
+        found += [(find(Path(spec.public.test), spec), Part.TEST)] if spec.public.test else []
+    files = [Path(name) for frame, _ in found for name in frame[IMAGE]]
+    x = np.stack([_pixels(pillow, path, spec.size, spec.colour) for path in files])
+    _, ends = COLOURS[spec.colour]
+    width = len(str(spec.size - 1))
+    features = tuple(
+        f"pixel-{row:0{width}d}-{column:0{width}d}{end}"
+        for row in range(spec.size)
+        for column in range(spec.size)
+        for end in ends
+    )
+    pieces = [Piece(frame.drop(IMAGE), Places.of_rows("images", frame.height), part) for frame, part in found]
+    parts = JoinedRows.of(pieces, optional=("owner", spec.owner, spec.patient))
+    if not spec.list:
+        spec = spec.model_copy(update={"label": "class", "owner": "owner" if "owner" in spec.folders else ""})
+    return ArraySource.of_parts(x, features, parts, spec)
+
+
+def _in_folders(folder: Path, spec: SourceSpec) -> pl.DataFrame:
+    """Files below `folder` with what the folders are named after."""
+    import polars as pl
+
+    if not folder.is_dir():
+        raise PathError(f"{folder} is no folder", "Correct data.path: it is relative to the scenario's file")
+    levels = spec.folders.split("/")
+    rows: dict[str, list[str]] = {name: [] for name in (IMAGE, *levels)}
+    for path in sorted(folder.rglob("*")):
+        if path.suffix.lower() not in SUFFIXES:
+            continue
+        above = path.relative_to(folder).parts[:-1]
+        if len(above) != len(levels):
+            where = "/".join((*above, path.name))
+            raise DataError(
+                f"{folder}: {where} lies {len(above)} folders deep, data.folders {spec.folders!r} are {len(levels)}",
+                "Move it, or correct data.folders",
+            )
+        for name, value in zip((IMAGE, *levels), (str(path), *above), strict=True):
+            rows[name].append(value)
+    if not rows[IMAGE]:
+        raise DataError(f"{folder} has no images ({', '.join(SUFFIXES)})", f"They lie in {spec.folders.upper()}/")
+    return pl.DataFrame(rows)
+
+
+def _listed(path: Path, spec: SourceSpec) -> pl.DataFrame:
+    """The list, with its images' files relative to where it lies."""
+    import polars as pl
+
+    for key, column in (("label", spec.label), ("owner", spec.owner), ("patient", spec.patient)):
+        if not column and key == "label":
+            raise ConfigError("data.label is missing: nobody says which column is voted on", 'Set label = "COLUMN"')
+    wanted = [IMAGE, spec.label, *filter(None, (spec.owner, spec.patient))]
+    frame = read_table([path], TableRule(csv=spec.csv, only=tuple(wanted)), HINTS)
+    return frame.with_columns(pl.Series(IMAGE, [str(path.parent / name) for name in frame[IMAGE]]))
+
+
+def _pixels(pillow: Any, path: Path, size: int, colour: str) -> np.ndarray:
+    """One image, float32 (size * size * channels,)."""
+    try:
+        with pillow.Image.open(path) as image:
+            square = pillow.ImageOps.fit(image.convert(COLOURS[colour][0]), (size, size))
+    except FileNotFoundError:
+        raise DataError(f"{path} is not there", f"Correct the column {IMAGE!r} of the list") from None
+    except (OSError, ValueError, SyntaxError, pillow.Image.DecompressionBombError) as error:
+        raise DataError(f"{path} is no image that can be read: {error}", "Export it again, or leave it out") from None
+    return np.asarray(square, dtype=np.float32).reshape(-1) / np.float32(255)
+
+
+def _pillow() -> Any:
+    try:
+        for module in ("PIL.Image", "PIL.ImageOps"):
+            importlib.import_module(module)
+    except ImportError:
+        raise ConfigError(
+            "images need Pillow, which is not installed", "pip install 'consilium-pate[images]'"
+        ) from None
+    return importlib.import_module("PIL")

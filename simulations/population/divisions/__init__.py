@@ -1,1 +1,0 @@
-"""Ways to divide rows among parties that stand beside the natural one, and what is changed at parties afterwards."""

@@ -1,0 +1,228 @@
+"""Simulated parties: their keys, teachers and policies of their own, how often their answers count."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from consilium.coordinator.collection.secure import SecureKeys
+from consilium.coordinator.collection.verified import VerifiedKeys
+from consilium.coordinator.config import Federation
+from consilium.coordinator.rosters import least_accepted
+from consilium.party.policy import Policy
+from consilium.party.promise import Promise, largest_weight
+from consilium.party.teachers.ensemble import check_rows
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.identity import Identity, SealingKey
+from consilium.protocol.parties.refusals import Refused
+from consilium.protocol.parties.teachers import TeacherKind
+from consilium.protocol.rows.schema import Schema
+from consilium.simulations.population.specs import PolicyShare, SimulationSpec, TeacherShare
+from consilium.sums.roster import AggregatorEntry, Roster, VerifiedRoster, least_sum
+
+COORDINATOR, SECOND = "/coordinator", "/second-aggregator"  # no party can have these names
+
+
+@dataclass(frozen=True)
+class KeyFiles:
+    """Where keys of a simulation are written. second: home of the second aggregator."""
+
+    roster: Path
+    identity: Path
+    sealing: Path
+    second: Path
+
+
+@dataclass(frozen=True)
+class SimulatedIdentities:
+    """Keys by party, the coordinator's key, and the roster of them all."""
+
+    parties: dict[str, Identity]
+    coordinator: Identity
+    roster: Roster
+
+    @property
+    def keys(self) -> SecureKeys:
+        """What the coordinator has of it."""
+        return SecureKeys(self.roster, self.coordinator)
+
+    def save(self, files: KeyFiles) -> None:
+        """Write the roster and what is the coordinator's."""
+        self.roster.save(files.roster)
+        self.coordinator.save(files.identity)
+
+
+def simulated_identities(
+    names: Sequence[str], federation: Federation, seed: int, weights: Mapping[str, int]
+) -> SimulatedIdentities:
+    """Keys of simulated nodes, derived from the run's seed.
+
+    The roster's hash is part of the federation's, which a resumed run and an audit must find again. Whoever knows the
+    seed has the keys: they protect nobody.
+
+    Keys for these parties, and a roster with their weights, 1 where none is given. Raises ConfigError where no safe
+    roster of so many parties exists.
+    """
+    parties = {name: _identity(name, seed) for name in names}
+    coordinator = _identity(COORDINATOR, seed)
+    keys = {name: identity.public.hex() for name, identity in parties.items()}
+    roster = Roster.build(
+        keys,
+        coordinator.public.hex(),
+        federation.colluders,
+        federation.least_survivors,
+        weights,
+    )
+    return SimulatedIdentities(parties, coordinator, roster)
+
+
+@dataclass(frozen=True)
+class SimulatedAggregators:
+    """Of verified votes: keys by party, both keys of the coordinator and of the second aggregator, and the roster."""
+
+    parties: dict[str, Identity]
+    coordinator: Identity
+    coordinator_sealing: SealingKey
+    second: Identity
+    second_sealing: SealingKey
+    roster: VerifiedRoster
+
+    @property
+    def keys(self) -> VerifiedKeys:
+        """What the coordinator has of it."""
+        return VerifiedKeys(self.roster, self.coordinator, self.coordinator_sealing)
+
+    def save(self, files: KeyFiles) -> None:
+        """Write the roster, what is the coordinator's, and the keys in the second aggregator's home."""
+        self.roster.save(files.roster)
+        self.coordinator.save(files.identity)
+        self.coordinator_sealing.save(files.sealing)
+        files.second.mkdir(mode=0o700)
+        self.second.save(files.second / "identity.pem")
+        self.second_sealing.save(files.second / "sealing.pem")
+
+
+def simulated_aggregators(names: Sequence[str], federation: Federation, seed: int) -> SimulatedAggregators:
+    """Keys for these parties and both aggregators. Raises ConfigError where no safe roster of so many parties exists.
+
+    As many parties must be in a sum as `coordinator.rosters.least_accepted` says.
+    """
+    parties = {name: _identity(name, seed) for name in names}
+    coordinator, second = _identity(COORDINATOR, seed), _identity(SECOND, seed)
+    leads, helps = _sealing(COORDINATOR, seed), _sealing(SECOND, seed)
+    roster = VerifiedRoster.build(
+        {name: identity.public.hex() for name, identity in parties.items()},
+        _entry(coordinator, leads),
+        _entry(second, helps),
+        federation.colluders,
+        least_accepted(federation, len(names)),
+    )
+    return SimulatedAggregators(parties, coordinator, leads, second, helps, roster)
+
+
+def _entry(identity: Identity, sealing: SealingKey) -> AggregatorEntry:
+    return AggregatorEntry(ed25519_pk=identity.public.hex(), x25519_pk=sealing.public.hex())
+
+
+def _sealing(name: str, seed: int) -> SealingKey:
+    return SealingKey(hashlib.sha256(f"consilium simulation {seed} {name} sealing".encode()).digest())
+
+
+def _identity(name: str, seed: int) -> Identity:
+    secret = hashlib.sha256(f"consilium simulation {seed} {name}".encode()).digest()
+    return Identity(Ed25519PrivateKey.from_private_bytes(secret))
+
+
+_TEACHERS, _POLICIES = 0x6B696E64, 0x706F6C69
+"""Purposes of the two lots, which are drawn apart."""
+
+
+class _Share(Protocol):
+    @property
+    def share(self) -> float: ...
+
+
+S = TypeVar("S", bound=_Share)
+
+
+def own_teachers(
+    shares: Sequence[TeacherShare], parties: int, seed: int, others: TeacherKind | None = None
+) -> dict[int, TeacherKind]:
+    """Index of a party -> its own teacher: that of its share, drawn by lot, else that of all `others`; parties without
+    one train what the coordinator asks."""
+    own = {} if others is None else dict.fromkeys(range(parties), others)
+    return own | {index: item.teacher for index, item in _drawn(shares, parties, seed, _TEACHERS).items()}
+
+
+def teachers_named(simulation: SimulationSpec) -> list[TeacherKind]:
+    """Every teacher that some simulated party may have of its own."""
+    everybody = [] if simulation.own_teacher is None else [simulation.own_teacher]
+    return [*everybody, *(item.teacher for item in simulation.teachers)]
+
+
+def check_own_teachers(simulation: SimulationSpec, schema: Schema) -> None:
+    """Raise ConfigError unless each can be trained on made-up rows of this schema: once here, before all parties."""
+    for teacher in teachers_named(simulation):
+        try:
+            check_rows(teacher, schema)
+        except Refused as error:
+            raise ConfigError(f"a simulated party's own teacher: {error.detail}") from None
+
+
+def own_limits(shares: Sequence[PolicyShare], parties: int, seed: int) -> dict[int, float]:
+    """Index of a party -> the largest epsilon of its own policy, drawn by lot; the others allow anything."""
+    return {index: item.most_epsilon for index, item in _drawn(shares, parties, seed, _POLICIES).items()}
+
+
+def _drawn(shares: Sequence[S], parties: int, seed: int, purpose: int) -> dict[int, S]:
+    """The numbers of parties are the shares' multiples of `parties`, rounded so that the shares taken together are
+    met."""
+    order = np.random.default_rng([seed, purpose]).permutation(parties)
+    ends = np.rint(np.cumsum([item.share for item in shares]) * parties).astype(int)
+    own: dict[int, S] = {}
+    start = 0
+    for item, end in zip(shares, ends, strict=True):
+        own.update({int(index): item for index in order[start:end]})
+        start = end
+    return own
+
+
+def limited(federation: Federation, most_epsilon: float) -> dict[str, Any]:
+    """The part of a party's `[policy]` that has this limit, for what the federation promises."""
+    privacy = federation.privacy
+    return {
+        "most_epsilon": most_epsilon,
+        "delta": privacy.delta,
+        "unit": privacy.unit.value,
+        "neighbouring": privacy.neighbouring.value,
+    }
+
+
+def simulated_weights(
+    names: Sequence[str], federation: Federation, policies: Sequence[PolicyShare], seed: int
+) -> dict[str, int]:
+    """The weight of each party. One whose policy does not even allow weight 1 has that, and refuses when asked."""
+    if federation.most_weight == 1:
+        return dict.fromkeys(names, 1)
+    least = federation.least_survivors or least_sum(len(names), federation.colluders)
+    promise = Promise.of(federation.node_events(federation.sure_givers(least)))
+    limits = own_limits(policies, len(names), seed)
+    weights = {limit: _weight(federation, promise, limit) for limit in set(limits.values())}
+    return {
+        name: weights[limits[index]] if index in limits else federation.most_weight for index, name in enumerate(names)
+    }
+
+
+def _weight(federation: Federation, promise: Promise, most_epsilon: float) -> int:
+    classes = ("0", "1")  # a policy needs some, and no limit looks at them
+    policy = Policy.model_validate({"allowed_classes": classes, **limited(federation, most_epsilon)})
+    try:
+        return largest_weight(promise, policy)
+    except Refused:
+        return 1
