@@ -227,13 +227,19 @@ def column(root: Path, static: bool) -> dict[str, str]:
     return measures(root) | ({} if static else followed(root))
 
 
-def at(revision: str, static: bool = True) -> dict[str, str]:
-    """The column of a commit."""
+def unpack(revision: str, folder: Path) -> None:
+    """The tree of a commit. Raises SystemExit where there is none."""
     packed = subprocess.run(["git", "archive", revision], cwd=ROOT, capture_output=True, check=False)
     if packed.returncode:
         raise SystemExit(f"{revision}: {packed.stderr.decode().strip()}")
-    with tempfile.TemporaryDirectory() as folder, tarfile.open(fileobj=io.BytesIO(packed.stdout)) as content:
+    with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as content:
         content.extractall(folder, filter="data")
+
+
+def at(revision: str, static: bool = True) -> dict[str, str]:
+    """The column of a commit."""
+    with tempfile.TemporaryDirectory() as folder:
+        unpack(revision, Path(folder))
         return column(Path(folder), static)
 
 
