@@ -81,7 +81,7 @@ def check_terms(policy: AggregatorPolicy, terms: Terms, roster: VerifiedRoster, 
         )
     if pool_of(terms) is None and not policy.open_pool:
         raise Refused(Rule.POOL, detail="verified votes on queries that were not fixed beforehand")
-    sure = roster.least_accepted - roster.c
+    sure = roster.sure
     if sure < policy.least_parties:
         raise Refused(Rule.LEAST_PARTIES, limit=policy.least_parties, requested=sure)
     events = events_of(terms.promise)

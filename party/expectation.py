@@ -24,7 +24,7 @@ def _of_clear(home: Home, terms: Terms) -> None:
 
 def _of_secure(home: Home, terms: Terms) -> int:
     roster = hidden_votes.check_roster(home, terms)
-    place = roster.index(home.name)
+    place = roster.place(home.name)
     sum_store.check_exact(home.state, promise_of(terms), roster, place)
     return roster.weights[place]
 

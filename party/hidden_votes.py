@@ -85,7 +85,7 @@ def check_roster(home: Home, terms: Terms) -> Roster:
         raise Refused(
             Rule.ROSTER_MISMATCH, detail=f"the coordinator has {terms.roster[:12]}, this party {roster.digest[:12]}"
         )
-    sure = roster.u_min - roster.c
+    sure = roster.sure
     if sure < home.policy.least_parties:
         raise Refused(Rule.LEAST_PARTIES, limit=home.policy.least_parties, requested=sure)
     for release in promise_of(terms).each:
@@ -204,7 +204,7 @@ def check_verified_roster(home: Home, terms: Terms) -> VerifiedRoster:
         raise Refused(
             Rule.ROSTER_MISMATCH, detail=f"the coordinator has {terms.roster[:12]}, this party {roster.digest[:12]}"
         )
-    sure = roster.least_accepted - roster.c
+    sure = roster.sure
     if sure < home.policy.least_parties:
         raise Refused(Rule.LEAST_PARTIES, limit=home.policy.least_parties, requested=sure)
     return roster

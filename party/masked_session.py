@@ -108,7 +108,7 @@ class PartySession:
         self._identity = identity
         self._roster = roster
         self._clock = clock
-        self._me = roster.index(party)
+        self._me = roster.place(party)
         if roster.key(self._me) != identity.public:
             raise RosterMismatch(f"the roster lists {party} with another key than this party has")
 

@@ -35,7 +35,7 @@ from consilium.sums.masks.messages import Stage
 from consilium.sums.masks.party import Memory, matrix
 from consilium.sums.masks.terms import SessionDescriptor
 from consilium.sums.packing import Value, pack, unpack
-from consilium.sums.roster import Blocked, check_kept
+from consilium.sums.roster import SumRoster, check_kept
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS sessions (sid BLOB PRIMARY KEY, federation TEXT NOT NULL, query_set TEXT NOT NULL,"
@@ -323,14 +323,14 @@ def check_unanswered(tx: Transaction, terms: SessionDescriptor, ids: np.ndarray)
         raise AlreadyAnswered(answered, len(ids))
 
 
-def check_block(tx: Transaction, roster: Blocked, place: int) -> None:
+def check_block(tx: Transaction, roster: SumRoster, place: int) -> None:
     """Raise BrokenBlock unless the party at this place, which is this one, may give to exact sums of the roster."""
     if tx.gave_before_blocks():
         raise BrokenBlock("this party gave to exact sums of version 0.9, which were no sums of blocks")
     check_kept(roster.block_keys(place), tx.block())
 
 
-def check_exact(state: Path, promise: Promise, roster: Blocked, place: int) -> None:
+def check_exact(state: Path, promise: Promise, roster: SumRoster, place: int) -> None:
     """Raise BrokenBlock if a release of this promise is of exact sums, to which this party may not give."""
     if all(release.noise(1) is not None for release in promise.each):
         return
@@ -341,7 +341,7 @@ def check_exact(state: Path, promise: Promise, roster: Blocked, place: int) -> N
         check_block(tx, roster, place)
 
 
-def keep_block(tx: Transaction, roster: Blocked, place: int) -> None:
+def keep_block(tx: Transaction, roster: SumRoster, place: int) -> None:
     """The same, and record the block: votes for an exact sum leave with this transaction."""
     check_block(tx, roster, place)
     tx.keep_block(roster.block_keys(place))

@@ -39,7 +39,7 @@ from consilium.sums.masks.machine import (
 )
 from consilium.sums.masks.messages import REPLIES, SecAggMessage, Stage
 from consilium.sums.masks.terms import SessionDescriptor
-from consilium.sums.roster import Blocked, Roster, whole
+from consilium.sums.roster import Roster, SumRoster, whole
 
 ATTEMPTS = 2
 """How often a stage is sent where too few answered; parties answer a repeated request with the same bytes."""
@@ -104,7 +104,7 @@ class SecureKeys:
             check_enough(self.roster, self.roster.u_min)
 
 
-def check_enough(roster: Blocked, least: int) -> None:
+def check_enough(roster: SumRoster, least: int) -> None:
     """Raise ConfigError if all blocks of a roster are fewer parties than must be in an exact sum."""
     there = sum(map(len, roster.blocks))
     if there < least:
@@ -214,7 +214,7 @@ class SecureCollector:
         self._history.suspect(suspects)
         if len(suspects) > 1:
             return len(suspects) < len(before) or any(len(summed) - len(block) >= least for block in suspects)
-        invited = {roster.index(name) for name in self._invited()} - suspects[0]
+        invited = {roster.place(name) for name in self._invited()} - suspects[0]
         if len(whole(blocks, invited)) < least:
             return False
         names = [roster.name(place) for place in sorted(suspects[0])]

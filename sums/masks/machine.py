@@ -47,7 +47,7 @@ from consilium.sums.masks.shares import share_bytes
 from consilium.sums.masks.terms import SessionDescriptor, parse_descriptor
 from consilium.sums.masks.unmasking import SecretRebuilder, check_sum, clip, remove_masks
 from consilium.sums.packing import Value, pack, unpack
-from consilium.sums.roster import Blocked, Roster, whole
+from consilium.sums.roster import Roster, SumRoster, whole
 
 T = TypeVar("T")
 PER_PARTY = ("adverts", "nonces", "ciphertexts", "values", "masked", "complaints", "evidence", "views", "shares")
@@ -294,7 +294,7 @@ def everybody(answered: Collection[int]) -> Collection[int]:
     return answered
 
 
-def whole_blocks(roster: Blocked, least: int, without: Collection[int] = ()) -> Choose:
+def whole_blocks(roster: SumRoster, least: int, without: Collection[int] = ()) -> Choose:
     """The choice for exact sums: all blocks that are there whole, of parties that are not in `without`.
 
     least: parties that must be in a sum.
@@ -338,7 +338,7 @@ class Aggregation:
         proof: PoolProof = NO_POOL,
         choose: Choose = everybody,
     ) -> None:
-        places = range(roster.n) if invited is None else sorted({roster.index(name) for name in invited})
+        places = range(roster.n) if invited is None else sorted({roster.place(name) for name in invited})
         question = Question(queries, *proof)
         self._set_up(roster, signer, question, SessionState.begin(terms, tuple(places)), choose)
 

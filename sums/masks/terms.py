@@ -122,9 +122,9 @@ class SessionDescriptor(Strict):
             raise RosterMismatch(f"the session names roster {self.roster[:12]}, this node holds {roster.digest[:12]}")
         if (self.sigma > 0) != (self.noise_shares > 0):
             raise UnsafeSession(f"sigma {self.sigma:g} with {self.noise_shares} noise shares: both or neither")
-        if self.noise_shares > roster.u_min - roster.c:
+        if self.noise_shares > roster.sure:
             raise UnsafeSession(
-                f"noise in {self.noise_shares} shares, but only u_min - c = {roster.u_min - roster.c} honest parties"
+                f"noise in {self.noise_shares} shares, but only u_min - c = {roster.sure} honest parties"
                 " are sure to be in the sum"
             )
         if self.sigma > 0 and self.sigma**2 < self.noise_shares:

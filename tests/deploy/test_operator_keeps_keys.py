@@ -119,7 +119,7 @@ def test_whoever_kept_a_key_takes_its_owners_place(
     """
     out = folder / "kits"
     roster = Roster.load(out / "coordinator" / "roster.json")
-    public = roster.key(roster.index(victim))
+    public = roster.key(roster.place(victim))
     key = kept(everything(out), public)
     assert (key is not None) == (victim == MADE)
     if key is None:
@@ -167,7 +167,7 @@ def test_parties_that_compare_find_a_roster_that_is_not_everybodys(folder: Path,
     # control: no kit shows by itself that anything is wrong, and OWN's place in the others' session is the operator's
     assert [roster_level(own.folder), roster_level(other.folder)] == ["ok", "ok"]
     roster = Roster.load(other / "roster.json")
-    seat = kept(everything(lie), roster.key(roster.index(OWN)))
+    seat = kept(everything(lie), roster.key(roster.place(OWN)))
     assert seat is not None
     others = {name: Identity.load(lie / f"party-{name}" / "identity.pem") for name in PARTIES if name != OWN}
     federation = session(tmp_path, lie, roster, others | {OWN: seat})

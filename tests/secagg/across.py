@@ -73,7 +73,7 @@ def differencing(federation: Federation, left_out: Sequence[str]) -> dict[str, f
     read = dict.fromkeys(left_out, 0.0)
     for step, name in enumerate(left_out, 1):
         federation.queries = moved(queries, step)
-        without = unmasked(federation, {*everybody} - {federation.roster.index(name)})
+        without = unmasked(federation, {*everybody} - {federation.roster.place(name)})
         if whole_sum is not None and without is not None:
             read[name] = float((whole_sum - without == federation.votes[name]).all(axis=1).mean())
     return read

@@ -379,7 +379,7 @@ def complained(federation: Federation, name: str, taken: WireModel, true: WireMo
     sealed = {field: getattr(true, field) for field in ("nonces", "ciphertexts", "challenges", "values")}
     if not isinstance(reply, MaskedReply) or not same(taken.model_copy(update=sealed), true):
         return False
-    peers = true.sharers[true.sharers != federation.roster.index(name)]
+    peers = true.sharers[true.sharers != federation.roster.place(name)]
     changed = np.any([(getattr(taken, field) != rows).any(axis=1) for field, rows in sealed.items()], axis=0)
     return reply.complaints.tolist() == peers[changed].tolist()
 
@@ -389,4 +389,4 @@ def free_choice(federation: Federation, name: str, taken: WireModel) -> bool:
     if not isinstance(taken, ConsistencyRequest):
         return False
     chosen = taken.survivors.tolist()
-    return len(chosen) >= federation.roster.u_min and federation.roster.index(name) in chosen
+    return len(chosen) >= federation.roster.u_min and federation.roster.place(name) in chosen

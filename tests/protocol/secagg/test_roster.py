@@ -107,10 +107,10 @@ def test_digest_is_of_the_content_not_the_layout(tmp_path: Path) -> None:
 
 def test_places() -> None:
     roster = Roster.build(publics(3), COORDINATOR)
-    assert [roster.name(roster.index(f"p{at}")) for at in range(3)] == ["p0", "p1", "p2"]
+    assert [roster.name(roster.place(f"p{at}")) for at in range(3)] == ["p0", "p1", "p2"]
     assert roster.key(1).hex() == roster.parties[1].ed25519_pk
     with pytest.raises(RosterMismatch):
-        roster.index("p3")
+        roster.place("p3")
 
 
 def test_files_that_are_not_there(tmp_path: Path) -> None:
