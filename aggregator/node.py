@@ -27,7 +27,7 @@ from consilium.protocol.rows.queries import canonical_queries, query_ids, query_
 from consilium.protocol.versions import program_versions
 from consilium.sums.aggregators.half import ASKED, BATCH
 from consilium.sums.aggregators.helper import Helper
-from consilium.sums.aggregators.terms import VerifiedSession, open_session
+from consilium.sums.aggregators.terms import VerifiedTerms
 from consilium.sums.aggregators.wire import (
     AggregatorReply,
     AggregatorRequest,
@@ -40,8 +40,8 @@ from consilium.sums.aggregators.wire import (
     ids_digest,
 )
 from consilium.sums.errors import Replay, StageOrder
-from consilium.sums.masks.terms import LIFETIME
 from consilium.sums.roster import VerifiedRoster
+from consilium.sums.terms import LIFETIME
 
 log = logging.getLogger("consilium.aggregator")
 
@@ -86,31 +86,31 @@ class AggregatorNode:
         Refused, SecAggError : it is not.
         """
         roster = self.home.roster()
-        session = open_session(request.terms, request.signature, roster)
+        terms = VerifiedTerms.open(request.terms, request.signature, roster)
         try:
             queries = canonical_queries(request.queries, request.queries.shape[1])
         except DataError:
             raise Refused(Rule.MALFORMED) from None
         ids = query_ids(queries)
-        if query_set_hash(queries) != session.query_set or len(set(ids)) != session.queries:
+        if query_set_hash(queries) != terms.query_set or len(set(ids)) != terms.queries:
             raise Refused(Rule.MALFORMED, detail="the queries are not those of the session, or one stands twice")
         with self._transaction() as given:
-            known = given.session(session.sid)
+            known = given.session(terms.sid)
             if known is None:
-                told = self._accept(given, session)
+                told = self._accept(given, terms)
                 pool = pool_of(told)
                 if pool is not None and not proves(pool, ids, request.places, request.proof):
                     raise Refused(Rule.POOL, detail="a query is not proved to be a row of the pool")
-                helper = self._helper(given, roster, session, told, ids, None)
-                given.open(session.sid, request.terms, ids, self.clock())
-                given.save(session.sid, helper.state())
+                helper = self._helper(given, roster, terms, told, ids, None)
+                given.open(terms.sid, request.terms, ids, self.clock())
+                given.save(terms.sid, helper.state())
             elif known.terms != request.terms:
-                raise Replay(f"session {session.sid} is known with other terms")
+                raise Replay(f"session {terms.sid} is known with other terms")
             else:
-                helper = self._restored(given, roster, session, known)
-            signed = given.signed(session.federation)
+                helper = self._restored(given, roster, terms, known)
+            signed = given.signed(terms.federation)
         keys = b"" if helper is None or helper.closed else helper.keys(self.home.identity()).content
-        return OpenReply(sid=bytes.fromhex(session.sid), signed=signed, keys=as_array(keys))
+        return OpenReply(sid=terms.sid_bytes, signed=signed, keys=as_array(keys))
 
     def link(self, request: LinkRequest) -> LinkReply:
         """The answer of the protocol's helper to a message of the leader; with the half of a sum, what is signed.
@@ -127,13 +127,13 @@ class AggregatorNode:
             known = given.session(sid)
             if known is None:
                 raise StageOrder(f"session {sid} was never opened here")
-            session = VerifiedSession.model_validate_json(known.terms)
-            helper = self._restored(given, roster, session, known)
+            terms = VerifiedTerms.parse(known.terms)
+            helper = self._restored(given, roster, terms, known)
             if helper is None:
                 raise StageOrder(f"session {sid} was given up here: its keys are deleted")
             reply = answer(helper, content)
             given.save(sid, helper.state())
-            record, signature = self._record(given, session, known, helper) if helper.closed else (b"", b"")
+            record, signature = self._record(given, terms, known, helper) if helper.closed else (b"", b"")
         return LinkReply(sid=request.sid, content=as_array(reply), record=record, signature=signature)
 
     @property
@@ -154,20 +154,20 @@ class AggregatorNode:
             differing = [name for name in Terms.model_fields if getattr(pinned, name) != getattr(terms, name)]
             raise Refused(Rule.TERMS, detail=f"the pinned terms have other {', '.join(differing)}")
 
-    def _accept(self, given: GivenSums, session: VerifiedSession) -> Terms:
+    def _accept(self, given: GivenSums, terms: VerifiedTerms) -> Terms:
         """What the federation came with, if this session is one that it promised and that the policy allows.
 
         The noise must be, to the digit, that of the release that is charged.
         """
-        told = given.terms(session.federation)
+        told = given.terms(terms.federation)
         if told is None:
             raise Refused(Rule.PROMISE, detail="this federation was never introduced (query.va_hello)")
         self._check_pinned(told)
-        check_terms(self.home.policy, told, self.home.roster(), given.other_promises(session.federation))
-        if (session.teachers, session.classes) != (told.teachers, len(told.classes)):
-            raise Refused(Rule.PROMISE, limit=told.teachers, requested=session.teachers)
-        sigma = sigma_of(release_of(told.promise, session.release), session.phase)
-        if (session.leader_sigma, session.helper_sigma) != (sigma, sigma):
+        check_terms(self.home.policy, told, self.home.roster(), given.other_promises(terms.federation))
+        if (terms.teachers, terms.classes) != (told.teachers, len(told.classes)):
+            raise Refused(Rule.PROMISE, limit=told.teachers, requested=terms.teachers)
+        sigma = sigma_of(release_of(told.promise, terms.release), terms.phase)
+        if (terms.leader_sigma, terms.helper_sigma) != (sigma, sigma):
             raise Refused(Rule.PROMISE, detail="the noise of the session is not that of the promise")
         return told
 
@@ -175,55 +175,55 @@ class AggregatorNode:
         return KeptRules(given, self.home.policy, roster, told, ids)
 
     def _restored(
-        self, given: GivenSums, roster: VerifiedRoster, session: VerifiedSession, known: OpenSession
+        self, given: GivenSums, roster: VerifiedRoster, terms: VerifiedTerms, known: OpenSession
     ) -> Helper | None:
         """The helper of a session that was opened before; None where it was given up."""
         if known.state is None:
             return None
-        return self._helper(given, roster, session, self._accept(given, session), list(known.ids), known.state)
+        return self._helper(given, roster, terms, self._accept(given, terms), list(known.ids), known.state)
 
     def _helper(
         self,
         given: GivenSums,
         roster: VerifiedRoster,
-        session: VerifiedSession,
+        terms: VerifiedTerms,
         told: Terms,
         ids: list[str],
         state: bytes | None,
     ) -> Helper:
         rules = [self._rules(given, roster, told, ids)]
-        noise = self._noise(session, told)
-        return Helper(session, roster, self.home.sealing().private(), rules, noise, state=state)
+        noise = self._noise(terms, told)
+        return Helper(terms, roster, self.home.sealing().private(), rules, noise, state=state)
 
-    def _noise(self, session: VerifiedSession, told: Terms) -> NoiseSource:
+    def _noise(self, terms: VerifiedTerms, told: Terms) -> NoiseSource:
         seed = self.home.settings.simulated_noise_seed
         if seed is None or not told.simulation:
             return SystemNoise()
-        parts = [seed, "second aggregator", session.query_set, session.phase, session.release]
+        parts = [seed, "second aggregator", terms.query_set, terms.phase, terms.release]
         return SeededNoise(int(canonical_digest(parts), 16))
 
     def _record(
-        self, given: GivenSums, session: VerifiedSession, known: OpenSession, helper: Helper
+        self, given: GivenSums, terms: VerifiedTerms, known: OpenSession, helper: Helper
     ) -> tuple[bytes, bytes]:
         """What is signed of a half that is given, and the signature; the same each time."""
-        before = given.record(session.sid)
+        before = given.record(terms.sid)
         if before is not None:
             return before
         record = GivenRecord(
-            sid=session.sid,
-            federation=session.federation,
-            roster=session.roster,
+            sid=terms.sid,
+            federation=terms.federation,
+            roster=terms.roster,
             ids=ids_digest(known.ids),
-            queries=session.queries,
+            queries=terms.queries,
             accepted=tuple(map(helper.roster.place, helper.accepted)),
             left_out=len(helper.left_out),
-            sigma=session.helper_sigma,
-            phase=session.phase,
-            release=session.release,
-            session=session.ctx.hex(),
+            sigma=terms.helper_sigma,
+            phase=terms.phase,
+            release=terms.release,
+            session=terms.ctx.hex(),
             commitment=helper.commitments[0],
             half=helper.commitments[1],
         )
         signed = record.canonical(), record.sign(self.home.identity())
-        given.keep_record(session.sid, *signed)
+        given.keep_record(terms.sid, *signed)
         return signed

@@ -11,7 +11,7 @@ from consilium.aggregator.store import GivenSums
 from consilium.protocol.parties.messages import Terms
 from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.sums.aggregators.half import WholeBlocks
-from consilium.sums.aggregators.terms import VerifiedSession
+from consilium.sums.aggregators.terms import VerifiedTerms
 from consilium.sums.errors import AlreadyAnswered, BrokenBlock
 from consilium.sums.roster import VerifiedRoster, check_kept
 
@@ -31,25 +31,25 @@ class KeptRules:
     told: Terms
     ids: Sequence[str] = field(repr=False)
 
-    def admit(self, session: VerifiedSession) -> None:
+    def admit(self, terms: VerifiedTerms) -> None:
         """Raise AlreadyAnswered, or Refused (PROMISE, MOST_QUERIES) where the caps are used up."""
-        answered = self.given.given(self.ids, _phases(session))
+        answered = self.given.given(self.ids, _phases(terms))
         if answered:
             raise AlreadyAnswered(answered, len(self.ids))
-        release, phase = session.release, session.phase
+        release, phase = terms.release, terms.phase
         most = release_of(self.told.promise, release).queries_in(phase)
-        asked = self.given.charged(session.federation, release, phase) + len(self.ids)
+        asked = self.given.charged(terms.federation, release, phase) + len(self.ids)
         if asked > most:
             raise Refused(Rule.PROMISE, limit=most, requested=asked)
         ever = self.given.answered() + len(self.ids) - self.given.known(self.ids)
         if phase == 1 and ever > self.policy.most_queries:
             raise Refused(Rule.MOST_QUERIES, limit=self.policy.most_queries, requested=ever)
 
-    def allow(self, session: VerifiedSession, accepted: frozenset[int]) -> None:
+    def allow(self, terms: VerifiedTerms, accepted: frozenset[int]) -> None:
         """As `admit`, since another session may have given its half meanwhile; and raise BrokenBlock."""
-        self.admit(session)
-        WholeBlocks(self.roster).allow(session, accepted)
-        if session.helper_sigma > 0:
+        self.admit(terms)
+        WholeBlocks(self.roster).allow(terms, accepted)
+        if terms.helper_sigma > 0:
             return
         if self.given.gave_before_blocks():
             raise BrokenBlock("this node gave halves of exact sums of version 0.9, which were no sums of blocks")
@@ -57,10 +57,10 @@ class KeptRules:
             for first in self.given.blocks(block):
                 check_kept(block, first)
 
-    def remember(self, session: VerifiedSession, accepted: frozenset[int]) -> None:
+    def remember(self, terms: VerifiedTerms, accepted: frozenset[int]) -> None:
         """The half is about to be given."""
-        self.given.charge(session.federation, session.release, session.phase, self.ids, _phases(session))
-        if session.helper_sigma == 0:
+        self.given.charge(terms.federation, terms.release, terms.phase, self.ids, _phases(terms))
+        if terms.helper_sigma == 0:
             for block in self._blocks(accepted):
                 self.given.keep_block(block)
 
@@ -69,6 +69,6 @@ class KeptRules:
         return [self.roster.block_keys(min(block)) for block in self.roster.blocks if block <= accepted]
 
 
-def _phases(session: VerifiedSession) -> int:
+def _phases(terms: VerifiedTerms) -> int:
     """The bit of the phase in which a query is used up; none for an exact sum, which tells no more a second time."""
-    return 1 << (session.phase - 1) if session.helper_sigma > 0 else 0
+    return 1 << (terms.phase - 1) if terms.helper_sigma > 0 else 0

@@ -41,7 +41,7 @@ from consilium.sums.aggregators.field import PRIME
 from consilium.sums.aggregators.half import ASKED, Half, add_up
 from consilium.sums.aggregators.helper import Helper
 from consilium.sums.aggregators.sealing import SignedKey
-from consilium.sums.aggregators.terms import open_session
+from consilium.sums.aggregators.terms import VerifiedTerms
 from consilium.sums.aggregators.uploads import VoteClient
 from consilium.sums.aggregators.wire import (
     AggregatorRequest,
@@ -95,7 +95,7 @@ class Watched(TwoKinds):
         if node == SECOND and not isinstance(request, AggregatorRequest):  # the greeting comes once, at the beginning
             self.seen.append(shown(request))
         elif isinstance(request, UploadRequest):
-            session = open_session(request.terms, request.signature, self._roster)
+            session = VerifiedTerms.open(request.terms, request.signature, self._roster)
             name, key = self._roster.name(node), SignedKey(request.helper_key, request.helper_signature)
             client = VoteClient(session, self._roster, name, self._identities[node], key)
             votes = np.tile([1, 0] if node < self.first else [0, 1], (session.queries, 1))

@@ -18,7 +18,7 @@ from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.files import append_private, replace_private, replacing
 from consilium.sums.aggregators.half import Half, VerifiedSum, restored, restored_bytes
 from consilium.sums.aggregators.leader import ShownFault
-from consilium.sums.aggregators.terms import VerifiedSession
+from consilium.sums.aggregators.terms import VerifiedTerms
 from consilium.sums.aggregators.wire import GivenRecord, ids_digest, open_record
 from consilium.sums.errors import BadLink
 from consilium.sums.packing import Value, pack, unpack
@@ -54,7 +54,7 @@ class GivenRecords:
         self,
         content: bytes,
         signature: bytes,
-        session: VerifiedSession,
+        terms: VerifiedTerms,
         ids: Sequence[str],
         result: VerifiedSum,
     ) -> None:
@@ -69,29 +69,29 @@ class GivenRecords:
         except MalformedMessage as error:
             raise BadLink(error.what) from None
         expected = GivenRecord(
-            sid=session.sid,
-            federation=session.federation,
-            roster=session.roster,
+            sid=terms.sid,
+            federation=terms.federation,
+            roster=terms.roster,
             ids=ids_digest(ids),
-            queries=session.queries,
+            queries=terms.queries,
             accepted=tuple(sorted(map(self._roster.place, result.accepted))),
             left_out=record.left_out,
-            sigma=session.helper_sigma,
-            phase=session.phase,
-            release=session.release,
-            session=session.ctx.hex(),
-            commitment=result.leader.commitment(session.ctx, leads=True).hex(),
-            half=result.helper.commitment(session.ctx, leads=False).hex(),
+            sigma=terms.helper_sigma,
+            phase=terms.phase,
+            release=terms.release,
+            session=terms.ctx.hex(),
+            commitment=result.leader.commitment(terms.ctx, leads=True).hex(),
+            half=result.helper.commitment(terms.ctx, leads=False).hex(),
         )
         if record != expected:
             raise BadLink("the second aggregator signs another sum than the one that it gives")
-        if self._path.exists() and any(line.get("sid") == session.sid for line in _lines(self._path)):
+        if self._path.exists() and any(line.get("sid") == terms.sid for line in _lines(self._path)):
             return
         self._halves.mkdir(mode=0o700, exist_ok=True)
-        with replacing(self._halves / session.sid, 0o600) as file:
+        with replacing(self._halves / terms.sid, 0o600) as file:
             file.write(pack(_fields(result)))
         _mend(self._path)
-        line = {"sid": session.sid, "record": content.decode("ascii"), "signature": signature.hex(), "ids": [*ids]}
+        line = {"sid": terms.sid, "record": content.decode("ascii"), "signature": signature.hex(), "ids": [*ids]}
         with append_private(self._path) as file:
             file.write(json.dumps(line) + "\n")
             file.flush()
@@ -133,9 +133,9 @@ def _total(fields: dict[str, Value], name: str) -> np.ndarray:
     return restored(fields, name, (-1, -1), "uint16")
 
 
-def keep_fault(path: Path, session: VerifiedSession, party: str, shown: ShownFault) -> None:
+def keep_fault(path: Path, terms: VerifiedTerms, party: str, shown: ShownFault) -> None:
     """One line, on disk when this returns: for whoever has the roster, what shows that a party lied."""
-    line = {"party": party, "fault": shown.fault, "session": session.canonical().decode("ascii")}
+    line = {"party": party, "fault": shown.fault, "session": terms.canonical().decode("ascii")}
     with append_private(path) as file:
         file.write(json.dumps({**line, "part": shown.part.hex(), "key": shown.key.hex()}) + "\n")
         file.flush()

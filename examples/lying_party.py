@@ -23,7 +23,7 @@ from consilium.protocol.parties.choices import fault
 from consilium.protocol.rows.queries import canonical_queries
 from consilium.sums.masks.machine import Aggregation, SecureSum, drive, whole_blocks
 from consilium.sums.masks.messages import Stage
-from consilium.sums.masks.terms import SessionDescriptor
+from consilium.sums.masks.terms import MaskedTerms
 from consilium.sums.roster import Roster
 
 _ = alt.renderers.enable("svg")  # pictures that need no network
@@ -121,7 +121,7 @@ def secure_sum(rows: dict[str, list[int]], tamper: Tamper = untouched) -> Secure
     global sessions
     sessions += 1
     queries = canonical_queries(np.ones((1, 2)), 2)
-    terms = SessionDescriptor.create(roster, "f" * 64, queries=queries, classes=2, teachers=1)
+    terms = MaskedTerms.create(roster, "f" * 64, queries=queries, classes=2, teachers=1)
     stores = {name: PartySession(home / f"{sessions}-{name}.db", keys[name], name, roster) for name in names}
 
     def answer(name: str, stage: Stage, request: object) -> object:

@@ -25,11 +25,11 @@ from consilium.party.sum_store import SESSIONS, KeptUpload, SessionStore, Upload
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.identity import Identity
 from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
-from consilium.protocol.parties.messages import LedgerPosition, Terms, VotesMode
+from consilium.protocol.parties.messages import Terms, VotesMode
 from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.sums import errors
 from consilium.sums.aggregators.sealing import SignedKey
-from consilium.sums.aggregators.terms import VerifiedSession, open_session
+from consilium.sums.aggregators.terms import VerifiedTerms
 from consilium.sums.aggregators.uploads import VoteClient
 from consilium.sums.aggregators.wire import UploadReply, UploadRequest, as_array
 from consilium.sums.errors import Replay, StageOrder
@@ -46,9 +46,10 @@ from consilium.sums.masks.messages import (
     UnmaskReply,
     UnmaskRequest,
 )
-from consilium.sums.masks.terms import LIFETIME, SessionDescriptor, parse_descriptor
+from consilium.sums.masks.terms import MaskedTerms
 from consilium.sums.packing import message_digest
 from consilium.sums.roster import Roster, VerifiedRoster
+from consilium.sums.terms import LIFETIME
 
 MASKED: frozenset[VotesMode] = frozenset({"secure", "distributed"})
 """Votes that are collected in these sessions."""
@@ -125,11 +126,11 @@ class SecureVotes:
             begun = transaction.session(request.sid)
         if begun is None:
             raise errors.StageOrder(f"session {request.sid.hex()} was never begun here")
-        terms = parse_descriptor(begun.descriptor)
+        terms = MaskedTerms.parse(begun.descriptor)
         asked = QuerySet(request.queries, terms.query_set, request.places, request.proof)
         return session.masked(request, *self.sources(terms, asked))
 
-    def sources(self, terms: SessionDescriptor, asked: QuerySet) -> tuple[party.VotesOn, party.NoiseOf]:
+    def sources(self, terms: MaskedTerms, asked: QuerySet) -> tuple[party.VotesOn, party.NoiseOf]:
         """Where the votes and the share of the noise of an accepted session come from: the votes are charged first."""
         told = self.spend.terms(terms.federation)
         source = self._noise(terms, told)
@@ -147,7 +148,7 @@ class SecureVotes:
         """Stage 4."""
         return self._session().unmask(request)
 
-    def accept(self, terms: SessionDescriptor) -> None:
+    def accept(self, terms: MaskedTerms) -> None:
         """Refused unless the session's terms are what the policy allows and what was promised at enrolment.
 
         The noise that the party is about to draw must be, to the digit, the noise of the release that it charges: the
@@ -169,7 +170,7 @@ class SecureVotes:
             raise Refused(Rule.MOST_QUERIES, limit=most, requested=terms.queries)
         self.spend.follow(terms.federation, terms.position)
 
-    def _noise(self, terms: SessionDescriptor, told: Terms) -> NoiseSource:
+    def _noise(self, terms: MaskedTerms, told: Terms) -> NoiseSource:
         seed = self.home.simulated_noise_seed
         if seed is None or not told.simulation:
             return SystemNoise()
@@ -230,53 +231,50 @@ class VerifiedVotes:
         ConfigError : no usable key or roster.
         """
         roster = VerifiedRoster.load(self.home.roster_file)
-        session = open_session(request.terms, request.signature, roster)
-        told = self._accept(session)
+        terms = VerifiedTerms.open(request.terms, request.signature, roster)
+        told = self._accept(terms)
         digest, now = message_digest(request), self.clock()
         self._store.erase_before(now - LIFETIME)
-        kept = self._store.find(session.sid)
+        kept = self._store.find(terms.sid)
         if kept is None:
-            self._check_sessions(session)
+            self._check_sessions(terms)
             key = SignedKey(request.helper_key, request.helper_signature)
-            client = VoteClient(session, roster, self.home.name, Identity.load(self.home.identity_file), key)
-            asked = QuerySet(request.queries, session.query_set, request.places, request.proof)
-            upload = client.upload(self.charged_votes(asked, told, session.phase, session.release))
-            if session.sigma == 0:
+            client = VoteClient(terms, roster, self.home.name, Identity.load(self.home.identity_file), key)
+            asked = QuerySet(request.queries, terms.query_set, request.places, request.proof)
+            upload = client.upload(self.charged_votes(asked, told, terms.phase, terms.release))
+            if terms.exact:
                 with SessionStore(self.home.state / SESSIONS).transaction() as tx:
                     sum_store.keep_block(tx, roster, roster.place(self.home.name))
                     tx.commit()
-            kept = self._store.keep(session.sid, session.query_set, session.phase, now, digest, upload)
-        return UploadReply(
-            sid=bytes.fromhex(session.sid), party=self.home.name, upload=as_array(_given(kept, digest, session.sid))
-        )
+            kept = self._store.keep(terms.sid, terms.query_set, terms.phase, now, digest, upload)
+        return UploadReply(sid=terms.sid_bytes, party=self.home.name, upload=as_array(_given(kept, digest, terms.sid)))
 
-    def _accept(self, session: VerifiedSession) -> Terms:
+    def _accept(self, terms: VerifiedTerms) -> Terms:
         """The terms of the enrolment, if this session is one that they and the policy allow.
 
         The noise that the aggregators are to add must be, to the digit, that of the release that the party charges.
         """
-        told = self.spend.terms(session.federation)
+        told = self.spend.terms(terms.federation)
         check_terms(self.home.policy, told)
         if told.votes != "verified":
             raise Refused(Rule.VOTES, detail=f"a verified session in a federation of {told.votes} votes")
-        if session.roster != check_verified_roster(self.home, told).digest:
+        if terms.roster != check_verified_roster(self.home, told).digest:
             raise Refused(Rule.ROSTER_MISMATCH, detail="the session has another roster than the terms")
-        if (session.teachers, session.classes) != (told.teachers, len(told.classes)):
-            raise Refused(Rule.PROMISE, limit=told.teachers, requested=session.teachers)
-        promise = promise_of(told).only(session.release)
-        noise = promise.noise(session.phase)
+        if (terms.teachers, terms.classes) != (told.teachers, len(told.classes)):
+            raise Refused(Rule.PROMISE, limit=told.teachers, requested=terms.teachers)
+        promise = promise_of(told).only(terms.release)
+        noise = promise.noise(terms.phase)
         sigma = 0.0 if noise is None else noise.sigma
-        if (session.leader_sigma, session.helper_sigma) != (sigma, sigma):
+        if (terms.leader_sigma, terms.helper_sigma) != (sigma, sigma):
             raise Refused(Rule.PROMISE, detail="the noise of the session is not that of the promise")
-        most = min(promise.most(session.phase), self.home.policy.most_queries)
-        if session.queries > most:
-            raise Refused(Rule.MOST_QUERIES, limit=most, requested=session.queries)
-        position = LedgerPosition(ledger=session.ledger, batch=session.batch, head=session.head)
-        self.spend.follow(session.federation, position)
+        most = min(promise.most(terms.phase), self.home.policy.most_queries)
+        if terms.queries > most:
+            raise Refused(Rule.MOST_QUERIES, limit=most, requested=terms.queries)
+        self.spend.follow(terms.federation, terms.position)
         return told
 
-    def _check_sessions(self, session: VerifiedSession) -> None:
-        tried = self._store.sessions_on(session.query_set, session.phase)
+    def _check_sessions(self, terms: VerifiedTerms) -> None:
+        tried = self._store.sessions_on(terms.query_set, terms.phase)
         if tried >= MOST_SESSIONS:
             raise Refused(
                 Rule.REPLAY, limit=MOST_SESSIONS, requested=tried + 1, detail="so many sessions on the same queries"

@@ -62,11 +62,11 @@ from consilium.sums.masks.party import (
     share_secrets,
 )
 from consilium.sums.masks.shares import new_mask_key, new_scalar, share_bytes
-from consilium.sums.masks.terms import SessionDescriptor, open_descriptor, parse_descriptor
+from consilium.sums.masks.terms import MaskedTerms
 from consilium.sums.packing import message_digest, pack_message, unpack_message
 from consilium.sums.roster import Roster, check_whole
 
-Accept = Callable[[SessionDescriptor], None]
+Accept = Callable[[MaskedTerms], None]
 """Raises `Refused` for terms that the party's own policy does not allow."""
 
 Reply = TypeVar("Reply", bound=WireModel)
@@ -143,15 +143,15 @@ class PartySession:
 
         Raises
         ------
-        BadSignature, RosterMismatch, UnsafeSession, OverflowRisk, MalformedMessage : see `open_descriptor`.
+        BadSignature, RosterMismatch, UnsafeSession, OverflowRisk, MalformedMessage : see `MaskedTerms.open`.
         Replay : the sid was used with other terms.
         AlreadyAnswered : this party has helped to unmask a sum on this query set.
         BrokenBlock : for an exact sum, no block of this party, or another than before.
         StageOrder : the session is over.
         Refused : from `accept`.
         """
-        terms = open_descriptor(request.descriptor, request.signature, self._roster)
-        sid = terms.sid_bytes()
+        terms = MaskedTerms.open(request.descriptor, request.signature, self._roster)
+        sid = terms.sid_bytes
         digest = message_digest(request)
         with self._store.transaction() as tx:
             known = tx.session(sid)
@@ -162,7 +162,7 @@ class PartySession:
                 return _cached(tx, sid, Stage.ADVERTISE, digest, AdvertiseReply)
             sum_store.check_query_set(tx, terms)
             accept(terms)
-            if terms.sigma == 0:
+            if terms.exact:
                 sum_store.check_block(tx, self._roster, self._me)
             for other in tx.live():
                 if other.federation == terms.federation:
@@ -177,7 +177,7 @@ class PartySession:
                 mask_point=mask_point,
                 self_point=self_point,
                 blind_point=blind_point,
-                signature=self._identity.sign(ADVERT, *advert_parts(terms.ctx(), self._me, keys)),
+                signature=self._identity.sign(ADVERT, *advert_parts(terms.ctx, self._me, keys)),
             )
             memory: Memory = {"b": share_bytes(b), "z": share_bytes(z), "cipher": cipher, "mask": pair, "keys": keys}
             tx.begin(
@@ -208,8 +208,8 @@ class PartySession:
         StageOrder : not the stage that is due, or the session is over.
         """
 
-        def compute(terms: SessionDescriptor, memory: Memory, tx: Transaction) -> tuple[ShareReply, Memory]:
-            ctx = terms.ctx()
+        def compute(terms: MaskedTerms, memory: Memory, tx: Transaction) -> tuple[ShareReply, Memory]:
+            ctx = terms.ctx
             check_adverts(self._roster, self._me, ctx, request, secret(memory, "keys"))
             return share_secrets(self._roster, self._me, ctx, memory, request)
 
@@ -233,18 +233,18 @@ class PartySession:
         Refused : from `votes_on`, or what it gave has the wrong form.
         """
 
-        def compute(terms: SessionDescriptor, memory: Memory, tx: Transaction) -> tuple[MaskedReply, Memory]:
+        def compute(terms: MaskedTerms, memory: Memory, tx: Transaction) -> tuple[MaskedReply, Memory]:
             queries = checked_queries(request, terms)
             check_subset(self._roster, self._me, "U2", request.sharers, "U1", matrix(memory, "advertised"))
             ids = sum_store.ids_of(queries)
             sum_store.check_unanswered(tx, terms, ids)
-            ctx = terms.ctx()
+            ctx = terms.ctx
             kept, pairs, complaints = open_shares(self._roster, self._me, ctx, memory, request)
             values = checked_votes(votes_on(queries), terms, self._roster.weights[self._me])
-            if terms.sigma > 0:
+            if not terms.exact:
                 values += noise_share(noise, terms)
             y = mask(values, terms, self._me, secret(memory, "b"), pairs)
-            if terms.sigma == 0:
+            if terms.exact:
                 sum_store.keep_block(tx, self._roster, self._me)
             parts = masked_parts(ctx, self._me, secret(kept, "u1"), secret(kept, "u2"), y, complaints)
             signature = self._identity.sign(MASKED, *parts)
@@ -265,13 +265,13 @@ class PartySession:
         StageOrder : not the stage that is due, or the session is over.
         """
 
-        def compute(terms: SessionDescriptor, memory: Memory, tx: Transaction) -> tuple[ConsistencyReply, Memory]:
+        def compute(terms: MaskedTerms, memory: Memory, tx: Transaction) -> tuple[ConsistencyReply, Memory]:
             u3 = request.survivors
             check_subset(self._roster, self._me, "U3", u3, "U2", matrix(memory, "sharers"))
             sum_store.check_unanswered(tx, terms, matrix(memory, "queries"))
-            if terms.sigma == 0:
+            if terms.exact:
                 check_whole(self._roster.blocks, u3.tolist())
-            ctx = terms.ctx()
+            ctx = terms.ctx
             hashes = secret(memory, "u1"), secret(memory, "u2"), set_digest("U3", ctx, u3)
             signature = self._identity.sign(CONSISTENCY, *consistency_parts(ctx, self._me, *hashes))
             reply = ConsistencyReply(sid=request.sid, party=self._me, signature=signature)
@@ -293,9 +293,9 @@ class PartySession:
         StageOrder : not the stage that is due, or the session is over.
         """
 
-        def compute(terms: SessionDescriptor, memory: Memory, tx: Transaction) -> tuple[UnmaskReply, Memory]:
+        def compute(terms: MaskedTerms, memory: Memory, tx: Transaction) -> tuple[UnmaskReply, Memory]:
             check_wanted(memory, request)
-            check_signatures(self._roster, terms.ctx(), memory, request)
+            check_signatures(self._roster, terms.ctx, memory, request)
             sum_store.use_up(tx, terms, memory)
             alive = np.isin(matrix(memory, "sharers"), request.survivors)
             shares = np.where(alive[:, None], matrix(memory, "b_shares"), matrix(memory, "mask_shares"))
@@ -308,7 +308,7 @@ class PartySession:
         stage: Stage,
         request: SessionMessage,
         model: type[Reply],
-        compute: Callable[[SessionDescriptor, Memory, Transaction], tuple[Reply, Memory]],
+        compute: Callable[[MaskedTerms, Memory, Transaction], tuple[Reply, Memory]],
     ) -> Reply:
         sid: bytes = request.sid
         digest = message_digest(request)
@@ -321,7 +321,7 @@ class PartySession:
                 return _cached(tx, sid, stage, digest, model)
             if session.state != BEFORE[stage]:
                 raise StageOrder(f"stage {stage} is not due: session {sid.hex()} is {session.state}")
-            terms = parse_descriptor(session.descriptor)
+            terms = MaskedTerms.parse(session.descriptor)
             terms.check(self._roster)
             reply, memory = compute(terms, session.memory, tx)
             tx.answer(sid, stage, digest, pack_message(reply))
@@ -331,7 +331,7 @@ class PartySession:
 
     def _over(self, session: StoredSession) -> bool:
         try:
-            lifetime = parse_descriptor(session.descriptor).lifetime
+            lifetime = MaskedTerms.parse(session.descriptor).lifetime
         except MalformedMessage:
             return True  # of an older version of the protocol: nobody will go on with it
         return self._clock() - session.started > lifetime

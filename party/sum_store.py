@@ -33,7 +33,7 @@ from consilium.protocol.rows.queries import query_ids
 from consilium.sums.errors import AlreadyAnswered, BrokenBlock, Replay
 from consilium.sums.masks.messages import Stage
 from consilium.sums.masks.party import Memory, matrix
-from consilium.sums.masks.terms import SessionDescriptor
+from consilium.sums.masks.terms import MaskedTerms
 from consilium.sums.packing import Value, pack, unpack
 from consilium.sums.roster import SumRoster, check_kept
 
@@ -297,12 +297,12 @@ def _find(connection: sqlite3.Connection, sid: str) -> KeptUpload | None:
     return None if row is None else KeptUpload(*row)
 
 
-def phases_of(terms: SessionDescriptor) -> int:
+def phases_of(terms: MaskedTerms) -> int:
     """The bit of the phase in which a query is used up; none for an exact sum."""
-    return 1 << (terms.phase - 1) if terms.sigma > 0 else 0
+    return 0 if terms.exact else 1 << (terms.phase - 1)
 
 
-def check_query_set(tx: Transaction, terms: SessionDescriptor) -> None:
+def check_query_set(tx: Transaction, terms: MaskedTerms) -> None:
     """Raise AlreadyAnswered if this very set was answered; all that can be told before the queries are here."""
     if tx.query_set_released(terms.query_set, phases_of(terms)):
         raise AlreadyAnswered(terms.queries, terms.queries)
@@ -316,7 +316,7 @@ def ids_of(queries: np.ndarray) -> np.ndarray:
     return np.frombuffer(bytes.fromhex("".join(ids)), dtype=np.uint8).reshape(len(ids), -1)
 
 
-def check_unanswered(tx: Transaction, terms: SessionDescriptor, ids: np.ndarray) -> None:
+def check_unanswered(tx: Transaction, terms: MaskedTerms, ids: np.ndarray) -> None:
     """Raise AlreadyAnswered if any of the queries was answered, in whatever set, session or federation."""
     answered = tx.released(ids, phases_of(terms))
     if answered:
@@ -347,7 +347,7 @@ def keep_block(tx: Transaction, roster: SumRoster, place: int) -> None:
     tx.keep_block(roster.block_keys(place))
 
 
-def use_up(tx: Transaction, terms: SessionDescriptor, memory: Memory) -> None:
+def use_up(tx: Transaction, terms: MaskedTerms, memory: Memory) -> None:
     """Check once more, and record: shares that unmask the session's sum leave with this transaction.
 
     Raises
@@ -356,5 +356,5 @@ def use_up(tx: Transaction, terms: SessionDescriptor, memory: Memory) -> None:
     """
     ids = matrix(memory, "queries")
     check_unanswered(tx, terms, ids)
-    if terms.sigma > 0:
+    if not terms.exact:
         tx.release(ids, phases_of(terms))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
 
@@ -18,6 +18,17 @@ class Strict(Frozen):
     """Base of what other nodes send, or sign: no value is converted to the type of its field either."""
 
     model_config = ConfigDict(strict=True)
+
+
+class Derived(BaseModel):
+    """Base of what computes values of itself once (`cached_property`): a copy computes its own."""
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """See pydantic."""
+        copy = super().model_copy(update=update, deep=deep)
+        for name in copy.__dict__.keys() - type(self).model_fields.keys():
+            del copy.__dict__[name]
+        return copy
 
 
 class Terse(BaseModel):

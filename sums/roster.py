@@ -14,7 +14,7 @@ from consilium.protocol.config_files import faults_of
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import unreadable
-from consilium.protocol.models import Strict, Terse
+from consilium.protocol.models import Derived, Strict, Terse
 from consilium.protocol.parties.messages import MOST_WEIGHT, PartyName
 from consilium.sums.agreement import check_order
 from consilium.sums.curve import is_proper
@@ -172,7 +172,7 @@ def least_sum(parties: int, colluders: int) -> int:
     return max(least_rebuilders(parties, colluders), colluders + 2)
 
 
-class SumRoster(Terse, Strict):
+class SumRoster(Terse, Derived, Strict):
     """All parties in a fixed order; a party's place in it is its index on the wire. c: parties that may collude.
 
     Rosters of version 1, which 0.9 made, have no blocks: their parties are in no exact sum. least_difference: was a
@@ -202,6 +202,11 @@ class SumRoster(Terse, Strict):
 
     def _other_keys(self) -> list[str]:
         """Ed25519 keys of nodes that are no parties, hex."""
+        raise NotImplementedError
+
+    @property
+    def coordinator_key(self) -> bytes:
+        """The Ed25519 key by which the coordinator signs terms, 32 bytes."""
         raise NotImplementedError
 
     @property
@@ -242,13 +247,6 @@ class SumRoster(Terse, Strict):
     @classmethod
     def _faults(cls, error: ValidationError) -> str:
         return "; ".join(faults_of(error, cls, {}, quoting=False))
-
-    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """As pydantic's, but what was computed of this roster is computed anew of the other."""
-        copy = super().model_copy(update=update, deep=deep)
-        for name in ("digest", "places", "blocks"):
-            copy.__dict__.pop(name, None)
-        return copy
 
     def save(self, path: Path) -> None:
         """Write JSON."""
@@ -330,6 +328,11 @@ class Roster(SumRoster):
         return [self.coordinator_pk]
 
     @property
+    def coordinator_key(self) -> bytes:
+        """The Ed25519 key by which the coordinator signs terms, 32 bytes."""
+        return bytes.fromhex(self.coordinator_pk)
+
+    @property
     def least_sum(self) -> int:
         """Parties that must be in a sum."""
         return self.u_min
@@ -405,6 +408,11 @@ class VerifiedRoster(SumRoster):
 
     def _other_keys(self) -> list[str]:
         return [self.leader.ed25519_pk, self.helper.ed25519_pk]
+
+    @property
+    def coordinator_key(self) -> bytes:
+        """The Ed25519 key by which the coordinator, which is the leader, signs terms, 32 bytes."""
+        return bytes.fromhex(self.leader.ed25519_pk)
 
     @property
     def least_sum(self) -> int:

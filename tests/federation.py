@@ -32,8 +32,8 @@ from consilium.protocol.rows.queries import canonical_queries, draw_reference, q
 from consilium.protocol.rows.schema import Schema
 from consilium.sums.errors import SecAggError
 from consilium.sums.masks import messages
-from consilium.sums.masks.terms import NO_LEDGER
 from consilium.sums.roster import Roster
+from consilium.sums.terms import NO_LEDGER
 
 FEATURES = ("age", "pressure", "drowsy")
 CLASSES = ("well", "ill")

@@ -21,7 +21,7 @@ from consilium.protocol.errors import ConfigError, MalformedMessage
 from consilium.protocol.files import replace_private, replacing, write_private
 from consilium.protocol.identity import Identity
 from consilium.sums.aggregators.sealing import HelperKeys
-from consilium.sums.aggregators.terms import VerifiedSession, open_session
+from consilium.sums.aggregators.terms import VerifiedTerms
 from consilium.sums.errors import SecAggError
 from consilium.sums.roster import VerifiedRoster
 
@@ -40,16 +40,16 @@ class KeptSession:
         """Whether a session was begun here and not settled."""
         return (self.folder / TERMS).exists()
 
-    def begin(self, session: VerifiedSession, signer: Identity, fresh: bytes) -> None:
+    def begin(self, terms: VerifiedTerms, signer: Identity, fresh: bytes) -> None:
         """On disk when this returns. fresh: private key of the session's `leader_key`."""
         self.forget()
         (self.folder / UPLOADS).mkdir(mode=0o700, parents=True)
         self.folder.chmod(0o700)
         write_private(self.folder / FRESH, fresh)
-        signed = {"terms": session.canonical().decode("ascii"), "signature": session.sign(signer).hex()}
+        signed = {"terms": terms.canonical().decode("ascii"), "signature": terms.sign(signer).hex()}
         replace_private(self.folder / TERMS, json.dumps(signed) + "\n")
 
-    def session(self, roster: VerifiedRoster) -> tuple[VerifiedSession, bytes]:
+    def terms(self, roster: VerifiedRoster) -> tuple[VerifiedTerms, bytes]:
         """The terms and their signature.
 
         Raises
@@ -59,7 +59,7 @@ class KeptSession:
         try:
             signed = json.loads((self.folder / TERMS).read_text(encoding="utf-8"))
             signature = bytes.fromhex(signed["signature"])
-            return open_session(signed["terms"].encode("ascii"), signature, roster), signature
+            return VerifiedTerms.open(signed["terms"].encode("ascii"), signature, roster), signature
         except (OSError, ValueError, KeyError, TypeError, AttributeError, MalformedMessage, SecAggError):
             raise ConfigError(
                 f"{self.folder} holds no session of this roster", "Restore it; without it the session is begun anew"

@@ -38,7 +38,7 @@ from consilium.sums.masks.machine import (
     whole_blocks,
 )
 from consilium.sums.masks.messages import REPLIES, SecAggMessage, Stage
-from consilium.sums.masks.terms import SessionDescriptor
+from consilium.sums.masks.terms import MaskedTerms
 from consilium.sums.roster import Roster, SumRoster, whole
 
 ATTEMPTS = 2
@@ -240,9 +240,9 @@ class SecureCollector:
     def _party_noise(self, phase: int) -> PartyNoise:
         return self._config.node_event(0, 0, self._number).party_noise(phase) or PartyNoise(0.0, 0)
 
-    def _terms(self, queries: np.ndarray, phase: int) -> SessionDescriptor:
+    def _terms(self, queries: np.ndarray, phase: int) -> MaskedTerms:
         noise = self._party_noise(phase)
-        return SessionDescriptor.create(
+        return MaskedTerms.create(
             self._keys.roster,
             self._config.digest(),
             queries,
@@ -294,7 +294,7 @@ class SecureCollector:
         while True:
             try:
                 result = drive(machine, send, path=path, progress=report)
-                if machine.terms.sigma > 0 and result.clipped.any():  # a noisy sum is charged: an exact one says more
+                if not machine.terms.exact and result.clipped.any():  # a noisy sum is charged: an exact one says more
                     self._log.write("false-votes", **FALSE_VOTES)
                 return result
             except ThresholdNotMet:

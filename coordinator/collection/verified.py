@@ -31,7 +31,7 @@ from consilium.sums.aggregators.half import VerifiedSum, WholeBlocks
 from consilium.sums.aggregators.leader import Leader
 from consilium.sums.aggregators.messages import MOST_BATCH
 from consilium.sums.aggregators.sealing import HelperKeys
-from consilium.sums.aggregators.terms import MOST_REACH, VerifiedSession, reach_of
+from consilium.sums.aggregators.terms import MOST_REACH, VerifiedTerms, reach_of
 from consilium.sums.aggregators.uploads import upload_bytes
 from consilium.sums.aggregators.wire import (
     AggregatorReply,
@@ -273,7 +273,7 @@ class VerifiedCollector:
             try:
                 if not kept.begun:
                     fresh = new_private()
-                    kept.begin(self._session(queries, phase, public_of(fresh)), self._keys.signer, fresh)
+                    kept.begin(self._new_terms(queries, phase, public_of(fresh)), self._keys.signer, fresh)
                 elif resumed:
                     self._log.write("resumed-session", stage="chosen" if kept.chosen() is not None else "votes")
                 return self._histogram(self._sum(kept, queries, query_set, progress, phase))
@@ -297,16 +297,16 @@ class VerifiedCollector:
             kept.forget()
         self._summed.clear()
 
-    def _session(self, queries: np.ndarray, phase: int, leader_key: bytes) -> VerifiedSession:
+    def _new_terms(self, queries: np.ndarray, phase: int, leader_key: bytes) -> VerifiedTerms:
         noise = self._config.node_event(0, 0, self._number).party_noise(phase)
         sigma = 0.0 if noise is None else noise.sigma
-        return VerifiedSession.create(
+        return VerifiedTerms.create(
             self._keys.roster,
             self._config.digest(),
             queries,
             len(self._config.rows.classes),
             self._config.teachers_per_party,
-            leader_key,
+            leader_key=leader_key.hex(),
             position=self._standing.position(),
             leader_sigma=sigma,
             helper_sigma=sigma,
@@ -319,12 +319,12 @@ class VerifiedCollector:
     ) -> VerifiedSum:
         """From the session on disk to its sum. `_fewer` says afterwards whether others are left out than before."""
         self._fewer = False
-        session, signature = kept.session(self._keys.roster)
-        if session.query_set != query_set or session.federation != self._config.digest():
+        terms, signature = kept.terms(self._keys.roster)
+        if terms.query_set != query_set or terms.federation != self._config.digest():
             raise ConfigError(f"{kept.folder} is of other queries", "The session is begun anew")
-        sid, (places, proof) = bytes.fromhex(session.sid), self._standing.proof(queries)
+        sid, (places, proof) = terms.sid_bytes, self._standing.proof(queries)
         begin = {
-            "terms": session.canonical(),
+            "terms": terms.canonical(),
             "signature": signature,
             "queries": queries,
             "places": places,
@@ -333,12 +333,12 @@ class VerifiedCollector:
         opened = self._second.ask(OpenRequest(**begin), OpenReply, self._config.timeouts.secure)
         if opened.signed < self._signed:
             raise AggregatorWentBack(self._signed, opened.signed)
-        chosen, keys = kept.chosen(), self._helper_keys(kept, session, opened.keys.tobytes())
+        chosen, keys = kept.chosen(), self._helper_keys(kept, terms, opened.keys.tobytes())
         if chosen is None:
-            self._collect(kept, session, begin, keys, progress)
-            chosen = sorted(self._choose(session, kept.places()))
+            self._collect(kept, terms, begin, keys, progress)
+            chosen = sorted(self._choose(terms, kept.places()))
             kept.choose(chosen)
-        leader = self._leader(kept, session, keys)
+        leader = self._leader(kept, terms, keys)
         if not leader.closed:
             self._check(kept, leader, sid, chosen, progress)
             asked = leader.ask()
@@ -348,15 +348,15 @@ class VerifiedCollector:
         reply = self._link(sid, asked)
         result = leader.finish(reply.content.tobytes())
         ids = query_ids(queries)
-        self._records.keep(reply.record, reply.signature, session, ids, result)
+        self._records.keep(reply.record, reply.signature, terms, ids, result)
         return result
 
-    def _helper_keys(self, kept: KeptSession, session: VerifiedSession, content: bytes) -> HelperKeys:
+    def _helper_keys(self, kept: KeptSession, terms: VerifiedTerms, content: bytes) -> HelperKeys:
         """The second aggregator's keys of this session. Uploads are sealed for those that came first."""
         before = kept.keys()
         if before is None:
             keys = HelperKeys(content)
-            keys.check(session.ctx, self._keys.roster.n, bytes.fromhex(self._keys.roster.helper.ed25519_pk))
+            keys.check(terms.ctx, self._keys.roster.n, bytes.fromhex(self._keys.roster.helper.ed25519_pk))
             kept.keep_keys(keys)
             return keys
         if kept.leader() is None and content != before.content:
@@ -366,7 +366,7 @@ class VerifiedCollector:
     def _collect(
         self,
         kept: KeptSession,
-        session: VerifiedSession,
+        terms: VerifiedTerms,
         begin: dict[str, Any],
         keys: HelperKeys,
         progress: Progress,
@@ -382,32 +382,32 @@ class VerifiedCollector:
         requests = {node: _upload_request(begin, keys, roster.place(party)) for node, party in by_node.items()}
         told = self._telling("votes", len(by_node), progress)
         failures: dict[str, Failure] = {}
-        most = upload_bytes(session.grid)
+        most = upload_bytes(terms.grid)
         replies = stream(self._transport, requests, UploadReply, self._config.timeouts.vote, told, most)
         for node, reply in replies:
             party = by_node[node]
             if isinstance(reply, Failure):
                 failures[party] = reply
-            elif reply.party != party or reply.sid.hex() != session.sid:
+            elif reply.party != party or reply.sid.hex() != terms.sid:
                 failures[party] = Failure("answers for another party or another session")
             else:
                 kept.keep_upload(roster.place(party), reply.upload.tobytes())
         tell_left_out(self._log, "secure sum: votes", failures)
 
-    def _choose(self, session: VerifiedSession, there: list[int]) -> frozenset[int]:
+    def _choose(self, terms: VerifiedTerms, there: list[int]) -> frozenset[int]:
         """Who is summed of those that answered."""
         roster = self._keys.roster
         if len(there) < roster.least_accepted:
             missing = (entry.id for place, entry in enumerate(roster.parties) if place not in {*there})
             raise ThresholdNotMet("votes", len(there), roster.least_accepted, missing)
         refused = {roster.place(name) for name in self._refused}
-        choose = everybody if session.sigma > 0 else whole_blocks(roster, roster.least_accepted, refused)
+        choose = whole_blocks(roster, roster.least_accepted, refused) if terms.exact else everybody
         return frozenset(choose(there))
 
     def _check(self, kept: KeptSession, leader: Leader, sid: bytes, chosen: list[int], progress: Progress) -> None:
         """Every chosen upload, with the second aggregator; who is not accepted is left out by name."""
         told, roster = self._telling("check", len(chosen), progress), self._keys.roster
-        size, done = _batch_size(leader.session), 0
+        size, done = _batch_size(leader.terms), 0
         for at in range(0, len(chosen), size):
             for place in chosen[at : at + size]:
                 leader.accept(roster.name(place), kept.upload(place))
@@ -421,18 +421,18 @@ class VerifiedCollector:
             for name, fault in leader.left_out.items():
                 self._refused.add(name)
                 if name in leader.shown:
-                    keep_fault(self._folder / FAULTS_SHOWN, leader.session, name, leader.shown[name])
+                    keep_fault(self._folder / FAULTS_SHOWN, leader.terms, name, leader.shown[name])
                 elif self._history.refuse(name) < MOST_REFUSED:
                     continue
                 self._history.leave_out([name], str(fault))
                 self._log.write("excluded", party=name, reason=str(fault))
             self._fewer = True
 
-    def _leader(self, kept: KeptSession, session: VerifiedSession, keys: HelperKeys) -> Leader:
+    def _leader(self, kept: KeptSession, terms: VerifiedTerms, keys: HelperKeys) -> Leader:
         rules = [WholeBlocks(self._keys.roster)]
-        private, noise = self._keys.sealing.private(), self._noise(session)
-        size, fresh = _batch_size(session), kept.fresh()
-        return Leader(session, self._keys.roster, private, fresh, keys, rules, noise, size, state=kept.leader())
+        private, noise = self._keys.sealing.private(), self._noise(terms)
+        size, fresh = _batch_size(terms), kept.fresh()
+        return Leader(terms, self._keys.roster, private, fresh, keys, rules, noise, size, state=kept.leader())
 
     def _link(self, sid: bytes, content: bytes) -> LinkReply:
         request = LinkRequest(sid=sid, content=as_array(content))
@@ -441,11 +441,11 @@ class VerifiedCollector:
             raise AggregatorRefuses("it answers for another session", "Ask again")
         return reply
 
-    def _noise(self, session: VerifiedSession) -> NoiseSource:
+    def _noise(self, terms: VerifiedTerms) -> NoiseSource:
         seed = self._config.noise_seed
         if seed is None:
             return SystemNoise()
-        parts = [seed, "coordinator's half", session.query_set, session.phase, session.release]
+        parts = [seed, "coordinator's half", terms.query_set, terms.phase, terms.release]
         return SeededNoise(int(canonical_digest(parts), 16))
 
     def _telling(self, what: str, total: int, progress: Progress):
@@ -474,5 +474,5 @@ def _reason(leader: Leader, name: str) -> str:
     return FAULTS[fault] if name in leader.shown else f"both aggregators did not accept it: it {FAULTS[fault]}"
 
 
-def _batch_size(session: VerifiedSession) -> int:
-    return max(1, min(MOST_BATCH, BATCH_BYTES // upload_bytes(session.grid)))
+def _batch_size(terms: VerifiedTerms) -> int:
+    return max(1, min(MOST_BATCH, BATCH_BYTES // upload_bytes(terms.grid)))

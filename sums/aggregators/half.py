@@ -19,7 +19,7 @@ from consilium.protocol.noise import NoiseSource
 from consilium.sums.aggregators.field import PRIME, WIRE_DTYPE, to_wire
 from consilium.sums.aggregators.proof import NONCE_BYTES, Challenge, Opener, challenge_of, commit_total, reading_point
 from consilium.sums.aggregators.sealing import Link
-from consilium.sums.aggregators.terms import VerifiedSession
+from consilium.sums.aggregators.terms import VerifiedTerms
 from consilium.sums.aggregators.uploads import HelperPart
 from consilium.sums.agreement import public_of
 from consilium.sums.errors import RosterMismatch, StageOrder, ThresholdNotMet, UnsafeSession, VoteFault
@@ -79,13 +79,13 @@ def add_up(one: np.ndarray, other: np.ndarray, votes: int, tail: int) -> tuple[n
 class AggregatorRule(Protocol):
     """One rule of one aggregator. `accepted` are places in the roster."""
 
-    def admit(self, session: VerifiedSession) -> None:
+    def admit(self, terms: VerifiedTerms) -> None:
         """Raise if no upload of this session may be taken."""
 
-    def allow(self, session: VerifiedSession, accepted: frozenset[int]) -> None:
+    def allow(self, terms: VerifiedTerms, accepted: frozenset[int]) -> None:
         """Raise if this aggregator's total over these parties may not be given."""
 
-    def remember(self, session: VerifiedSession, accepted: frozenset[int]) -> None:
+    def remember(self, terms: VerifiedTerms, accepted: frozenset[int]) -> None:
         """The total is about to be given."""
 
 
@@ -95,15 +95,15 @@ class WholeBlocks:
     def __init__(self, roster: VerifiedRoster) -> None:
         self._roster = roster
 
-    def admit(self, session: VerifiedSession) -> None:
+    def admit(self, terms: VerifiedTerms) -> None:
         """See `AggregatorRule`."""
 
-    def allow(self, session: VerifiedSession, accepted: frozenset[int]) -> None:
+    def allow(self, terms: VerifiedTerms, accepted: frozenset[int]) -> None:
         """Raises BrokenBlock."""
-        if min(session.leader_sigma, session.helper_sigma) == 0:
+        if min(terms.leader_sigma, terms.helper_sigma) == 0:
             check_whole(self._roster.blocks, accepted)
 
-    def remember(self, session: VerifiedSession, accepted: frozenset[int]) -> None:
+    def remember(self, terms: VerifiedTerms, accepted: frozenset[int]) -> None:
         """See `AggregatorRule`."""
 
 
@@ -124,7 +124,7 @@ class VoteAggregator:
 
     Parameters
     ----------
-    session : terms, from `session.open_session`.
+    terms : of the session, from `VerifiedTerms.open`.
     roster : its own copy.
     private : its X25519 key, 32 bytes.
     fresh : its own private X25519 key of this session's link and the other one's public key; None where they are
@@ -141,7 +141,7 @@ class VoteAggregator:
 
     def __init__(
         self,
-        session: VerifiedSession,
+        terms: VerifiedTerms,
         roster: VerifiedRoster,
         private: bytes,
         fresh: tuple[bytes, bytes] | None,
@@ -149,18 +149,18 @@ class VoteAggregator:
         noise: NoiseSource | None,
         leads: bool,
     ) -> None:
-        session.check(roster)
+        terms.check(roster)
         own, other = (roster.leader, roster.helper) if leads else (roster.helper, roster.leader)
         if public_of(private).hex() != own.x25519_pk:
             raise RosterMismatch("the roster has another X25519 key for this aggregator than this node")
-        self._sigma = session.leader_sigma if leads else session.helper_sigma
+        self._sigma = terms.leader_sigma if leads else terms.helper_sigma
         if self._sigma > 0 and noise is None:
             raise UnsafeSession("the session has noise of this aggregator, which has no source of noise")
-        self.session, self.roster = session, roster
+        self.terms, self.roster = terms, roster
         self._rules, self._noise = tuple(rules), noise
-        self._secrets = None if fresh is None else _secrets(private, other, fresh, session, leads)
+        self._secrets = None if fresh is None else _secrets(private, other, fresh, terms, leads)
         self._leads = leads
-        self._total = np.zeros((session.queries, session.classes), dtype=np.uint32)
+        self._total = np.zeros((terms.queries, terms.classes), dtype=np.uint32)
         self._accepted = np.zeros(roster.n, dtype=np.uint8)
         self._half: Half | None = None
         self.left_out: dict[str, VoteFault] = {}
@@ -193,15 +193,15 @@ class VoteAggregator:
 
     def _admit(self) -> None:
         for rule in self._rules:
-            rule.admit(self.session)
+            rule.admit(self.terms)
 
     def _challenge(self, part: HelperPart) -> Challenge:
-        return challenge_of(self.session.grid, part.ctx, part.place, part.to_leader, part.to_helper)
+        return challenge_of(self.terms.grid, part.ctx, part.place, part.to_leader, part.to_helper)
 
     def _add(self, place: int, share: np.ndarray) -> None:
         """A share, uint16 (cells,), into the total. It never overflows: the prime and all votes of a session are below
         2^16."""
-        np.add(self._total, self.session.grid.summed(share), out=self._total)
+        np.add(self._total, self.terms.grid.summed(share), out=self._total)
         self._accepted[place] = 1
         self.left_out.pop(self.roster.name(place), None)
 
@@ -219,9 +219,9 @@ class VoteAggregator:
             missing = (name for name in self.roster.places if name not in self.accepted)
             raise ThresholdNotMet("sum", len(places), self.roster.least_accepted, missing)
         for rule in self._rules:
-            rule.allow(self.session, frozenset(places))
+            rule.allow(self.terms, frozenset(places))
         for rule in self._rules:
-            rule.remember(self.session, frozenset(places))
+            rule.remember(self.terms, frozenset(places))
         total = self._total.astype(np.int64)
         if self._sigma > 0 and self._noise is not None:
             total += self._noise.gaussian(self._sigma, total.shape)
@@ -236,7 +236,7 @@ class VoteAggregator:
         half = self._half or Half(b"", np.zeros((0, 0), dtype=WIRE_DTYPE))
         return {
             "format": STATE_FORMAT,
-            "ctx": self.session.ctx,
+            "ctx": self.terms.ctx,
             "total": self._total,
             "accepted": self._accepted,
             "noisy": half.total,
@@ -254,17 +254,17 @@ class VoteAggregator:
         self.left_out = {name: VoteFault(fault) for name, fault in json.loads(str(state["left_out"])).items()}
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(session={self.session.sid}, accepted={int(self._accepted.sum())})"
+        return f"{type(self).__name__}(session={self.terms.sid}, accepted={int(self._accepted.sum())})"
 
 
 def _secrets(
-    private: bytes, other: AggregatorEntry, fresh: tuple[bytes, bytes], session: VerifiedSession, leads: bool
+    private: bytes, other: AggregatorEntry, fresh: tuple[bytes, bytes], terms: VerifiedTerms, leads: bool
 ) -> tuple[Link, Opener]:
-    link = Link(private, bytes.fromhex(other.x25519_pk), *fresh, session.ctx)
-    return link, Opener(session.grid, reading_point(link.secret(), session.ctx), leads)
+    link = Link(private, bytes.fromhex(other.x25519_pk), *fresh, terms.ctx)
+    return link, Opener(terms.grid, reading_point(link.secret(), terms.ctx), leads)
 
 
-def opened_state(content: bytes, session: VerifiedSession) -> dict[str, Value]:
+def opened_state(content: bytes, terms: VerifiedTerms) -> dict[str, Value]:
     """Bytes of an aggregator's state -> its fields.
 
     Raises
@@ -272,7 +272,7 @@ def opened_state(content: bytes, session: VerifiedSession) -> dict[str, Value]:
     MalformedMessage : damaged, of another format, or of another session.
     """
     state = unpack(content)
-    if state.get("format") != STATE_FORMAT or state.get("ctx") != session.ctx:
+    if state.get("format") != STATE_FORMAT or state.get("ctx") != terms.ctx:
         raise MalformedMessage("saved state is of another session, or of another version")
     return state
 

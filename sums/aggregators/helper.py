@@ -44,7 +44,7 @@ from consilium.sums.aggregators.proof import (
     proof_elements,
 )
 from consilium.sums.aggregators.sealing import KEY_BYTES, HelperKeys, link_key, place_key
-from consilium.sums.aggregators.terms import VerifiedSession
+from consilium.sums.aggregators.terms import VerifiedTerms
 from consilium.sums.aggregators.uploads import HelperPart
 from consilium.sums.agreement import public_of
 from consilium.sums.errors import SHOWN, AggregatorsDisagree, VoteFault
@@ -57,7 +57,7 @@ class Helper(VoteAggregator):
 
     def __init__(
         self,
-        session: VerifiedSession,
+        terms: VerifiedTerms,
         roster: VerifiedRoster,
         private: bytes,
         rules: Sequence[AggregatorRule] = (),
@@ -66,10 +66,10 @@ class Helper(VoteAggregator):
         *,
         state: bytes | None = None,
     ) -> None:
-        before = None if state is None else opened_state(state, session)
+        before = None if state is None else opened_state(state, terms)
         self._seed = entropy(KEY_BYTES) if before is None else restored_bytes(before, "seed")
-        fresh = (link_key(self._seed, session.ctx), bytes.fromhex(session.leader_key)) if self._seed else None
-        super().__init__(session, roster, private, fresh, rules, noise, leads=False)
+        fresh = (link_key(self._seed, terms.ctx), bytes.fromhex(terms.leader_key)) if self._seed else None
+        super().__init__(terms, roster, private, fresh, rules, noise, leads=False)
         self._seen: dict[int, tuple[bytes, int]] = {}  # digest of the part, and the code that was answered, by place
         self._answer = b"", b""  # digest of the message that asked for the half, and what was said to it
         self.commitments = "", ""
@@ -87,7 +87,7 @@ class Helper(VoteAggregator):
         StageOrder : they are deleted.
         """
         self._kept_secrets()
-        return HelperKeys.make(self._seed, self.session.ctx, self.roster.n, identity)
+        return HelperKeys.make(self._seed, self.terms.ctx, self.roster.n, identity)
 
     def check(self, batch: bytes) -> bytes:
         """For `Leader.settle`.
@@ -96,7 +96,7 @@ class Helper(VoteAggregator):
         ------
         BadLink : it is no batch of the leader; nothing has changed. StageOrder : the keys are deleted.
         """
-        grid = self.session.grid
+        grid = self.terms.grid
         body = self._link.open(BATCH, batch)
         parts, theirs = read_batch(body, grid)
         opened = np.zeros((len(parts), opening_elements(grid)), dtype=np.uint16)
@@ -105,15 +105,15 @@ class Helper(VoteAggregator):
             part = HelperPart.read(content)
             codes[at] = self._look(part, theirs[at], opened[at])
             if codes[at] and FAULT_CODES[codes[at] - 1] in SHOWN:
-                reasons.append(place_key(self._seed, self.session.ctx, part.place))
+                reasons.append(place_key(self._seed, self.terms.ctx, part.place))
         return self._link.seal(CHECKED, write_checked(body_digest(body), bytes(codes), opened, reasons))
 
     def _public(self, place: int) -> bytes:
-        return public_of(place_key(self._seed, self.session.ctx, place))
+        return public_of(place_key(self._seed, self.terms.ctx, place))
 
     def _look(self, part: HelperPart, theirs: np.ndarray, opened: np.ndarray) -> int:
         """The code of one upload; what is opened of it is written into `opened`."""
-        fault = part.fault(self.session.ctx, self.roster, self._public)
+        fault = part.fault(self.terms.ctx, self.roster, self._public)
         if fault is not None:
             return fault_code(fault)  # nobody has signed this, or for another key: nothing is opened, nothing is shown
         name, met = self.roster.name(part.place), body_digest(part.content)
@@ -125,7 +125,7 @@ class Helper(VoteAggregator):
         fault, share = self._open_part(part, opened)
         if before is not None:
             return before[1]
-        if fault is None and not holds(self.session.grid, theirs, opened):
+        if fault is None and not holds(self.terms.grid, theirs, opened):
             fault = VoteFault.FALSE_VOTES
         self._seen[part.place] = met, fault_code(fault)
         if fault is None:
@@ -135,8 +135,8 @@ class Helper(VoteAggregator):
         return fault_code(fault)
 
     def _open_part(self, part: HelperPart, opened: np.ndarray) -> tuple[VoteFault | None, np.ndarray]:
-        grid, nothing = self.session.grid, np.zeros(0, dtype=np.uint16)
-        seed = part.opened(place_key(self._seed, self.session.ctx, part.place))
+        grid, nothing = self.terms.grid, np.zeros(0, dtype=np.uint16)
+        seed = part.opened(place_key(self._seed, self.terms.ctx, part.place))
         if isinstance(seed, VoteFault):
             return seed, nothing
         share = expand_seed(part.ctx, part.place, seed, "votes", grid.cells)
@@ -167,7 +167,7 @@ class Helper(VoteAggregator):
         for place, code in left_out.items():  # whom the leader left out before it came here
             if place < self.roster.n:
                 self.left_out.setdefault(self.roster.name(place), FAULT_CODES[code - 1])
-        self.commitments = commitment.hex(), half.commitment(self.session.ctx, leads=False).hex()
+        self.commitments = commitment.hex(), half.commitment(self.terms.ctx, leads=False).hex()
         self._answer = met, self._link.seal(GIVEN, write_given(body_digest(body), half))
         self._forget()
         return self._answer[1]

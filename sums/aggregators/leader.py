@@ -40,7 +40,7 @@ from consilium.sums.aggregators.messages import (
 )
 from consilium.sums.aggregators.proof import ProofShare, holds, opening_elements
 from consilium.sums.aggregators.sealing import HelperKeys
-from consilium.sums.aggregators.terms import VerifiedSession
+from consilium.sums.aggregators.terms import VerifiedTerms
 from consilium.sums.aggregators.uploads import PART_BYTES, HelperPart, Upload
 from consilium.sums.agreement import public_of
 from consilium.sums.errors import SHOWN, AggregatorsDisagree, RosterMismatch, StageOrder, TooManyWaiting, VoteFault
@@ -87,7 +87,7 @@ class Leader(VoteAggregator):
 
     def __init__(
         self,
-        session: VerifiedSession,
+        terms: VerifiedTerms,
         roster: VerifiedRoster,
         private: bytes,
         fresh: bytes,
@@ -98,9 +98,9 @@ class Leader(VoteAggregator):
         *,
         state: bytes | None = None,
     ) -> None:
-        if public_of(fresh).hex() != session.leader_key:
+        if public_of(fresh).hex() != terms.leader_key:
             raise RosterMismatch("the session has another key of the leader than this node")
-        super().__init__(session, roster, private, (fresh, keys.link), rules, noise, leads=True)
+        super().__init__(terms, roster, private, (fresh, keys.link), rules, noise, leads=True)
         self._keys = keys
         if not 1 <= batch_size <= MOST_BATCH:
             raise ValueError(f"batch_size {batch_size} must be from 1 to {MOST_BATCH}")
@@ -140,11 +140,11 @@ class Leader(VoteAggregator):
     def _take(self, name: str, content: bytes) -> VoteFault | None:
         if name not in self.roster.places:
             return VoteFault.UNKNOWN
-        upload = Upload.read(content, self.session.grid)
+        upload = Upload.read(content, self.terms.grid)
         if upload is None:
             return VoteFault.MALFORMED
         part, place = upload.part, self.roster.place(name)
-        fault = part.fault(self.session.ctx, self.roster, lambda place: self._keys.place(place).public)
+        fault = part.fault(self.terms.ctx, self.roster, lambda place: self._keys.place(place).public)
         if fault is not None:
             return fault
         if part.place != place:
@@ -155,7 +155,7 @@ class Leader(VoteAggregator):
             return VoteFault.COMMITMENT
         if len(self._waiting) >= 2 * self._batch_size:
             raise TooManyWaiting(len(self._waiting), 2 * self._batch_size)
-        proof = ProofShare.read(self.session.grid, upload.proof)
+        proof = ProofShare.read(self.terms.grid, upload.proof)
         opened = self._open(upload.share, proof, self._challenge(part))
         self._waiting.append(_Waiting(part, upload.share, opened))
         self._taken[place] = part.content
@@ -175,7 +175,7 @@ class Leader(VoteAggregator):
         BadLink : it is not that; nothing has changed.
         AggregatorsDisagree : the helper's verdicts are not what its own openings, or the keys that it shows, say.
         """
-        out, grid = self._waiting[: self._out], self.session.grid
+        out, grid = self._waiting[: self._out], self.terms.grid
         if not out:
             raise StageOrder("no batch is with the helper")
         body = self._link.open(CHECKED, reply)
@@ -228,7 +228,7 @@ class Leader(VoteAggregator):
             raise StageOrder(f"{len(self._waiting)} uploads wait for the helper")
         half = self._close()
         if not self._question:
-            commitment = half.commitment(self.session.ctx, leads=True)
+            commitment = half.commitment(self.terms.ctx, leads=True)
             self._question = self._link.seal(ASKED, self._question_body(commitment))
         return self._question
 
@@ -242,16 +242,16 @@ class Leader(VoteAggregator):
         if not self.closed:
             raise StageOrder("the helper's total was not asked for")
         own = self._close()
-        asked = body_digest(self._question_body(own.commitment(self.session.ctx, leads=True)))
-        other = read_given(self._link.open(GIVEN, reply), self.session.grid, asked)
-        votes = len(self._places()) * self.session.teachers
-        sums, clipped = add_up(own.total, other.total, votes, self.session.tail)
+        asked = body_digest(self._question_body(own.commitment(self.terms.ctx, leads=True)))
+        other = read_given(self._link.open(GIVEN, reply), self.terms.grid, asked)
+        votes = len(self._places()) * self.terms.teachers
+        sums, clipped = add_up(own.total, other.total, votes, self.terms.tail)
         return VerifiedSum(sums, clipped, self.accepted, dict(self.left_out), own, other)
 
     def state(self) -> bytes:
         """All that is needed to go on after a restart. It holds shares of the votes of each party that waits."""
         taken = b"".join(self._taken.values())
-        grid = self.session.grid
+        grid = self.terms.grid
         return pack(
             {
                 **self._common_state(),
@@ -266,7 +266,7 @@ class Leader(VoteAggregator):
         )
 
     def _restore(self, content: bytes) -> None:
-        state, grid = opened_state(content, self.session), self.session.grid
+        state, grid = opened_state(content, self.terms), self.terms.grid
         self._restore_common(state)
         parts = [HelperPart.read(row.tobytes()) for row in restored(state, "taken", (-1, PART_BYTES), "uint8")]
         self._taken = {part.place: part.content for part in parts}

@@ -44,7 +44,7 @@ from consilium.sums.aggregators.proof import (
     proof_elements,
 )
 from consilium.sums.aggregators.sealing import SignedKey, seal_once, unseal_once
-from consilium.sums.aggregators.terms import VerifiedSession
+from consilium.sums.aggregators.terms import VerifiedTerms
 from consilium.sums.agreement import TAG_BYTES, Agreement, public_of
 from consilium.sums.errors import NotVotes, RosterMismatch, VoteFault
 from consilium.sums.roster import VerifiedRoster
@@ -164,7 +164,7 @@ class VoteClient:
 
     Parameters
     ----------
-    session : terms that the party has accepted (`session.open_session`).
+    terms : of the session that the party has accepted (`VerifiedTerms.open`).
     roster : the party's own copy.
     name, identity : of the party.
     helper_key : the second aggregator's key for this party in this session, with its signature.
@@ -179,7 +179,7 @@ class VoteClient:
 
     def __init__(
         self,
-        session: VerifiedSession,
+        terms: VerifiedTerms,
         roster: VerifiedRoster,
         name: str,
         identity: Identity,
@@ -187,14 +187,14 @@ class VoteClient:
         entropy: Callable[[int], bytes] = secrets.token_bytes,
         prover: Prover | None = None,
     ) -> None:
-        session.check(roster)
+        terms.check(roster)
         self._place = roster.place(name)
         if roster.key(self._place) != identity.public:
             raise RosterMismatch(f"the roster has another key for {name} than this node")
-        helper_key.check(session.ctx, self._place, bytes.fromhex(roster.helper.ed25519_pk))
-        self._session, self._roster, self._identity, self._entropy = session, roster, identity, entropy
+        helper_key.check(terms.ctx, self._place, bytes.fromhex(roster.helper.ed25519_pk))
+        self._session, self._roster, self._identity, self._entropy = terms, roster, identity, entropy
         self._helper_key = helper_key.public
-        self._prove = prover or Prover(session.grid)
+        self._prove = prover or Prover(terms.grid)
 
     def upload(self, votes: np.ndarray) -> bytes:
         """What the leader is sent. Call it once in a session and keep the bytes: a second upload is refused.

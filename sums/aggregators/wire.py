@@ -30,8 +30,8 @@ from consilium.protocol.parties.messages import (
     WireModel,
 )
 from consilium.sums.aggregators.sealing import KEY_BYTES
-from consilium.sums.masks.terms import MOST_SIGMA, SID_BYTES, SessionId
 from consilium.sums.roster import MOST_VOTERS, VerifiedRoster
+from consilium.sums.terms import MOST_SIGMA, SID_BYTES, SessionId
 
 MOST_BYTES = 2**31 - 1
 """Of one message between the aggregators, or one upload."""

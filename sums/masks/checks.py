@@ -40,7 +40,7 @@ from consilium.sums.masks.messages import (
 )
 from consilium.sums.masks.ring import RING_DTYPES
 from consilium.sums.masks.shares import combine, dual_weights, lagrange, point, share_value
-from consilium.sums.masks.terms import SessionDescriptor
+from consilium.sums.masks.terms import MaskedTerms
 from consilium.sums.roster import Roster
 
 
@@ -96,7 +96,7 @@ def fault_of_shares(reply: ShareReply, peers: int) -> str | None:
 def fault_of_masked(
     reply: MaskedReply,
     roster: Roster,
-    terms: SessionDescriptor,
+    terms: MaskedTerms,
     ctx: bytes,
     u1: bytes,
     u2: bytes,

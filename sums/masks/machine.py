@@ -44,7 +44,7 @@ from consilium.sums.masks.messages import (
 )
 from consilium.sums.masks.ring import RING_DTYPES, sigma_total
 from consilium.sums.masks.shares import share_bytes
-from consilium.sums.masks.terms import SessionDescriptor, parse_descriptor
+from consilium.sums.masks.terms import MaskedTerms
 from consilium.sums.masks.unmasking import SecretRebuilder, check_sum, clip, remove_masks
 from consilium.sums.packing import Value, pack, unpack
 from consilium.sums.roster import Roster, SumRoster, whole
@@ -67,7 +67,7 @@ class SessionState:
     dropped: reason by party by stage. sums: int64 (queries, classes), at the end, as they came out of the ring.
     """
 
-    terms: SessionDescriptor
+    terms: MaskedTerms
     invited: tuple[int, ...]
     stage: Stage | None
     total: np.ndarray = field(repr=False)
@@ -84,7 +84,7 @@ class SessionState:
     sums: np.ndarray | None = field(default=None, repr=False)
 
     @classmethod
-    def begin(cls, terms: SessionDescriptor, invited: tuple[int, ...]) -> SessionState:
+    def begin(cls, terms: MaskedTerms, invited: tuple[int, ...]) -> SessionState:
         """Before the first request."""
         return cls(terms, invited, STAGES[0], np.zeros(terms.shape, dtype=RING_DTYPES[terms.ring]))
 
@@ -123,7 +123,7 @@ class SessionState:
         try:
             fields = unpack(path.read_bytes())
             state = cls(
-                terms=parse_descriptor(_of(fields["terms"], bytes)),
+                terms=MaskedTerms.parse(_of(fields["terms"], bytes)),
                 invited=tuple(_of(fields["invited"], np.ndarray).tolist()),
                 stage=Stage(fields["stage"]) if fields["stage"] else None,
                 total=_of(fields["total"], np.ndarray).copy(),
@@ -171,7 +171,7 @@ class View:
 
 def view_of(state: SessionState) -> View:
     """What parties must sign, once U1 is closed."""
-    ctx = state.terms.ctx()
+    ctx = state.terms.ctx
     return View(
         adverts_digest(ctx, *_adverts(state)),
         set_digest("U2", ctx, _places(state.nonces)),
@@ -181,7 +181,7 @@ def view_of(state: SessionState) -> View:
 
 def challenges(state: SessionState, u1: bytes) -> dict[int, int]:
     """r by dealer, of all whose sealed shares are there."""
-    ctx = state.terms.ctx()
+    ctx = state.terms.ctx
     return {
         index: challenge(ctx, index, u1, nonce.tobytes(), state.ciphertexts[index])
         for index, nonce in state.nonces.items()
@@ -199,15 +199,15 @@ def of_stage(
             request: SecAggMessage = _advertise(state.terms, signer)
         case Stage.SHARE:
             advertised, keys, signatures = _adverts(state)
-            request = ShareRequest(sid=state.terms.sid_bytes(), advertised=advertised, keys=keys, signatures=signatures)
+            request = ShareRequest(sid=state.terms.sid_bytes, advertised=advertised, keys=keys, signatures=signatures)
         case Stage.CONSISTENCY:
-            request = ConsistencyRequest(sid=state.terms.sid_bytes(), survivors=_places(state.evidence))
+            request = ConsistencyRequest(sid=state.terms.sid_bytes, survivors=_places(state.evidence))
         case Stage.UNMASK:
             request = _unmask(state, t)
     return dict.fromkeys(receivers, request)
 
 
-def _advertise(terms: SessionDescriptor, signer: Identity) -> AdvertiseRequest:
+def _advertise(terms: MaskedTerms, signer: Identity) -> AdvertiseRequest:
     return AdvertiseRequest(descriptor=terms.canonical(), signature=terms.sign(signer))
 
 
@@ -224,7 +224,7 @@ def _masked(state: SessionState, question: Question, receivers: list[int]) -> di
     nonces = np.stack([state.nonces[index] for index in sharers.tolist()])
     ciphertexts = np.stack([state.ciphertexts[index] for index in sharers.tolist()])
     values = np.stack([state.values[index] for index in sharers.tolist()])
-    drawn = challenges(state, adverts_digest(state.terms.ctx(), *_adverts(state)))
+    drawn = challenges(state, adverts_digest(state.terms.ctx, *_adverts(state)))
     factors = np.array([list(share_bytes(drawn[index])) for index in sharers.tolist()], dtype=np.uint8)
     at_sender = np.searchsorted(advertised, sharers)
     made: dict[int, SecAggMessage] = {}
@@ -233,7 +233,7 @@ def _masked(state: SessionState, question: Question, receivers: list[int]) -> di
         at = int(np.searchsorted(advertised, index))
         row = at - (at > at_sender[others])  # a sender has no row for itself
         made[index] = MaskedRequest(
-            sid=state.terms.sid_bytes(),
+            sid=state.terms.sid_bytes,
             sharers=sharers,
             nonces=nonces[others],
             ciphertexts=ciphertexts[np.flatnonzero(others), row],
@@ -250,7 +250,7 @@ def _unmask(state: SessionState, t: int) -> UnmaskRequest:
     survivors = _places(state.evidence)
     signers = sorted(state.views)[:t]
     return UnmaskRequest(
-        sid=state.terms.sid_bytes(),
+        sid=state.terms.sid_bytes,
         survivors=survivors,
         dropped=np.setdiff1d(_places(state.nonces), survivors),
         signers=np.array(signers, dtype=np.uint16),
@@ -316,7 +316,7 @@ class Aggregation:
     Parameters
     ----------
     roster, signer : the pinned roster, and the key of its coordinator.
-    terms : the session descriptor (`SessionDescriptor.create`).
+    terms : the session descriptor (`MaskedTerms.create`).
     queries : canonical float32 (queries, features), those of the descriptor.
     invited : names of the parties that are asked; None: all of the roster.
     proof : places in the pool and proof, as `protocol.parties.messages.VoteRequest` has them.
@@ -332,7 +332,7 @@ class Aggregation:
         self,
         roster: Roster,
         signer: Identity,
-        terms: SessionDescriptor,
+        terms: MaskedTerms,
         queries: np.ndarray,
         invited: Collection[str] | None = None,
         proof: PoolProof = NO_POOL,
@@ -353,8 +353,8 @@ class Aggregation:
             raise ConfigError("the queries are not those of the session", "Pass the queries that it was made for")
         self._roster, self._signer, self._question, self._state = roster, signer, question, state
         self._choose = choose
-        self._ctx = state.terms.ctx()
-        self._sid = state.terms.sid_bytes()
+        self._ctx = state.terms.ctx
+        self._sid = state.terms.sid_bytes
 
     def save(self, path: Path) -> None:
         """Write the state durably, mode 0600. Call it before the requests of a stage leave."""
@@ -381,7 +381,7 @@ class Aggregation:
         return self._state.stage
 
     @property
-    def terms(self) -> SessionDescriptor:
+    def terms(self) -> MaskedTerms:
         """The session's descriptor."""
         return self._state.terms
 
@@ -463,7 +463,7 @@ class Aggregation:
             raise StageOrder(f"there is no sum yet: stage {self._state.stage} is due")
         survivors = tuple(self._roster.name(index) for index in self.summed)
         terms = self.terms
-        deviation = sigma_total(terms.sigma, max(terms.noise_shares, 1), len(survivors))
+        deviation = sigma_total(terms.sigma, terms.noise_shares, len(survivors))
         sums, clipped = clip(self._state.sums, terms.ring, self._votes(), deviation)
         return SecureSum(sums, clipped, survivors, self.dropped)
 

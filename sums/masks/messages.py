@@ -17,8 +17,8 @@ from consilium.protocol.parties.messages import PoolPlaces, Proof, WireModel
 from consilium.sums.agreement import NONCE_BYTES, TAG_BYTES
 from consilium.sums.curve import ORDER
 from consilium.sums.masks.shares import SHARE_BYTES
-from consilium.sums.masks.terms import SID_BYTES
 from consilium.sums.roster import MOST_PARTIES
+from consilium.sums.terms import SID_BYTES
 
 
 class Stage(StrEnum):

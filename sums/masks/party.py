@@ -39,7 +39,7 @@ from consilium.sums.masks.messages import (
 )
 from consilium.sums.masks.ring import MaskAdder, encode, pair_key, self_key
 from consilium.sums.masks.shares import SHARE_BYTES, blend, mask_secret, point, share_bytes, share_value, split
-from consilium.sums.masks.terms import SessionDescriptor
+from consilium.sums.masks.terms import MaskedTerms
 from consilium.sums.packing import Value
 from consilium.sums.roster import Roster
 
@@ -64,7 +64,7 @@ def _of(memory: Memory, name: str, kind: type[T]) -> T:
     return value
 
 
-def checked_queries(request: MaskedRequest, terms: SessionDescriptor) -> np.ndarray:
+def checked_queries(request: MaskedRequest, terms: MaskedTerms) -> np.ndarray:
     """The canonical queries, float32 (queries, features). Raises InconsistentView if they are not those of QH."""
     queries = canonical_queries(request.queries, request.queries.shape[1])
     if len(queries) != terms.queries or query_set_hash(queries) != terms.query_set:
@@ -242,7 +242,7 @@ def no_noise(sigma: float, shape: tuple[int, int]) -> np.ndarray:
     raise Refused(Rule.POLICY, detail="this party was given no sampler, and the session asks for noise")
 
 
-def checked_votes(votes: np.ndarray, terms: SessionDescriptor, weight: int = 1) -> np.ndarray:
+def checked_votes(votes: np.ndarray, terms: MaskedTerms, weight: int = 1) -> np.ndarray:
     """The votes as int64 (queries, classes). weight : of this party in the roster.
 
     Raises
@@ -258,7 +258,7 @@ def checked_votes(votes: np.ndarray, terms: SessionDescriptor, weight: int = 1) 
     return wide
 
 
-def noise_share(noise: NoiseOf, terms: SessionDescriptor) -> np.ndarray:
+def noise_share(noise: NoiseOf, terms: MaskedTerms) -> np.ndarray:
     """This party's share of the noise, int64 (queries, classes). Raises Refused where the sampler gives another."""
     share = noise(terms.sigma_share, terms.shape)
     if share.dtype != np.int64 or share.shape != terms.shape:
@@ -266,7 +266,7 @@ def noise_share(noise: NoiseOf, terms: SessionDescriptor) -> np.ndarray:
     return share
 
 
-def mask(values: np.ndarray, terms: SessionDescriptor, party: int, b: bytes, secrets: dict[int, bytes]) -> np.ndarray:
+def mask(values: np.ndarray, terms: MaskedTerms, party: int, b: bytes, secrets: dict[int, bytes]) -> np.ndarray:
     """y in the ring, uint16 or uint32 (queries, classes).
 
     Parameters
@@ -276,7 +276,7 @@ def mask(values: np.ndarray, terms: SessionDescriptor, party: int, b: bytes, sec
     b : secret of the own mask.
     secrets : X25519 secret by peer, for each of U2 but oneself.
     """
-    ctx = terms.ctx()
+    ctx = terms.ctx
     y = encode(values, terms.ring)
     adder = MaskAdder(terms.shape, terms.ring)
     adder.add(y, self_key(b, ctx, party))

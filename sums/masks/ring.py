@@ -12,12 +12,11 @@ from cryptography.hazmat.primitives.ciphers.modes import CTR
 
 from consilium.protocol.identity import derive, index_bytes
 from consilium.sums.errors import OverflowRisk
+from consilium.sums.terms import TAIL
 
 RingBits = Literal[16, 32]
 RING_DTYPES = {16: np.dtype("<u2"), 32: np.dtype("<u4")}
 SIGNED_DTYPES = {16: np.dtype("<i2"), 32: np.dtype("<i4")}
-TAIL = 9.0
-"""Standard deviations that must fit: beyond them lies less than 1e-18 of a Gaussian."""
 
 
 def sigma_total(sigma: float, noise_shares: int, parties: int) -> float:
@@ -26,7 +25,7 @@ def sigma_total(sigma: float, noise_shares: int, parties: int) -> float:
     >>> sigma_total(100.0, 25, 100)
     200.0
     """
-    return sigma * math.sqrt(parties / noise_shares) if sigma > 0 else 0.0
+    return sigma * math.sqrt(parties / max(noise_shares, 1)) if sigma > 0 else 0.0
 
 
 def choose_ring(largest: int, noise: float) -> RingBits:

@@ -19,10 +19,11 @@ from consilium.sums.curve import ORDER
 from consilium.sums.errors import BadShare, BadSum, ThresholdNotMet, named
 from consilium.sums.masks.checks import Disputes, mask_key
 from consilium.sums.masks.messages import KEY_BYTES, Stage
-from consilium.sums.masks.ring import TAIL, MaskAdder, RingBits, decode, pair_key, self_key
+from consilium.sums.masks.ring import MaskAdder, RingBits, decode, pair_key, self_key
 from consilium.sums.masks.shares import combine, evaluate, lagrange, mask_agreement, opens, point, share_bytes
-from consilium.sums.masks.terms import SessionDescriptor
+from consilium.sums.masks.terms import MaskedTerms
 from consilium.sums.roster import Roster
+from consilium.sums.terms import TAIL
 
 MOST_SUBSETS = 2000
 
@@ -188,7 +189,7 @@ class SecretRebuilder:
 
 def remove_masks(
     total: np.ndarray,
-    terms: SessionDescriptor,
+    terms: MaskedTerms,
     adverts: dict[int, np.ndarray],
     survivors: list[int],
     dropped: list[int],
@@ -202,7 +203,7 @@ def remove_masks(
     ------
     BadShare, ThresholdNotMet : see `SecretRebuilder.rebuild`.
     """
-    ctx = terms.ctx()
+    ctx = terms.ctx
 
     def rebuilt(index: int, at: int) -> int:
         committed = adverts[index][at * KEY_BYTES : (at + 1) * KEY_BYTES].tobytes()
@@ -223,7 +224,7 @@ def remove_masks(
     return decode(result, terms.ring)
 
 
-def check_sum(sums: np.ndarray, terms: SessionDescriptor, votes: int) -> None:
+def check_sum(sums: np.ndarray, terms: MaskedTerms, votes: int) -> None:
     """Raise BadSum where a row of an exact sum has another number of votes than its parties give, modulo the ring.
 
     votes : of all parties in the sum on one query, each counted by its weight.
@@ -231,7 +232,7 @@ def check_sum(sums: np.ndarray, terms: SessionDescriptor, votes: int) -> None:
     Honest rows have that number whatever is voted, so that only false ones decide whether this is raised: a range of
     single cells would be a threshold on honest votes that a liar sets. Noisy sums pass.
     """
-    if terms.sigma == 0 and ((sums.sum(axis=1) - votes) % 2**terms.ring).any():
+    if terms.exact and ((sums.sum(axis=1) - votes) % 2**terms.ring).any():
         raise BadSum
 
 

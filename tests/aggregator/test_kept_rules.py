@@ -13,7 +13,7 @@ from consilium.aggregator.rules import KeptRules
 from consilium.aggregator.store import GivenSums
 from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.protocol.rows.queries import query_ids
-from consilium.sums.aggregators.terms import VerifiedSession
+from consilium.sums.aggregators.terms import VerifiedTerms
 from consilium.sums.errors import AlreadyAnswered, BrokenBlock
 from tests.aggregator.test_node import NOISY, Board
 from tests.verified.small import queries_of
@@ -27,7 +27,7 @@ def rules(board: Board, given: GivenSums, queries: np.ndarray) -> KeptRules:
     return KeptRules(given, policy, board.keys.roster, board.config.terms(), query_ids(queries))
 
 
-def give(board: Board, session: VerifiedSession, queries: np.ndarray = QUERIES) -> None:
+def give(board: Board, session: VerifiedTerms, queries: np.ndarray = QUERIES) -> None:
     """A session that gives its half, as `Helper.give` does it."""
     with board.node.store.transaction() as given:
         kept = rules(board, given, queries)

@@ -23,11 +23,11 @@ from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.parties.messages import PROTOCOL_VERSION
 from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.protocol.rows.pool import PoolTree
-from consilium.sums.aggregators.terms import VerifiedSession
+from consilium.sums.aggregators.terms import VerifiedTerms
 from consilium.sums.aggregators.wire import AggregatorRequest, LinkRequest, OpenRequest, as_array
 from consilium.sums.agreement import new_private, public_of
 from consilium.sums.errors import BadLink, BadSignature, Replay, StageOrder
-from consilium.sums.masks.terms import NO_LEDGER
+from consilium.sums.terms import NO_LEDGER
 from tests.federation import make_config, make_homes
 from tests.verified.small import make_aggregators, queries_of
 
@@ -54,19 +54,19 @@ class Board:
         fields = {**terms, "protocol_version": PROTOCOL_VERSION, **NO_LEDGER.model_dump(), "program": "", **changes}
         return AggregatorRequest(**fields)
 
-    def session(self, queries: np.ndarray = QUERIES, **terms: Any) -> VerifiedSession:
+    def session(self, queries: np.ndarray = QUERIES, **terms: Any) -> VerifiedTerms:
         fields = {"federation": self.config.digest(), "classes": 2, "teachers": 1, **terms}
-        return VerifiedSession.create(
+        return VerifiedTerms.create(
             self.keys.roster,
             fields.pop("federation"),
             queries,
             fields.pop("classes"),
             fields.pop("teachers"),
-            self.leader_key,
+            leader_key=self.leader_key.hex(),
             **fields,
         )
 
-    def open(self, session: VerifiedSession, queries: np.ndarray = QUERIES, signer: Identity | None = None) -> Any:
+    def open(self, session: VerifiedTerms, queries: np.ndarray = QUERIES, signer: Identity | None = None) -> Any:
         request = OpenRequest(
             terms=session.canonical(),
             signature=session.sign(signer or self.keys.signer),
@@ -170,7 +170,7 @@ def test_sessions_that_were_not_promised(tmp_path: Path) -> None:
     board = Board(tmp_path)
     board.node.hello(board.hello())
     many = queries_of(11)
-    cases: list[tuple[VerifiedSession, np.ndarray, Rule]] = [
+    cases: list[tuple[VerifiedTerms, np.ndarray, Rule]] = [
         (board.session(teachers=2), QUERIES, Rule.PROMISE),
         (board.session(classes=3), QUERIES, Rule.PROMISE),
         (board.session(release=2), QUERIES, Rule.PROMISE),

@@ -33,7 +33,7 @@ from consilium.sums.errors import (
     ThresholdNotMet,
     UnsafeSession,
 )
-from consilium.sums.masks.terms import NO_LEDGER
+from consilium.sums.terms import NO_LEDGER
 from tests.aggregator.given_rules import OWN, ROOM, errors_raised, rules_given
 from tests.aggregator.test_node import Board
 

@@ -37,7 +37,7 @@ from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloReply, He
 from consilium.protocol.parties.records import from_record, refusal_from_record, to_record
 from consilium.protocol.parties.refusals import Rule
 from consilium.sums.aggregators.wire import AggregatorReply, AggregatorRequest
-from consilium.sums.masks.terms import NO_LEDGER
+from consilium.sums.terms import NO_LEDGER
 from tests.command_line import Done, consilium
 from tests.deploy.kits import PARTIES, SECOND, accept_all, accept_kit, make_kits, request_of_kit, write_plan
 from tests.deploy.terminal import END, INTERRUPT, typed

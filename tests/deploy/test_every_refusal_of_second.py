@@ -29,8 +29,8 @@ from consilium.protocol.parties.cures import CURES_OF_SECOND
 from consilium.protocol.parties.messages import PROTOCOL_VERSION
 from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.sums.aggregators.wire import AggregatorRequest
-from consilium.sums.masks.terms import NO_LEDGER
 from consilium.sums.roster import VerifiedRoster
+from consilium.sums.terms import NO_LEDGER
 from tests.aggregator.given_rules import rules_given
 from tests.deploy.kits import SECOND, edit, make_kits
 from tests.deploy.refusals import Spoil, found_by_doctor, said_by_start

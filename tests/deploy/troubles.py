@@ -50,8 +50,8 @@ from consilium.protocol.parties.refusals import Refusal, Refused
 from consilium.student import channel as labels
 from consilium.sums.aggregators.wire import AggregatorRequest
 from consilium.sums.errors import AggregatorWentBack, SecAggError
-from consilium.sums.masks.terms import NO_LEDGER
 from consilium.sums.roster import VerifiedRoster
+from consilium.sums.terms import NO_LEDGER
 from tests.coordinator.labels.test_service import T, Votes
 from tests.deploy.kits import SECOND, STUDENT, edit, free_ports
 from tests.deploy.refusals import DOCTORS

@@ -43,7 +43,7 @@ from consilium.protocol.rows.schema import Schema
 from consilium.sums.errors import SecAggError
 from consilium.sums.masks.messages import AdvertiseRequest
 from consilium.sums.masks.party import checked_votes, noise_share
-from consilium.sums.masks.terms import SessionDescriptor
+from consilium.sums.masks.terms import MaskedTerms
 from consilium.sums.roster import Roster
 from tests.federation import CLASSES, FEATURES, make_rows
 
@@ -317,7 +317,7 @@ class Game:
         ]
         noisy = self.terms.votes == "distributed" or self.generator.random() < 0.1
         sigma = self.pick([self.pick(sigmas or [3.0])] * 9 + [0.5, 2.3, 2.5, 1e5, 1e9]) if noisy else 0.0
-        terms = SessionDescriptor.create(
+        terms = MaskedTerms.create(
             self.roster,
             self.terms.federation,
             queries,
@@ -345,7 +345,7 @@ class Game:
         if self.generator.random() < 0.7 and self.unmask(queries, terms):
             self.note(queries, terms.phase, self.scale, terms.release)
 
-    def unmask(self, queries: np.ndarray, terms: SessionDescriptor) -> bool:
+    def unmask(self, queries: np.ndarray, terms: MaskedTerms) -> bool:
         """Use the queries up, as giving the shares of stage 4 does."""
         ids = ids_of(queries)
         with SessionStore(self.node.home.state / "sessions.db").transaction() as transaction:

@@ -21,7 +21,8 @@ from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.protocol.rows.queries import canonical_queries, query_set_hash
 from consilium.sums.errors import AlreadyAnswered, ThresholdNotMet
 from consilium.sums.masks.messages import AdvertiseRequest
-from consilium.sums.masks.terms import NO_LEDGER, SessionDescriptor, parse_descriptor
+from consilium.sums.masks.terms import MaskedTerms
+from consilium.sums.terms import NO_LEDGER
 from tests.federation import FakeTransport, drop, make_homes, make_rows, make_secure, standing
 from tests.schedule.small import Broken, by_parties, findings, run, scheduled
 
@@ -55,7 +56,7 @@ class Site:
     def advertise(self, rows: np.ndarray, **changes):
         """What a party says to the descriptor of a session that its coordinator has signed."""
         digest = self.config.digest()
-        terms = SessionDescriptor.create(self.keys.roster, digest, rows, 2, 1, **changes)
+        terms = MaskedTerms.create(self.keys.roster, digest, rows, 2, 1, **changes)
         request = AdvertiseRequest(descriptor=terms.canonical(), signature=terms.sign(self.keys.signer))
         return self.transport.parties[0].secure.advertise(request)
 
@@ -64,20 +65,20 @@ class TestDescriptor:
     def test_one_without_a_later_release_is_what_it_was(self, tmp_path: Path) -> None:
         keys = make_secure(make_homes(tmp_path, 3), tmp_path)
         first, second = (
-            SessionDescriptor.create(keys.roster, "f" * 64, ROWS[:3], 2, 1, release=release) for release in (1, 2)
+            MaskedTerms.create(keys.roster, "f" * 64, ROWS[:3], 2, 1, release=release) for release in (1, 2)
         )
         assert "release" not in json.loads(first.canonical())
         assert json.loads(second.canonical())["release"] == 2
-        assert [parse_descriptor(each.canonical()) for each in (first, second)] == [first, second]
+        assert [MaskedTerms.parse(each.canonical()) for each in (first, second)] == [first, second]
 
     @pytest.mark.parametrize("release", [0, 1, -1, 1.5, "2", MOST_RELEASES + 1])
     def test_forms_that_are_none(self, tmp_path: Path, release) -> None:
         """Among them the first release written out: each descriptor has one form, which is what is signed."""
         keys = make_secure(make_homes(tmp_path, 3), tmp_path)
-        plain = json.loads(SessionDescriptor.create(keys.roster, "f" * 64, ROWS[:3], 2, 1).canonical())
+        plain = json.loads(MaskedTerms.create(keys.roster, "f" * 64, ROWS[:3], 2, 1).canonical())
         content = json.dumps({**plain, "release": release}, sort_keys=True, separators=(",", ":")).encode()
         with pytest.raises(MalformedMessage):
-            parse_descriptor(content)
+            MaskedTerms.parse(content)
 
 
 class TestParties:

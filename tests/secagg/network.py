@@ -20,7 +20,7 @@ from consilium.protocol.parties.refusals import Refused
 from consilium.protocol.rows.queries import canonical_queries
 from consilium.sums.masks.machine import Aggregation, everybody, whole_blocks
 from consilium.sums.masks.messages import REPLIES, REQUESTS, SecAggMessage, Stage
-from consilium.sums.masks.terms import SessionDescriptor
+from consilium.sums.masks.terms import MaskedTerms
 from consilium.sums.packing import pack_message
 from consilium.sums.roster import Roster
 
@@ -88,12 +88,12 @@ class Federation:
         values = {"store": self.folder / f"{name}.db", "identity": self.identities[name], "roster": self.roster}
         return PartySession(**{**values, **changes}, party=name)
 
-    def terms(self, **changes) -> SessionDescriptor:
+    def terms(self, **changes) -> MaskedTerms:
         """A new session's terms."""
         values = {"queries": self.queries, "classes": self.classes, "teachers": self.teachers, **self.noisy}
-        return SessionDescriptor.create(self.roster, changes.pop("federation", FEDERATION), **{**values, **changes})
+        return MaskedTerms.create(self.roster, changes.pop("federation", FEDERATION), **{**values, **changes})
 
-    def machine(self, terms: SessionDescriptor | None = None, **changes) -> Aggregation:
+    def machine(self, terms: MaskedTerms | None = None, **changes) -> Aggregation:
         """A coordinator at the start of a session."""
         terms = terms or self.terms()
         choose = everybody if terms.sigma > 0 else whole_blocks(self.roster, self.roster.u_min)

@@ -258,7 +258,7 @@ def test_a_lost_noisy_sum_is_refused_as_answered(tmp_path: Path) -> None:
         drive(federation.machine(federation.terms(**NOISY)), Network(federation).send)
     # the sum can still be had from the session that was begun, if the others have not forgotten it
     for name in federation.names:
-        state = federation.party(name).state(machine.terms.sid_bytes())
+        state = federation.party(name).state(machine.terms.sid_bytes)
         assert (str(state) == "done") == (name in federation.names[:4])
 
 

@@ -305,7 +305,7 @@ class TestFalseComplaints:
             if name not in about or not isinstance(reply, MaskedReply):
                 return reply
             complaints, seen = np.array(about[name], dtype=np.uint16), view_of(machine._state)
-            parts = masked_parts(machine.terms.ctx(), reply.party, seen.u1, seen.u2, reply.y, complaints)
+            parts = masked_parts(machine.terms.ctx, reply.party, seen.u1, seen.u2, reply.y, complaints)
             return altered(reply, complaints=complaints, signature=federation.identities[name].sign(MASKED, *parts))
 
         return drive(machine, Network(federation, on_reply=change).send)

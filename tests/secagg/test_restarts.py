@@ -131,7 +131,7 @@ def test_a_party_that_dies_before_its_commit_has_done_nothing(tmp_path: Path, st
     machine = run_until(federation, stage)
     name = federation.names[0]
     request = machine.requests()[name]
-    sid = machine.terms.sid_bytes()
+    sid = machine.terms.sid_bytes
     before = federation.party(name).state(sid)
 
     def power_cut(self) -> None:

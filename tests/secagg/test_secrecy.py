@@ -82,7 +82,7 @@ def test_all_but_two_colluders_learn_nothing_of_one_vote(federation: Federation,
     votes[:, label] = federation.teachers
     federation.votes["party-000"] = votes
     machine = run_until(federation, Stage.MASKED)
-    ctx, sid = machine.terms.ctx(), machine.terms.sid_bytes()
+    ctx, sid = machine.terms.ctx, machine.terms.sid_bytes
     left = masked_votes(federation, machine, "party-000").copy()
     adder = MaskAdder(machine.terms.shape, machine.terms.ring)
     for colluder in (1, 2, 3):
@@ -98,7 +98,7 @@ def test_all_but_two_colluders_learn_nothing_of_one_vote(federation: Federation,
 def test_with_all_masks_known_the_votes_are_bare(federation: Federation) -> None:
     """The test above takes off what it says: with the fourth peer's masks and b as well, the votes are left."""
     machine = run_until(federation, Stage.MASKED)
-    ctx, sid = machine.terms.ctx(), machine.terms.sid_bytes()
+    ctx, sid = machine.terms.ctx, machine.terms.sid_bytes
     b = secret(memory_of(federation, "party-000", sid), "b")
     left = masked_votes(federation, machine, "party-000").copy()
     adder = MaskAdder(machine.terms.shape, machine.terms.ring)
@@ -161,7 +161,7 @@ class TestAtRest:
     def test_each_stage_overwrites_what_is_no_longer_needed(self, tmp_path: Path, stage: Stage) -> None:
         federation = Federation(tmp_path, 5)
         machine = run_until(federation, stage)
-        sid = machine.terms.sid_bytes()
+        sid = machine.terms.sid_bytes
         before = self.held(federation, "party-000", sid)
         assert before
         federation.serve("party-000", stage, machine.requests()["party-000"])
@@ -184,14 +184,14 @@ class TestAtRest:
         machine, network = federation.machine(), Network(federation)
         for stage, names in kept.items():
             machine.take(network.send(stage, machine.requests()))
-            assert set(memory_of(federation, "party-000", machine.terms.sid_bytes())) == names
+            assert set(memory_of(federation, "party-000", machine.terms.sid_bytes)) == names
 
     @pytest.mark.parametrize("stage", STAGES[1:])
     @pytest.mark.parametrize("way", ["abort", "supersede", "expire"])
     def test_a_session_that_ends_early_is_overwritten(self, tmp_path: Path, stage: Stage, way: str) -> None:
         federation = Federation(tmp_path, 5)
         machine = run_until(federation, stage)
-        sid = machine.terms.sid_bytes()
+        sid = machine.terms.sid_bytes
         before = self.held(federation, "party-000", sid)
         if way == "abort":
             federation.party("party-000").abort(sid)
@@ -207,7 +207,7 @@ class TestAtRest:
         federation = Federation(tmp_path, 3)
         machine = run_until(federation, Stage.SHARE)
         federation.party("party-000").sweep()
-        assert memory_of(federation, "party-000", machine.terms.sid_bytes())
+        assert memory_of(federation, "party-000", machine.terms.sid_bytes)
 
     def test_the_file_is_for_its_owner_only(self, tmp_path: Path) -> None:
         federation = Federation(tmp_path, 3)
@@ -252,8 +252,8 @@ class TestNothingInPrint:
             texts += messages
             texts += [repr(machine), repr(machine._state), repr(federation.party("party-000"))]
             with SessionStore(tmp_path / "party-000.db").transaction() as tx:
-                session = tx.session(machine.terms.sid_bytes())
-                texts += [repr(session), repr(tx), repr(tx.answered(machine.terms.sid_bytes(), machine.stage))]
+                session = tx.session(machine.terms.sid_bytes)
+                texts += [repr(session), repr(tx), repr(tx.answered(machine.terms.sid_bytes, machine.stage))]
                 assert session is not None
                 for value in session.memory.values():
                     found += [value] if isinstance(value, bytes) else [row.tobytes() for row in np.atleast_2d(value)]  # type: ignore[arg-type]

@@ -32,8 +32,8 @@ from consilium.sums.aggregators import wire
 from consilium.sums.aggregators.sealing import SignedKey
 from consilium.sums.aggregators.uploads import VoteClient
 from consilium.sums.errors import SecAggError
-from consilium.sums.masks.terms import NO_LEDGER
 from consilium.sums.roster import AggregatorEntry, VerifiedRoster
+from consilium.sums.terms import NO_LEDGER
 from tests import federation
 from tests.federation import FEATURES, FakeTransport, Fault, make_homes, make_rows
 from tests.protocol.verified.liars import Forger

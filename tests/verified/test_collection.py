@@ -490,14 +490,14 @@ def test_each_aggregator_adds_the_whole_noise(tmp_path: Path) -> None:
 
 def test_noise_that_was_not_promised_is_refused(small: VerifiedSmall, monkeypatch) -> None:
     """A coordinator that leaves out the noise of the second aggregator, or adds any that nobody charges."""
-    from consilium.sums.aggregators.terms import VerifiedSession
+    from consilium.sums.aggregators.terms import VerifiedTerms
 
-    honest = VerifiedSession.create.__func__
+    honest = VerifiedTerms.create.__func__
 
     def create(cls, *arguments, **terms):
         return honest(cls, *arguments, **{**terms, "leader_sigma": 3.0})
 
-    monkeypatch.setattr(VerifiedSession, "create", classmethod(create))
+    monkeypatch.setattr(VerifiedTerms, "create", classmethod(create))
     with pytest.raises(AggregatorRefuses, match="promise"):
         small.ask(QUERIES)
 

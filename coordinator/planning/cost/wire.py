@@ -19,7 +19,7 @@ from consilium.sums.aggregators.uploads import PART_BYTES, upload_bytes
 from consilium.sums.agreement import NONCE_BYTES, TAG_BYTES
 from consilium.sums.masks.messages import CIPHERTEXT_BYTES, KEY_BYTES, KEYS_BYTES
 from consilium.sums.masks.shares import SHARE_BYTES
-from consilium.sums.masks.terms import SID_BYTES
+from consilium.sums.terms import SID_BYTES
 
 MESSAGE, ARRAYS, ARRAY, EMPTY, FIELD = 280, 155, 311, 240, 17
 """Of Flower's form: a message, its record of arrays, each array with its name (and one that is empty), each field."""

@@ -16,7 +16,7 @@ from consilium.coordinator.mechanisms.confident import Confident
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.errors import NotEnoughParties
 from consilium.protocol.rows.queries import canonical_queries
-from consilium.sums.masks.terms import NO_LEDGER
+from consilium.sums.terms import NO_LEDGER
 from tests.federation import (
     FakeTransport,
     Singles,

@@ -13,7 +13,7 @@ from consilium.protocol.labels.service import no_progress
 from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.sums.errors import ThresholdNotMet
 from consilium.sums.masks.messages import AdvertiseRequest
-from consilium.sums.masks.terms import SessionDescriptor
+from consilium.sums.masks.terms import MaskedTerms
 from tests.coordinator.collection.cluster import ONE_PHASE, PARTIES, Cluster, queries
 from tests.deploy.kits import edit
 from tests.federation import FakeTransport, hello_of, make_config, make_homes, make_secure, standing, vote_request
@@ -86,7 +86,7 @@ def test_the_terms_of_a_session_must_be_those_of_the_promise(cluster, changes, r
     made.ready()
     x, _ = queries()
     values = {"sigma": 4.0, "noise_shares": 5, "phase": 1, "teachers": 1, **changes}
-    terms = SessionDescriptor.create(
+    terms = MaskedTerms.create(
         made.keys.roster, values.pop("federation", made.config.digest()), x, 2, values.pop("teachers"), **values
     )
     request = AdvertiseRequest(descriptor=terms.canonical(), signature=terms.sign(made.keys.signer))

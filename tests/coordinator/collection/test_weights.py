@@ -21,7 +21,7 @@ from consilium.protocol.errors import ConfigError, NotEnoughParties
 from consilium.protocol.rows.queries import canonical_queries, query_set_hash
 from consilium.sums.errors import ThresholdNotMet
 from consilium.sums.masks.machine import everybody
-from consilium.sums.masks.terms import NO_LEDGER
+from consilium.sums.terms import NO_LEDGER
 from tests.federation import (
     FakeTransport,
     Fault,

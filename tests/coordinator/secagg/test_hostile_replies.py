@@ -48,7 +48,7 @@ def readvertised(federation: Federation, machine, field: str, content: bytes) ->
     def change(reply: WireModel) -> WireModel:
         assert isinstance(reply, AdvertiseReply)
         other = altered(reply, **{field: content})
-        parts = advert_parts(machine.terms.ctx(), 2, advert_keys(other))  # type: ignore[arg-type]
+        parts = advert_parts(machine.terms.ctx, 2, advert_keys(other))  # type: ignore[arg-type]
         return altered(other, signature=federation.identities[BAD].sign(ADVERT, *parts))
 
     return change
@@ -146,7 +146,7 @@ class TestReplies:
         view, reply = view_of(machine._state), replies[BAD]
         assert isinstance(reply, MaskedReply)
         complaints = np.array(about, dtype=np.uint16)
-        parts = masked_parts(machine.terms.ctx(), 2, view.u1, view.u2, reply.y, complaints)
+        parts = masked_parts(machine.terms.ctx, 2, view.u1, view.u2, reply.y, complaints)
         other = altered(reply, complaints=complaints, signature=federation.identities[BAD].sign(MASKED, *parts))
         assert machine.take({**replies, BAD: other}).dropped == {BAD: "complains about parties that sent it no shares"}
 
@@ -170,7 +170,7 @@ class TestReplies:
     def test_a_party_that_was_told_another_set(self, federation: Federation) -> None:
         """Its signature is on another U2 than the coordinator's: it would not cancel in the sum."""
         machine = run_until(federation, Stage.MASKED)
-        ctx = machine.terms.ctx()
+        ctx = machine.terms.ctx
         replies = Network(federation).send(Stage.MASKED, machine.requests())
         reply = replies[BAD]
         parts = masked_parts(ctx, 2, bytes(32), bytes(32), reply.y, reply.complaints)  # type: ignore[union-attr]

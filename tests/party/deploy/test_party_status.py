@@ -17,7 +17,7 @@ from consilium.protocol.files import held
 from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloRequest
 from consilium.protocol.parties.records import to_record
 from consilium.protocol.parties.refusals import Refusal, Rule
-from consilium.sums.masks.terms import NO_LEDGER
+from consilium.sums.terms import NO_LEDGER
 from tests.command_line import consilium
 from tests.deploy.kits import edit, make_kits
 from tests.federation import make_home

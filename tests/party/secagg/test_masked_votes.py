@@ -35,7 +35,7 @@ class TestMasked:
         )
         assert reply.complaints.tolist() == [accused]  # type: ignore[attr-defined]
         with SessionStore(federation.folder / f"{VICTIM}.db").transaction() as tx:
-            session = tx.session(machine.terms.sid_bytes())
+            session = tx.session(machine.terms.sid_bytes)
         assert session is not None
         held = [matrix(session.memory, name)[1:].any(axis=1).tolist() for name in ("b_shares", "mask_shares")]
         assert held == [[at != accused for at in range(1, 5)]] * 2
@@ -114,7 +114,7 @@ class TestMasked:
 
         with pytest.raises(Refused):
             federation.party(VICTIM).masked(request, ballot)
-        assert federation.party(VICTIM).state(machine.terms.sid_bytes()) is SessionStatus.SHARED
+        assert federation.party(VICTIM).state(machine.terms.sid_bytes) is SessionStatus.SHARED
         still_honest(federation, machine)
 
     @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ class TestReplayedQueries:
 
     def test_an_aborted_session_leaves_its_queries_answered(self, federation: Federation) -> None:
         machine = run_until(federation, None)
-        federation.party(VICTIM).abort(machine.terms.sid_bytes())
+        federation.party(VICTIM).abort(machine.terms.sid_bytes)
         refused(federation, Stage.ADVERTISE, advertise(federation, federation.terms()), AlreadyAnswered)
 
     @pytest.mark.parametrize(

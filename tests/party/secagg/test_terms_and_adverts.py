@@ -24,7 +24,7 @@ from consilium.sums.errors import (
     UnsafeSession,
 )
 from consilium.sums.masks.messages import ADVERT, AdvertiseRequest, ShareRequest, Stage, advert_parts
-from consilium.sums.masks.terms import SessionDescriptor
+from consilium.sums.masks.terms import MaskedTerms
 from tests.party.secagg.victim import VICTIM, advertise, refused, still_honest
 from tests.secagg.network import OTHER_FEDERATION, Federation, altered, flipped, flipped_cell, make_queries, run_until
 
@@ -67,7 +67,7 @@ class TestTerms:
     def test_an_old_roster(self, federation: Federation) -> None:
         """The coordinator still goes by a roster with another threshold."""
         old = federation.roster.model_copy(update={"u_min": 5})
-        terms = SessionDescriptor.create(old, "f" * 64, federation.queries, 3, 2)
+        terms = MaskedTerms.create(old, "f" * 64, federation.queries, 3, 2)
         refused(federation, Stage.ADVERTISE, advertise(federation, terms), RosterMismatch)
 
     def test_a_roster_that_changes_within_a_session(self, federation: Federation) -> None:
@@ -91,20 +91,20 @@ class TestTerms:
     def test_unsafe_terms(
         self, federation: Federation, change: dict, error: type[Exception], match: str | None
     ) -> None:
-        """The coordinator signs what `SessionDescriptor.create` would never make."""
+        """The coordinator signs what `MaskedTerms.create` would never make."""
         terms = federation.terms().model_copy(update=change)
         refused(federation, Stage.ADVERTISE, advertise(federation, terms), error, match)
 
     def test_terms_against_the_party_s_policy(self, federation: Federation) -> None:
         terms = federation.terms()
 
-        def accept(asked: SessionDescriptor) -> None:
+        def accept(asked: MaskedTerms) -> None:
             assert asked == terms
             raise Refused(Rule.POLICY)
 
         with pytest.raises(Refused):
             federation.party(VICTIM).advertise(advertise(federation, terms), accept)
-        assert federation.party(VICTIM).state(terms.sid_bytes()) is None
+        assert federation.party(VICTIM).state(terms.sid_bytes) is None
 
     def test_a_replayed_sid_with_other_terms(self, federation: Federation) -> None:
         machine = run_until(federation, Stage.SHARE)
@@ -135,7 +135,7 @@ class TestAdverts:
         """The coordinator puts its own mask key in a party's place, signed with a key that it has."""
         request = machine.requests()[VICTIM]
         keys = Identity.generate().public + request.keys[2].tobytes()[32:]
-        signature = Identity.generate().sign(ADVERT, *advert_parts(machine.terms.ctx(), 2, keys))
+        signature = Identity.generate().sign(ADVERT, *advert_parts(machine.terms.ctx, 2, keys))
         matrix, signatures = request.keys.copy(), request.signatures.copy()
         matrix[2], signatures[2] = np.frombuffer(keys, np.uint8), np.frombuffer(signature, np.uint8)
         refused(
@@ -181,7 +181,7 @@ class TestAdverts:
         request = machine.requests()[VICTIM]
         old = request.keys[2].tobytes()
         keys = point + old[32:] if row == 1 else old[:32] + point + old[64:]
-        changed = signed_advert(federation, request, 2, keys, machine.terms.ctx())
+        changed = signed_advert(federation, request, 2, keys, machine.terms.ctx)
         refused(federation, Stage.SHARE, changed, BadKey, "party-002 is of low order")
         still_honest(federation, machine)
 
@@ -189,7 +189,7 @@ class TestAdverts:
         """A party advertises another's key as its own."""
         request = machine.requests()[VICTIM]
         keys = request.keys[1].tobytes()[:64] + request.keys[2].tobytes()[64:]
-        changed = signed_advert(federation, request, 2, keys, machine.terms.ctx())
+        changed = signed_advert(federation, request, 2, keys, machine.terms.ctx)
         refused(federation, Stage.SHARE, changed, BadKey, "party-002 is used twice")
 
     @pytest.mark.parametrize("sign", [0, 0x80])
@@ -198,14 +198,14 @@ class TestAdverts:
         request = machine.requests()[VICTIM]
         copied, old = bytearray(request.keys[1].tobytes()[32:64]), request.keys[2].tobytes()
         copied[31] ^= sign
-        changed = signed_advert(federation, request, 2, old[:32] + bytes(copied) + old[64:], machine.terms.ctx())
+        changed = signed_advert(federation, request, 2, old[:32] + bytes(copied) + old[64:], machine.terms.ctx)
         refused(federation, Stage.SHARE, changed, BadKey, "party-002 is used twice")
 
     def test_a_mask_point_that_is_not_canonical(self, federation: Federation, machine) -> None:
         request = machine.requests()[VICTIM]
         old = request.keys[2].tobytes()
         keys = old[:32] + (2**255 - 19 + 3).to_bytes(32, "little") + old[64:]
-        changed = signed_advert(federation, request, 2, keys, machine.terms.ctx())
+        changed = signed_advert(federation, request, 2, keys, machine.terms.ctx)
         refused(federation, Stage.SHARE, changed, BadKey, "not in canonical form")
 
     def test_fewer_than_t_adverts(self, federation: Federation, machine) -> None:
@@ -227,7 +227,7 @@ class TestAdverts:
         """Signed with the party's own key, as a thief of that key could."""
         request = machine.requests()[VICTIM]
         keys = Identity.generate().public + request.keys[0].tobytes()[32:]
-        changed = signed_advert(federation, request, 0, keys, machine.terms.ctx())
+        changed = signed_advert(federation, request, 0, keys, machine.terms.ctx)
         refused(federation, Stage.SHARE, changed, InconsistentView, "own advert")
 
     def test_a_party_that_the_roster_does_not_have(self, federation: Federation, machine) -> None:

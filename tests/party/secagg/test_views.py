@@ -13,7 +13,7 @@ from consilium.protocol.parties.messages import WireModel
 from consilium.sums.errors import BadSignature, InconsistentView, StageOrder, ThresholdNotMet
 from consilium.sums.masks.machine import view_of
 from consilium.sums.masks.messages import CONSISTENCY, STAGES, Stage, consistency_parts
-from consilium.sums.masks.terms import SessionDescriptor
+from consilium.sums.masks.terms import MaskedTerms
 from tests.party.secagg.victim import VICTIM, refused, still_honest
 from tests.secagg.network import OTHER_FEDERATION, Federation, Network, altered, flipped_cell, run_until
 
@@ -33,7 +33,7 @@ class TestViews:
         federation.serve(VICTIM, Stage.CONSISTENCY, request)
         fewer = altered(request, survivors=request.survivors[:4])
         refused(federation, Stage.CONSISTENCY, fewer, InconsistentView, "done with another request")
-        assert federation.party(VICTIM).state(machine.terms.sid_bytes()) is SessionStatus.ABORTED
+        assert federation.party(VICTIM).state(machine.terms.sid_bytes) is SessionStatus.ABORTED
         refused(federation, Stage.CONSISTENCY, request, StageOrder)
 
     @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ class TestViews:
         """Held even against a roster that never passed its own checks."""
         request = machine.requests()[VICTIM]
         loose = federation.roster.model_copy(update={"c": 4})
-        monkeypatch.setattr(SessionDescriptor, "check", lambda terms, roster: None)
+        monkeypatch.setattr(MaskedTerms, "check", lambda terms, roster: None)
         with pytest.raises(InconsistentView, match="two more than c = 4"):
             federation.party(VICTIM, roster=loose).consistency(request)
 
@@ -77,7 +77,7 @@ class TestViews:
         machine.take(network.send(Stage.CONSISTENCY, machine.requests()))
         request = machine.requests()[VICTIM]
         seen = dataclasses.replace(view_of(machine._state), **{other: bytes(32)})
-        parts = consistency_parts(machine.terms.ctx(), 1, seen.u1, seen.u2, seen.u3)
+        parts = consistency_parts(machine.terms.ctx, 1, seen.u1, seen.u2, seen.u3)
         signatures = request.signatures.copy()
         signatures[1] = np.frombuffer(federation.identities["party-001"].sign(CONSISTENCY, *parts), np.uint8)
         refused(federation, Stage.UNMASK, altered(request, signatures=signatures), BadSignature, "party-001")
@@ -172,7 +172,7 @@ class TestOrder:
         late = federation.party(VICTIM, clock=lambda: 4e12)
         with pytest.raises(StageOrder, match="lifetime"):
             late.share(machine.requests()[VICTIM])
-        assert party.state(machine.terms.sid_bytes()) is SessionStatus.ABORTED
+        assert party.state(machine.terms.sid_bytes) is SessionStatus.ABORTED
         with pytest.raises(StageOrder):
             party.share(machine.requests()[VICTIM])
 
@@ -180,6 +180,6 @@ class TestOrder:
         old = run_until(federation, Stage.SHARE)
         other = run_until(federation, Stage.SHARE, terms=federation.terms(federation=OTHER_FEDERATION))
         new = run_until(federation, Stage.SHARE)
-        states = [federation.party(VICTIM).state(machine.terms.sid_bytes()) for machine in (old, other, new)]
+        states = [federation.party(VICTIM).state(machine.terms.sid_bytes) for machine in (old, other, new)]
         assert states == [SessionStatus.ABORTED, SessionStatus.ADVERTISED, SessionStatus.ADVERTISED]
         refused(federation, Stage.SHARE, old.requests()[VICTIM], StageOrder)

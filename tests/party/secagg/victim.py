@@ -8,13 +8,13 @@ import pytest
 from consilium.protocol.identity import Identity
 from consilium.protocol.parties.messages import WireModel
 from consilium.sums.masks.messages import AdvertiseRequest, Stage
-from consilium.sums.masks.terms import SessionDescriptor
+from consilium.sums.masks.terms import MaskedTerms
 from tests.secagg.network import Federation, Network
 
 VICTIM = "party-000"
 
 
-def advertise(federation: Federation, terms: SessionDescriptor, signer: Identity | None = None) -> AdvertiseRequest:
+def advertise(federation: Federation, terms: MaskedTerms, signer: Identity | None = None) -> AdvertiseRequest:
     return AdvertiseRequest(descriptor=terms.canonical(), signature=terms.sign(signer or federation.coordinator))
 
 

@@ -34,7 +34,7 @@ from consilium.sums.masks.messages import (
 )
 from consilium.sums.masks.ring import RING_DTYPES, MaskAdder
 from consilium.sums.masks.shares import blend, combine, evaluate, lagrange, mask_secret, opens, share_bytes, share_value
-from consilium.sums.masks.terms import open_descriptor, parse_descriptor
+from consilium.sums.masks.terms import MaskedTerms
 from consilium.sums.packing import message_digest, pack_message, unpack_message
 from consilium.sums.roster import Roster
 
@@ -108,9 +108,9 @@ def test_roster_and_descriptor() -> None:
     roster = Roster.model_validate_json(json.dumps(PRIMITIVES["roster"]["json"]))
     assert roster.digest == PRIMITIVES["roster"]["digest"]
     content = vector["canonical"].encode()
-    descriptor = open_descriptor(content, raw(vector["signature"]), roster)
+    descriptor = MaskedTerms.open(content, raw(vector["signature"]), roster)
     assert descriptor.canonical() == content
-    assert descriptor.ctx().hex() == vector["ctx"] == hashlib.sha256(content).hexdigest()
+    assert descriptor.ctx.hex() == vector["ctx"] == hashlib.sha256(content).hexdigest()
     coordinator = Identity(Ed25519PrivateKey.from_private_bytes(raw(vector["coordinator_private"])))
     assert descriptor.sign(coordinator).hex() == vector["signature"]
 
@@ -136,7 +136,7 @@ def test_malformed_descriptors(old: str, new: str) -> None:
     content = PRIMITIVES["descriptor"]["canonical"]
     assert old in content
     with pytest.raises(MalformedMessage):
-        parse_descriptor(content.replace(old, new).encode())
+        MaskedTerms.parse(content.replace(old, new).encode())
 
 
 @pytest.mark.parametrize("vector", PRIMITIVES["frame"])

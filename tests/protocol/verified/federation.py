@@ -14,7 +14,7 @@ from consilium.sums.aggregators.helper import Helper
 from consilium.sums.aggregators.leader import Leader
 from consilium.sums.aggregators.proof import Prover
 from consilium.sums.aggregators.sealing import HelperKeys, Link, link_key
-from consilium.sums.aggregators.terms import VerifiedSession
+from consilium.sums.aggregators.terms import VerifiedTerms
 from consilium.sums.aggregators.uploads import VoteClient
 from consilium.sums.agreement import new_private, public_of
 from consilium.sums.roster import AggregatorEntry, VerifiedRoster
@@ -65,20 +65,20 @@ class VerifiedFederation:
             for place, name in enumerate([] if self.no_votes else self.names)
         }
 
-    def new_session(self, seed: int = 0, **terms) -> VerifiedSession:
+    def new_session(self, seed: int = 0, **terms) -> VerifiedTerms:
         """Terms of a session of this roster, on queries of this seed."""
         rows = make_queries(self.queries, seed)
-        return VerifiedSession.create(
+        return VerifiedTerms.create(
             self.roster,
             FEDERATION,
             rows,
             self.classes,
             self.teachers,
-            public_of(self.leader_fresh),
+            leader_key=public_of(self.leader_fresh).hex(),
             **{**self.terms, **terms},
         )
 
-    def keys(self, session: VerifiedSession | None = None) -> HelperKeys:
+    def keys(self, session: VerifiedTerms | None = None) -> HelperKeys:
         """The helper's of a session, as any helper of this federation gives them."""
         ctx = (session or self.session).ctx
         if ctx not in self._keys:

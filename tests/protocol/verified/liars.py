@@ -33,7 +33,7 @@ from consilium.sums.aggregators.proof import (
     proof_elements,
 )
 from consilium.sums.aggregators.sealing import seal_once
-from consilium.sums.aggregators.terms import VerifiedSession
+from consilium.sums.aggregators.terms import VerifiedTerms
 from consilium.sums.aggregators.uploads import HelperPart, Upload
 from consilium.sums.agreement import public_of
 from tests.protocol.verified.federation import VerifiedFederation
@@ -116,7 +116,7 @@ class Forger:
 
     federation: VerifiedFederation
     name: str
-    session: VerifiedSession | None = None
+    session: VerifiedTerms | None = None
     identity: Identity | None = None
     place: int | None = None
     helper_key: bytes | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -62,7 +64,7 @@ class TestNoise:
         leader, helper = federation.leader(noise=SeededNoise(1)), federation.helper(noise=SeededNoise(2))
         result = collect(leader, helper, federation.uploads())
         noise = result.sums - federation.total(federation.names)
-        sigma = federation.session.sigma
+        sigma = math.hypot(federation.session.leader_sigma, federation.session.helper_sigma)
         assert 0.8 * sigma < noise.std() < 1.2 * sigma  # fixed seeds; six standard deviations of an estimate from 1,500
 
     def test_neither_holds_an_exact_sum(self) -> None:

@@ -267,13 +267,13 @@ def test_what_is_not_bound_to_the_party_and_its_shares_is_left_out(kind) -> None
 
 
 def test_control_a_wrong_seed_spoils_the_sum_where_nobody_checks(unchecked, monkeypatch) -> None:
-    monkeypatch.setattr(uploads_module, "commit_helper", lambda ctx, place, seed: commitments[place])
     federation = make_federation()
     leader, helper = federation.leader(), federation.helper()
     uploads = federation.uploads(federation.names[:-1])
     uploads[LIAR] = Forger(federation, LIAR, change_seed=another_seed)(one_hot(federation, LIAR))
     read = [HelperPart.read(content[:PART_BYTES]) for content in uploads.values()]
     commitments = {part.place: part.to_helper for part in read}
+    monkeypatch.setattr(uploads_module, "commit_helper", lambda ctx, place, seed: commitments[place])
     result = collect(leader, helper, uploads)
     assert not np.array_equal(result.sums, federation.total(federation.names))
 

@@ -17,7 +17,7 @@ from consilium.protocol.identity import Identity
 from consilium.sums.aggregators.field import PRIME, to_wire
 from consilium.sums.aggregators.proof import SPACE, challenge_of, reading_point
 from consilium.sums.aggregators.sealing import HelperKeys, Link, SignedKey, seal_once, unseal_once
-from consilium.sums.aggregators.terms import MOST_REACH, VerifiedSession, open_session
+from consilium.sums.aggregators.terms import MOST_REACH, VerifiedTerms
 from consilium.sums.aggregators.uploads import Upload, VoteClient
 from consilium.sums.agreement import Agreement, new_private, public_of
 from consilium.sums.curve import SMALL_ORDER
@@ -109,19 +109,19 @@ class TestSessions:
         federation = VerifiedFederation(3)
         session, identity = federation.session, federation.leader_identity
         content, signature = session.canonical(), session.sign(federation.leader_identity)
-        again = open_session(content, signature, federation.roster)
+        again = VerifiedTerms.open(content, signature, federation.roster)
         assert again == session
         assert again.ctx == session.ctx == hashlib.sha256(content).digest()
         for other in (federation.helper_identity, federation.identities["h0"], Identity.generate()):
             with pytest.raises(BadSignature):
-                open_session(content, session.sign(other), federation.roster)
+                VerifiedTerms.open(content, session.sign(other), federation.roster)
         spaced = json.dumps(json.loads(content)).encode()
         for wrong in (spaced, b"{}", b"", content[:-1]):
             with pytest.raises(MalformedMessage):
-                open_session(wrong, identity.sign(SPACE + "session", wrong), federation.roster)
+                VerifiedTerms.open(wrong, identity.sign(SPACE + "session", wrong), federation.roster)
         with pytest.raises(RosterMismatch):
             other_roster = federation.roster.model_copy(update={"least_accepted": 3})
-            open_session(content, signature, VerifiedRoster.model_validate_json(other_roster.model_dump_json()))
+            VerifiedTerms.open(content, signature, VerifiedRoster.model_validate_json(other_roster.model_dump_json()))
 
     @pytest.mark.parametrize(
         "change",
@@ -150,12 +150,12 @@ class TestSessions:
         ).encode()
         signature = federation.leader_identity.sign(SPACE + "session", content)
         with pytest.raises(MalformedMessage):
-            open_session(content, signature, federation.roster)
+            VerifiedTerms.open(content, signature, federation.roster)
 
     def test_sums_that_do_not_fit_are_refused_before_anything_is_asked(self) -> None:
         federation = VerifiedFederation(33)
         rows = make_queries(4)
-        make = partial(VerifiedSession.create, leader_key=public_of(federation.leader_fresh))
+        make = partial(VerifiedTerms.create, leader_key=public_of(federation.leader_fresh).hex())
         make(federation.roster, FEDERATION, rows, 3, 992)
         with pytest.raises(SumTooLarge, match="sums may reach 32769"):
             make(federation.roster, FEDERATION, rows, 3, 993)
@@ -169,7 +169,7 @@ class TestSessions:
             federation.new_session(phase=2)
         federation.new_session(phase=2, helper_sigma=4.0)
         with pytest.raises(UnsafeSession, match="stands twice"):
-            VerifiedSession.create(federation.roster, FEDERATION, make_queries(4)[[0, 1, 1]], 3, 1, bytes([9]) * 32)
+            VerifiedTerms.create(federation.roster, FEDERATION, make_queries(4)[[0, 1, 1]], 3, 1, leader_key="09" * 32)
 
 
 class TestClient:
@@ -281,10 +281,9 @@ def made_vector() -> dict[str, object]:
     table |= {"version": 1, "least_difference": 2}  # as when the vector was made
     table["parties"] = [{"id": name, "ed25519_pk": key} for name, key in names.items()]
     roster = VerifiedRoster.model_validate_json(json.dumps(table))
-    session = VerifiedSession.create(roster, FEDERATION, make_queries(5), 3, 2, public_of(fresh)).model_copy(
-        update={"sid": "5" * 32}
-    )
-    session = VerifiedSession.model_validate_json(session.canonical())
+    session = VerifiedTerms.create(roster, FEDERATION, make_queries(5), 3, 2, leader_key=public_of(fresh).hex())
+    session = session.model_copy(update={"sid": "5" * 32})
+    session = VerifiedTerms.model_validate_json(session.canonical())
     votes = np.array([[2, 0, 0], [0, 1, 1], [1, 1, 0], [0, 0, 2], [0, 2, 0]])
     keys = HelperKeys.make(drawn(32), session.ctx, 2, identities[3])
     content = VoteClient(session, roster, "b", identities[1], keys.place(1), counted("upload")).upload(votes)

@@ -1,0 +1,174 @@
+"""The terms of one sum, signed by the coordinator: what masks and two aggregators have in common of them.
+
+CTX, their hash, enters every signature, commitment, key derivation and seal: what was made for another session, other
+queries or another roster fits nowhere in this one, and parties with different terms cannot take part in one sum.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import Field, ValidationError
+
+from consilium.protocol.digests import Hash
+from consilium.protocol.errors import ConsiliumError, MalformedMessage
+from consilium.protocol.identity import Identity, canonical_json, verify
+from consilium.protocol.models import Derived, Strict
+from consilium.protocol.parties.messages import MOST_BATCHES, MOST_CLASSES, MOST_RELEASES, MOST_TEACHERS, LedgerPosition
+from consilium.protocol.rows.queries import query_ids, query_set_hash
+from consilium.sums.errors import BadSignature, RosterMismatch, UnsafeSession
+from consilium.sums.roster import SumRoster
+
+SID_BYTES = 16
+LIFETIME = 24 * 3600
+MOST_SIGMA = 1e9
+TAIL = 9.0
+"""Standard deviations that must fit: beyond them lies less than 1e-18 of a Gaussian."""
+NO_LEDGER = LedgerPosition(ledger="0" * 64, batch=0, head="0" * 64)
+"""Of a session that is no federation's, in tests and benchmarks of the protocol alone."""
+SessionId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+Sigma = Annotated[float, Field(ge=0, le=MOST_SIGMA, allow_inf_nan=False)]
+
+
+class SessionTerms(Derived, Strict):
+    """Terms of one session.
+
+    sid: 16 random bytes, hex. federation: digest of the federation's configuration. roster: RH. query_set: QH, hash of
+    the ordered queries. queries, classes: shape of the sum. teachers: of each party; each gives one vote to each query.
+    phase: 1, or 2 for fresh noise on queries that a first phase has screened.
+    release: number of the one promised release that the queries are for, from 1.
+    ledger, batch, head: where the coordinator's ledger stands (`protocol.parties.messages.LedgerPosition`).
+    """
+
+    SIGNED_AS: ClassVar[str]
+
+    version: Literal[2] = 2
+    sid: SessionId
+    federation: Hash
+    roster: Hash
+    query_set: Hash
+    queries: int = Field(ge=1, le=10_000_000)
+    classes: int = Field(ge=2, le=MOST_CLASSES)
+    teachers: int = Field(ge=1, le=MOST_TEACHERS)
+    phase: Literal[1, 2] = 1
+    release: int = Field(default=1, ge=1, le=MOST_RELEASES)
+    ledger: Hash
+    batch: int = Field(ge=0, le=MOST_BATCHES)
+    head: Hash
+
+    @classmethod
+    def create(
+        cls,
+        roster: SumRoster,
+        federation: str,
+        queries: np.ndarray,
+        classes: int,
+        teachers: int,
+        *,
+        position: LedgerPosition = NO_LEDGER,
+        **others: Any,
+    ) -> Self:
+        """Terms of a new session with a fresh sid, checked against the roster.
+
+        queries: canonical float32 (queries, features) (`protocol.rows.queries.canonical_queries`). others: fields of
+        this kind of terms.
+
+        Raises
+        ------
+        UnsafeSession : a query stands twice. Others : see `check`.
+        """
+        if len(set(query_ids(queries))) < len(queries):
+            raise UnsafeSession("a query stands twice in the set: it would be answered twice")
+        terms = cls(
+            sid=secrets.token_hex(SID_BYTES),
+            federation=federation,
+            roster=roster.digest,
+            query_set=query_set_hash(queries),
+            queries=len(queries),
+            classes=classes,
+            teachers=teachers,
+            **position.model_dump(),
+            **others,
+        )
+        terms.check(roster)
+        return terms
+
+    @classmethod
+    def open(cls, content: bytes, signature: bytes, roster: SumRoster) -> Self:
+        """Bytes of terms and their signature -> terms that this roster allows.
+
+        Raises
+        ------
+        BadSignature, OtherVersion : not signed by the roster's coordinator; signed as that version does it.
+        MalformedMessage : not the canonical bytes of terms. Others : see `check`.
+        """
+        if not verify(roster.coordinator_key, signature, cls.SIGNED_AS, content):
+            raise cls._unsigned(content)
+        terms = cls.parse(content)
+        terms.check(roster)
+        return terms
+
+    @classmethod
+    def _unsigned(cls, content: bytes) -> ConsiliumError:
+        """What is wrong with bytes that the coordinator has not signed."""
+        return BadSignature("the coordinator", "terms of the session")
+
+    @classmethod
+    def parse(cls, content: bytes) -> Self:
+        """Canonical bytes -> terms. Raises MalformedMessage."""
+        try:
+            terms = cls.model_validate_json(content)
+        except ValidationError:
+            raise MalformedMessage("terms of a session have not the form of this protocol") from None
+        if terms.canonical() != content:
+            raise MalformedMessage("terms of a session are not in canonical form")
+        return terms
+
+    def check(self, roster: SumRoster) -> None:
+        """Whether a node with this roster may take part; nobody trusts the coordinator's choice of terms.
+
+        Raises
+        ------
+        RosterMismatch : the session names another roster. UnsafeSession : a second phase without noise.
+        """
+        if self.roster != roster.digest:
+            raise RosterMismatch(f"the session names roster {self.roster[:12]}, this node holds {roster.digest[:12]}")
+        if self.phase == 2 and self.exact:
+            raise UnsafeSession("a second phase without noise would tell exact sums twice")
+
+    @property
+    def exact(self) -> bool:
+        """Whether the sum is without noise."""
+        raise NotImplementedError
+
+    @property
+    def position(self) -> LedgerPosition:
+        """Where the coordinator's ledger stands."""
+        return LedgerPosition(ledger=self.ledger, batch=self.batch, head=self.head)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(queries, classes)."""
+        return self.queries, self.classes
+
+    @property
+    def sid_bytes(self) -> bytes:
+        """The session id, 16 bytes."""
+        return bytes.fromhex(self.sid)
+
+    def canonical(self) -> bytes:
+        """The bytes that are signed, hashed and sent: JSON with sorted keys and no spaces."""
+        return canonical_json(self.model_dump(mode="json"))
+
+    @cached_property
+    def ctx(self) -> bytes:
+        """CTX: SHA-256 of the canonical bytes."""
+        return hashlib.sha256(self.canonical()).digest()
+
+    def sign(self, coordinator: Identity) -> bytes:
+        """The coordinator's signature, 64 bytes."""
+        return coordinator.sign(self.SIGNED_AS, self.canonical())
