@@ -8,12 +8,15 @@ from collections.abc import Callable
 import numpy as np
 
 from consilium.accounting.units import Neighbouring
-from consilium.simulations.federated.averaging import federate
-from consilium.simulations.federated.local_training import LocalTraining, TrainingRows
-from consilium.simulations.federated.networks import AveragedNetwork
-from consilium.simulations.federated.party_privacy import PartyPrivacy
-from consilium.simulations.federated.rehearsal import rehearse
-from consilium.simulations.federated.rounds import Rounds
+from consilium.simulations.methods.averaging import (
+    AveragedNetwork,
+    LocalTraining,
+    Rounds,
+    TrainingRows,
+    federate,
+    rehearse,
+)
+from consilium.simulations.methods.averaging_privacy import PartyPrivacy
 
 PARTIES, ROUNDS, REPEATS = 400, 20, 3
 SIZES = [(20, 30, 0), (20, 30, 32), (200, 30, 0), (20, 784, 0)]

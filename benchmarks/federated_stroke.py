@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from consilium.simulations.metrics.row_scores import row_scores
+from consilium.simulations.divide import make_case
+from consilium.simulations.methods.federated import FedAvgMethod
+from consilium.simulations.metrics import row_scores
 from consilium.simulations.scenario import load_scenario
-from consilium.simulations.study.case import make_case
-from consilium.simulations.study.methods.federated import FedAvgMethod
 
 SEEDS, ROUNDS, EPSILONS = range(5), (1, 5, 20), (None, 3.0, 1.0, 0.3)
 HOME_SHARE = 0.2

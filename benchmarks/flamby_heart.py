@@ -26,11 +26,8 @@ from sklearn.model_selection import train_test_split
 
 from consilium.accounting.units import Neighbouring
 from consilium.simulations.datasets.folder import data_folder
-from consilium.simulations.federated.averaging import federate
-from consilium.simulations.federated.local_training import LocalTraining, TrainingRows
-from consilium.simulations.federated.networks import AveragedNetwork
-from consilium.simulations.federated.party_privacy import PartyPrivacy
-from consilium.simulations.federated.rounds import Rounds
+from consilium.simulations.methods.averaging import AveragedNetwork, LocalTraining, Rounds, TrainingRows, federate
+from consilium.simulations.methods.averaging_privacy import PartyPrivacy
 
 SEEDS = range(20)
 KEPT, ONE_HOT = 10, (2, 6)

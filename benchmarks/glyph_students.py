@@ -29,11 +29,11 @@ from benchmarks.cells import command_of, spread
 from consilium.party.teachers.ridge import RidgeTeacher
 from consilium.protocol.labels.service import Outcome
 from consilium.protocol.rows.images import represent
-from consilium.simulations.metrics.intervals import mean_interval
+from consilium.simulations.divide import Case, make_case
+from consilium.simulations.metrics import mean_interval
+from consilium.simulations.release import replay
 from consilium.simulations.scenario import load_scenario
-from consilium.simulations.study.case import Case, make_case
-from consilium.simulations.study.replay import replay
-from consilium.simulations.study.said import Said
+from consilium.simulations.teach import Said
 from consilium.student.run import inputs, train
 from docs.figures import figure
 

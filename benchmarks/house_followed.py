@@ -94,7 +94,7 @@ def commands() -> int:
 def vote(collection: str, folder: Path) -> tuple[int, int]:
     """One query of the student, with parties in this process."""
     follower = Follower()
-    grid = importlib.import_module("consilium.simulations.engines.local_grid")
+    grid = importlib.import_module("consilium.simulations.engines.local")
     worker = importlib.import_module("consilium.simulations.engines.worker")
     inside = importlib.import_module("consilium.simulations.in_process")
 

@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import norm, t
 
-from consilium.simulations.metrics.row_scores import one_against_rest
+from consilium.simulations.metrics import one_against_rest
 from consilium.simulations.study.summaries.inference import LEVEL, crossed
 from docs.figures import figure
 

@@ -36,7 +36,7 @@ from benchmarks.cells import command_of
 from benchmarks.papers import ROWS, Kept, Place, queries, spread, teachers_votes
 from consilium.protocol.noise import SeededNoise
 from consilium.simulations.datasets.folder import data_folder
-from consilium.simulations.metrics.intervals import wilson
+from consilium.simulations.metrics import wilson
 from consilium.student.trainers.base import Job
 from consilium.student.trainers.images.feature_matching import BATCH, EPOCHS
 from consilium.student.trainers.images.improved_gan import ImprovedGanTrainer, ImprovedGanTraining

@@ -31,13 +31,11 @@ from consilium.coordinator.ledger.privacy import published_epsilon
 from consilium.protocol.errors import DataError
 from consilium.protocol.labels.service import Outcome
 from consilium.simulations.datasets.folder import data_folder
-from consilium.simulations.metrics.intervals import mean_interval
-from consilium.simulations.metrics.row_scores import leading_metric, row_scores
+from consilium.simulations.divide import Case, make_case
+from consilium.simulations.metrics import leading_metric, mean_interval, row_scores
+from consilium.simulations.release import replay
 from consilium.simulations.scenario import Scenario, load_scenario
-from consilium.simulations.study.case import Case, make_case
-from consilium.simulations.study.ensemble import train_ensemble
-from consilium.simulations.study.replay import replay
-from consilium.simulations.study.said import Said
+from consilium.simulations.teach import Said, train_ensemble
 from docs.figures import figure
 
 COLUMNS = ("promised", "at hand", "paper's", "asked", "answered", "confirmed", "labels right", "student")

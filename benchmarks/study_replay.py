@@ -12,11 +12,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from consilium.simulations.divide import Case, make_case
+from consilium.simulations.judge import judged
+from consilium.simulations.methods.kinds import method_of
 from consilium.simulations.scenario import load_scenario
-from consilium.simulations.study.case import Case, make_case
-from consilium.simulations.study.ensemble import train_ensemble
-from consilium.simulations.study.judging import judged
-from consilium.simulations.study.methods.kinds import method_of
+from consilium.simulations.teach import train_ensemble
 
 THRESHOLDS = tuple(range(100, 200, 10))
 

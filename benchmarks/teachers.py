@@ -29,17 +29,16 @@ from benchmarks.composition import DELTA, costs, laplace_and_gauss, sigma_for
 from consilium import accounting
 from consilium.accounting.planning.calibration import pr_label_laplace
 from consilium.protocol.labels.service import no_progress
-from consilium.simulations.study.artifact import from_bytes
+from consilium.simulations.artifact import from_bytes
 from consilium.simulations.study.cache import StepCache, usual_cache
 from consilium.simulations.study.cells import Plot, compared, plots
 from consilium.simulations.study.desk import StepDesk
-from consilium.simulations.study.ensemble import Ensemble
 from consilium.simulations.study.executors import HereExecutor, Shelf
-from consilium.simulations.study.graph import Graph
+from consilium.simulations.study.graph import Graph, open_rows
 from consilium.simulations.study.measures.votes import total_votes
-from consilium.simulations.study.rows_opened import open_rows
 from consilium.simulations.study.schedule import Tally, do_steps
 from consilium.simulations.study.spec import StudySpec, load_study
+from consilium.simulations.teach import Ensemble
 from docs.figures import figure
 
 STUDY = Path(__file__).parent / "studies" / "teachers.toml"

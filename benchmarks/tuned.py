@@ -36,10 +36,10 @@ from consilium.protocol.rows.queries import query_ids
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.datasets.embedded import load_stroke
 from consilium.simulations.datasets.source import load_dataset
+from consilium.simulations.divide import Case, make_case
+from consilium.simulations.release import replay
 from consilium.simulations.scenario import load_scenario, shipped
-from consilium.simulations.study.case import Case, make_case
-from consilium.simulations.study.ensemble import Ensemble, train_ensemble
-from consilium.simulations.study.replay import replay
+from consilium.simulations.teach import Ensemble, train_ensemble
 from consilium.student.asking.graph import principal_places
 from consilium.student.asking.selection import choose
 from consilium.student.evaluation import area_under_curve

@@ -16,10 +16,10 @@ import numpy as np
 from benchmarks.cells import spread
 from consilium.coordinator.ledger.privacy import promised_to_nodes, promised_to_student
 from consilium.protocol.parties.messages import VotesMode
+from consilium.simulations.divide import Case, make_case
+from consilium.simulations.release import replay
 from consilium.simulations.scenario import load_scenario
-from consilium.simulations.study.case import Case, make_case
-from consilium.simulations.study.ensemble import train_ensemble
-from consilium.simulations.study.replay import replay
+from consilium.simulations.teach import train_ensemble
 from consilium.sums.roster import least_sum
 from docs.figures import Table, figure
 

@@ -1,21 +1,190 @@
-"""One attempt at a run: it locks the folder, keeps the status in the manifest, and removes private rows at its end."""
+"""One attempt at a run: signals that end it, the lock of its folder, its status, and the sums of its files.
+
+Ctrl-C, SIGTERM and a closed terminal end a run as an error would: everything it holds is released first. Private rows
+are removed at the end of every attempt."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import shlex
 import shutil
-from collections.abc import Callable
-from contextlib import ExitStack
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any
 
+from consilium.coordinator.verify import Absent, Contradiction, Damaged, Unfinished
 from consilium.protocol.errors import ConfigError, ConsiliumError
 from consilium.protocol.files import replace_private, unreadable
-from consilium.simulations.interruption import Signals
 from consilium.simulations.scenario import Scenario, apply_override, scenario_json
-from consilium.simulations.sums import write_sums
 from consilium.simulations.workspace import Workspace
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Interrupted(BaseException):
+    """A signal asked the run to end. No `Exception`, so that nothing on the way takes it for a failure.
+
+    Nor a `KeyboardInterrupt`, which the command line's library turns into exit code 130 and silence.
+
+    run_dir: the folder with which the run can go on, once there is one.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+        self.run_dir: Path | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """As a shell has it for a process that a signal ended: 130, 143 or 129."""
+        return 128 + self.number
+
+    def __str__(self) -> str:
+        name = signal.Signals(self.number).name
+        if self.run_dir is None:
+            return f"interrupted ({name}) before the run began: there is nothing to resume"
+        return f"interrupted ({name}); go on with: consilium run --resume {shlex.quote(str(self.run_dir))}"
+
+
+class Signals:
+    """What arrives while `interruptible` is open. The first signal is raised in the main thread, others are dropped.
+
+    interrupted: what was raised, even where another error took its place, as where a closed terminal is written to.
+    """
+
+    def __init__(self) -> None:
+        self.interrupted: Interrupted | None = None
+        self._waiting: int | None = None
+        self._held = 0
+
+    def handle(self, number: int, _frame: FrameType | None) -> None:
+        """See `signal.signal`."""
+        if self.interrupted is not None:
+            return  # the run is ending already, and what it cleans up must not be cut short
+        if self._held:
+            self._waiting = number
+            return
+        self.interrupted = Interrupted(number)
+        raise self.interrupted
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Signals wait until the context is left; what it does happens whole."""
+        self._held += 1
+        try:
+            yield
+        finally:
+            self._held -= 1
+        if self._waiting is not None and not self._held and self.interrupted is None:
+            self.interrupted = Interrupted(self._waiting)
+            raise self.interrupted
+
+
+@contextmanager
+def interruptible() -> Iterator[Signals]:
+    """`Interrupted` is raised at `SIGNALS` while the context is open, in the main thread of a process.
+
+    A signal that whoever started the process had ignored (`nohup`) stays ignored. In another thread nothing changes.
+    """
+    signals = Signals()
+    if threading.current_thread() is not threading.main_thread():
+        yield signals
+        return
+    before = {}
+    for number in SIGNALS:
+        if signal.getsignal(number) not in (signal.SIG_IGN, None):
+            before[number] = signal.signal(number, signals.handle)
+    try:
+        yield signals
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+FILE = "SHA256SUMS"
+LEFT_OUT = ("private/work/", "sessions/")
+"""Folders of what is no result."""
+PASSING = (FILE, "lock", ".part")
+"""Ends of the names of files that are none either."""
+LISTED = ("coordinator.json", "events.jsonl", "labels.parquet", "ledger.db", "manifest.json", "metrics.parquet")
+LISTED += ("private/report.json", "student/MODEL_CARD.md", "student/model.safetensors", "student/plan.json")
+LISTED += ("student/student.json", "summary.json")
+"""Files that every finished simulation has."""
+
+
+def write_sums(run_dir: Path) -> None:
+    """Write it, last of all."""
+    _write(run_dir, {name: _sum(run_dir / name) for name in _names(run_dir)})
+
+
+def renew_sum(run_dir: Path, name: str) -> None:
+    """Write the sum of one file anew, of a report that was drawn again; nothing where the run has no such file."""
+    if (run_dir / FILE).exists():
+        _write(run_dir, {**_read(run_dir), name: _sum(run_dir / name)})
+
+
+def as_written(run_dir: Path, name: str) -> bool:
+    """Whether a file is the one whose sum is written."""
+    return (run_dir / FILE).exists() and _read(run_dir).get(name) == _sum(run_dir / name)
+
+
+def check_sums(run_dir: Path, complete: bool) -> str:
+    """Compare every file with what is written, but reports: the audit draws them again.
+
+    Raises
+    ------
+    Damaged : files are missing or changed. Contradiction : the run ended, but does not say so. Absent : no such file.
+    """
+    if not (run_dir / FILE).exists():
+        if complete:
+            raise Absent(f"no {FILE}: an older version, or a crash at the very end")
+        raise Unfinished(f"{FILE} is written when the run ends")
+    if not complete:
+        raise Contradiction(f"{FILE} is written when a run ends, but the manifest says that this one did not")
+    written = {name: value for name, value in _read(run_dir).items() if not is_report(name)}
+    if not written.keys() >= set(LISTED):
+        raise Damaged(f"{FILE} lacks {', '.join(sorted(set(LISTED) - set(written)))}")
+    missing = sorted(set(written) - set(_names(run_dir)))
+    changed = sorted(name for name in set(written) - set(missing) if _sum(run_dir / name) != written[name])
+    told = {"missing": missing, "changed": changed}
+    if missing or changed:
+        raise Damaged("; ".join(f"{what}: {', '.join(names)}" for what, names in told.items() if names))
+    return f"{len(written)} files as they were when the run ended"
+
+
+def is_report(name: str) -> bool:
+    """Whether a file is a report, which can be drawn again."""
+    return "/" not in name and name.startswith("report") and name.endswith(".html")
+
+
+def _read(run_dir: Path) -> dict[str, str]:
+    try:
+        lines = [line.split("  ", 1) for line in (run_dir / FILE).read_text(encoding="utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError):
+        raise Damaged(f"{FILE} cannot be read") from None
+    if not lines or any(len(line) != 2 for line in lines):
+        raise Damaged(f"{FILE} is no list of sums")
+    return {name: value for value, name in lines}
+
+
+def _write(run_dir: Path, sums: dict[str, str]) -> None:
+    replace_private(run_dir / FILE, "".join(f"{sums[name]}  {name}\n" for name in sorted(sums)))
+
+
+def _names(run_dir: Path) -> list[str]:
+    names = (path.relative_to(run_dir).as_posix() for path in run_dir.rglob("*") if path.is_file())
+    return sorted(name for name in names if not (name.startswith(LEFT_OUT) or name.endswith(PASSING)))
+
+
+def _sum(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
 
 FORMAT = 2
 MANIFEST = "manifest.json"

@@ -42,7 +42,7 @@ from consilium.protocol.labels.service import Outcome
 from consilium.protocol.old_names import OF_SPENT, renamed
 from consilium.protocol.rows.queries import query_ids
 from consilium.protocol.warnings.kinds import SINCE_0_9, listed, well_formed
-from consilium.simulations import sums
+from consilium.simulations import attempt
 from consilium.simulations.datasets.base import Dataset, Source
 from consilium.simulations.population import public as public_rows
 from consilium.simulations.population.look import look
@@ -56,7 +56,7 @@ from consilium.simulations.warned import run_warnings
 from consilium.simulations.workspace import federation_config
 
 MANIFEST, SUMMARY, CARD, REPORT_DATA = "manifest.json", "summary.json", "student/student.json", "private/report.json"
-TRACES = (MANIFEST, f"{MANIFEST}.part", SUMMARY, sums.FILE)
+TRACES = (MANIFEST, f"{MANIFEST}.part", SUMMARY, attempt.FILE)
 """Files of which a simulation's folder has at least one."""
 PAGES = {"report.html": False, "report-public.html": True}
 SECONDS = 1e-3
@@ -128,14 +128,14 @@ class _Simulation:
             self._complete = Files(run_dir, finished=True).object(MANIFEST).get("status") == "complete"
         except Damaged:
             # the part is there while the first one is written
-            self._complete = not (run_dir / f"{MANIFEST}.part").exists() or (run_dir / sums.FILE).exists()
+            self._complete = not (run_dir / f"{MANIFEST}.part").exists() or (run_dir / attempt.FILE).exists()
         self.files = Files(run_dir, self._complete)
 
     def look(self, run: VerifiedRun) -> list[Finding]:
         """All findings but those of `verify_run`."""
         checks, recorded = Checks(), run.recorded
         config = recorded.config if recorded is not None else None
-        checks.check(f"{sums.FILE}: every file", lambda: sums.check_sums(self._dir, self._complete))
+        checks.check(f"{attempt.FILE}: every file", lambda: attempt.check_sums(self._dir, self._complete))
         checks.check(f"{MANIFEST}: status", self._status)
         checks.check(f"{MANIFEST}: scenario and data give this federation", lambda: self._origin(config))
         if recorded is None or config is None:
@@ -382,7 +382,7 @@ class _Simulation:
         if render(self._read_report(), public).encode() == page:
             return f"{len(page)} bytes"
         advice = "`consilium report` draws it again"
-        if drawing().encode() in page or not sums.as_written(self._dir, name):
+        if drawing().encode() in page or not attempt.as_written(self._dir, name):
             raise Contradiction(f"{name} is not what its data give; {advice}")
         raise Absent(f"another version drew it, and nobody changed it since; {advice}")
 

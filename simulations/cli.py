@@ -83,7 +83,7 @@ def run(
         display.say(what, time.time())  # before libraries load, for seconds
         display.begin(LOAD, 1, time.time())
         from consilium.protocol.config_files import validate
-        from consilium.simulations.engines.cluster.spec import RaySpec
+        from consilium.simulations.engines.cluster.probe import RaySpec
         from consilium.simulations.progress import following
         from consilium.simulations.run import resume_run, run_scenario
         from consilium.simulations.scenario import load_scenario
@@ -176,9 +176,9 @@ def report(
     output: FormatOption = Format.text,
 ) -> None:
     """Draw the report of a run, simulated or deployed; with --public, the version that may be shown to anybody."""
+    from consilium.simulations.attempt import renew_sum
     from consilium.simulations.audited_report import report_of
     from consilium.simulations.report.build import write_report
-    from consilium.simulations.sums import renew_sum
 
     data, run_dir = report_of(path, student)
     name = "report-public.html" if public else "report.html"
@@ -222,8 +222,8 @@ def prepare(
 
 def _prepare_kits(scenario: str, out: Path, seed: int, overrides: list[str], hosts: list[str], output: Format) -> None:
     from consilium.protocol.warnings.kinds import listed
+    from consilium.simulations.prepare import make_kits
     from consilium.simulations.scenario import load_scenario
-    from consilium.simulations.to_kits import make_kits
 
     with writing(out), new_here(out):
         done = make_kits(load_scenario(scenario, overrides, seed), seed, out, hosts)

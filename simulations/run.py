@@ -7,32 +7,30 @@ import hashlib
 import json
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from consilium.coordinator.config import FederationConfig, check_threshold
 from consilium.coordinator.ledger.privacy import NODES, promised
 from consilium.node.progress import PREPARE, REPORT, stage
 from consilium.protocol.config_files import validate
-from consilium.protocol.devices import Device, one_thread, using_device
+from consilium.protocol.devices import Device, one_thread, resolve_device, using_device
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import replace_private, writing
 from consilium.protocol.strict_json import number, strict
 from consilium.protocol.versions import versions
 from consilium.protocol.warnings.kinds import listed
 from consilium.protocol.warnings.rows import Looked
-from consilium.simulations.attempt import FORMAT, Attempt, unfinished
+from consilium.simulations.attempt import FORMAT, Attempt, interruptible, unfinished
 from consilium.simulations.compare.analysis import Analysis, analyse, left_out, write_metrics
 from consilium.simulations.datasets.base import Dataset, Source
-from consilium.simulations.engines.cluster.spec import RaySpec
-from consilium.simulations.engines.local import RUN_ID, run_local
-from consilium.simulations.engines.local_grid import LocalGrid, Worker, running_workers
-from consilium.simulations.engines.ray import OWN_RAY, run_ray
-from consilium.simulations.interruption import interruptible
-from consilium.simulations.order import Engine, Order, ray_again
+from consilium.simulations.engines.cluster.probe import RaySpec
+from consilium.simulations.engines.local import RUN_ID, LocalGrid, Worker, run_local, running_workers
+from consilium.simulations.engines.ray import OWN_RAY, check_ray, run_ray
 from consilium.simulations.population.look import look
 from consilium.simulations.population.parties import check_own_teachers, simulated_weights
 from consilium.simulations.population.partition import Partition
@@ -47,6 +45,56 @@ from consilium.simulations.workspace import Workspace, federation_config, identi
 from consilium.student.config import StudentSpec
 from consilium.student.published.model import check_names
 from consilium.student.published.trial import check_trainer
+
+Engine = Literal["local", "ray"]
+
+
+@dataclass(frozen=True)
+class Order:
+    """A scenario with what stands beside it, and when that was first asked. ray: for the engine of that name."""
+
+    name: str
+    scenario: Scenario
+    engine: Engine
+    seed: int
+    created: str
+    device: Device
+    ray: RaySpec = OWN_RAY
+
+    def resolved_device(self) -> Literal["cpu", "cuda"]:
+        """Where networks are trained on this machine. Raises ConfigError if that is a GPU which cannot be used."""
+        if self.engine != "ray":
+            if self.ray != OWN_RAY:
+                raise ConfigError(
+                    "an address, or what a party is given, belongs to the engine ray",
+                    "Add --engine ray, or leave it out",
+                )
+            return resolve_device(self.device)
+        if self.ray.address:
+            return resolve_device(self.device)  # the student's; parties have theirs on the nodes
+        if self.ray.party_gpus:
+            return resolve_device("cuda")  # one environment for all processes of this machine
+        if self.device == "cuda":
+            raise ConfigError(
+                "engine ray gives its parties no GPU by itself",
+                "Add --party-gpus, the part of a GPU that a party is given, or use --engine local or --device cpu",
+            )
+        return "cpu"
+
+    def check_engine(self) -> None:
+        """Raise EngineError if the engine cannot be had."""
+        if self.engine == "ray":
+            check_ray(self.ray)
+
+    def told(self) -> dict[str, Any]:
+        """What a manifest says of the engine beside its name."""
+        return {"ray": self.ray.model_dump(mode="json")} if self.engine == "ray" else {}
+
+
+def ray_again(manifest: Mapping[str, Any], address: str) -> RaySpec:
+    """As the manifest of a run says, at another address if one is given. Raises ConfigError."""
+    return validate({**manifest.get("ray", {}), **({"address": address} if address else {})}, RaySpec, "manifest: ray")
+
 
 Watch = Callable[[Path], AbstractContextManager[None]]
 """Given the run's event log, a context in which it is shown."""

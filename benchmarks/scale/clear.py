@@ -37,7 +37,7 @@ from consilium.protocol.parties.messages import HelloReply, TrainReply, VoteRepl
 from consilium.protocol.parties.records import BODY, decode_array, encode_array, to_record
 from consilium.protocol.rows.queries import canonical_queries
 from consilium.protocol.rows.schema import Schema
-from consilium.simulations.engines.flower_internals import assign_message_id, assume_identity
+from consilium.simulations.engines.flower import assign_message_id, assume_identity
 from docs.figures import figure
 from tests.federation import make_config
 

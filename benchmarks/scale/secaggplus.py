@@ -44,7 +44,7 @@ from consilium.coordinator.planning.cost.load import CostedMode, Load
 from consilium.coordinator.planning.cost.terms import NodeKind
 from consilium.coordinator.planning.cost.wire import SENT
 from consilium.protocol.noise import SystemNoise
-from consilium.simulations.engines.flower_internals import assign_message_id, assume_identity
+from consilium.simulations.engines.flower import assign_message_id, assume_identity
 from docs.figures import figure
 from tests.secagg.network import make_votes
 

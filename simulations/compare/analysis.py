@@ -19,12 +19,11 @@ from consilium.protocol.labels.service import Progress, no_progress
 from consilium.protocol.rows.queries import canonical_queries
 from consilium.simulations.compare import figures
 from consilium.simulations.compare.baselines import Compared, baselines
-from consilium.simulations.compare.hand_labels import PublicTruth
 from consilium.simulations.compare.vote_sums import vote_sums
 from consilium.simulations.compare.worth import worth
 from consilium.simulations.datasets.base import Dataset
-from consilium.simulations.metrics.intervals import mean_interval
-from consilium.simulations.metrics.row_scores import leading_metric, row_scores
+from consilium.simulations.methods.manual_labels import PublicTruth
+from consilium.simulations.metrics import leading_metric, mean_interval, row_scores
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.specs import SimulationSpec
 from consilium.simulations.report.data import LeftOut, PartyQuality

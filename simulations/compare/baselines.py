@@ -15,23 +15,21 @@ from consilium.party.teachers.ballot import Lot, cast
 from consilium.protocol.labels.service import Progress, no_progress
 from consilium.protocol.parties.teachers import TeacherKind
 from consilium.protocol.rows.queries import canonical_queries, query_ids
-from consilium.simulations.compare.means import over_parties
-from consilium.simulations.compare.noisy_average import (
-    ClippedSums,
-    judged_noisy_average,
-    linear_scores,
-    noisy_averages,
-    why_none,
-)
-from consilium.simulations.compare.pooled import pooled_probabilities
-from consilium.simulations.compare.probabilities import class_probabilities, vote_shares
-from consilium.simulations.compare.stated_guarantee import StatedGuarantee
 from consilium.simulations.datasets.base import Dataset
-from consilium.simulations.metrics.intervals import area_interval, mean_interval, metric_intervals
-from consilium.simulations.metrics.row_scores import auc_row_scores
+from consilium.simulations.methods.base import StatedGuarantee
+from consilium.simulations.methods.noisy_average import judged_noisy_average, noisy_averages, why_none
+from consilium.simulations.methods.pooled import pooled_probabilities
+from consilium.simulations.metrics import (
+    area_interval,
+    auc_row_scores,
+    mean_interval,
+    metric_intervals,
+    over_parties,
+)
 from consilium.simulations.population import public
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.report.data import PartyQuality
+from consilium.simulations.teach import ClippedSums, class_probabilities, linear_scores, vote_shares
 from consilium.simulations.workspace import Workspace
 from consilium.student.evaluation import evaluate
 

@@ -22,9 +22,8 @@ from consilium.coordinator.mechanisms.base import MechanismModel
 from consilium.coordinator.mechanisms.calibration import noise_scales
 from consilium.protocol.labels.service import NO_LABEL
 from consilium.protocol.noise import SeededNoise
-from consilium.simulations.compare.hand_labels import PublicTruth
-from consilium.simulations.metrics.intervals import area_interval, mean_interval
-from consilium.simulations.metrics.row_scores import Metric, leading_metric, row_scores
+from consilium.simulations.methods.manual_labels import PublicTruth
+from consilium.simulations.metrics import Metric, area_interval, leading_metric, mean_interval, row_scores
 from consilium.student.config import StudentSpec
 from consilium.student.published.prevalence import PrevalenceShift
 from consilium.student.run import train

@@ -1,23 +1,175 @@
-"""What a student is worth in labels by hand: the block "worth" of a run's summary.
+"""What a student is worth in labels by hand: a search over their number, an interval, and the block "worth".
 
 It is a function of the published student, of how many labels were released and asked for, and of public rows with their
-true labels. So the guarantee of the labels covers it, and anybody with the truth of the public rows can compute it.
-"""
+true labels. So the guarantee of the labels covers it, and anybody with the truth of the public rows can compute it."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from consilium.node.progress import HAND_LABELS
 from consilium.protocol.labels.service import Progress, no_progress
-from consilium.simulations.compare.break_even import LEVEL, break_even, most_tries
-from consilium.simulations.compare.effort import MOST_DRAWS, most_plain_rows
-from consilium.simulations.compare.hand_labels import HandLabels, PublicTruth
+from consilium.simulations.methods.manual_labels import MOST_DRAWS, HandLabels, PublicTruth, most_plain_rows
 from consilium.simulations.population.specs import HandLabelMode
 from consilium.student.config import StudentSpec
+
+FEWEST = 5
+"""Labels by hand that are tried at least. Where they do as well, the student is worth none."""
+LEVEL = 0.95
+_REPLICATES = 1000
+_FINE, _COARSE = 1.1, 1.35
+"""Ratio of neighbouring numbers at which the search for the number itself, and for its interval's ends, stops."""
+
+Learnt = Callable[[int], np.ndarray]
+"""How many labels -> float64 (draws, test): row scores (`row_scores`) of what was learnt, one line for each draw."""
+
+
+@dataclass(frozen=True)
+class BreakEven:
+    """Labels by hand that reach a student: 0 where the fewest that were tried do, inf where the most do not.
+
+    low, high : with probability `LEVEL` the number lies between, see `break_even`.
+    """
+
+    labels: float
+    low: float
+    high: float
+
+
+def break_even(student: np.ndarray, learnt: Learnt, most: int, generator: np.random.Generator) -> BreakEven:
+    """The least number of labels, from `FEWEST` to `most`, whose mean metric over the draws is the student's.
+
+    By bisection of its logarithm: the metric is taken to rise with the number (isotonic regression over all numbers
+    that were tried), and between two of them with its logarithm.
+
+    The interval is a bootstrap of what a person would meet: in each replicate the test rows are drawn anew, the same
+    for the student and the others, and one draw of labels is followed instead of their mean. So it covers the luck of
+    the labels, the student's and the person's, and of the test rows.
+
+    Parameters
+    ----------
+    student : float64 (test,), row scores of the student. most : at least 1.
+    """
+    curve = _Curve(student, learnt, generator)
+    fewest = min(FEWEST, most)
+    curve.add(fewest)
+    curve.add(most)
+    while (between := curve.middle(curve.mean_crossing(), _FINE)) is not None:
+        curve.add(between)
+    ends = curve.interval()
+    while (between := next(filter(None, (curve.middle(end, _COARSE) for end in ends)), None)) is not None:
+        curve.add(between)
+        ends = curve.interval()
+    return BreakEven(*(_rounded(value, fewest) for value in (curve.mean_crossing(), *ends)))
+
+
+def most_tries(most: int) -> int:
+    """Numbers of labels that `break_even` tries at most, about: three bisections, and where they begin.
+
+    >>> [most_tries(most) for most in (5, 100, 9000)]
+    [2, 15, 19]
+    """
+    ratio = math.log(max(most, FEWEST) / FEWEST)
+    if not ratio:
+        return 2
+    halvings = [max(0, math.ceil(math.log2(ratio / math.log(least)))) for least in (_FINE, _COARSE, _COARSE)]
+    return 2 + sum(halvings)
+
+
+def crossing(counts: np.ndarray, heights: np.ndarray, level: np.ndarray | float) -> np.ndarray:
+    """Where rising curves reach a level: float64 (curves,) from the first count on, inf where they never do.
+
+    `counts` ascending (n,), `heights` (curves, n), `level` (curves,) or one for all. Between counts a curve rises with
+    their logarithm.
+
+    >>> crossing(np.array([10, 1000]), np.array([[0.6, 0.8], [0.7, 0.8], [0.1, 0.2]]), 0.7).round(6).tolist()
+    [100.0, 10.0, inf]
+    """
+    rising, level = isotonic(heights), np.broadcast_to(level, len(heights))
+    reached = rising >= level[:, None] - 1e-9  # the same model, added up in another order
+    at = reached.argmax(axis=1)
+    curves, before = np.arange(len(heights)), np.maximum(at - 1, 0)
+    low, high = rising[curves, before], rising[curves, at]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(at == 0, 0.0, (level - low) / (high - low))
+    logs = np.log(counts)
+    found = np.exp(logs[before] + share * (logs[at] - logs[before]))
+    return np.where(reached.any(axis=1), np.clip(found, counts[before], counts[at]), np.inf)
+
+
+def isotonic(heights: np.ndarray) -> np.ndarray:
+    """The nearest rising curves (curves, n), by the largest of the smallest means (Robertson, Wright, Dykstra 1988).
+
+    >>> isotonic(np.array([[1.0, 3.0, 2.0, 4.0]])).tolist()
+    [[1.0, 2.5, 2.5, 4.0]]
+    """
+    size = heights.shape[1]
+    sums = np.concatenate([np.zeros((len(heights), 1)), heights.cumsum(axis=1)], axis=1)
+    first, last = np.arange(size)[:, None], np.arange(size)[None, :]
+    means = np.where(
+        first <= last,
+        (sums[:, None, 1:] - sums[:, :-1, None]) / np.maximum(last - first + 1, 1),
+        np.inf,
+    )
+    smallest = np.minimum.accumulate(means[:, :, ::-1], axis=2)[:, :, ::-1]  # over all that end at or behind
+    return np.stack([smallest[:, : at + 1, at].max(axis=1) for at in range(size)], axis=1)
+
+
+@dataclass
+class _Curve:
+    """What was tried so far, with the metric of each draw in each replicate of the test rows."""
+
+    student: np.ndarray
+    learnt: Learnt
+    generator: np.random.Generator
+    means: dict[int, float] = field(default_factory=dict)
+    drawn: dict[int, np.ndarray] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        rows = len(self.student)
+        counts = self.generator.multinomial(rows, np.full(rows, 1 / rows), _REPLICATES)
+        self.weights = counts / rows
+        self.draw = self.generator.integers(2**31, size=_REPLICATES)
+
+    def add(self, count: int) -> None:
+        if count in self.means:
+            return
+        scores = self.learnt(count)
+        self.means[count] = float(scores.mean())
+        every = self.weights @ scores.T
+        self.drawn[count] = every[np.arange(_REPLICATES), self.draw % len(scores)]
+
+    def mean_crossing(self) -> float:
+        counts = sorted(self.means)
+        heights = np.array([[self.means[count] for count in counts]])
+        return float(crossing(np.array(counts), heights, float(self.student.mean()))[0])
+
+    def interval(self) -> tuple[float, float]:
+        counts = sorted(self.drawn)
+        heights = np.stack([self.drawn[count] for count in counts], axis=1)
+        found = np.sort(crossing(np.array(counts), heights, self.weights @ self.student))
+        outside = (1 - LEVEL) / 2 * _REPLICATES
+        return float(found[math.floor(outside)]), float(found[-1 - math.floor(outside)])
+
+    def middle(self, value: float, ratio: float) -> int | None:
+        """What to try next: between the neighbours of `value`, where they are further apart than `ratio`."""
+        counts = sorted(self.means)
+        if not counts[0] < value <= counts[-1]:
+            return None
+        after = next(count for count in counts if count >= value)
+        before = counts[counts.index(after) - 1]
+        between = round(math.sqrt(before * after))
+        return None if after <= before * ratio or between in (before, after) else between
+
+
+def _rounded(value: float, fewest: int) -> float:
+    return value if math.isinf(value) else float(0 if value <= fewest else round(value))
+
 
 _PURPOSE = 0x776F727468
 

@@ -35,9 +35,9 @@ class Report(os.PathLike[str]):
         DataError : the run cannot be read.
         """
         if not (self.run_dir / PUBLIC).is_file():
+            from consilium.simulations.attempt import renew_sum
             from consilium.simulations.audited_report import report_of
             from consilium.simulations.report.build import write_report
-            from consilium.simulations.sums import renew_sum
 
             data, _ = report_of(self.run_dir)
             write_report(data, self.run_dir / PUBLIC, public=True)

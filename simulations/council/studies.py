@@ -21,8 +21,7 @@ from consilium.simulations.council.runs import ProgressCallback, RunFolder, chan
 from consilium.simulations.scenario import Scenario, apply_override, scenario_json
 from consilium.simulations.study.cache import StepCache, usual_cache
 from consilium.simulations.study.cells import expand
-from consilium.simulations.study.citing import citation
-from consilium.simulations.study.results import PAGE, RESULTS, read_results, read_told
+from consilium.simulations.study.results import PAGE, RESULTS, citation, read_results, read_told
 from consilium.simulations.study.row_scores import RowScores
 from consilium.simulations.study.run import on_this_machine, run_study
 from consilium.simulations.study.spec import StudySpec, load_study

@@ -1,12 +1,189 @@
-"""Engine `local`: ServerApp in this process, ClientApps on worker processes, no server, all cores."""
+"""An in-process Flower Grid: the same ClientApp, on worker processes of this machine, without a server."""
 
 from __future__ import annotations
 
-from flwr.app import Context, RecordDict
+import os
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from typing import Any
+
+from flwr.app import Context, Error, Message, RecordDict
 
 from consilium.coordinator.server_app import app
-from consilium.simulations.engines.flower_internals import COORDINATOR_NODE, assume_identity
-from consilium.simulations.engines.local_grid import LocalGrid
+from consilium.node.flower import python_module
+from consilium.protocol.devices import ONE_THREAD
+from consilium.protocol.parties.teachers import TeacherKind
+from consilium.simulations.engines.flower import COORDINATOR_NODE, NodesGrid, assign_message_id, assume_identity
+
+CLIENT_APP_CRASHED = 8
+POLL_SECONDS = 0.05
+MOST_REPLIES = 64
+"""That wait to be pulled: workers wait with more, rather than fill the memory while the coordinator is busy."""
+
+
+class Worker:
+    """One worker process. teacher: of a kind whose libraries it imports while it has nothing else to do."""
+
+    def __init__(self, teacher: TeacherKind | None = None) -> None:
+        ours, theirs = socket.socketpair()
+        ahead = [] if teacher is None else [teacher.model_dump_json()]
+        self._process = subprocess.Popen(
+            python_module("consilium.simulations.engines.worker", str(theirs.fileno()), *ahead),
+            pass_fds=[theirs.fileno()],
+            stdout=subprocess.DEVNULL,
+            env={**os.environ, **ONE_THREAD},
+        )
+        theirs.close()
+        self._connection = Connection(ours.detach())
+
+    def handle(self, message: Message, context: Context, seconds: float) -> tuple[Message, RecordDict] | None:
+        """Reply and new state of the node; None if there is no reply within `seconds`.
+
+        Raises
+        ------
+        EOFError, OSError : the process died.
+        """
+        self._connection.send((message, context))
+        return self._connection.recv() if self._connection.poll(seconds) else None
+
+    def kill(self) -> None:
+        """End the process, whatever it is doing; a thread that waits in `handle` gets an EOFError."""
+        self._process.kill()
+
+    def stop(self) -> None:
+        """End the process and give back what it held. Not while another thread is in `handle`. Twice does no harm."""
+        self._process.kill()
+        self._process.wait()
+        if not self._connection.closed:
+            self._connection.close()
+
+
+@contextmanager
+def running_workers(count: int | None = None, teacher: TeacherKind | None = None) -> Iterator[list[Worker]]:
+    """`count` worker processes, one for each core by default; they are ended with the context.
+
+    They take two seconds to import what they need, for teachers of this kind too, so start them before anything else.
+    """
+    workers = [Worker(teacher) for _ in range(count or os.cpu_count() or 1)]
+    try:
+        yield workers
+    finally:
+        for worker in workers:
+            worker.stop()
+
+
+class LocalGrid(NodesGrid):
+    """Routes messages to ClientApps on worker processes, one thread for each worker. Use as a context manager; its
+    workers are killed when it is left.
+
+    The list of workers is the grid's to change: a party that does not answer within its message's time to live is
+    killed with its worker, which is replaced.
+    """
+
+    def __init__(self, run_id: int, run_config: Mapping[str, Any], partitions: int, workers: list[Worker]) -> None:
+        super().__init__(run_id, run_config, partitions)
+        self._workers = workers
+        self._waiting: SimpleQueue[Message | None] = SimpleQueue()
+        self._replies: dict[str, tuple[Message, float]] = {}
+        """Each with the time until which somebody may wait for it."""
+        self._changed = threading.Condition()
+        self._closed = False
+        self._replacing = threading.Lock()
+        self._threads = [threading.Thread(target=self._work, args=(i,), daemon=True) for i in range(len(workers))]
+
+    def __enter__(self) -> LocalGrid:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._replacing:
+            self._closed = True
+            for worker in self._workers:
+                worker.kill()  # ends the thread that waits for its reply
+        with self._changed:
+            self._changed.notify_all()
+        for _thread in self._threads:
+            self._waiting.put(None)
+        for thread in self._threads:
+            thread.join()  # from here on nobody else touches a worker
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        """See flwr.serverapp.Grid."""
+        ids = []
+        for message in messages:
+            ids.append(assign_message_id(message))
+            self._waiting.put(message)
+        return ids
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        """See flwr.serverapp.Grid; waits a moment for a reply rather than return nothing at once."""
+        wanted = set(message_ids)
+        with self._changed:
+            self._changed.wait_for(lambda: not wanted.isdisjoint(self._replies), timeout=POLL_SECONDS)
+            found = [self._replies.pop(message_id)[0] for message_id in wanted & self._replies.keys()]
+            self._changed.notify_all()
+            return found
+
+    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
+        """See flwr.serverapp.Grid."""
+        waiting = set(self.push_messages(messages))
+        deadline = time.monotonic() + (timeout if timeout is not None else float("inf"))
+        replies: list[Message] = []
+        while waiting and time.monotonic() < deadline:
+            for reply in self.pull_messages(waiting):
+                waiting.discard(reply.metadata.reply_to_message_id)
+                replies.append(reply)
+        return replies
+
+    def _work(self, index: int) -> None:
+        """Hand one message after the other to one worker, until the grid is closed."""
+        while (message := self._waiting.get()) is not None and not self._closed:
+            ends = message.metadata.created_at + message.metadata.ttl
+            left = ends - time.time()
+            if left <= 0:
+                continue  # nobody waits for it any more
+            context = self._contexts[message.metadata.dst_node_id]
+            try:
+                done = self._workers[index].handle(message, context, left)
+            except (EOFError, OSError):
+                self._replace(index)
+                done = Message(Error(code=CLIENT_APP_CRASHED, reason="worker process died"), reply_to=message), None
+            if done is None:
+                self._replace(index)
+                continue
+            reply, state = done
+            if state is not None:
+                context.state = state
+            self._offer(message.metadata.message_id, reply, ends)
+
+    def _offer(self, message_id: str, reply: Message, ends: float) -> None:
+        """Put a reply where it can be pulled, once there is room; given up when nobody waits for it any more."""
+        with self._changed:
+            while len(self._replies) >= MOST_REPLIES and not self._closed:
+                now = time.time()
+                if now >= ends:
+                    return
+                stale = [each for each, (_, until) in self._replies.items() if until <= now]
+                for each in stale:
+                    del self._replies[each]
+                if not stale:
+                    self._changed.wait(timeout=POLL_SECONDS)
+            self._replies[message_id] = reply, ends
+            self._changed.notify_all()
+
+    def _replace(self, index: int) -> None:
+        with self._replacing:
+            self._workers[index].stop()
+            if not self._closed:
+                self._workers[index] = Worker()
+
 
 RUN_ID = 1
 

@@ -16,10 +16,8 @@ from consilium.protocol import errors
 from consilium.protocol.devices import VARIABLE as DEVICE
 from consilium.protocol.errors import ConsiliumError, EngineError
 from consilium.protocol.files import replace_private
-from consilium.simulations.engines.cluster.probe import check_cluster
-from consilium.simulations.engines.cluster.settings import FIGURES, ClusterSettings
-from consilium.simulations.engines.cluster.spec import RaySpec
-from consilium.simulations.engines.flower_processes import NODE_APP, RAY_ALONE, flwr_run, super_link, write_shim
+from consilium.simulations.engines.cluster.probe import FIGURES, ClusterSettings, RaySpec, check_cluster
+from consilium.simulations.engines.flower import NODE_APP, RAY_ALONE, flwr_run, super_link, write_shim
 from consilium.sums import errors as errors_of_sums
 from consilium.sums.errors import SecAggError
 

@@ -19,7 +19,7 @@ from consilium.data.private_rows import remarks
 from consilium.node_app import app
 from consilium.party.teachers.builders import build
 from consilium.protocol.parties.teachers import teacher_from_json
-from consilium.simulations.engines.flower_internals import assume_identity
+from consilium.simulations.engines.flower import assume_identity
 
 CLIENT_APP_RAISED_EXCEPTION = 2
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from consilium.simulations.metrics.intervals import wilson
+from consilium.simulations.metrics import wilson
 from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.wording import share_text
 from consilium.simulations.report.worth import hand_label_rows

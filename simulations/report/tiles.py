@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from consilium.coordinator.ledger.privacy import NODES
 from consilium.protocol.disclosure import ReleaseKind
-from consilium.simulations.metrics.intervals import wilson
+from consilium.simulations.metrics import wilson
 from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.guarantees import PROMISED, SPENT, GuaranteeRow, disclosure_of
 from consilium.simulations.report.models import METRIC_NAMES, lead, with_interval

@@ -12,13 +12,12 @@ from typing import Any
 from consilium.protocol.config_files import validate
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
+from consilium.simulations.divide import clear_votes
+from consilium.simulations.methods.base import StudyMethod
+from consilium.simulations.methods.kinds import METHOD_NAMES, method_of
 from consilium.simulations.scenario import Scenario, anchor, scenario_table, shipped
-from consilium.simulations.study.axes import SCENARIO, changed, points_of
-from consilium.simulations.study.case import clear_votes
 from consilium.simulations.study.keys import data_table, teaching, without_mechanism
-from consilium.simulations.study.methods.base import StudyMethod
-from consilium.simulations.study.methods.kinds import METHOD_NAMES, method_of
-from consilium.simulations.study.spec import MOST_CELLS, StudySpec
+from consilium.simulations.study.spec import MOST_CELLS, SCENARIO, StudySpec, changed, points_of
 
 _ID = 12
 

@@ -92,7 +92,7 @@ def cite_command(
     folder: Annotated[Path, typer.Argument(metavar="OUT", help="A study's folder.")], output: FormatOption = Format.text
 ) -> None:
     """Print all that somebody needs to make the study again: what was run, on which data, with which versions."""
-    from consilium.simulations.study.citing import citation, citation_lines
+    from consilium.simulations.study.results import citation, citation_lines
 
     cited = citation(folder)
     show(output, cited, citation_lines(cited))

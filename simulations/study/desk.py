@@ -8,14 +8,14 @@ from typing import Any, TypeVar
 
 from consilium.protocol.config_files import validate
 from consilium.protocol.digests import canonical_digest
+from consilium.simulations.artifact import from_bytes
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.datasets.source import open_source
+from consilium.simulations.divide import Case, make_case
+from consilium.simulations.methods.base import Predicted
 from consilium.simulations.scenario import Scenario
-from consilium.simulations.study.artifact import from_bytes
-from consilium.simulations.study.case import Case, make_case
-from consilium.simulations.study.ensemble import Ensemble
-from consilium.simulations.study.methods.base import Predicted
 from consilium.simulations.study.sources import unpacked
+from consilium.simulations.teach import Ensemble
 
 T = TypeVar("T")
 Read = Callable[[str], bytes]

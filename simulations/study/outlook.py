@@ -12,8 +12,7 @@ from consilium.node.progress import about
 from consilium.protocol.labels.service import no_progress
 from consilium.simulations.study.cache import LostStep, StepCache
 from consilium.simulations.study.cells import compared, plots
-from consilium.simulations.study.graph import Graph, settled_of
-from consilium.simulations.study.rows_opened import open_rows
+from consilium.simulations.study.graph import Graph, open_rows, settled_of
 from consilium.simulations.study.schedule import missing
 from consilium.simulations.study.spec import StudySpec
 from consilium.simulations.study.tasks import StepFailure

@@ -15,7 +15,7 @@ from typing import Any
 
 from consilium.protocol.devices import ONE_THREAD
 from consilium.protocol.errors import EngineError
-from consilium.simulations.engines.cluster.address import check_answers, no_cluster
+from consilium.simulations.engines.cluster.probe import check_answers, no_cluster
 from consilium.simulations.study.cache import LostStep
 from consilium.simulations.study.desk import StepDesk
 from consilium.simulations.study.executors import Shelf, addresses

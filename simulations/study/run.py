@@ -23,13 +23,14 @@ from consilium.protocol.labels.service import Progress, no_progress
 from consilium.protocol.strict_json import dumps, strict
 from consilium.protocol.versions import versions
 from consilium.protocol.warnings.rows import parties_too_small
+from consilium.simulations.artifact import Arrays
+from consilium.simulations.attempt import Interrupted, interruptible
 from consilium.simulations.datasets.base import Source
-from consilium.simulations.interruption import Interrupted, interruptible
-from consilium.simulations.study.artifact import Arrays
+from consilium.simulations.judge import unit_arrays_in
 from consilium.simulations.study.cache import LostStep, StepCache
 from consilium.simulations.study.cells import ComparedMethod, Plot, cell_id, compared, plots
 from consilium.simulations.study.executors import Shelf, local_executor
-from consilium.simulations.study.graph import Graph, ToldStep, settled_of
+from consilium.simulations.study.graph import Graph, OpenedRows, ToldStep, open_rows, settled_of
 from consilium.simulations.study.results import (
     FORMAT,
     PAGE,
@@ -41,8 +42,7 @@ from consilium.simulations.study.results import (
     write_results,
     write_told,
 )
-from consilium.simulations.study.row_scores import unit_arrays_in, write_row_scores
-from consilium.simulations.study.rows_opened import OpenedRows, open_rows
+from consilium.simulations.study.row_scores import write_row_scores
 from consilium.simulations.study.schedule import Executor, Tally, do_steps
 from consilium.simulations.study.spec import StudySpec
 from consilium.simulations.study.tables import ABSENT, frame_and_matrices

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from consilium.simulations.study.artifact import Arrays, from_bytes, to_bytes
-from consilium.simulations.study.rows import Row
+from consilium.simulations.artifact import Arrays, from_bytes, to_bytes
+from consilium.simulations.judge import Row
 
 _TEXTS, _NUMBERS = ("method", "scope", "name", "metric"), ("value", "low", "high")
 ABSENT = "absent"

@@ -18,24 +18,23 @@ from consilium.protocol.devices import one_thread
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConsiliumError, DataError
 from consilium.protocol.labels.service import Outcome
-from consilium.simulations.compare.hand_labels import PublicTruth
+from consilium.simulations.artifact import to_bytes
 from consilium.simulations.compare.worth import worth
+from consilium.simulations.divide import Case
+from consilium.simulations.judge import Row, judged, judged_row_scores
+from consilium.simulations.methods.base import Predicted
+from consilium.simulations.methods.kinds import method_of
+from consilium.simulations.methods.manual_labels import PublicTruth
 from consilium.simulations.scenario import Scenario, planned_scenario, scenario_json
-from consilium.simulations.study.artifact import to_bytes
 from consilium.simulations.study.cache import LostStep
-from consilium.simulations.study.case import Case
 from consilium.simulations.study.desk import Read, StepDesk
-from consilium.simulations.study.ensemble import train_ensemble
-from consilium.simulations.study.judging import judged, judged_row_scores
 from consilium.simulations.study.keys import deciding_versions, without_mechanism
 from consilium.simulations.study.measures.division import division_matrices, division_rows
 from consilium.simulations.study.measures.gain import gain_rows
 from consilium.simulations.study.measures.influence import influence_rows
 from consilium.simulations.study.measures.votes import teacher_matrices, teacher_rows
-from consilium.simulations.study.methods.base import Predicted
-from consilium.simulations.study.methods.kinds import method_of
-from consilium.simulations.study.rows import Row
 from consilium.simulations.study.tables import ABSENT, rows_bytes
+from consilium.simulations.teach import train_ensemble
 
 
 @dataclass(frozen=True)

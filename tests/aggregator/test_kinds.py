@@ -15,7 +15,7 @@ from consilium.party import client_app as party
 from consilium.protocol.parties.messages import HelloReply
 from consilium.protocol.parties.records import from_record, refusal_from_record, to_record
 from consilium.protocol.parties.refusals import Refusal, Rule
-from consilium.simulations.engines.flower_internals import assign_message_id, assume_identity
+from consilium.simulations.engines.flower import assign_message_id, assume_identity
 from consilium.sums.aggregators.wire import AggregatorReply
 from tests.aggregator.test_node import Board
 from tests.federation import hello_of, make_config

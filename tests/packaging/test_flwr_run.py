@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from consilium.node.flower import QUIET
-from consilium.simulations.engines import flower_processes
-from consilium.simulations.engines.flower_processes import RAY_ALONE, flwr_run, free_port, super_link
+from consilium.simulations.engines import flower as processes
+from consilium.simulations.engines.flower import RAY_ALONE, flwr_run, free_port, super_link
 from tests.packaging.conftest import Installed, make_environment
 from tests.simulations.test_resume import SMALL
 
@@ -33,7 +33,7 @@ def test_the_bundle_of_a_checkout_is_all_that_flower_needs(
 
     flower = tmp_path_factory.mktemp("flower")
     bare = make_environment(flower / "environment", None)
-    monkeypatch.setattr(flower_processes, "program", bare.program)
+    monkeypatch.setattr(processes, "program", bare.program)
     environment = {**bare.variables, **QUIET, **RAY_ALONE, "FLWR_HOME": str(flower / "home")}
     pool = prepared / "private" / "work" / "pool.npz"
     student = subprocess.Popen(

@@ -16,7 +16,7 @@ from consilium.protocol.errors import ConfigError, LedgerError
 from consilium.protocol.parties.messages import HelloReply
 from consilium.protocol.parties.records import from_record, refusal_from_record, to_record
 from consilium.protocol.parties.refusals import Refusal, Refused, Rule
-from consilium.simulations.engines.flower_internals import assign_message_id, assume_identity
+from consilium.simulations.engines.flower import assign_message_id, assume_identity
 from tests.federation import make_home
 from tests.party.test_node import hello
 

@@ -28,7 +28,7 @@ from consilium.protocol.labels import labels_pb2_grpc as rpc
 from consilium.protocol.labels.wire import blocks, terms_from_wire, terms_to_wire
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.parties.messages import MOST_RELEASES, PROTOCOL_VERSION
-from consilium.simulations.engines.flower_processes import free_port
+from consilium.simulations.engines.flower import free_port
 from consilium.student.channel import LabelChannel
 from consilium.student.run import run_student
 from tests.federation import FEATURES, FakeTransport, make_config, make_homes, make_rows

@@ -18,13 +18,13 @@ from consilium.coordinator.verify import Damaged, Verdict, verify_student
 from consilium.coordinator.verify.recorded import read_ledger
 from consilium.protocol.errors import DataError
 from consilium.protocol.warnings.kinds import SINCE_0_9
-from consilium.simulations import sums
+from consilium.simulations import attempt
+from consilium.simulations.attempt import check_sums, write_sums
 from consilium.simulations.audit import audit_path, audit_run
 from consilium.simulations.report import build
 from consilium.simulations.report.build import drawing
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
-from consilium.simulations.sums import check_sums, write_sums
 from tests.simulations.drawing import render_once
 from tests.simulations.engines.test_engines_agree import quiet
 from tests.simulations.tampering import LEDGER, SUMS, TAMPERING, edit, main, sql
@@ -178,7 +178,7 @@ def test_a_run_that_says_that_it_goes_on_is_unfinished_and_no_proof(sound: Path,
     shutil.copytree(sound, tmp_path / "run")
     edit("manifest.json", lambda c: c.update(status="running"))(tmp_path / "run")
     assert SUMS in failed(tmp_path / "run")  # it has its sums, so it was complete
-    (tmp_path / "run" / sums.FILE).unlink()
+    (tmp_path / "run" / attempt.FILE).unlink()
     for name in ("summary.json", "report.html", "coordinator.json"):
         (tmp_path / "run" / name).unlink()
     (tmp_path / "run" / "events.jsonl").write_text("")

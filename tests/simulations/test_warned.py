@@ -13,11 +13,11 @@ from consilium.coordinator.config import Caps
 from consilium.coordinator.expectation import expected
 from consilium.coordinator.mechanisms import AnyMechanism, GNMax, NoisyHistogram
 from consilium.protocol.warnings.rows import Looked
-from consilium.simulations.study.case import make_case
+from consilium.simulations.divide import make_case
 from consilium.simulations.warned import run_warnings
 from consilium.student.config import StudentSpec
 from tests.federation import make_config
-from tests.simulations.study.methods.cases import few, run_alone
+from tests.simulations.methods.cases import few, run_alone
 
 SUMMARY: dict[str, Any] = {
     "parties_left_out_for_data": 0,

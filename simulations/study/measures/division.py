@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.spatial.distance import pdist
 
-from consilium.simulations.study.artifact import Arrays
-from consilium.simulations.study.case import Case
+from consilium.simulations.artifact import Arrays
+from consilium.simulations.divide import Case
+from consilium.simulations.judge import Row
 from consilium.simulations.study.measures.figures import (
     DISTANCES,
     Divided,
@@ -20,7 +21,6 @@ from consilium.simulations.study.measures.figures import (
     ratio,
     shares,
 )
-from consilium.simulations.study.rows import Row
 from consilium.student.evaluation import area_under_curve
 
 MOST_ROWS = 20_000

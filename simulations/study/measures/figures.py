@@ -10,8 +10,8 @@ from scipy.spatial.distance import pdist, squareform
 from scipy.special import rel_entr
 from scipy.stats import rankdata
 
-from consilium.simulations.study.case import Case
-from consilium.simulations.study.rows import Row
+from consilium.simulations.divide import Case
+from consilium.simulations.judge import Row
 
 REPLICATES = 1000
 LEVEL = 0.95

@@ -16,8 +16,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.stats import binomtest
 
-from consilium.simulations.metrics.intervals import wilson
-from consilium.simulations.study.case import Case
+from consilium.simulations.divide import Case
+from consilium.simulations.judge import Row
+from consilium.simulations.methods.base import Predicted
+from consilium.simulations.metrics import wilson
 from consilium.simulations.study.measures.figures import (
     Figures,
     gini,
@@ -27,8 +29,6 @@ from consilium.simulations.study.measures.figures import (
     rank_correlation,
     ratio,
 )
-from consilium.simulations.study.methods.base import Predicted
-from consilium.simulations.study.rows import Row
 from consilium.student.evaluation import area_under_curve
 
 AGAINST = "local"

@@ -13,13 +13,13 @@ from consilium.protocol.errors import DataError
 from consilium.protocol.labels.service import NO_LABEL, Outcome
 from consilium.protocol.noise import NoiseSource, SeededNoise
 from consilium.protocol.rows.queries import query_ids
-from consilium.simulations.compare.effort import MOST_DRAWS, effort
-from consilium.simulations.compare.hand_labels import PublicTruth
+from consilium.simulations.artifact import Arrays
 from consilium.simulations.compare.learning import CurveLearner, GivenAnswers
+from consilium.simulations.divide import Case
+from consilium.simulations.judge import Row
+from consilium.simulations.methods.base import Predicted
+from consilium.simulations.methods.manual_labels import MOST_DRAWS, PublicTruth, effort
 from consilium.simulations.population.parties import simulated_weights
-from consilium.simulations.study.artifact import Arrays
-from consilium.simulations.study.case import Case
-from consilium.simulations.study.ensemble import Ensemble
 from consilium.simulations.study.measures.figures import (
     Figures,
     label_counts,
@@ -28,9 +28,7 @@ from consilium.simulations.study.measures.figures import (
     rank_correlation,
 )
 from consilium.simulations.study.measures.votes import DIGITS, shares_for
-from consilium.simulations.study.methods.base import Predicted
-from consilium.simulations.study.rows import Row
-from consilium.simulations.study.said import Said
+from consilium.simulations.teach import Ensemble, Said
 from consilium.student.run import DEVIATIONS
 from consilium.student.trainers.base import Shares
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.stats import rankdata
 
-from consilium.simulations.metrics.intervals import wilson
-from consilium.simulations.study.artifact import Arrays
-from consilium.simulations.study.case import Case
-from consilium.simulations.study.ensemble import Ensemble
+from consilium.simulations.artifact import Arrays
+from consilium.simulations.divide import Case
+from consilium.simulations.judge import Row
+from consilium.simulations.metrics import wilson
 from consilium.simulations.study.measures.figures import (
     Figures,
     label_counts,
@@ -20,8 +20,7 @@ from consilium.simulations.study.measures.figures import (
     ratio,
     shares,
 )
-from consilium.simulations.study.rows import Row
-from consilium.simulations.study.said import Said
+from consilium.simulations.teach import Ensemble, Said
 
 DIGITS = 6
 """Of sums of shares: what differs in later ones is equal."""

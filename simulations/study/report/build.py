@@ -10,8 +10,8 @@ import polars as pl
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from consilium.protocol.files import replacing, writing
+from consilium.simulations.artifact import Arrays
 from consilium.simulations.report.wording import many
-from consilium.simulations.study.artifact import Arrays
 from consilium.simulations.study.report.exhibits import PictureExhibit, Section
 from consilium.simulations.study.report.folder import StudyFolder, open_folder
 from consilium.simulations.study.report.sections.across import across_section

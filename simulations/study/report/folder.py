@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from consilium.protocol.errors import DataError, PathError
-from consilium.simulations.study.artifact import Arrays, from_bytes
+from consilium.simulations.artifact import Arrays, from_bytes
 from consilium.simulations.study.results import MATRICES, RESULTS, TOLD, read_results
 from consilium.simulations.study.row_scores import RowScores
 

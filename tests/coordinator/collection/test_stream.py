@@ -18,7 +18,7 @@ from consilium.protocol.parties.choices import counted
 from consilium.protocol.parties.messages import VoteReply
 from consilium.protocol.parties.records import to_record
 from consilium.protocol.rows.queries import canonical_queries, query_set_hash
-from consilium.simulations.engines.flower_internals import assign_message_id, assume_identity
+from consilium.simulations.engines.flower import assign_message_id, assume_identity
 from tests.federation import make_config, make_rows, vote_request
 
 CONFIG = make_config()

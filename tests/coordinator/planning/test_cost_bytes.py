@@ -20,7 +20,7 @@ from consilium.protocol.parties.messages import VoteReply, VoteRequest, WireMode
 from consilium.protocol.parties.records import encode_array, to_record
 from consilium.protocol.rows.pool import PoolTree
 from consilium.protocol.rows.queries import query_ids
-from consilium.simulations.engines.flower_internals import assume_identity
+from consilium.simulations.engines.flower import assume_identity
 from consilium.sums.masks.machine import drive
 from consilium.sums.masks.messages import SecAggMessage, Stage
 from tests.protocol.verified.federation import VerifiedFederation

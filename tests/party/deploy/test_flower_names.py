@@ -27,7 +27,7 @@ from consilium.party.client_app import app
 from consilium.party.deploy import installed_app as of_party
 from consilium.party.deploy.start import start
 from consilium.protocol.errors import EngineError
-from consilium.simulations.engines import flower_internals
+from consilium.simulations.engines import flower as flower_internals
 from tests.deploy.kits import make_kits
 
 cli = import_module(installed_app.CLI)

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from consilium.simulations.engines.local_grid import Worker
+from consilium.simulations.engines.local import Worker
 
 QUICK: dict[str, Any] = {
     "unit": "party",

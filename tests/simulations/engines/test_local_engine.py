@@ -17,10 +17,9 @@ from consilium.coordinator.collection import exchange
 from consilium.protocol.errors import NotEnoughParties
 from consilium.protocol.parties.records import refusal_from_record, to_record
 from consilium.protocol.rows.queries import canonical_queries
-from consilium.simulations.engines import local_grid
-from consilium.simulations.engines.flower_internals import assume_identity
-from consilium.simulations.engines.local import RUN_ID, run_local
-from consilium.simulations.engines.local_grid import LocalGrid, Worker, running_workers
+from consilium.simulations.engines import local
+from consilium.simulations.engines.flower import assume_identity
+from consilium.simulations.engines.local import RUN_ID, LocalGrid, Worker, run_local, running_workers
 from tests.federation import make_config, make_homes, make_rows, vote_request
 
 ROOT = Path(consilium.__file__).parents[1]
@@ -220,13 +219,13 @@ def asked_of(grid: LocalGrid, count: int, ttl: float) -> list[Message]:
 
 def test_workers_wait_while_nobody_pulls_and_every_reply_comes() -> None:
     assume_identity(RUN_ID, 1)
-    worker, many = Prompt(), 3 * local_grid.MOST_REPLIES
+    worker, many = Prompt(), 3 * local.MOST_REPLIES
     with LocalGrid(RUN_ID, {}, 1, [worker]) as grid:  # pyright: ignore[reportArgumentType]
         ids = list(grid.push_messages(asked_of(grid, many, 3600.0)))
-        while worker.handled <= local_grid.MOST_REPLIES:
+        while worker.handled <= local.MOST_REPLIES:
             time.sleep(0.01)
         time.sleep(0.2)
-        assert worker.handled == local_grid.MOST_REPLIES + 1  # one has its reply in hand
+        assert worker.handled == local.MOST_REPLIES + 1  # one has its reply in hand
         found: list[str] = []
         while len(found) < many:
             found += [reply.metadata.reply_to_message_id for reply in grid.pull_messages(ids)]
@@ -237,10 +236,10 @@ def test_replies_that_nobody_waits_for_any_more_hold_nobody_up(monkeypatch) -> N
     assume_identity(RUN_ID, 1)
     worker, later = Prompt(), [0.0]
     clock = SimpleNamespace(time=lambda: time.time() + later[0], monotonic=time.monotonic)
-    monkeypatch.setattr(local_grid, "time", clock)
+    monkeypatch.setattr(local, "time", clock)
     with LocalGrid(RUN_ID, {}, 1, [worker]) as grid:  # pyright: ignore[reportArgumentType]
-        grid.push_messages(asked_of(grid, local_grid.MOST_REPLIES, 3600.0))
-        while worker.handled < local_grid.MOST_REPLIES:
+        grid.push_messages(asked_of(grid, local.MOST_REPLIES, 3600.0))
+        while worker.handled < local.MOST_REPLIES:
             time.sleep(0.01)
         later[0] = 7200.0
         (late,) = grid.send_and_receive(asked_of(grid, 1, 36000.0), timeout=250)
@@ -251,7 +250,7 @@ def test_leaving_the_grid_ends_a_worker_that_waits_for_room() -> None:
     assume_identity(RUN_ID, 1)
     worker = Prompt()
     with LocalGrid(RUN_ID, {}, 1, [worker]) as grid:  # pyright: ignore[reportArgumentType]
-        grid.push_messages(asked_of(grid, 2 * local_grid.MOST_REPLIES, 3600.0))
-        while worker.handled <= local_grid.MOST_REPLIES:
+        grid.push_messages(asked_of(grid, 2 * local.MOST_REPLIES, 3600.0))
+        while worker.handled <= local.MOST_REPLIES:
             time.sleep(0.01)
     assert not [thread for thread in grid._threads if thread.is_alive()]

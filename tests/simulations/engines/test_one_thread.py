@@ -12,7 +12,7 @@ import pytest
 
 from consilium.node.flower import flower_environment
 from consilium.protocol.devices import ONE_THREAD
-from consilium.simulations.engines import local_grid
+from consilium.simulations.engines import local
 from tests.simulations.test_resume import SMALL
 
 NOTEBOOK = """
@@ -64,8 +64,8 @@ def test_processes_train_with_one_thread_and_import_nothing_of_the_folder(
 
     for name in ONE_THREAD:
         monkeypatch.setenv(name, "7")
-    monkeypatch.setattr(local_grid.subprocess, "Popen", Recorded)
-    local_grid.Worker()
+    monkeypatch.setattr(local.subprocess, "Popen", Recorded)
+    local.Worker()
     assert {name: started["env"][name] for name in ONE_THREAD} == ONE_THREAD
     assert started["command"][1:3] == ["-P", "-m"]
     flower = flower_environment(tmp_path / "home")

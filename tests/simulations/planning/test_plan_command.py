@@ -19,13 +19,13 @@ from consilium.protocol.errors import DataError, NotEnoughParties, PathError
 from consilium.protocol.rows.schema import Schema
 from consilium.simulations import scenario
 from consilium.simulations.datasets.base import Dataset
+from consilium.simulations.divide import make_case
 from consilium.simulations.planning import labelled, subject
 from consilium.simulations.planning.labelled import read_labelled
 from consilium.simulations.scenario import load_scenario
-from consilium.simulations.study.case import make_case
 from consilium.simulations.workspace import federation_config
 from tests.command_line import consilium
-from tests.simulations.study.methods.cases import run_alone
+from tests.simulations.methods.cases import run_alone
 from tests.simulations.test_one_federation import FEW, write_deployment
 
 OPEN = FEW.replace('[federation.mechanism]\nname = "confident"\nthreshold = 4\n', "").replace(

@@ -24,8 +24,8 @@ from consilium.protocol.parties.teachers import (
     TeacherKind,
 )
 from consilium.protocol.rows.schema import Schema
-from consilium.simulations.compare.pooled import pooled_probabilities
 from consilium.simulations.datasets.base import Dataset
+from consilium.simulations.methods.pooled import pooled_probabilities
 from consilium.simulations.population.parties import own_teachers
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.specs import TeacherShare
@@ -170,7 +170,7 @@ def test_the_pooled_baseline_is_of_the_teachers_kind(spec: TeacherKind) -> None:
 
 
 def test_the_pooled_network_is_bounded(monkeypatch) -> None:
-    from consilium.simulations.compare import pooled
+    from consilium.simulations.methods import pooled
 
     epochs = [pooled._model(MlpSpec(), rows).spec.epochs for rows in (100, 50_000, 1_000_000)]
     assert epochs == [20, 4, 1]

@@ -12,8 +12,8 @@ import numpy as np
 from consilium.accounting.guarantee import Guarantee, Kind
 from consilium.accounting.units import Neighbouring, Towards, Unit
 from consilium.protocol.disclosure import ReleaseKind
-from consilium.simulations.compare.student_figures import confusion, student_figures
-from consilium.simulations.metrics.intervals import metric_intervals
+from consilium.simulations.compare.figures import confusion, student_figures
+from consilium.simulations.metrics import metric_intervals
 from consilium.simulations.report.data import LeftOut, PartyQuality, ReportData
 from consilium.student.evaluation import evaluate
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from consilium.simulations.study.artifact import to_bytes
+from consilium.simulations.artifact import to_bytes
 from consilium.simulations.study.spec import COLUMNS, FACTS
 
 METHODS = {

@@ -12,13 +12,13 @@ import pytest
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
 from consilium.simulations.datasets.source import open_source
+from consilium.simulations.divide import make_case
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import Scenario
-from consilium.simulations.study.axes import changed
-from consilium.simulations.study.case import make_case
-from consilium.simulations.study.ensemble import train_ensemble
 from consilium.simulations.study.keys import division_address, ensemble_address, teaching, without_mechanism
 from consilium.simulations.study.sources import packed, source_digest, unpacked
+from consilium.simulations.study.spec import changed
+from consilium.simulations.teach import train_ensemble
 from tests.simulations.study.tiny import SCENARIO, rows
 
 OTHER_VOTES: dict[str, dict[str, Any]] = {

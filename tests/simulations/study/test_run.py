@@ -15,13 +15,12 @@ import pytest
 
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.files import take_lock
-from consilium.simulations.study.artifact import from_bytes
+from consilium.simulations.artifact import from_bytes
+from consilium.simulations.divide import make_case
+from consilium.simulations.judge import judged
+from consilium.simulations.methods import kinds
 from consilium.simulations.study.cache import StepCache
-from consilium.simulations.study.case import make_case
 from consilium.simulations.study.cells import expand
-from consilium.simulations.study.ensemble import train_ensemble
-from consilium.simulations.study.judging import judged
-from consilium.simulations.study.methods import kinds
 from consilium.simulations.study.report.build import render_study
 from consilium.simulations.study.report.folder import open_folder
 from consilium.simulations.study.results import MATRICES, PAGE, RESULTS, TOLD
@@ -29,6 +28,7 @@ from consilium.simulations.study.row_scores import ROW_SCORES, RowScores
 from consilium.simulations.study.run import StudyInterrupted, on_this_machine, run_study
 from consilium.simulations.study.spec import COLUMNS, FACTS, load_study
 from consilium.simulations.study.summaries.questions import paired
+from consilium.simulations.teach import train_ensemble
 from tests.simulations.study.test_keys import opened
 from tests.simulations.study.test_spec import merged
 from tests.simulations.study.tiny import SCENARIO, STUDY, write_tiny

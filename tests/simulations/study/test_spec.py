@@ -9,9 +9,8 @@ import pytest
 import tomli_w
 
 from consilium.protocol.errors import ConfigError
-from consilium.simulations.study.axes import changed, label_of, points_of
 from consilium.simulations.study.cells import expand
-from consilium.simulations.study.spec import StudyAxis, load_study, shipped_studies
+from consilium.simulations.study.spec import StudyAxis, changed, label_of, load_study, points_of, shipped_studies
 from tests.simulations.study.tiny import SCENARIO, STUDY, write_tiny
 
 

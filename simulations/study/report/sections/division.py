@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from consilium.simulations.study.artifact import Arrays
+from consilium.simulations.artifact import Arrays
 from consilium.simulations.study.report.charts.drawing import Drawing, Key
 from consilium.simulations.study.report.charts.forest import ForestRow, forest_chart
 from consilium.simulations.study.report.charts.heat import heat_chart

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from consilium.simulations.study.artifact import Arrays
+from consilium.simulations.artifact import Arrays
 from consilium.simulations.study.report.exhibits import Entry, Section, TableExhibit
 from consilium.simulations.study.report.sections.division import cross_site
 from consilium.simulations.study.report.sections.lines import lines_picture

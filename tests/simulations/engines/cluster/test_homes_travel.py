@@ -22,10 +22,9 @@ from consilium.party.client_app import app
 from consilium.protocol.errors import EngineError, NotEnoughParties
 from consilium.protocol.parties.records import refusal_from_record, to_record
 from consilium.simulations.engines.cluster import node as node_module
-from consilium.simulations.engines.cluster.homes import Homes
+from consilium.simulations.engines.cluster.homes import Brought, HomeFile, Homes, Parcel, digest_of, packed
 from consilium.simulations.engines.cluster.node import NodeDesk, desk_of
-from consilium.simulations.engines.cluster.parcel import Brought, HomeFile, Parcel, digest_of, packed
-from consilium.simulations.engines.flower_internals import COORDINATOR_NODE, assume_identity
+from consilium.simulations.engines.flower import COORDINATOR_NODE, assume_identity
 from consilium.simulations.engines.local import RUN_ID, run_local
 from consilium.simulations.workspace import Workspace
 from tests.federation import FEATURES, hello_of, make_config, make_homes, make_rows, make_secure

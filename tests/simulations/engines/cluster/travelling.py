@@ -10,11 +10,9 @@ from typing import Any
 from flwr.app import Message
 
 from consilium.party.client_app import app
-from consilium.simulations.engines.cluster.homes import Homes
+from consilium.simulations.engines.cluster.homes import RECORD, Brought, Homes
 from consilium.simulations.engines.cluster.node import NodeDesk
-from consilium.simulations.engines.cluster.parcel import RECORD, Brought
-from consilium.simulations.engines.flower_internals import COORDINATOR_NODE, assign_message_id, assume_identity
-from consilium.simulations.engines.nodes_grid import NodesGrid
+from consilium.simulations.engines.flower import COORDINATOR_NODE, NodesGrid, assign_message_id, assume_identity
 
 RUN_ID = 1
 

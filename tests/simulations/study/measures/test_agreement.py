@@ -11,7 +11,7 @@ from sklearn.metrics import cohen_kappa_score
 
 from consilium.simulations.study.measures import votes as module
 from consilium.simulations.study.measures.votes import agreement
-from consilium.simulations.study.said import Said
+from consilium.simulations.teach import Said
 
 # Fleiss, Levin, Paik, Statistical methods for rates and proportions: 10 subjects, 14 raters, 5 categories; kappa .210
 FLEISS = [

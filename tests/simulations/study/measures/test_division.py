@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from consilium.simulations.judge import Row
 from consilium.simulations.study.measures.division import division_matrices, division_rows
 from consilium.simulations.study.measures.figures import MOST_IN_MATRIX, hellinger, label_counts, largest, shares
-from consilium.simulations.study.rows import Row
 from tests.simulations.study.measures.made import made_case, made_rows
 
 SIZES = [30, 8, 50, 4, 16, 90, 25, 12, 40, 6]

@@ -7,11 +7,11 @@ import pytest
 from scipy.stats import binomtest, spearmanr
 from sklearn.metrics import brier_score_loss, roc_auc_score
 
-from consilium.simulations.study.case import Case
+from consilium.simulations.divide import Case
+from consilium.simulations.judge import Row
+from consilium.simulations.methods.base import Predicted
 from consilium.simulations.study.measures.figures import label_counts, label_distances
 from consilium.simulations.study.measures.gain import gain_rows, worst_decile
-from consilium.simulations.study.methods.base import Predicted
-from consilium.simulations.study.rows import Row
 from tests.simulations.study.measures.made import made_case, made_rows
 
 SIZES = [30, 8, 50, 4, 16, 90, 25, 12, 40, 6, 20, 35, 60, 22, 18, 44]

@@ -13,15 +13,14 @@ from consilium.coordinator.federation import noise_for
 from consilium.protocol.errors import DataError
 from consilium.protocol.labels.service import NO_LABEL, Outcome
 from consilium.protocol.rows.queries import query_ids
-from consilium.simulations.compare.effort import Effort
-from consilium.simulations.study.case import Case
-from consilium.simulations.study.ensemble import Ensemble
+from consilium.simulations.divide import Case
+from consilium.simulations.judge import Row
+from consilium.simulations.methods.base import Predicted
+from consilium.simulations.methods.manual_labels import Effort
 from consilium.simulations.study.measures import influence
 from consilium.simulations.study.measures import influence as without_party
 from consilium.simulations.study.measures.influence import Rerun, influence_rows, winners_flipped
-from consilium.simulations.study.methods.base import Predicted
-from consilium.simulations.study.rows import Row
-from consilium.simulations.study.said import Said
+from consilium.simulations.teach import Ensemble, Said
 from consilium.student.run import train
 from consilium.student.trainers.base import Shares
 from tests.simulations.study.measures.made import made_rows, taught

@@ -9,12 +9,12 @@ import pytest
 from scipy.stats import spearmanr
 from sklearn.metrics import roc_auc_score
 
-from consilium.simulations.metrics.intervals import wilson
-from consilium.simulations.study.case import Case
-from consilium.simulations.study.ensemble import Ensemble
+from consilium.simulations.divide import Case
+from consilium.simulations.judge import Row
+from consilium.simulations.metrics import wilson
 from consilium.simulations.study.measures.figures import hellinger, label_counts, shares
 from consilium.simulations.study.measures.votes import cross_site, teacher_matrices, teacher_rows
-from consilium.simulations.study.rows import Row
+from consilium.simulations.teach import Ensemble
 from tests.simulations.study.measures.made import made_rows, taught
 
 SIZES = [30, 8, 50, 4, 16, 90, 25, 12, 40, 6, 20, 35]

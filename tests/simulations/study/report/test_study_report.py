@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 from consilium.protocol.errors import DataError, PathError, StorageError
-from consilium.simulations.study.artifact import to_bytes
+from consilium.simulations.artifact import to_bytes
 from consilium.simulations.study.report.build import write_study_report
 from consilium.simulations.study.spec import FACTS
 from tests.simulations.study.made_up import HOSTILE, METHODS, ONE, MadeUp

@@ -1,0 +1,193 @@
+"""What is used of Flower and is not its public API, and its processes on this machine: SuperLink, `flwr run`.
+
+Written for flwr 1.41. Outside Flower's own processes nobody sets the identity that `Message` and `ClientApp` read, nor
+the ids by which replies are matched. The app that is submitted is a shim that imports the installed packages: what
+runs is what is installed at each node."""
+
+from __future__ import annotations
+
+import functools
+import socket
+import subprocess
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+from flwr.app import Context, Message, RecordDict
+from flwr.serverapp import Grid
+
+from consilium.node.flower import program, require_flower, unknown_flower
+from consilium.node.supervisor import stop_group
+from consilium.protocol.errors import EngineError
+from consilium.protocol.versions import DISTRIBUTION
+
+COORDINATOR_NODE = 1
+IDENTITY = "flwr.supercore.task_identity"
+NAMES = {IDENTITY: ("TaskIdentity", "TaskIdentity._run_id", "TaskIdentity._task_id", "TaskIdentity._node_id")}
+
+
+@functools.cache
+def _task_identity() -> Any:
+    require_flower(NAMES)
+    return import_module(IDENTITY).TaskIdentity
+
+
+def assume_identity(run_id: int, node_id: int) -> None:
+    """Be that node of that run in this process, as Flower's launcher would set it.
+
+    Raises
+    ------
+    EngineError : this Flower keeps the identity elsewhere, or is another version.
+    """
+    identity = _task_identity()
+    identity.run_id = run_id
+    identity.task_id = 1
+    identity.node_id = node_id
+
+
+def assign_message_id(message: Message) -> str:
+    """Give a message its id, as the SuperLink would. Raises EngineError if this Flower keeps it elsewhere."""
+    message_id = uuid.uuid4().hex
+    message.metadata.__dict__["_message_id"] = message_id
+    if message.metadata.message_id != message_id:
+        raise unknown_flower("its messages keep their ids elsewhere")
+    return message_id
+
+
+class NodesGrid(Grid):
+    """Nodes `COORDINATOR_NODE` + 1 and so on, each with its `partition-id` in its node_config."""
+
+    def __init__(self, run_id: int, run_config: Mapping[str, Any], partitions: int) -> None:
+        self._contexts = {
+            partition + COORDINATOR_NODE + 1: Context(
+                run_id=run_id,
+                node_id=partition + COORDINATOR_NODE + 1,
+                node_config={"partition-id": partition, "num-partitions": partitions},
+                state=RecordDict(),
+                run_config=dict(run_config),
+            )
+            for partition in range(partitions)
+        }
+
+    def set_run(self, run: object) -> None:
+        """Not needed: there is one run."""
+
+    @property
+    def run(self) -> Any:
+        """Flower's Run object; there is none without a SuperLink."""
+        raise NotImplementedError("nodes on this machine have no SuperLink run")
+
+    def create_message(
+        self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str, ttl: float | None = None
+    ) -> Message:
+        """See flwr.serverapp.Grid."""
+        return Message(content, dst_node_id=dst_node_id, message_type=message_type, group_id=group_id, ttl=ttl)
+
+    def get_node_ids(self) -> Iterable[int]:
+        """See flwr.serverapp.Grid."""
+        return list(self._contexts)
+
+
+CONNECTION = "consilium"
+START_SECONDS, PATIENCE = 60, 10
+RAY_ALONE = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DISABLE_DOCKER_CPU_WARNING": "1", "RAY_ADDRESS": "local"}
+"""A Ray of its own, for as long as the run takes: without an address Ray joins any cluster that it finds on the
+machine, whose owner would hold parties' rows and votes, and which may have no processor left."""
+
+
+NODE_APP = "import consilium.node_app\n\napp = consilium.node_app.app\n"
+
+
+def write_shim(folder: Path, run_config: dict[str, str], client: str = NODE_APP) -> Path:
+    """A Flower app that only imports the installed coordinator and party. client: the code of its ClientApp."""
+    package = folder / "consilium_flower"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text('"""Imports the installed Consilium."""\n')
+    (package / "server.py").write_text(
+        "import consilium.coordinator.server_app\n\napp = consilium.coordinator.server_app.app\n"
+    )
+    (package / "client.py").write_text(client)
+    project = {
+        "project": {
+            "name": "consilium-flower",
+            "version": version(DISTRIBUTION),
+            "description": "Consilium, as it is installed",
+            "license": "Apache-2.0",
+            "dependencies": [f"flwr=={version('flwr')}"],
+        },
+        "tool": {
+            "flwr": {
+                "app": {
+                    "publisher": "consilium",
+                    "fab-include": ["consilium_flower/*.py"],
+                    "components": {
+                        "serverapp": "consilium_flower.server:app",
+                        "clientapp": "consilium_flower.client:app",
+                    },
+                    "config": run_config,
+                }
+            }
+        },
+    }
+    (folder / "pyproject.toml").write_text(tomli_w.dumps(project))
+    return folder
+
+
+def write_connection(home: Path, address: str) -> None:
+    """Tell `flwr` where the SuperLink is."""
+    home.mkdir(parents=True, exist_ok=True)
+    table = {"superlink": {"default": CONNECTION, CONNECTION: {"address": address, "insecure": True}}}
+    (home / "config.toml").write_text(tomli_w.dumps(table))
+
+
+@contextmanager
+def super_link(folder: Path, environment: dict[str, str], *arguments: str) -> Iterator[str]:
+    """A SuperLink on loopback while the context is open; yields host:port. Logs to `folder`."""
+    port = free_port()
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "superlink.log", "wb") as output:
+        process = subprocess.Popen(
+            [
+                program("flower-superlink"), "--insecure", "--host", "127.0.0.1", "--port", str(port), *arguments,
+            ],
+            env=environment, cwd=folder, stdout=output, stderr=output, start_new_session=True,
+        )  # fmt: skip
+        try:
+            wait_for_port(port, process)
+            yield f"127.0.0.1:{port}"
+        finally:
+            stop_group(process, PATIENCE)
+
+
+def free_port() -> int:
+    """A TCP port that is free now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait_for_port(port: int, process: subprocess.Popen) -> None:
+    """Wait until somebody listens; EngineError if the process dies or takes too long."""
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise EngineError(f"the SuperLink ended with exit code {process.returncode}")
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.1)
+    raise EngineError(f"the SuperLink does not listen after {START_SECONDS} s")
+
+
+def flwr_run(app: Path, address: str, folder: Path, environment: dict[str, str], *arguments: str) -> int:
+    """Submit an app and wait for its end; returns the exit code of `flwr run`. Its output goes to a log in `folder`."""
+    write_connection(Path(environment["FLWR_HOME"]), address)
+    command = [program("flwr"), "run", str(app), CONNECTION, "--stream", *arguments]
+    with open(folder / "flwr-run.log", "wb") as output:
+        return subprocess.run(command, env=environment, cwd=folder, stdout=output, stderr=output).returncode

@@ -1,1 +1,0 @@
-"""Federated averaging, the rival of votes: Flower's own strategies on parties in this process, private or not."""

@@ -1,0 +1,416 @@
+"""Federated averaging by Flower's strategies, in this process: models, a party's part of a round, all rounds.
+
+There is no evaluation at the parties: a study judges all methods on the same held-out rows, and what a party would
+measure on its own rows would leave it in clear, outside of any guarantee."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, Context, Error, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.clientapp.mod import fixedclipping_mod
+from flwr.serverapp.strategy import FedAvg, FedProx, Strategy
+from scipy.special import softmax
+
+from consilium.simulations.engines.flower import COORDINATOR_NODE, NodesGrid, assign_message_id, assume_identity
+from consilium.simulations.methods.averaging_privacy import PartyPrivacy
+
+_FIRST_MODEL = 0x61766572616765
+
+
+@dataclass(frozen=True)
+class AveragedNetwork:
+    """Layers of weights with a bias each, a ramp (max(0, .)) between layers, softmax at the end.
+
+    widths: inputs, hidden units if any, classes. A model is float64 (size,): of each layer the weights
+    (inputs, outputs), then the bias (outputs,).
+    """
+
+    widths: tuple[int, ...]
+
+    @classmethod
+    def of(cls, inputs: int, classes: int, hidden: int) -> AveragedNetwork:
+        """With `hidden` units in one hidden layer, or with 0 none: softmax regression."""
+        return cls((inputs, hidden, classes) if hidden else (inputs, classes))
+
+    @property
+    def size(self) -> int:
+        """Numbers of a model.
+
+        >>> AveragedNetwork.of(3, 2, hidden=0).size, AveragedNetwork.of(3, 2, hidden=4).size
+        (8, 26)
+        """
+        return sum((before + 1) * after for before, after in itertools.pairwise(self.widths))
+
+    def initial(self, seed: int) -> np.ndarray:
+        """Where all parties start: zeros without a hidden layer, else weights by lot (He et al. 2015, equation 10)."""
+        model = np.zeros(self.size)
+        if len(self.widths) > 2:
+            generator = np.random.default_rng([seed, _FIRST_MODEL])
+            for layer in self._layers(model):
+                layer[:-1] = generator.standard_normal(layer[:-1].shape) * np.sqrt(2 / (len(layer) - 1))
+        return model
+
+    def probabilities(self, model: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """float64 (n, classes) of inputs `x` (n, inputs)."""
+        return softmax(self._activations(model, x)[-1], axis=1)
+
+    def gradient(self, model: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """float64 (size,) of the mean cross-entropy of rows `x` float64 (n, inputs) with classes `y` int64 (n,)."""
+        layers, values = self._layers(model), self._activations(model, x)
+        gradient = np.empty(self.size)
+        error = softmax(values[-1], axis=1)
+        error[np.arange(len(y)), y] -= 1
+        error /= len(y)
+        for index, found in reversed(list(enumerate(self._layers(gradient)))):
+            found[:-1] = values[index].T @ error
+            found[-1] = error.sum(axis=0)
+            if index:
+                error = (error @ layers[index][:-1].T) * (values[index] > 0)
+        return gradient
+
+    def _layers(self, model: np.ndarray) -> list[np.ndarray]:
+        """Views (inputs + 1, outputs) of a model, the bias last."""
+        found, start = [], 0
+        for before, after in itertools.pairwise(self.widths):
+            found.append(model[start : start + (before + 1) * after].reshape(before + 1, after))
+            start += (before + 1) * after
+        return found
+
+    def _activations(self, model: np.ndarray, x: np.ndarray) -> list[np.ndarray]:
+        """What goes into each layer, and last what comes out of the last."""
+        values = [x]
+        for layer in self._layers(model):
+            inside = values[-1] if len(values) == 1 else np.maximum(values[-1], 0)
+            values[-1] = inside
+            values.append(inside @ layer[:-1] + layer[-1])
+        return values
+
+
+_LEAST_CHANGE = 1e-12
+_ROUND = 0x726F756E64
+
+
+@dataclass(frozen=True)
+class TrainingRows:
+    """One party's own. x: inputs float32 (n, inputs); y: classes int64 (n,); n is 1 at least."""
+
+    x: np.ndarray = field(repr=False)
+    y: np.ndarray = field(repr=False)
+
+
+@dataclass(frozen=True)
+class LocalTraining:
+    """learning_rate: of plain gradient steps, without momentum. batch: rows of a step. epochs: passes over the rows in
+    a round; or steps, where it is above 0: as many, in as many passes as they take."""
+
+    learning_rate: float
+    batch: int = 32
+    epochs: int = 1
+    steps: int = 0
+
+    def to_config(self) -> dict[str, Any]:
+        """As it travels in a train message."""
+        return asdict(self)
+
+    @classmethod
+    def of_config(cls, config: dict[str, Any]) -> LocalTraining:
+        """The inverse; what else is in the message's configuration is left to others."""
+        return cls(**{name: config[name] for name in cls.__dataclass_fields__})
+
+
+def train_locally(
+    network: AveragedNetwork,
+    given: np.ndarray,
+    rows: TrainingRows,
+    training: LocalTraining,
+    proximal_mu: float,
+    generator: np.random.Generator,
+) -> np.ndarray:
+    """The party's model float64 (size,) after one round from the model `given`; not finite where it diverged.
+
+    proximal_mu: of mu / 2 times the squared distance from `given` in the loss (Li et al. 2020, arXiv 1812.06127,
+    equation 2); 0 for none.
+    """
+    model, x = given.copy(), rows.x.astype(np.float64)
+    with np.errstate(all="ignore"):  # whoever asked looks at what comes out
+        for chosen in _batches(len(x), training, generator):
+            gradient = network.gradient(model, x[chosen], rows.y[chosen])
+            if proximal_mu:
+                gradient += proximal_mu * (model - given)
+            model -= training.learning_rate * gradient
+    return model
+
+
+def answer(
+    network: AveragedNetwork,
+    given: np.ndarray,
+    rows: TrainingRows,
+    training: LocalTraining,
+    proximal_mu: float,
+    lots: Sequence[int],
+    *,
+    private: bool,
+) -> np.ndarray | None:
+    """The model that a party answers with; None where its training diverged.
+
+    lots: seed, index of the party, number of the round. private: there is always an answer, the model that was given
+    where training diverged, and always one that differs from it.
+    """
+    generator = np.random.default_rng([_ROUND, *lots])
+    model = train_locally(network, given, rows, training, proximal_mu, generator)
+    if not np.isfinite(model).all():
+        if not private:
+            return None
+        model = given.copy()
+    if private and (model == given).all():
+        # Flower divides by the length of the update: 0 would end the whole run
+        model[np.abs(model).argmin()] += _LEAST_CHANGE
+    return model
+
+
+def _batches(rows: int, training: LocalTraining, generator: np.random.Generator) -> Iterator[np.ndarray]:
+    """Positions of the rows of each step: each pass in an order by lot, its last batch as small as it happens to be."""
+    left = training.steps or training.epochs * -(-rows // training.batch)
+    while left:
+        order = generator.permutation(rows)
+        for start in range(0, min(rows, left * training.batch), training.batch):
+            yield order[start : start + training.batch]
+            left -= 1
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """How often, and with whom: `count` rounds, `fraction` of the parties in each by lot (at least one).
+
+    proximal_mu: None for Flower's FedAvg, else that of its FedProx.
+    """
+
+    count: int
+    fraction: float = 1.0
+    proximal_mu: float | None = None
+
+    def strategy(self) -> FedAvg:
+        """Without evaluation at the parties, see `client_app`."""
+        nodes: dict[str, Any] = {
+            "fraction_train": self.fraction,
+            "fraction_evaluate": 0.0,
+            "min_train_nodes": 1,
+            "min_evaluate_nodes": 0,
+            "min_available_nodes": 1,
+        }
+        return FedAvg(**nodes) if self.proximal_mu is None else FedProx(**nodes, proximal_mu=self.proximal_mu)
+
+    def parties_in_each(self, parties: int) -> int:
+        """How many of so many parties Flower asks in each round.
+
+        >>> [Rounds(1, fraction).parties_in_each(30) for fraction in (0.01, 0.5, 1.0)]
+        [1, 15, 30]
+        """
+        return max(int(parties * self.fraction), 1)
+
+
+_FLOWERS = 0x666C6F77
+_WORD = 2**32
+
+
+def lots_of(seed: int) -> random.Random:
+    """Which parties take part in a round."""
+    return random.Random(seed ^ _FLOWERS)
+
+
+def noise_of(seed: int) -> np.random.RandomState:
+    """The noise of all rounds: of the kind that Flower uses."""
+    return np.random.RandomState([seed % _WORD, seed // _WORD, _FLOWERS])
+
+
+ARRAYS, CONFIG, METRICS, WEIGHT = "arrays", "config", "metrics", "num-examples"
+"""Names that Flower's FedAvg expects."""
+DIVERGED = 500
+"""Error code of an answer without a model; those below 400 or so are Flower's own."""
+
+
+def party_app(
+    parties: Sequence[TrainingRows], network: AveragedNetwork, seed: int, *, private: bool, clips: bool = False
+) -> ClientApp:
+    """The app of node `partition-id`, which is an index into `parties`.
+
+    private: every party counts the same, and answers whatever happens: with the model that it was given, where its
+    training diverged. Otherwise it counts by its rows, and answers with an error then. clips: with Flower's own mod
+    that clips a party's update before it leaves.
+    """
+    app = ClientApp(mods=[fixedclipping_mod] if clips else [])
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        config: dict[str, Any] = dict(message.content.config_records[CONFIG])
+        index = int(context.node_config["partition-id"])
+        given = message.content.array_records[ARRAYS].to_numpy_ndarrays()[0]
+        training, mu = LocalTraining.of_config(config), config.get("proximal-mu", 0.0)
+        lots = (seed, index, config["server-round"])
+        model = answer(network, given, parties[index], training, mu, lots, private=private)
+        if model is None:
+            return Message(Error(code=DIVERGED, reason="training diverged"), reply_to=message)
+        weight = 1 if private else len(parties[index].y)
+        content = RecordDict({ARRAYS: as_record(model), METRICS: MetricRecord({WEIGHT: weight})})
+        return Message(content, reply_to=message)
+
+    return app
+
+
+def as_record(model: np.ndarray) -> ArrayRecord:
+    """A model as it travels."""
+    return ArrayRecord([model])
+
+
+RUN_ID = 1
+CLIENT_APP_RAISED_EXCEPTION = 2
+"""Flower's own code."""
+
+
+class InProcessGrid(NodesGrid):
+    """`parties` nodes, each with its `partition-id` in its node_config. Only `send_and_receive` is served.
+
+    left_out: indices of the parties that answered with an error at least once, or whose app raised. Its text is not
+    kept.
+    """
+
+    def __init__(self, app: ClientApp, parties: int) -> None:
+        self._app = app
+        super().__init__(RUN_ID, {}, parties)
+        self.left_out: set[int] = set()
+        assume_identity(RUN_ID, COORDINATOR_NODE)
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        """Not served: nobody would answer in between."""
+        raise NotImplementedError("parties in this process answer at once: use send_and_receive")
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        """Not served, see `push_messages`."""
+        raise NotImplementedError("parties in this process answer at once: use send_and_receive")
+
+    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
+        """See flwr.serverapp.Grid; the answers come in the order of the messages, however long they take."""
+        replies = [self._answer(message) for message in messages]
+        assume_identity(RUN_ID, COORDINATOR_NODE)
+        return replies
+
+    def _answer(self, message: Message) -> Message:
+        assign_message_id(message)
+        node = message.metadata.dst_node_id
+        assume_identity(RUN_ID, node)
+        try:
+            reply = self._app(message, self._contexts[node])
+        except Exception:
+            reply = Message(Error(code=CLIENT_APP_RAISED_EXCEPTION, reason="ClientApp raised"), reply_to=message)
+        if reply.has_error():
+            self.left_out.add(node - COORDINATOR_NODE - 1)
+        return reply
+
+
+_FLOWERS_LOG = logging.getLogger("flwr")
+
+
+@dataclass(frozen=True)
+class Federated:
+    """model: float64 (size,), the last average. rounds: that gave one. left_out: indices of the parties that were
+    missing in a round because their training failed. epsilon: what was spent, None without privacy."""
+
+    model: np.ndarray = field(repr=False)
+    rounds: int
+    left_out: tuple[int, ...]
+    epsilon: float | None = None
+
+
+def federate(
+    parties: Sequence[TrainingRows],
+    network: AveragedNetwork,
+    training: LocalTraining,
+    rounds: Rounds,
+    seed: int,
+    privacy: PartyPrivacy | None = None,
+    start: np.ndarray | None = None,
+) -> Federated:
+    """Train one model on the parties' rows. Deterministic in its arguments, noise and lots included: for simulations.
+
+    start: the first model, float64 (size,); left out: `network.initial`. privacy: needs `rounds.fraction` 1. Flower
+    draws its noise as floating-point Gaussians from numpy's generator: a deployment would need better (Mironov 2012).
+    """
+    if privacy is not None and rounds.fraction < 1:
+        raise ValueError("private averaging is accounted for with all parties in each round")
+    clips = privacy is not None and privacy.clipped_by == "party"
+    grid = InProcessGrid(party_app(parties, network, seed, private=privacy is not None, clips=clips), len(parties))
+    start, config = network.initial(seed) if start is None else start, ConfigRecord(training.to_config())
+    with _quiet(), _seeded(seed):
+        strategy: Strategy = rounds.strategy()
+        accountant = None
+        if privacy is not None:
+            accountant = privacy.accountant(len(parties))
+            strategy = privacy.around(rounds.strategy(), len(parties), rounds.count, accountant)
+        result = strategy.start(grid, as_record(start), num_rounds=rounds.count, train_config=config)
+    done = len(result.train_metrics_clientapp)
+    return Federated(
+        result.arrays.to_numpy_ndarrays()[0] if done else start,
+        done,
+        tuple(sorted(grid.left_out)),
+        None if accountant is None else accountant.get_privacy_spent().epsilon,
+    )
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Flower says every round, and every clipped update, on stderr."""
+    before = _FLOWERS_LOG.level
+    _FLOWERS_LOG.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        _FLOWERS_LOG.setLevel(before)
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Flower draws parties and noise from the global generators: seeded for a while, then as they were."""
+    python, arrays = random.getstate(), np.random.get_state()  # noqa: NPY002
+    random.setstate(lots_of(seed).getstate())
+    np.random.set_state(noise_of(seed).get_state())  # noqa: NPY002
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(arrays)  # noqa: NPY002
+
+
+def rehearse(
+    parties: Sequence[TrainingRows],
+    network: AveragedNetwork,
+    training: LocalTraining,
+    rounds: Rounds,
+    seed: int,
+    privacy: PartyPrivacy | None = None,
+) -> np.ndarray:
+    """The model float64 (size,) that `federate` gives with these arguments, lots and noise included, but for
+    rounding."""
+    lots, noise, model = lots_of(seed), noise_of(seed), network.initial(seed)
+    deviation = privacy.noise_deviation(rounds.count, len(parties)) if privacy else 0.0
+    for number in range(1, rounds.count + 1):
+        updates, weights = [], []
+        for index in lots.sample(range(len(parties)), rounds.parties_in_each(len(parties))):
+            mu, rows = rounds.proximal_mu or 0.0, parties[index]
+            found = answer(network, model, rows, training, mu, (seed, index, number), private=privacy is not None)
+            if found is not None:
+                updates.append(found - model if privacy is None else privacy.clipped(found - model))
+                weights.append(len(rows.y) if privacy is None else 1)
+        if updates:
+            model = model + np.asarray(weights) @ np.stack(updates) / sum(weights)
+        if privacy is not None:
+            model = model + noise.normal(0, deviation, model.shape)
+    return model

@@ -1,0 +1,150 @@
+"""What every method is: keys in a file, what it depends on and guarantees, and from a case to predictions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from consilium.accounting.guarantee import Guarantee
+from consilium.accounting.units import Neighbouring, Unit
+from consilium.protocol.models import Frozen
+from consilium.simulations.artifact import Arrays
+from consilium.simulations.divide import Case
+from consilium.simulations.teach import Ensemble
+
+
+@dataclass(frozen=True)
+class StatedGuarantee:
+    """`epsilon` at `delta`, finite and above 0, for each `unit` under the relation, towards whoever gets the result."""
+
+    epsilon: float
+    delta: float
+    unit: Unit
+    neighbouring: Neighbouring
+
+    @classmethod
+    def of(cls, guarantee: Guarantee) -> StatedGuarantee | None:
+        """None where there is no finite epsilon, and so no guarantee."""
+        if not math.isfinite(guarantee.epsilon):
+            return None
+        return cls(guarantee.epsilon, guarantee.delta, guarantee.unit, guarantee.neighbouring)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "unit": self.unit.value,
+            "neighbouring": self.neighbouring.value,
+        }
+
+    @classmethod
+    def of_json(cls, value: Mapping[str, Any]) -> StatedGuarantee:
+        """The inverse of `to_json`."""
+        return cls(value["epsilon"], value["delta"], Unit(value["unit"]), Neighbouring(value["neighbouring"]))
+
+
+BY_CLASS = "by_class."
+"""An array of `Predicted` whose name begins so is a figure by class: int64 (classes, 2), how many of how many."""
+BY_ROW = "by_row."
+"""An array of a method without `Predicted.test` whose name begins so: float32 (test,), whose mean is that figure, at
+least to first order (`study.row_scores`)."""
+TEST_DRAWS = "draws.test"
+"""Name of the array, float32 (draws, test, classes), of a method whose luck is drawn several times: it is judged by the
+means over them."""
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """What a method says to the rows it is judged on; secret where the method is not private.
+
+    test: float64 (test, classes), probabilities; None for a method that has no one model for public rows.
+    home: float64 (home, classes), of `Case.home_rows`, each by what its own party would use.
+    figures: further numbers by name (epsilon, delta, answered ...), as the results give them. NaN is not allowed: a
+    figure that there is none of is left out. arrays: what measures of this method alone need (rows asked, labels ...).
+    absent: why there is none of it, in words for the report; then the rest is empty.
+    """
+
+    test: np.ndarray | None = field(default=None, repr=False)
+    home: np.ndarray | None = field(default=None, repr=False)
+    figures: dict[str, float] = field(default_factory=dict)
+    arrays: Arrays = field(default_factory=dict, repr=False)
+    absent: str = ""
+
+    def to_arrays(self) -> Arrays:
+        """For an artifact."""
+        found: Arrays = {f"own.{name}": value for name, value in self.arrays.items()}
+        if self.test is not None:
+            found["test"] = self.test
+        if self.home is not None:
+            found["home"] = self.home
+        found["figures.names"] = np.array(list(self.figures), dtype=str)
+        found["figures.values"] = np.array(list(self.figures.values()), dtype=np.float64)
+        found["absent"] = np.array(self.absent)
+        return found
+
+    @classmethod
+    def of_arrays(cls, arrays: Arrays) -> Predicted:
+        """The inverse of `to_arrays`."""
+        figures = dict(zip(arrays["figures.names"].tolist(), arrays["figures.values"].tolist(), strict=True))
+        own = {name.removeprefix("own."): value for name, value in arrays.items() if name.startswith("own.")}
+        return cls(arrays.get("test"), arrays.get("home"), figures, own, str(arrays["absent"]))
+
+
+class StudyMethod(Frozen):
+    """One method with its keys. A kind is a subclass with `name: Literal["..."]`, registered in `methods.kinds`."""
+
+    name: str
+
+    title: ClassVar[str]
+    """For tables and pictures: "PATE", "federated averaging"."""
+    needs_ensemble: ClassVar[bool]
+    """Whether `predict` is given the teachers' votes."""
+    format: ClassVar[int] = 1
+    """A number that changes whenever `predict` gives something else for the same case; see `study.keys.FORMATS`."""
+
+    @property
+    def label(self) -> str:
+        """The name, with the keys that are not at their defaults: "pooled kind=boosted". What tables call it."""
+        keys = {key: field.default for key, field in type(self).model_fields.items() if key != "name"}
+        own = {key: getattr(self, key) for key, default in keys.items() if getattr(self, key) != default}
+        return " ".join([self.name, *(f"{key}={value}" for key, value in own.items())])
+
+    @property
+    def private(self) -> bool:
+        """Whether what it publishes has a guarantee: its figures then have `epsilon` and `delta`. A kind of which that
+        is always so, or never, says it as a `ClassVar` of this name."""
+        raise NotImplementedError
+
+    def guarantee(self, case: Case) -> StatedGuarantee | None:
+        """What it promises whoever gets its result, before it is computed; None where there is no guarantee. A study
+        compares only methods with an equal one."""
+        return None
+
+    def depends_on(self, case: Case) -> dict[str, Any]:
+        """Plain data: everything of the scenario beyond division, teachers and seed that decides `predict`.
+
+        Two cases of equal division, teachers and seed (`study.keys`) with an equal answer here share one result of a
+        method. Its own keys decide too, and need not be told.
+        """
+        raise NotImplementedError
+
+    def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
+        """Everything that it takes, from training to predictions. Deterministic in the case.
+
+        Raises
+        ------
+        ConsiliumError : it cannot be done with this case because of a mistake. What does not apply is `absent`.
+        """
+        raise NotImplementedError
+
+
+def needed(ensemble: Ensemble | None, name: str) -> Ensemble:
+    """The ensemble of a method with `needs_ensemble`. ValueError if it was left out, which is a caller's mistake."""
+    if ensemble is None:
+        raise ValueError(f"method {name} needs what the teachers said")
+    return ensemble

@@ -1,0 +1,209 @@
+"""The rivals that average models round after round: Flower's FedAvg and FedProx, private if asked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from consilium.accounting.units import Unit
+from consilium.coordinator.ledger.privacy import promised_to_student
+from consilium.simulations.divide import Case
+from consilium.simulations.methods.averaging import (
+    AveragedNetwork,
+    Federated,
+    LocalTraining,
+    Rounds,
+    TrainingRows,
+    federate,
+    rehearse,
+)
+from consilium.simulations.methods.averaging_privacy import ClippedBy, PartyPrivacy
+from consilium.simulations.methods.base import Predicted, StatedGuarantee, StudyMethod
+from consilium.simulations.metrics import leading_metric, row_scores
+from consilium.simulations.teach import Ensemble
+
+LEARNING_RATES = (0.01, 0.05, 0.2, 1.0)
+"""What the learning rate may be where none is set."""
+CLIPS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
+"""What the norm C may be where none is set."""
+
+
+class FederatedMethod(StudyMethod):
+    """What FedAvg and FedProx have in common.
+
+    The model is softmax regression on the schema's inputs, or a network with one hidden layer. Learning rate and
+    clipping norm are those that do best on the true labels of the pool, which judges nobody, at no charge: both speak
+    for the rival. The learning rate is chosen without privacy, then the norm with the noise that it brings. `epsilon`
+    is for whole parties whatever unit the federation's own promise has.
+    """
+
+    needs_ensemble: ClassVar[bool] = False
+
+    rounds: int = Field(default=20, ge=1, le=10_000, description="of local training and averaging")
+    local_epochs: int = Field(default=1, ge=1, le=1000, description="passes over a party's rows in a round")
+    batch: int = Field(default=32, ge=1, description="rows of one gradient step")
+    hidden: int = Field(default=0, ge=0, le=4096, description="units of a hidden layer; 0 for softmax regression")
+    fraction: float = Field(default=1.0, gt=0, le=1, description="of the parties in each round; 1 with `epsilon`")
+    learning_rate: float | None = Field(
+        default=None, gt=0, allow_inf_nan=False, description="left out: chosen on the pool's true labels"
+    )
+    epsilon: float | Literal["federation"] | None = Field(
+        default=None,
+        description="what all rounds may cost together, a whole party as the unit, at the federation's delta and"
+        ' relation; "federation": what the federation promises; left out: no privacy',
+    )
+    clip: float | None = Field(
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="with `epsilon`, longest update of a party (Euclidean); left out: chosen on the pool's labels",
+    )
+    clipped_by: ClippedBy = Field(default="server", description="with `epsilon`, who clips: `server` or `party`")
+
+    @model_validator(mode="after")
+    def _privacy_is_whole(self) -> FederatedMethod:
+        if self.epsilon is None:
+            if self.clip is not None or self.clipped_by != "server":
+                raise ValueError("clip and clipped_by are for private averaging: set epsilon, or leave them out")
+            return self
+        if self.epsilon != "federation" and not 0 < self.epsilon < math.inf:
+            raise ValueError(f"epsilon {self.epsilon} must be finite and above 0; leave it out for no privacy")
+        if self.fraction < 1:
+            raise ValueError(f"with epsilon all parties are in every round: fraction must be 1, not {self.fraction}")
+        return self
+
+    @property
+    def private(self) -> bool:
+        """Whether `epsilon` is set."""
+        return self.epsilon is not None
+
+    def guarantee(self, case: Case) -> StatedGuarantee | None:
+        """See `StudyMethod.guarantee`: for a whole party, the one unit that private averaging is accounted for."""
+        epsilon, privacy = self._epsilon(case), case.config.privacy
+        if not self.private or not 0 < epsilon < math.inf:
+            return None
+        return StatedGuarantee(epsilon, privacy.delta, Unit.PARTY, privacy.neighbouring)
+
+    def plan(self) -> Rounds:
+        """Flower's strategy and its rounds."""
+        raise NotImplementedError
+
+    def depends_on(self, case: Case) -> dict[str, Any]:
+        """See `StudyMethod.depends_on`: the terms of the guarantee, if there is one."""
+        if self.epsilon is None:
+            return {}
+        privacy = case.config.privacy
+        return {
+            "epsilon": repr(self._epsilon(case)),
+            "delta": privacy.delta,
+            "neighbouring": privacy.neighbouring.value,
+        }
+
+    def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
+        """See `StudyMethod.predict`."""
+        stated = self.guarantee(case)
+        if self.private and stated is None:
+            return Predicted(absent="the federation promises no epsilon that private averaging could keep")
+        setting, privacy = _Setting.of(case, self), None
+        rate = setting.best(LEARNING_RATES if self.learning_rate is None else (self.learning_rate,), setting.with_rate)
+        figures: dict[str, float] = {}
+        if stated is not None:
+            clips = CLIPS if self.clip is None else (self.clip,)
+            kinds = {
+                clip: PartyPrivacy(stated.epsilon, stated.delta, stated.neighbouring, clip, self.clipped_by)
+                for clip in clips
+            }
+            clip = setting.best(clips, lambda clip: setting.with_rate(rate, kinds[clip]))
+            privacy, figures = kinds[clip], {"delta": stated.delta, "clip": clip}
+        found = setting.federated(rate, privacy)
+        if not found.rounds:
+            return Predicted(absent="no round gave a model: training failed at every party")
+        if found.epsilon is not None:
+            figures["epsilon"] = found.epsilon
+        figures |= {"rounds": found.rounds, "learning_rate": rate, "parties": len(case.parties)}
+        figures |= {"parties_left_out": len(found.left_out)}
+        inputs, network = case.config.rows.inputs, setting.network
+        return Predicted(
+            network.probabilities(found.model, inputs(case.test_x)) if len(case.test_y) else None,
+            network.probabilities(found.model, inputs(case.home_x)) if len(case.home_y) else None,
+            figures,
+        )
+
+    def _epsilon(self, case: Case) -> float:
+        return promised_to_student(case.config).epsilon if self.epsilon == "federation" else float(self.epsilon or 0)
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """A case as averaging takes it."""
+
+    method: FederatedMethod
+    parties: list[TrainingRows]
+    network: AveragedNetwork
+    pool_x: np.ndarray
+    pool_y: np.ndarray
+    seed: int
+
+    @classmethod
+    def of(cls, case: Case, method: FederatedMethod) -> _Setting:
+        schema, parties = case.config.rows, []
+        for party in case.parties:
+            x, y = case.train_rows(party)
+            parties.append(TrainingRows(schema.inputs(x).astype(np.float32), y))
+        pool_x = schema.inputs(case.pool_x)
+        network = AveragedNetwork.of(pool_x.shape[1], len(case.classes), method.hidden)
+        return cls(method, parties, network, pool_x, case.pool_y, case.seed)
+
+    def best(self, choices: Sequence[float], tried: Callable[[float], np.ndarray]) -> float:
+        """The first of those whose model does best on the pool."""
+        if len(choices) == 1:
+            return choices[0]
+        return max(choices, key=lambda choice: self._on_the_pool(tried(choice)))
+
+    def with_rate(self, rate: float, privacy: PartyPrivacy | None = None) -> np.ndarray:
+        """The model at this learning rate, without Flower."""
+        return rehearse(self.parties, self.network, self._training(rate), self.method.plan(), self.seed, privacy)
+
+    def federated(self, rate: float, privacy: PartyPrivacy | None) -> Federated:
+        """The same by Flower's strategy."""
+        return federate(self.parties, self.network, self._training(rate), self.method.plan(), self.seed, privacy)
+
+    def _training(self, rate: float) -> LocalTraining:
+        return LocalTraining(rate, self.method.batch, self.method.local_epochs)
+
+    def _on_the_pool(self, model: np.ndarray) -> float:
+        metric = leading_metric(self.pool_y, self.network.widths[-1])
+        return float(row_scores(self.network.probabilities(model, self.pool_x), self.pool_y, metric).mean())
+
+
+class FedAvgMethod(FederatedMethod):
+    """Federated averaging (McMahan et al. 2017, arXiv 1602.05629) by Flower's FedAvg: parties count by their rows, or
+    all the same where it is private."""
+
+    title: ClassVar[str] = "federated averaging"
+
+    name: Literal["fedavg"] = "fedavg"
+
+    def plan(self) -> Rounds:
+        """Flower's FedAvg."""
+        return Rounds(self.rounds, self.fraction)
+
+
+class FedProxMethod(FederatedMethod):
+    """The same with a proximal term in each party's loss (Li et al. 2020, arXiv 1812.06127) by Flower's FedProx."""
+
+    title: ClassVar[str] = "federated averaging, proximal"
+
+    name: Literal["fedprox"] = "fedprox"
+    proximal_mu: float = Field(
+        default=0.1, ge=0, allow_inf_nan=False, description="weight of the proximal term; 0 is `fedavg`"
+    )
+
+    def plan(self) -> Rounds:
+        """Flower's FedProx."""
+        return Rounds(self.rounds, self.fraction, self.proximal_mu)

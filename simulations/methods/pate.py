@@ -1,0 +1,116 @@
+"""PATE: the cell's own federation, on the votes of its teachers."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from consilium.accounting.planning.target import as_histograms
+from consilium.coordinator.ledger.privacy import promised_to_student, published_epsilon
+from consilium.protocol.errors import ConfigError, NotEnoughParties
+from consilium.protocol.labels.service import Outcome
+from consilium.protocol.strict_json import number
+from consilium.simulations.divide import Case
+from consilium.simulations.methods.base import BY_CLASS, Predicted, StatedGuarantee, StudyMethod, needed
+from consilium.simulations.release import Replayed, check_can_run, replay
+from consilium.simulations.teach import Ensemble
+
+
+class Pate(StudyMethod):
+    """Noisy votes, charged and released one query after the other, and the student that learns from them.
+
+    figures: asked, answered, reinforced; parties, teachers; epsilon (promised to the student, from the caps alone),
+    epsilon_promised (with the same events), epsilon_nodes (towards whoever sees noisy sums; none where sums are exact,
+    or votes are seen), epsilon_as_histogram (the same promise as the papers charge it),
+    epsilon_spent (of the counts that came out), epsilon_data_dependent (at the votes at hand, exact where that is
+    known), epsilon_published (at the votes, by the papers' bounds), epsilon_sanitised, delta; labels_right (share of
+    the answered), labels_per_epsilon (of `epsilon`). Only the first four epsilons, the sanitised one, and what the
+    student was told could be published.
+    arrays: asked_rows, outcome, labels, int64 (n,), in the order asked, with the rows that came after the last answer;
+    voted_rows, voted_batch, see `replay.Replayed`; by class (of how many, `base.BY_CLASS`): labels_right, abstained,
+    answered.
+    """
+
+    title: ClassVar[str] = "PATE"
+    private: ClassVar[bool] = True
+    needs_ensemble: ClassVar[bool] = True
+    format: ClassVar[int] = 3
+
+    name: Literal["pate"] = "pate"
+
+    def guarantee(self, case: Case) -> StatedGuarantee | None:
+        """See `StudyMethod.guarantee`: what the caps allow, towards the student."""
+        return StatedGuarantee.of(promised_to_student(case.config))
+
+    def depends_on(self, case: Case) -> dict[str, Any]:
+        """See `StudyMethod.depends_on`. Votes hang on the whole federation where scores are equal, see `study.said`."""
+        return {"federation": case.config.digest(), "student": case.scenario.student.model_dump(mode="json")}
+
+    def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
+        """See `StudyMethod.predict`. A federation that its parties are too few for is absent."""
+        try:
+            check_can_run(case)
+        except (NotEnoughParties, ConfigError) as error:
+            return Predicted(absent=error.what)
+        found = replay(case, needed(ensemble, self.name).pool)
+        return Predicted(
+            test=found.student.predict_proba(case.test_x) if len(case.test_y) else None,
+            home=found.student.predict_proba(case.home_x) if len(case.home_y) else None,
+            figures=_figures(case, found),
+            arrays=_arrays(case, found),
+        )
+
+
+def _figures(case: Case, found: Replayed) -> dict[str, float]:
+    config = case.config
+    answered = found.outcomes == Outcome.ANSWERED
+    epsilon, given = found.to_student.epsilon, int(answered.sum())
+    right = (case.pool_y[found.rows] == found.labels)[answered]
+    published = published_epsilon(config, found.batches, closed=found.sanitised is not None)
+    known: dict[str, float | None] = {
+        "asked": float(_asked(found).sum()),
+        "answered": float(given),
+        "reinforced": float((found.outcomes == Outcome.REINFORCED).sum()),
+        "parties": float(len(case.parties)),
+        "teachers": float(len(case.parties) * config.teachers_per_party),
+        "epsilon": epsilon,
+        "epsilon_promised": found.promised.epsilon,
+        "epsilon_nodes": None if found.to_nodes is None else found.to_nodes.epsilon,
+        "epsilon_as_histogram": as_histograms(config.promised_events(), config.privacy.delta),
+        "epsilon_spent": found.spent["spent"].epsilon,
+        "epsilon_data_dependent": found.spent["data_dependent"].epsilon,
+        "epsilon_published": published,
+        "epsilon_sanitised": None if found.sanitised is None else number(found.sanitised["guarantee"], "epsilon"),
+        "delta": config.privacy.delta,
+        "labels_right": float(right.mean()) if given else None,
+        "labels_per_epsilon": given / epsilon if epsilon > 0 else None,
+    }
+    return {name: value for name, value in known.items() if value is not None}
+
+
+def _arrays(case: Case, found: Replayed) -> dict[str, np.ndarray]:
+    asked, answered = _asked(found), found.outcomes == Outcome.ANSWERED
+    truth = case.pool_y[found.rows]
+    by_class = {
+        "labels_right": _counts(case, truth, answered & (found.labels == truth), answered),
+        "abstained": _counts(case, truth, found.outcomes == Outcome.ABSTAINED, asked),
+        "answered": _counts(case, truth, answered, asked),
+    }
+    return {
+        "asked_rows": found.rows,
+        "outcome": found.outcomes,
+        "labels": found.labels,
+        "voted_rows": found.voted_rows,
+        "voted_batch": found.voted_batch,
+        **{BY_CLASS + name: counts for name, counts in by_class.items()},
+    }
+
+
+def _asked(found: Replayed) -> np.ndarray:
+    return found.outcomes != Outcome.NOT_ASKED
+
+
+def _counts(case: Case, truth: np.ndarray, which: np.ndarray, among: np.ndarray) -> np.ndarray:
+    """int64 (classes, 2): of each true class how many are `which`, of how many `among`."""
+    return np.stack([np.bincount(truth[rows], minlength=len(case.classes)) for rows in (which, among)], axis=1)

@@ -1,0 +1,188 @@
+"""The baseline that exists in simulations only: one model on the rows of all parties together."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+from scipy.linalg import solve
+
+from consilium.party.teachers.builders import sklearn_weight
+from consilium.party.teachers.network import NetworkTeacher
+from consilium.party.teachers.own_code import fit
+from consilium.party.teachers.own_teacher import OwnCode
+from consilium.protocol.parties.teachers import (
+    GradientBoostingSpec,
+    NetworkSpec,
+    RandomForestSpec,
+    RidgeSpec,
+    TeacherKind,
+)
+from consilium.protocol.rows.schema import Schema
+from consilium.simulations.divide import Case
+from consilium.simulations.methods.base import Predicted, StudyMethod
+from consilium.simulations.teach import Ensemble, class_probabilities
+
+_BLOCK = 2000
+_ROWS_SEEN = 200_000
+"""Of a network, over all epochs: on many rows a few epochs are enough, and minutes are not worth the last promille."""
+
+
+def pooled_probabilities(
+    schema: Schema, teacher: TeacherKind, x: np.ndarray, y: np.ndarray, test: np.ndarray
+) -> np.ndarray:
+    """Trained on bare rows `x` (n, features) with `y` int64 (n,) -> probabilities (m, classes) of the inputs `test`.
+
+    A model of the teachers' kind. Networks see `_ROWS_SEEN` rows at most, in whole epochs. Gradient boosting is
+    scikit-learn's histogram one, which is faster on many rows.
+    """
+    if (y == y[0]).all():  # nothing to fit: what every party says, all of them together say
+        return np.eye(len(schema.classes))[np.full(len(test), y[0])]
+    return _trained(teacher, schema, x, y, test)
+
+
+@singledispatch
+def _trained(teacher: TeacherKind, schema: Schema, x: np.ndarray, y: np.ndarray, test: np.ndarray) -> np.ndarray:
+    model = _model(teacher, len(x)).fit(schema.inputs(x), y)
+    return class_probabilities(model, test, len(schema.classes))
+
+
+@singledispatch
+def _model(teacher: TeacherKind, rows: int) -> Any:
+    """Untrained, with scikit-learn's methods."""
+    from sklearn.linear_model import LogisticRegression  # half a second to import: audits need none of it
+
+    return LogisticRegression(max_iter=2000)
+
+
+@_model.register
+def _(teacher: RandomForestSpec, rows: int) -> Any:
+    from sklearn.ensemble import RandomForestClassifier  # a second to import: only where it is used
+
+    return RandomForestClassifier(
+        n_estimators=teacher.trees,
+        max_depth=teacher.depth,
+        class_weight=sklearn_weight(teacher),
+        random_state=0,
+        n_jobs=-1,
+    )
+
+
+@_model.register
+def _(teacher: GradientBoostingSpec, rows: int) -> Any:
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    return HistGradientBoostingClassifier(
+        max_iter=teacher.trees,
+        max_depth=teacher.depth,
+        learning_rate=teacher.learning_rate,
+        class_weight=sklearn_weight(teacher),
+        early_stopping=False,  # pyright: ignore[reportArgumentType]
+        random_state=0,
+    )
+
+
+@_model.register
+def _(teacher: NetworkSpec, rows: int) -> Any:
+    epochs = max(1, min(teacher.epochs, _ROWS_SEEN // rows))
+    return NetworkTeacher(teacher.model_copy(update={"epochs": epochs}), seed=0)
+
+
+@_trained.register(OwnCode)
+def _(teacher: OwnCode, schema: Schema, x: np.ndarray, y: np.ndarray, test: np.ndarray) -> np.ndarray:
+    """Where it cannot be trained on so many rows, the shares of the classes."""
+    model = fit(teacher, schema.inputs(x), y, seed=0)
+    if model is None:
+        return np.tile(np.bincount(y, minlength=len(schema.classes)) / len(y), (len(test), 1))
+    return class_probabilities(model, test, len(schema.classes))
+
+
+def _solved(gram: np.ndarray, right: np.ndarray, rounding: float) -> np.ndarray:
+    """Of sums float32 (inputs, inputs), in float64, where fewer of them are nearly singular; where they are singular
+    all the same, with their `rounding` as a further penalty."""
+    try:
+        return solve(gram.astype(np.float64), right, assume_a="pos", overwrite_a=True)
+    except np.linalg.LinAlgError:
+        penalised = gram.astype(np.float64)
+        penalised[np.diag_indices_from(penalised)] += rounding
+        return solve(penalised, right, assume_a="pos", overwrite_a=True)
+
+
+@_trained.register
+def _(teacher: RidgeSpec, schema: Schema, x: np.ndarray, y: np.ndarray, test: np.ndarray) -> np.ndarray:
+    """Rows are never all in memory, only sums over them, 4 inputs^2 bytes, unless there are fewer than inputs."""
+    width, classes = test.shape[1], len(schema.classes)
+    if len(x) < width:
+        mean, weights = _of_few(schema.inputs(x), np.eye(classes)[y], teacher.alpha)
+        return _shares_of(test, mean, weights, np.bincount(y, minlength=classes) / len(y))
+    gram, cross = np.zeros((width, width), dtype=np.float32), np.zeros((width, classes), dtype=np.float32)
+    total, counts = np.zeros(width), np.bincount(y, minlength=classes)
+    for start in range(0, len(x), _BLOCK):
+        inputs = schema.inputs(x[start : start + _BLOCK]).astype(np.float32)
+        gram += inputs.T @ inputs
+        cross += inputs.T @ np.eye(classes, dtype=np.float32)[y[start : start + _BLOCK]]
+        total += inputs.sum(axis=0)
+    mean, shares = (total / len(x)).astype(np.float32), (counts / len(x)).astype(np.float32)
+    largest = float(np.trace(gram))  # sums are rounded by a share of this, whatever is taken off them
+    gram -= np.outer(mean, mean) * np.float32(len(x))
+    gram[np.diag_indices_from(gram)] += np.float32(teacher.alpha)
+    right = (cross - np.outer(mean, counts.astype(np.float32))).astype(np.float64)
+    weights = _solved(gram, right, float(np.finfo(np.float32).eps) * largest)
+    return _shares_of(test, mean, weights, shares)
+
+
+def _of_few(inputs: np.ndarray, indicators: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and weights of ridge regression by its dual: products of rows (rows, rows) in place of those of inputs."""
+    mean = inputs.mean(axis=0, dtype=np.float64)
+    centred = inputs - mean
+    products = centred @ centred.T
+    products[np.diag_indices_from(products)] += alpha
+    return mean, centred.T @ solve(products, indicators, assume_a="pos", overwrite_a=True)
+
+
+def _shares_of(test: np.ndarray, mean: np.ndarray, weights: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """Scores of the classes, none below 0, as shares."""
+    scores = np.maximum((test - mean) @ weights + shares, 0)
+    return scores / scores.sum(axis=1, keepdims=True)
+
+
+BOOSTED = GradientBoostingSpec(trees=100, depth=4)
+"""Of one size for all data: chosen on none of them."""
+
+
+class PooledModel(StudyMethod):
+    """One model on all that the parties train on, without any guarantee."""
+
+    title: ClassVar[str] = "pooled"
+    private: ClassVar[bool] = False
+    needs_ensemble: ClassVar[bool] = False
+
+    name: Literal["pooled"] = "pooled"
+    kind: Literal["teacher", "boosted"] = Field(
+        default="teacher",
+        description="`teacher`: a model of the teachers' kind; `boosted`: gradient boosting, whatever the teachers are,"
+        " which says what there is to learn",
+    )
+
+    def depends_on(self, case: Case) -> dict[str, Any]:
+        """See `StudyMethod.depends_on`."""
+        return {}
+
+    def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
+        """See `StudyMethod.predict`."""
+        rows = np.concatenate([case.partition.parties[party] for party in case.parties])
+        schema, tested = case.config.rows, len(case.test_y)
+        judging = schema.inputs(np.concatenate([case.test_x, case.home_x]))
+        found = pooled_probabilities(schema, self._model(case), case.dataset.x[rows], case.dataset.y[rows], judging)
+        return Predicted(
+            test=found[:tested] if tested else None,
+            home=found[tested:] if len(case.home_y) else None,
+            figures={"rows": float(len(rows))},
+        )
+
+    def _model(self, case: Case) -> TeacherKind:
+        if self.kind == "boosted":
+            return BOOSTED
+        return case.scenario.simulation.own_teacher or case.config.teacher

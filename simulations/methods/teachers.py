@@ -1,0 +1,105 @@
+"""What the parties' teachers give without any noise: each party's alone, and all of their votes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from consilium.protocol.rows.queries import query_ids
+from consilium.simulations.artifact import Arrays
+from consilium.simulations.divide import Case
+from consilium.simulations.methods.base import BY_ROW, Predicted, StudyMethod, needed
+from consilium.simulations.metrics import leading_metric, one_against_rest, over_parties
+from consilium.simulations.teach import Ensemble, Said, vote_shares
+
+
+class LocalOnly(StudyMethod):
+    """Each party's own teachers. At home they are judged on what they have not seen.
+
+    On the public test rows there is no one model: figures accuracy and, of two classes, auc are means over the parties,
+    with the 10th and 90th percentile of the parties (accuracy_p10 ...). A party with several teachers has the mean of
+    their accuracies, and the AUC of their mean probability. arrays: what each test row adds to either (`BY_ROW`).
+    """
+
+    title: ClassVar[str] = "one party alone"
+    private: ClassVar[bool] = False
+    needs_ensemble: ClassVar[bool] = True
+    format: ClassVar[int] = 2
+
+    name: Literal["local"] = "local"
+
+    def depends_on(self, case: Case) -> dict[str, Any]:
+        """See `StudyMethod.depends_on`."""
+        return {}
+
+    def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
+        """See `StudyMethod.predict`."""
+        said, y = needed(ensemble, self.name), case.test_y
+        found: dict[str, float | None] = {}
+        arrays: Arrays = {}
+        if len(y):
+            found.update(over_parties("accuracy", said.test_right.tolist()))
+            arrays |= _by_row("accuracy", _rights(said, y), found["accuracy"])
+        if leading_metric(y, len(case.classes)) == "auc":
+            areas = [one_against_rest(scores, y == 1) for scores in said.test_scores.astype(np.float64)]
+            found.update(over_parties("auc", [float(each.mean()) for each in areas]))
+            arrays |= _by_row("auc", [np.mean(areas, axis=0)], found["auc"])
+        home = said.own_home.astype(np.float64) if len(case.home_y) else None
+        figures = {name: value for name, value in found.items() if value is not None}
+        return Predicted(home=home, figures=figures, arrays=arrays)
+
+
+def _rights(said: Ensemble, y: np.ndarray) -> Iterator[np.ndarray]:
+    """Share of teachers that are right on each test row, float64 (test,): by their votes, by their mean probability.
+
+    Under the relative ballot a vote is not the likeliest class, and several teachers are not their mean."""
+    yield (said.test.said == y).mean(axis=(0, 1))
+    if said.test_scores.shape[1]:
+        yield ((said.test_scores > 0.5) == (y == 1)).mean(axis=0)
+
+
+def _by_row(metric: str, candidates: Iterable[np.ndarray], figure: float | None) -> Arrays:
+    """The first whose mean is the figure; nothing where none is."""
+    for each in candidates:
+        if figure is not None and abs(float(each.mean()) - figure) < 1e-6:
+            return {BY_ROW + metric: each.astype(np.float32)}
+    return {}
+
+
+_NO_FEDERATION = "plurality"
+"""In place of a federation's digest in the lots that decide equal scores."""
+
+
+class Plurality(StudyMethod):
+    """All teachers vote on every row, without noise; a class's probability is its share of the votes.
+
+    Equal scores (under the relative ballot) are decided by lots of their own, so that it is the same whatever the
+    federation around the teachers is; a run's own plurality differs from it by these lots alone.
+    """
+
+    title: ClassVar[str] = "plurality without noise"
+    private: ClassVar[bool] = False
+    needs_ensemble: ClassVar[bool] = True
+
+    name: Literal["plurality"] = "plurality"
+
+    def depends_on(self, case: Case) -> dict[str, Any]:
+        """See `StudyMethod.depends_on`."""
+        return {}
+
+    def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
+        """See `StudyMethod.predict`."""
+        said = needed(ensemble, self.name)
+        return Predicted(
+            test=plurality_shares(case, said.test, case.test_x, _NO_FEDERATION) if len(case.test_y) else None,
+            home=plurality_shares(case, said.home, case.home_x, _NO_FEDERATION) if len(case.home_y) else None,
+        )
+
+
+def plurality_shares(case: Case, said: Said, x: np.ndarray, federation: str) -> np.ndarray:
+    """float64 (rows, classes): shares of all votes on `x`, the canonical rows that `said` is about. `federation`: a
+    digest for the lots."""
+    votes = said.totals(np.arange(len(x)), case.parties, federation, query_ids(x), len(case.classes))
+    return vote_shares(votes)

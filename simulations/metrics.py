@@ -1,0 +1,228 @@
+"""Metrics on test rows as what they are means of, how far they may lie from the truth, and their means over models."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from scipy.special import expit, logit
+from scipy.stats import rankdata
+
+Metric = Literal["auc", "accuracy"]
+
+
+def leading_metric(y: np.ndarray, classes: int) -> Metric:
+    """AUC where there are two classes and the test rows `y` int64 (n,) have both; accuracy else."""
+    return "auc" if classes == 2 and len(np.unique(y)) == 2 else "accuracy"
+
+
+def row_scores(probabilities: np.ndarray, y: np.ndarray, metric: Metric) -> np.ndarray:
+    """float64 (n,) whose mean is the metric of `probabilities` (n, classes) on `y` int64 (n,).
+
+    Accuracy: whether each row is right. AUC: the metric, plus each row's influence on it, so that a weighted mean is
+    the AUC of rows drawn with these weights, to first order (DeLong, DeLong, Clarke-Pearson 1988; the placements from
+    ranks as in Sun, Xu 2014).
+
+    >>> risks = np.array([[0.9, 0.1], [0.6, 0.4], [0.65, 0.35], [0.2, 0.8]])
+    >>> float(row_scores(risks, np.array([0, 0, 1, 1]), "auc").mean())
+    0.75
+    """
+    if metric == "accuracy":
+        return (probabilities.argmax(axis=1) == y).astype(np.float64)
+    return one_against_rest(probabilities[:, 1], y == 1)
+
+
+def auc_row_scores(probabilities: np.ndarray, y: np.ndarray) -> np.ndarray | None:
+    """float64 (n,) whose mean is the AUC that `student.evaluation` gives; None where `y` int64 (n,) has one class only.
+
+    Of two classes that of the second; of more the mean over those that occur, each against the rest.
+    """
+    present = np.unique(y)
+    if len(present) < 2:
+        return None
+    classes = [1] if probabilities.shape[1] == 2 else present
+    return np.mean([one_against_rest(probabilities[:, index], y == index) for index in classes], axis=0)
+
+
+def balanced_row_scores(probabilities: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The balanced accuracy (mean recall of the classes that occur in `y` int64 (n,)) plus each row's influence on it.
+
+    float64 (n,), whose mean it is. Recalls do not depend on how many rows of a class were drawn.
+    """
+    counts = np.bincount(y, minlength=probabilities.shape[1])
+    right = (probabilities.argmax(axis=1) == y).astype(np.float64)
+    recall = np.bincount(y, weights=right, minlength=len(counts)) / np.maximum(counts, 1)
+    occur = np.count_nonzero(counts)
+    return float(recall.sum()) / occur + (right - recall[y]) * len(y) / (occur * counts[y])
+
+
+def brier_row_scores(probabilities: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """float64 (n,) whose mean is the Brier score that `student.calibration` gives: of two classes of the second's
+    probability, of more the sum over classes."""
+    if probabilities.shape[1] == 2:
+        return (probabilities[:, 1] - (y == 1)) ** 2
+    return ((probabilities - np.eye(probabilities.shape[1])[y]) ** 2).sum(axis=1)
+
+
+def one_against_rest(scores: np.ndarray, positive: np.ndarray) -> np.ndarray:
+    """The AUC of `scores` float64 (n,) for `positive` bool (n,), plus each row's influence on it."""
+    ranks, share = rankdata(scores), positive.mean()
+    placements = np.empty(len(scores))
+    placements[positive] = (ranks[positive] - rankdata(scores[positive])) / (~positive).sum()
+    placements[~positive] = 1 - (ranks[~positive] - rankdata(scores[~positive])) / positive.sum()
+    area = placements[positive].mean()
+    return area + (placements - area) / np.where(positive, share, 1 - share)
+
+
+LEVEL = 0.95
+"""Probability that an interval of this module covers what it is for."""
+_Z = 1.959963984540054
+
+Interval = list[float]
+"""Lower and upper end; a list, as JSON gives it back."""
+
+
+def wilson(right: float, count: float) -> Interval:
+    """Of a share `right` of `count` rows, at least 1 row.
+
+    >>> [round(end, 4) for end in wilson(90, 100)], [round(end, 4) for end in wilson(0, 10)]
+    ([0.8256, 0.9448], [0.0, 0.2775])
+    """
+    share, square = right / count, _Z**2 / count
+    middle = (share + square / 2) / (1 + square)
+    half = _Z * math.sqrt(share * (1 - share) / count + square / (4 * count)) / (1 + square)
+    return [max(0.0, middle - half), min(1.0, middle + half)]
+
+
+def mean_interval(scores: np.ndarray, extra: float = 0.0) -> Interval:
+    """Of the mean of `scores` float64 (rows,), by its normal law; `extra`: a further independent deviation of it."""
+    half = _Z * math.hypot(float(scores.std()) / math.sqrt(len(scores)), extra)
+    return [float(scores.mean()) - half, float(scores.mean()) + half]
+
+
+def area_interval(scores: np.ndarray, least: int, extra: float = 0.0) -> Interval:
+    """Of an AUC, from row scores float64 (rows,) whose mean it is; `least`: rows of the rarest class.
+
+    An AUC of 0 or 1 has no deviation to estimate: then as a share of `least` rows, which is wider than it need be.
+    """
+    area = min(1.0, max(0.0, float(scores.mean())))
+    if area < 1e-9 or area > 1 - 1e-9:
+        return wilson(area * least, least)
+    deviation = math.hypot(float(scores.std()) / math.sqrt(len(scores)), extra)
+    half = _Z * deviation / (area * (1 - area))
+    return [float(expit(logit(area) - half)), float(expit(logit(area) + half))]
+
+
+def balanced_interval(right: np.ndarray, counts: np.ndarray) -> Interval:
+    """Of a balanced accuracy, from the rows of each class and those of them that are right, int64 (classes,).
+
+    Zou, Donner 2008: where each share has an interval of its own (`wilson`), that of their mean takes the squares of
+    what these add on either side, so that a recall of 0 or 1 is not taken for certain. Classes without rows are left
+    out.
+
+    >>> [round(end, 4) for end in balanced_interval(np.array([90, 10]), np.array([100, 10]))]
+    [0.8063, 0.9724]
+    """
+    occur = counts > 0
+    shares = right[occur] / counts[occur]
+    low, high = np.array([wilson(*pair) for pair in zip(right[occur], counts[occur], strict=True)]).T
+    mean, classes = float(shares.mean()), len(shares)
+    below, above = (math.sqrt(((end - shares) ** 2).sum()) / classes for end in (low, high))
+    return [max(0.0, mean - below), min(1.0, mean + above)]
+
+
+def ratio_interval(points: np.ndarray, of: np.ndarray) -> Interval | None:
+    """Of sum(points) / sum(of) over parties float64 (parties,), where other parties might have been there.
+
+    By the linearised ratio (Cochran 1977, section 6.4); None of one party. `of` is at least 0, and some of it is more.
+    """
+    parties = len(points)
+    if parties < 2:
+        return None
+    ratio = float(points.sum() / of.sum())
+    deviation = math.sqrt(parties / (parties - 1) * float(((points - ratio * of) ** 2).sum())) / float(of.sum())
+    return [ratio - _Z * deviation, ratio + _Z * deviation]
+
+
+def metric_intervals(probabilities: np.ndarray, y: np.ndarray, class_names: Sequence[str]) -> dict[str, Any]:
+    """Intervals of what `student.evaluation.evaluate` gives for these: accuracy, auc, recall_per_class, each or None.
+
+    `probabilities` float64 (n, classes), `y` int64 (n,), at least one row.
+    """
+    predicted = probabilities.argmax(axis=1)
+    counts = np.bincount(y, minlength=len(class_names))
+    areas = auc_row_scores(probabilities, y)
+    return {
+        "accuracy": wilson(int((predicted == y).sum()), len(y)),
+        "auc": None if areas is None else area_interval(areas, int(counts[counts > 0].min())),
+        "recall_per_class": {
+            name: wilson(int((predicted[y == index] == index).sum()), int(counts[index])) if counts[index] else None
+            for index, name in enumerate(class_names)
+        },
+    }
+
+
+def drawn_intervals(
+    drawn: Sequence[np.ndarray], y: np.ndarray, class_names: Sequence[str], one: bool = False
+) -> dict[str, Any]:
+    """Likewise of means over draws of what was learnt; `drawn`: probabilities float64 (n, classes) of each draw.
+
+    `one`: of what one more draw would give, so that the interval covers its luck too, and not of the mean.
+    """
+    if len(drawn) == 1:
+        return metric_intervals(drawn[0], y, class_names)
+    right = np.stack([found.argmax(axis=1) == y for found in drawn]).astype(np.float64)
+    areas = [each for each in (auc_row_scores(found, y) for found in drawn) if each is not None]
+    counts = np.bincount(y, minlength=len(class_names))
+    least = int(counts[counts > 0].min())
+
+    def spread(scores: np.ndarray) -> float:
+        values = scores.mean(axis=1)
+        return float(values.std(ddof=1)) / (1 if one else math.sqrt(len(values)))
+
+    def share(scores: np.ndarray) -> Interval:
+        low, high = mean_interval(scores.mean(axis=0), spread(scores))
+        return [max(0.0, low), min(1.0, high)]
+
+    return {
+        "accuracy": share(right),
+        "auc": area_interval(np.mean(areas, axis=0), least, spread(np.stack(areas))) if areas else None,
+        "recall_per_class": {
+            name: share(right[:, y == index]) if counts[index] else None for index, name in enumerate(class_names)
+        },
+    }
+
+
+LOW, HIGH = 10, 90
+"""Percentiles of the parties that say what one of them has by itself."""
+
+
+def mean_metrics(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Means of what `evaluate` gave for each; None where there is no value for any: no test row has such a class.
+
+    >>> mean_metrics([{"accuracy": 0.5, "auc": None, "recall_per_class": {"ill": share}} for share in (0.25, 0.75)])
+    {'accuracy': 0.5, 'auc': None, 'recall_per_class': {'ill': 0.5}}
+    """
+    recall = {name: _mean([item["recall_per_class"][name] for item in found]) for name in found[0]["recall_per_class"]}
+    metrics = {name: _mean([item[name] for item in found]) for name in ("accuracy", "auc")}
+    return {**metrics, "recall_per_class": recall}
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None
+
+
+def over_parties(metric: str, values: Sequence[float]) -> dict[str, float | None]:
+    """Mean and percentiles of a metric over the parties, under names of their own; None where no party has it.
+
+    >>> over_parties("auc", [0.0, 0.5, 1.0])
+    {'auc': 0.5, 'auc_p10': 0.1, 'auc_p90': 0.9}
+    """
+    names = (metric, f"{metric}_p{LOW}", f"{metric}_p{HIGH}")
+    if not values:
+        return dict.fromkeys(names)
+    low, high = np.percentile(values, (LOW, HIGH))
+    return dict(zip(names, (float(np.mean(values)), float(low), float(high)), strict=True))

@@ -1,1 +1,0 @@
-"""Metrics on test rows as what they are means of, and how far they may lie from the truth."""

@@ -1,0 +1,177 @@
+"""The federation of a case in this process: the real label service, ledger, noise and student on the recorded votes.
+
+Labels, the student and every epsilon are those of `consilium run` with the same seed, where nothing is held out at
+home. Noise is always seeded by the case's seed, whatever `simulation.noise` says: a study gives the same twice.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from consilium.accounting.guarantee import Guarantee
+from consilium.coordinator.collection.admission import require
+from consilium.coordinator.collection.clear import Histogram
+from consilium.coordinator.conclusion import normal_for
+from consilium.coordinator.config import FederationConfig, check_sanitised, check_threshold
+from consilium.coordinator.federation import noise_for
+from consilium.coordinator.labels.service import LabelService
+from consilium.coordinator.ledger.privacy import close, promised_to_student, spent, towards_coordinator
+from consilium.coordinator.ledger.store import Batch, Ledger
+from consilium.coordinator.mechanisms.shares import sum_of_shares
+from consilium.coordinator.run_log import EventLog
+from consilium.protocol.digests import canonical_digest
+from consilium.protocol.labels.service import NO_LABEL, Outcome, Progress, no_progress
+from consilium.protocol.noise import SeededNoise
+from consilium.protocol.rows.queries import query_ids
+from consilium.simulations.divide import Case
+from consilium.simulations.own_student import load_own
+from consilium.simulations.population.parties import simulated_weights
+from consilium.simulations.teach import Said
+from consilium.student.asking.pool import Pool
+from consilium.student.published.model import Published
+from consilium.student.run import run_student
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What a federation ended with. All but what was promised, `student` and the labels is secret.
+
+    promised: what the ledger is charged, at the caps; to_student: towards the student and everybody; to_nodes: towards
+    whoever sees noisy sums, None where sums are exact, or votes are seen. spent: see `ledger.privacy`.
+    sanitised: what the closing released, None where none is planned. batches: the ledger's.
+    rows, outcomes, labels: int64 (n,), what the student asked, in its order: rows of the pool, `Outcome`, and classes
+    (NO_LABEL where there is none), as in labels.parquet. voted_rows, voted_batch: int64 (m,), on which rows the parties
+    voted, in their order, and in which batch of the ledger: the noise of a batch is drawn for all of its rows.
+    """
+
+    promised: Guarantee
+    to_student: Guarantee
+    to_nodes: Guarantee | None
+    spent: dict[str, Guarantee] = field(repr=False)
+    sanitised: dict[str, Any] | None
+    batches: list[Batch] = field(repr=False)
+    student: Published = field(repr=False)
+    metrics: dict[str, Any] | None
+    rows: np.ndarray = field(repr=False)
+    outcomes: np.ndarray = field(repr=False)
+    labels: np.ndarray = field(repr=False)
+    voted_rows: np.ndarray = field(repr=False)
+    voted_batch: np.ndarray = field(repr=False)
+
+
+def replay(case: Case, said: Said) -> Replayed:
+    """Ask, release, charge, train and close. `said`: what the case's teachers said to the pool.
+
+    Raises
+    ------
+    NotEnoughParties : the federation asks for more. ConfigError : this mechanism cannot be charged, or is none for so
+        few votes, or the student does not fit the rows. ConsiliumError
+    """
+    config = case.config.model_copy(update={"noise_seed": case.seed})
+    check_can_run(case)
+    with tempfile.TemporaryDirectory(prefix="consilium-study-") as name:
+        folder = Path(name)
+        log = EventLog(folder / "events.jsonl")
+        ledger = Ledger(folder / "ledger.db", config.digest(), config.model_dump_json(exclude={"noise_seed"}))
+        with closing(log), closing(ledger):
+            if config.most_weight > 1:
+                ledger.pin_weights(dict(zip(case.parties, _weights(case), strict=True)))
+            collector, votes = RecordedVotes(case, said), sum(_weights(case)) * config.teachers_per_party
+            service, *later = (
+                LabelService(
+                    config, ledger, noise_for(config), collector, len(case.parties), log, phase=phase, most_votes=votes
+                )
+                for phase in config.phase_numbers
+            )
+            spec = case.scenario.student
+            result = run_student(service, _pool(case), spec, folder, case.seed, later=later)
+            sanitised = close(config, ledger, normal_for(config), log)
+            batches = ledger.batches()
+        student = load_own(folder)
+        rows, outcomes, labels = _asked(folder, config)
+    return Replayed(
+        promised=service.promised,
+        to_student=promised_to_student(config),
+        to_nodes=towards_coordinator(config),
+        spent=spent(config, batches, closed=sanitised is not None),
+        sanitised=sanitised,
+        batches=batches,
+        student=student,
+        metrics=result.metrics,
+        rows=rows,
+        outcomes=outcomes,
+        labels=labels,
+        voted_rows=np.concatenate(collector.rows),
+        voted_batch=np.repeat(np.arange(len(collector.rows)) + 1, [len(rows) for rows in collector.rows]),
+    )
+
+
+def check_can_run(case: Case) -> None:
+    """Raise NotEnoughParties or ConfigError where a run would not begin to ask."""
+    require(len(case.parties), case.config.minimum_parties, "train", {})
+    votes = sum(_weights(case)) * case.config.teachers_per_party
+    check_threshold(case.config, votes)
+    check_sanitised(case.config, votes)
+
+
+class RecordedVotes:
+    """A `Collector` without parties: it adds up what they said. `rows`: of the pool, asked of them batch by batch."""
+
+    def __init__(self, case: Case, said: Said) -> None:
+        self._case, self._said, self._weights = case, said, _weights(case)
+        self._row: dict[str, int] = {}
+        for row, query_id in enumerate(query_ids(case.pool_x)):
+            self._row.setdefault(query_id, row)
+        self.rows: list[np.ndarray] = []
+
+    def __call__(
+        self, queries: np.ndarray, query_set: str, progress: Progress = no_progress, phase: int = 1
+    ) -> Histogram:
+        """See `Collector`. In a second phase the parties say the same again.
+
+        Where the noise is in the sums, every giver's share of it is there, seeded by the case's seed.
+        """
+        case, ids = self._case, query_ids(queries)
+        rows = np.array([self._row[query_id] for query_id in ids])
+        if phase == 1:
+            self.rows.append(rows)
+        digest, classes = case.config.digest(), len(case.classes)
+        votes = self._said.totals(rows, case.parties, digest, ids, classes, self._weights)
+        drawn = case.config.node_event(0, 0).party_noise(phase) if case.config.noise_in_sums else None
+        if drawn is not None:
+            givers = case.config.givers(len(case.parties))
+            source = SeededNoise(int(canonical_digest([case.seed, case.config.votes, query_set, phase]), 16))
+            votes = votes + sum_of_shares(source, drawn.sigma * math.sqrt(givers / drawn.shares), givers, votes.shape)
+        return Histogram(votes, tuple(sorted(case.parties)), sum(self._weights) * case.config.teachers_per_party)
+
+    def settle(self) -> None:
+        """Nothing is kept between collection and ledger."""
+
+
+def _pool(case: Case) -> Pool:
+    tested = (case.test_x, case.test_y) if len(case.test_y) else (None, None)
+    return Pool(case.dataset.features, case.pool_x, *tested)
+
+
+def _weights(case: Case) -> list[int]:
+    """How often the answers of each party count, in the order of the parties; a case has no policies."""
+    return list(simulated_weights(case.parties, case.scenario.federation, (), case.seed).values())
+
+
+def _asked(folder: Path, config: FederationConfig) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    table = pl.read_parquet(folder / "labels.parquet")
+    names = {name: index for index, name in enumerate(config.rows.classes)} | {None: NO_LABEL}
+    outcomes = {outcome.name.lower(): int(outcome) for outcome in Outcome}
+    return (
+        table["row"].to_numpy().astype(np.int64),
+        np.array([outcomes[name] for name in table["outcome"]], dtype=np.int64),
+        np.array([names[name] for name in table["label"]], dtype=np.int64),
+    )

@@ -1,0 +1,265 @@
+"""The averaged models: their gradients are those that torch finds."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+import torch
+from flwr.app import ConfigRecord, Context, Message
+from flwr.clientapp import ClientApp
+from flwr.serverapp.strategy import FedAvg
+
+from consilium.accounting.units import Neighbouring
+from consilium.simulations.methods import averaging
+from consilium.simulations.methods.averaging import (
+    AveragedNetwork,
+    InProcessGrid,
+    LocalTraining,
+    Rounds,
+    TrainingRows,
+    as_record,
+    federate,
+    rehearse,
+    train_locally,
+)
+from consilium.simulations.methods.averaging_privacy import PartyPrivacy
+from tests.simulations.methods.made_up_parties import made_up_parties
+
+
+@pytest.mark.parametrize(("classes", "hidden"), [(2, 0), (4, 0), (2, 5), (3, 5)])
+def test_gradient_is_torchs(classes: int, hidden: int) -> None:
+    generator = np.random.default_rng(classes)
+    network = AveragedNetwork.of(6, classes, hidden)
+    model, x, y = (
+        generator.normal(size=network.size),
+        generator.normal(size=(9, 6)),
+        generator.integers(classes, size=9),
+    )
+    layers = []
+    start = 0
+    for before, after in zip(network.widths, network.widths[1:], strict=False):
+        end = start + (before + 1) * after
+        layers.append(torch.tensor(model[start:end].reshape(before + 1, after), requires_grad=True))
+        start = end
+    assert start == network.size
+    value = torch.tensor(x)
+    for index, layer in enumerate(layers):
+        value = (torch.relu(value) if index else value) @ layer[:-1] + layer[-1]
+    torch.nn.functional.cross_entropy(value, torch.tensor(y)).backward()
+    expected = np.concatenate([layer.grad.numpy().ravel() for layer in layers if layer.grad is not None])
+    assert network.gradient(model, x, y) == pytest.approx(expected, rel=1e-10, abs=1e-12)
+    assert network.probabilities(model, x) == pytest.approx(torch.softmax(value, dim=1).detach().numpy(), rel=1e-10)
+
+
+def test_parties_start_alike_and_a_hidden_layer_by_lot() -> None:
+    assert not AveragedNetwork.of(4, 2, hidden=0).initial(0).any()
+    wide = AveragedNetwork.of(400, 2, hidden=30)
+    first = wide.initial(3)
+    assert (first == wide.initial(3)).all()
+    assert (first != wide.initial(4)).any()
+    assert first[: 400 * 30].std() == pytest.approx(np.sqrt(2 / 400), rel=0.05)
+    assert not first[400 * 30 : 401 * 30].any()
+
+
+NETWORK = AveragedNetwork.of(3, 2, hidden=0)
+
+
+@pytest.mark.parametrize(
+    ("rows", "training", "sizes"),
+    [
+        (7, LocalTraining(0.1, batch=3), [3, 3, 1]),
+        (7, LocalTraining(0.1, batch=3, epochs=2), [3, 3, 1, 3, 3, 1]),
+        (1, LocalTraining(0.1, batch=32), [1]),
+        (6, LocalTraining(0.1, batch=3), [3, 3]),
+        (7, LocalTraining(0.1, batch=3, steps=5), [3, 3, 1, 3, 3]),
+        (7, LocalTraining(0.1, batch=3, steps=1), [3]),
+    ],
+)
+def test_each_pass_takes_every_row_once(rows: int, training: LocalTraining, sizes: list[int]) -> None:
+    found = list(averaging._batches(rows, training, np.random.default_rng(0)))
+    assert [len(each) for each in found] == sizes
+    for start in range(0, len(found), per_pass := -(-rows // training.batch)):
+        taken = np.concatenate(found[start : start + per_pass])
+        assert len(np.unique(taken)) == len(taken)
+    assert (np.concatenate(found[:per_pass])[: len(np.unique(np.concatenate(found)))] < rows).all()
+
+
+def test_one_step_by_hand() -> None:
+    rows = TrainingRows(np.array([[1.0, 0.0, 2.0]], dtype=np.float32), np.array([1]))
+    # at zero both classes have probability one half: the gradient of class 1 is -x / 2, of class 0 +x / 2
+    found = train_locally(NETWORK, np.zeros(8), rows, LocalTraining(0.2), 0.0, np.random.default_rng(0))
+    assert found.reshape(4, 2).tolist() == pytest.approx(np.array([[-0.1, 0.1], [0, 0], [-0.2, 0.2], [-0.1, 0.1]]))
+
+
+def test_the_proximal_term_pulls_towards_the_model_that_was_given() -> None:
+    rows, training = made_up_parties([40])[0], LocalTraining(0.1, batch=8, epochs=20)
+
+    def distance(mu: float) -> float:
+        given = np.ones(8)
+        return float(
+            np.linalg.norm(train_locally(NETWORK, given, rows, training, mu, np.random.default_rng(1)) - given)
+        )
+
+    assert distance(0.0) > 2 * distance(1.0) > 4 * distance(5.0) > 0
+
+
+def test_a_large_proximal_term_ends_where_its_gradient_balances_the_losss() -> None:
+    rows, given, mu = made_up_parties([40])[0], np.full(8, 0.5), 3.0
+    training = LocalTraining(0.05, batch=40, epochs=600)
+    found = train_locally(NETWORK, given, rows, training, mu, np.random.default_rng(1))
+    balance = NETWORK.gradient(found, rows.x.astype(np.float64), rows.y) + mu * (found - given)
+    assert balance == pytest.approx(np.zeros(8), abs=1e-9)
+
+
+def test_what_travels_comes_out_as_it_went_in() -> None:
+    training = LocalTraining(0.25, batch=4, epochs=3, steps=7)
+    assert LocalTraining.of_config({**training.to_config(), "server-round": 3}) == training
+
+
+LINEAR = AveragedNetwork.of(3, 2, hidden=0)
+HIDDEN = AveragedNetwork.of(3, 3, hidden=4)
+TRAINING = LocalTraining(0.3, batch=8, epochs=2)
+
+
+def trained_alone(
+    network: AveragedNetwork, given: np.ndarray, parties: list[TrainingRows], round_: int, seed: int, mu: float = 0.0
+) -> list[np.ndarray]:
+    """What each party makes of the model in this round."""
+    return [
+        train_locally(
+            network, given, rows, TRAINING, mu, np.random.default_rng([averaging._PURPOSE, seed, index, round_])
+        )
+        for index, rows in enumerate(parties)
+    ]
+
+
+def test_one_round_of_equal_parties_is_their_mean() -> None:
+    parties = made_up_parties([20, 20, 20])
+    found = federate(parties, LINEAR, TRAINING, Rounds(1), seed=4)
+    alone = trained_alone(LINEAR, np.zeros(8), parties, 1, seed=4)
+    assert found.model == pytest.approx(np.mean(alone, axis=0), rel=1e-12)
+    assert (found.rounds, found.left_out, found.epsilon) == (1, (), None)
+    assert found.model != pytest.approx(alone[0], rel=0.05)
+
+
+@pytest.mark.parametrize(("network", "classes"), [(LINEAR, 2), (HIDDEN, 3)])
+@pytest.mark.parametrize("mu", [None, 0.4])
+def test_several_rounds_are_a_plain_loop(network: AveragedNetwork, classes: int, mu: float | None) -> None:
+    parties = made_up_parties([1, 5, 12, 40], classes)
+    sizes = np.array([1, 5, 12, 40])
+    model = network.initial(7)
+    for round_ in range(1, 5):
+        model = sizes / sizes.sum() @ np.stack(trained_alone(network, model, parties, round_, seed=7, mu=mu or 0.0))
+    found = federate(parties, network, TRAINING, Rounds(4, proximal_mu=mu), seed=7)
+    assert found.model == pytest.approx(model, rel=1e-9, abs=1e-12)
+
+
+def test_fedprox_without_its_term_is_fedavg() -> None:
+    parties = made_up_parties([3, 9, 30])
+    averaged = federate(parties, LINEAR, TRAINING, Rounds(5), seed=1).model
+    assert (federate(parties, LINEAR, TRAINING, Rounds(5, proximal_mu=0.0), seed=1).model == averaged).all()
+    assert (federate(parties, LINEAR, TRAINING, Rounds(5, proximal_mu=0.5), seed=1).model != averaged).all()
+
+
+@pytest.mark.parametrize("sizes", [[1], [30], [1, 1]])
+def test_one_party_or_one_row_will_do(sizes: list[int]) -> None:
+    found = federate(made_up_parties(sizes), LINEAR, TRAINING, Rounds(3), seed=0)
+    assert (found.rounds, np.isfinite(found.model).all()) == (3, True)
+
+
+def test_a_party_whose_training_diverges_is_left_out_and_told() -> None:
+    parties = made_up_parties([20, 20, 20])
+    broken = TrainingRows(np.full((20, 3), np.inf, dtype=np.float32), parties[1].y)
+    found = federate([parties[0], broken, parties[2]], LINEAR, TRAINING, Rounds(1), seed=4)
+    alone = trained_alone(LINEAR, np.zeros(8), parties, 1, seed=4)
+    assert found.left_out == (1,)
+    assert found.model == pytest.approx((alone[0] + alone[2]) / 2, rel=1e-12)
+
+
+def test_where_all_fail_nothing_is_learned() -> None:
+    broken = TrainingRows(np.full((2, 3), np.nan, dtype=np.float32), np.array([0, 1]))
+    found = federate([broken, broken], LINEAR, TRAINING, Rounds(2), seed=4)
+    assert (found.rounds, found.left_out, found.model.tolist()) == (0, (0, 1), [0.0] * 8)
+
+
+def test_an_app_that_raises_is_left_out_without_its_text() -> None:
+    app = ClientApp()
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        raise RuntimeError("value 17 of a patient")
+
+    grid = InProcessGrid(app, 2)
+    messages = FedAvg(1.0, 0.0, 1, 0, 1).configure_train(1, as_record(np.zeros(2)), ConfigRecord(), grid)
+    replies = list(grid.send_and_receive(messages))
+    assert [reply.has_error() for reply in replies] == [True, True]
+    assert {reply.error.reason for reply in replies} == {"ClientApp raised"}
+    assert grid.left_out == {0, 1}
+
+
+@pytest.mark.parametrize(("fraction", "taking_part"), [(0.5, 3), (0.01, 1), (1.0, 6)])
+def test_a_fraction_of_the_parties_by_lot(fraction: float, taking_part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    answer = InProcessGrid._answer
+    monkeypatch.setattr(
+        InProcessGrid,
+        "_answer",
+        lambda self, message: asked.append(message.metadata.dst_node_id) or answer(self, message),
+    )
+    federate(made_up_parties([5] * 6), LINEAR, TRAINING, Rounds(20, fraction), seed=2)
+    rounds = np.array(asked).reshape(20, taking_part)
+    assert all(len(set(each)) == taking_part for each in rounds.tolist())
+    assert len(set(asked)) == 6
+
+
+def test_the_same_seed_gives_the_same_and_leaves_global_generators_alone(capfd: pytest.CaptureFixture[str]) -> None:
+    parties = made_up_parties([5] * 8)
+
+    def drawn(seed: int) -> np.ndarray:
+        return federate(parties, HIDDEN, TRAINING, Rounds(3, 0.5), seed=seed).model
+
+    np.random.seed(5)  # noqa: NPY002
+    random.seed(5)
+    first = drawn(3)
+    after = (np.random.random(), random.random())  # noqa: NPY002
+    np.random.seed(5)  # noqa: NPY002
+    random.seed(5)
+    assert after == (np.random.random(), random.random())  # noqa: NPY002
+    assert (first == drawn(3)).all()
+    assert (first != drawn(2**40)).any()
+    assert capfd.readouterr() == ("", "")
+
+
+PRIVATE = PartyPrivacy(5.0, 1e-5, Neighbouring.REPLACE, clip=0.1)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "privacy"),
+    [
+        (Rounds(4), None),
+        (Rounds(4, proximal_mu=0.3), None),
+        (Rounds(6, fraction=0.4), None),
+        (Rounds(4), PRIVATE),
+        (Rounds(4, proximal_mu=0.3), PRIVATE),
+    ],
+    ids=["fedavg", "fedprox", "a part", "private", "private fedprox"],
+)
+@pytest.mark.parametrize("hidden", [0, 4])
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_trial_is_the_run(rounds: Rounds, privacy: PartyPrivacy | None, hidden: int, broken: bool) -> None:
+    parties = made_up_parties([2, 7, 30, 12, 5], classes=3)
+    if broken:
+        parties[1] = TrainingRows(np.full((7, 3), np.nan, dtype=np.float32), parties[1].y)
+    network, training = AveragedNetwork.of(3, 3, hidden), LocalTraining(0.2, batch=8)
+    run = federate(parties, network, training, rounds, 5, privacy).model
+    trial = rehearse(parties, network, training, rounds, 5, privacy)
+    assert trial == pytest.approx(run, rel=1e-9, abs=1e-12)
+    assert rehearse(parties, network, training, rounds, 6, privacy) != pytest.approx(run, rel=1e-3)
+
+
+def test_where_all_fail_a_trial_learns_nothing() -> None:
+    broken = TrainingRows(np.full((2, 3), np.nan, dtype=np.float32), np.array([0, 1]))
+    network = AveragedNetwork.of(3, 2, hidden=0)
+    assert not rehearse([broken, broken], network, LocalTraining(0.2), Rounds(2), 0).any()

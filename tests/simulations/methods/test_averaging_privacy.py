@@ -1,0 +1,283 @@
+"""Private averaging costs what it says: how far one party moves a round, how much noise there is, how rounds add up."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from flwr.app import Context, Error, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp import GaussianPrivacyEvent
+from flwr.serverapp.strategy import (
+    DifferentialPrivacyServerSideAdaptiveClipping,
+    DifferentialPrivacyServerSideFixedClipping,
+    FedAvg,
+    Strategy,
+)
+from scipy.stats import chi2, norm
+
+from consilium.accounting.units import Neighbouring
+from consilium.simulations.methods.averaging import (
+    ARRAYS,
+    METRICS,
+    WEIGHT,
+    AveragedNetwork,
+    InProcessGrid,
+    LocalTraining,
+    Rounds,
+    TrainingRows,
+    as_record,
+    federate,
+)
+from consilium.simulations.methods.averaging_privacy import PartyPrivacy
+from tests.simulations.methods.made_up_parties import made_up_parties
+
+LINEAR = AveragedNetwork.of(3, 2, hidden=0)
+TRAINING = LocalTraining(0.3, batch=8, epochs=2)
+REPLACE = PartyPrivacy(1.0, 1e-5, Neighbouring.REPLACE, clip=0.1)
+RELATIONS = [(Neighbouring.REPLACE, 2), (Neighbouring.ADD_OR_REMOVE, 1)]
+
+
+def delta_by_hand(rounds: int, noise: float, moved: int, epsilon: float) -> float:
+    """Of so many Gaussian releases whose mean moves by `moved` at noise of deviation `noise` (Balle, Wang 2018)."""
+    mu = math.sqrt(rounds) * moved / noise
+    return float(norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu))
+
+
+@pytest.mark.parametrize(("relation", "moved"), RELATIONS)
+@pytest.mark.parametrize("rounds", [1, 20])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
+def test_all_rounds_together_cost_epsilon(relation: Neighbouring, moved: int, rounds: int, epsilon: float) -> None:
+    privacy = PartyPrivacy(epsilon, 1e-5, relation, clip=1.0)
+    noise = privacy.noise_multiplier(rounds)
+    assert delta_by_hand(rounds, noise, moved, epsilon) == pytest.approx(1e-5, rel=1e-5)
+    accountant, event = privacy.accountant(50), GaussianPrivacyEvent(noise, 50, 50)
+    for _round in range(rounds):
+        assert not accountant.would_exceed(event)
+        accountant.compose(event)
+    spent = accountant.get_privacy_spent()
+    assert (spent.num_releases, spent.delta) == (rounds, 1e-5)
+    assert epsilon * (1 - 1e-6) < spent.epsilon <= epsilon
+    assert accountant.get_delta(spent.epsilon) == pytest.approx(1e-5, rel=1e-6)
+    assert accountant.would_exceed(event)
+    assert not accountant.would_exceed(event, max_epsilon=10 * epsilon)
+
+
+def test_nothing_released_costs_nothing() -> None:
+    accountant = REPLACE.accountant(3)
+    assert (accountant.get_epsilon(1e-5), accountant.get_delta(0.5)) == (0.0, 0.0)
+
+
+def test_figures_of_a_run_are_what_it_spent() -> None:
+    found = federate(made_up_parties([4, 9, 30]), LINEAR, TRAINING, Rounds(6), seed=0, privacy=REPLACE)
+    assert found.rounds == 6
+    assert found.epsilon == pytest.approx(1.0, rel=1e-6)
+    assert found.epsilon is not None and found.epsilon <= 1.0
+
+
+@pytest.mark.parametrize("clipped_by", ["server", "party"])
+def test_one_party_moves_a_round_by_2_c_over_n_and_no_more(clipped_by: str) -> None:
+    parties = made_up_parties([50, 3, 3, 3])
+    other = TrainingRows(-100 * parties[0].x, 1 - parties[0].y)
+    privacy = replace(REPLACE, clipped_by=clipped_by)
+
+    def released(first: TrainingRows) -> np.ndarray:
+        # the same seed: the same noise, so that the difference is that of the averages
+        return federate([first, *parties[1:]], LINEAR, TRAINING, Rounds(1), seed=3, privacy=privacy).model
+
+    opposite = TrainingRows(parties[0].x, 1 - parties[0].y)
+    limit = 2 * privacy.clip / len(parties)
+    moved = [float(np.linalg.norm(released(parties[0]) - released(each))) for each in (other, opposite)]
+    assert max(moved) <= limit * (1 + 1e-9)
+    assert max(moved) > 0.9 * limit
+
+
+def test_who_clips_changes_nothing_else() -> None:
+    parties = made_up_parties([4, 9, 30])
+    by_server, by_party = (
+        federate(parties, LINEAR, TRAINING, Rounds(3), seed=1, privacy=replace(REPLACE, clipped_by=who)).model
+        for who in ("server", "party")
+    )
+    assert by_server == pytest.approx(by_party, rel=1e-12)
+
+
+def test_the_noise_is_there() -> None:
+    """Sum of squares against chi-square, and the mean against a normal law. False alarms: 2e-6 in all, seed fixed."""
+    wide, parties = AveragedNetwork.of(2000, 2, hidden=0), made_up_parties([4, 9, 30], inputs=2000)
+    # in one step of so small a rate the parties move by 1e-9: what is left is noise
+    found = federate(parties, wide, LocalTraining(1e-12), Rounds(1), seed=8, privacy=REPLACE).model
+    deviation = REPLACE.noise_multiplier(1) * REPLACE.clip / 3
+    squares, count = float(((found / deviation) ** 2).sum()), len(found)
+    assert chi2.ppf(5e-7, count) < squares < chi2.ppf(1 - 5e-7, count)
+    assert abs(found.mean()) < deviation / math.sqrt(count) * norm.ppf(1 - 5e-7)
+
+
+def test_each_round_has_noise_of_its_own() -> None:
+    wide, parties = AveragedNetwork.of(2000, 2, hidden=0), made_up_parties([4, 9], inputs=2000)
+
+    def after(rounds: int) -> np.ndarray:
+        return federate(parties, wide, LocalTraining(1e-12), Rounds(rounds), seed=8, privacy=REPLACE).model
+
+    once, often = after(1), after(4)
+    expected = REPLACE.noise_multiplier(4) / REPLACE.noise_multiplier(1) * 2
+    assert often.std() / once.std() == pytest.approx(expected, rel=0.05)
+
+
+def test_parties_count_the_same_however_many_rows_they_have() -> None:
+    parties, step = made_up_parties([2, 400]), LocalTraining(1.0, batch=400)
+    small, large = (federate([each], LINEAR, step, Rounds(1), seed=0).model for each in parties)
+    privacy = replace(REPLACE, epsilon=1e6, clip=5.0)  # clips nothing, and has next to no noise
+    found = federate(parties, LINEAR, step, Rounds(1), seed=0, privacy=privacy).model
+    assert found == pytest.approx((small + large) / 2, abs=0.02)
+    weighted = federate(parties, LINEAR, step, Rounds(1), seed=0).model
+    assert weighted == pytest.approx((2 * small + 400 * large) / 402, rel=1e-9)
+    assert np.abs(weighted - found).max() > 0.1
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        TrainingRows(np.full((3, 3), np.nan, dtype=np.float32), np.array([0, 1, 1])),
+        TrainingRows(np.full((3, 3), np.inf, dtype=np.float32), np.array([0, 1, 1])),
+        TrainingRows(np.zeros((2, 3), dtype=np.float32), np.array([0, 1])),
+    ],
+    ids=["missing", "diverges", "learns nothing"],
+)
+@pytest.mark.parametrize("clipped_by", ["server", "party"])
+def test_whatever_a_party_has_it_takes_part(rows: TrainingRows, clipped_by: str) -> None:
+    privacy = replace(REPLACE, clipped_by=clipped_by)
+    parties = [*made_up_parties([4, 9]), rows]
+    found = federate(parties, LINEAR, TRAINING, Rounds(3), seed=0, privacy=privacy)
+    assert (found.rounds, found.left_out, np.isfinite(found.model).all()) == (3, (), True)
+
+
+def test_a_part_of_the_parties_is_refused() -> None:
+    with pytest.raises(ValueError, match="all parties in each round"):
+        federate(made_up_parties([4, 9]), LINEAR, TRAINING, Rounds(3, fraction=0.5), seed=0, privacy=REPLACE)
+
+
+CLIP = 1.0
+Update = Callable[[int], np.ndarray | None]
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    logger = logging.getLogger("flwr")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    yield
+    logger.setLevel(before)
+
+
+def answering(update: Update, weights: list[int], losses: list[float] | None = None) -> ClientApp:
+    """Parties that add `update(index)` to the model; None for an answer with an error."""
+    app = ClientApp()
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        index = int(context.node_config["partition-id"])
+        change = update(index)
+        if change is None:
+            return Message(Error(code=500, reason="failed"), reply_to=message)
+        model = message.content.array_records[ARRAYS].to_numpy_ndarrays()[0] + change
+        metrics: dict[str, int | float] = {WEIGHT: weights[index]}
+        if losses:
+            metrics["loss"] = losses[index]
+        return Message(RecordDict({ARRAYS: as_record(model), METRICS: MetricRecord(metrics)}), reply_to=message)
+
+    return app
+
+
+def averaging() -> FedAvg:
+    return FedAvg(1.0, 0.0, 1, 0, 1)
+
+
+def without_noise(parties: int) -> Strategy:
+    """Clipping alone, so that it is seen how far one party moves the average."""
+    return DifferentialPrivacyServerSideFixedClipping(averaging(), 0.0, CLIP, parties)
+
+
+def average(strategy: Strategy, update: Update, weights: list[int], rounds: int = 1) -> np.ndarray:
+    grid = InProcessGrid(answering(update, weights), len(weights))
+    arrays = strategy.start(grid, as_record(np.zeros(2)), num_rounds=rounds).arrays
+    return arrays.to_numpy_ndarrays()[0] if len(arrays) else np.zeros(2)
+
+
+def moved_by_the_first(weights: list[int]) -> float:
+    """How far the average moves where the first party turns from one direction to the opposite."""
+
+    def turned(sign: int) -> Update:
+        return lambda index: np.array([sign * 50.0, 0.0]) if index == 0 else np.array([0.0, 50.0])
+
+    strategy = without_noise(len(weights))
+    one, other = (average(strategy, turned(sign), weights) for sign in (1, -1))
+    return float(np.linalg.norm(one - other))
+
+
+@pytest.mark.parametrize(
+    ("weights", "expected"),
+    [([10, 10, 10, 10], 2 * CLIP / 4), ([97, 1, 1, 1], 2 * CLIP * 0.97), ([1, 33, 33, 33], 2 * CLIP * 0.01)],
+)
+def test_with_unequal_weights_the_noise_is_for_another_sensitivity(weights: list[int], expected: float) -> None:
+    """Flower's noise is that of C / n; a party with most of the rows moves the average almost four times as far."""
+    assert moved_by_the_first(weights) == pytest.approx(expected)
+
+
+def test_with_an_accountant_flower_refuses_unequal_weights() -> None:
+    privacy = PartyPrivacy(1.0, 1e-5, Neighbouring.REPLACE, CLIP)
+    strategy = privacy.around(averaging(), 2, 1, privacy.accountant(2))
+    with pytest.raises(ValueError, match="equal client weights"):
+        average(strategy, lambda index: np.ones(2), [5, 6])
+
+
+def test_a_party_that_fails_is_neither_replaced_nor_left_out_the_round_is_lost() -> None:
+    failing: Update = lambda index: None if index == 2 else np.ones(2)  # noqa: E731
+    assert average(averaging(), failing, [1, 1, 1]).tolist() == [1.0, 1.0]
+    assert average(without_noise(3), failing, [1, 1, 1], rounds=3).tolist() == [0.0, 0.0]
+
+
+def test_an_update_of_zero_ends_the_run() -> None:
+    with pytest.raises(ZeroDivisionError):
+        average(without_noise(2), lambda index: np.zeros(2), [1, 1])
+
+
+def test_an_update_that_is_no_number_passes_the_clipping() -> None:
+    assert np.isnan(average(without_noise(2), lambda index: np.full(2, np.nan), [1, 1])).all()
+
+
+def test_metrics_of_the_parties_get_no_noise() -> None:
+    strategy = DifferentialPrivacyServerSideFixedClipping(averaging(), 50.0, CLIP, 2)
+    grid = InProcessGrid(answering(lambda index: np.ones(2), [1, 1], losses=[0.25, 0.75]), 2)
+    result = strategy.start(grid, as_record(np.zeros(2)), num_rounds=1)
+    assert dict(result.train_metrics_clientapp[1]) == {"loss": 0.5}
+
+
+class TestAdaptive:
+    """Andrew et al. 2021 (arXiv 1905.03871): a norm below which a given share of the updates lies."""
+
+    @pytest.mark.parametrize(("length", "grows"), [(50.0, False), (1e-3, True)])
+    def test_the_norm_runs_away_from_the_quantile(self, length: float, grows: bool) -> None:
+        """Where all updates are longer than the norm it should grow, where all are shorter it should fall."""
+        strategy = DifferentialPrivacyServerSideAdaptiveClipping(averaging(), 0.0, 4, initial_clipping_norm=CLIP)
+        average(strategy, lambda index: np.array([length, 0.0]), [1] * 4, rounds=5)
+        assert (strategy.clipping_norm > CLIP) is grows
+
+    def test_the_noise_is_for_the_next_norm_and_not_for_the_one_that_clipped(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        strategy = DifferentialPrivacyServerSideAdaptiveClipping(
+            averaging(), 1e-3, 4, initial_clipping_norm=CLIP, clipped_count_stddev=1e-3
+        )
+        at: list[float] = []
+        add = strategy._add_noise_to_aggregated_arrays
+        monkeypatch.setattr(
+            strategy,
+            "_add_noise_to_aggregated_arrays",
+            lambda arrays: at.append(strategy.clipping_norm) or add(arrays),
+        )
+        average(strategy, lambda index: np.array([50.0, 0.0]), [1] * 4)
+        assert at[0] < 0.95 * CLIP

@@ -1,0 +1,157 @@
+"""FedAvg and FedProx as methods of a study: what they predict, what they tell, and what they refuse."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from consilium.simulations.divide import Case, make_case
+from consilium.simulations.methods import federated
+from consilium.simulations.methods.averaging import Federated
+from consilium.simulations.methods.base import Predicted
+from consilium.simulations.methods.federated import FedAvgMethod, FedProxMethod
+from consilium.simulations.scenario import load_scenario
+from consilium.student.evaluation import evaluate
+
+QUICK: dict[str, Any] = {"rounds": 3, "learning_rate": 0.2}
+SIXTEEN = ["data.least_rows=150", "federation.minimum_parties=5"]
+
+
+@pytest.fixture(scope="module")
+def case() -> Case:
+    """Sixteen hospitals."""
+    return make_case(load_scenario("stroke", SIXTEEN), seed=0, home_share=0.2)
+
+
+def auc(found: Predicted, case: Case) -> float:
+    return evaluate(np.asarray(found.test), case.test_y, case.classes)["auc"]
+
+
+@pytest.mark.parametrize(
+    ("method", "private"),
+    [
+        (FedAvgMethod(**QUICK), False),
+        (FedProxMethod(**QUICK), False),
+        (FedAvgMethod(**QUICK, hidden=4), False),
+        (FedAvgMethod(**QUICK, epsilon=1.0, clip=0.1), True),
+        (FedProxMethod(**QUICK, epsilon=1.0, clip=0.1, clipped_by="party"), True),
+        (FedAvgMethod(**QUICK, epsilon="federation", clip=0.1), True),
+    ],
+    ids=lambda value: value.name if isinstance(value, federated.FederatedMethod) else "",
+)
+def test_it_predicts_and_says_what_it_cost(case: Case, method: federated.FederatedMethod, private: bool) -> None:
+    found = method.predict(case, None)
+    assert (method.private, found.absent) == (private, "")
+    for probabilities, rows in ((found.test, len(case.test_y)), (found.home, len(case.home_y))):
+        assert probabilities is not None and probabilities.shape == (rows, 2)
+        assert probabilities.sum(axis=1) == pytest.approx(np.ones(rows))
+    expected = {"rounds", "learning_rate", "parties", "parties_left_out"}
+    assert found.figures.keys() == expected | ({"epsilon", "delta", "clip"} if private else set())
+    assert (found.figures["rounds"], found.figures["parties"], found.figures["parties_left_out"]) == (3, 16, 0)
+    again = method.predict(case, None)
+    assert (np.asarray(again.test) == np.asarray(found.test)).all()
+    kept = Predicted.of_arrays(found.to_arrays())
+    assert (kept.figures, (np.asarray(kept.home) == np.asarray(found.home)).all()) == (found.figures, True)
+
+
+@pytest.mark.parametrize(("epsilon", "expected"), [(2.0, 2.0), ("federation", 0.7993)])
+def test_the_epsilon_is_the_one_that_was_asked_for(case: Case, epsilon: float | str, expected: float) -> None:
+    method = FedAvgMethod.model_validate({**QUICK, "epsilon": epsilon, "clip": 0.1})
+    figures = method.predict(case, None).figures
+    assert figures["epsilon"] == pytest.approx(expected, abs=1e-4)
+    assert figures["delta"] == 1e-5
+    assert method.depends_on(case)["neighbouring"] == "replace"
+
+
+def test_it_learns_and_noise_costs(case: Case) -> None:
+    learned = FedAvgMethod(rounds=5).predict(case, None)
+    noisy = FedAvgMethod(rounds=5, learning_rate=0.2, epsilon=0.1, clip=1.0).predict(case, None)
+    assert auc(learned, case) > 0.75 > auc(noisy, case)
+
+
+def test_rate_and_norm_are_the_best_on_the_pool(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[float, float | None]] = []
+
+    def noted(run: Callable[..., Any]) -> Callable[..., Any]:
+        def with_note(parties: Any, network: Any, training: Any, rounds: Any, seed: int, privacy: Any) -> Any:
+            seen.append((training.learning_rate, privacy.clip if privacy else None))
+            return run(parties, network, training, rounds, seed, privacy)
+
+        return with_note
+
+    monkeypatch.setattr(federated, "rehearse", noted(federated.rehearse))
+    monkeypatch.setattr(federated, "federate", noted(federated.federate))
+    values: list[float] = []
+    judge = federated._Setting._on_the_pool
+
+    def judged(setting: Any, model: np.ndarray) -> float:
+        values.append(judge(setting, model))
+        return values[-1]
+
+    monkeypatch.setattr(federated._Setting, "_on_the_pool", judged)
+    figures = FedAvgMethod(rounds=2, epsilon=1.0).predict(case, None).figures
+    rates, clips = federated.LEARNING_RATES, federated.CLIPS
+    assert figures["learning_rate"] == rates[int(np.argmax(values[: len(rates)]))]
+    assert figures["clip"] == clips[int(np.argmax(values[len(rates) :]))]
+    rate, clip = figures["learning_rate"], figures["clip"]
+    assert seen == [*((rate, None) for rate in rates), *((rate, clip) for clip in clips), (rate, clip)]
+
+
+@pytest.mark.parametrize("method", [FedAvgMethod(**QUICK), FedProxMethod(**QUICK, proximal_mu=0.0)])
+def test_what_decides_is_division_and_keys_alone_without_privacy(case: Case, method: federated.FederatedMethod) -> None:
+    assert method.depends_on(case) == {}
+
+
+def test_a_federation_that_promises_nothing_is_absent(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Promise:
+        epsilon = math.inf
+
+    monkeypatch.setattr(federated, "promised_to_student", lambda config: Promise)
+    method = FedAvgMethod(epsilon="federation")
+    assert "no epsilon" in method.predict(case, None).absent
+    assert method.depends_on(case)["epsilon"] == "inf"
+
+
+def test_without_a_round_that_gave_a_model_there_is_none(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(federated, "federate", lambda *_: Federated(np.zeros(1), 0, (0, 1)))
+    assert "no round" in FedAvgMethod(**QUICK).predict(case, None).absent
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        ({"epsilon": 0}, "epsilon"),
+        ({"epsilon": -1.0}, "epsilon"),
+        ({"epsilon": math.inf}, "epsilon"),
+        ({"epsilon": math.nan}, "epsilon"),
+        ({"epsilon": "party"}, "epsilon"),
+        ({"epsilon": 1.0, "fraction": 0.5}, "fraction"),
+        ({"clip": 1.0}, "clip"),
+        ({"clipped_by": "party"}, "clip"),
+        ({"epsilon": 1.0, "clip": 0.0}, "clip"),
+        ({"epsilon": 1.0, "clipped_by": "nobody"}, "clipped_by"),
+        ({"rounds": 0}, "rounds"),
+        ({"learning_rate": 0.0}, "learning_rate"),
+        ({"hidden": -1}, "hidden"),
+        ({"proximal_mu": 0.1}, "proximal_mu"),
+        ({"name": "fedprox"}, "name"),
+    ],
+)
+def test_keys_that_make_no_sense_are_refused(keys: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValidationError, match=told):
+        FedAvgMethod.model_validate(keys)
+
+
+def test_whatever_a_party_has_it_takes_part(case: Case) -> None:
+    """One row, and so one class, at the first."""
+    first = case.parties[0]
+    partition = replace(case.partition, parties={**case.partition.parties, first: case.partition.parties[first][:1]})
+    found = FedAvgMethod(**QUICK, epsilon=1.0, clip=0.1).predict(replace(case, partition=partition, home={}), None)
+    assert (found.figures["parties"], found.figures["parties_left_out"]) == (16, 0)
+    assert found.home is None

@@ -1,0 +1,300 @@
+"""Every method that a study compares: one contract, what each depends on, and what each is."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+
+from consilium.coordinator.ledger.privacy import promised_to_student
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.labels.service import Outcome
+from consilium.simulations.artifact import from_bytes, to_bytes
+from consilium.simulations.divide import Case, make_case
+from consilium.simulations.methods.base import BY_CLASS, BY_ROW, TEST_DRAWS, Predicted, StatedGuarantee
+from consilium.simulations.methods.kinds import METHODS, method_of
+from consilium.simulations.methods.manual_labels import by_lot
+from consilium.student.run import train
+from tests.simulations.methods.cases import SEED, few, taught
+
+CONFIDENT = "federation.mechanism={name='confident', threshold=9, sigma1=20.0, sigma2=8.0}"
+SHARE = 0.2
+GIVEN = (
+    "local",
+    "pooled",
+    {"name": "pooled", "kind": "boosted"},
+    "plurality",
+    "pate",
+    "noisy_average",
+    {"name": "noisy_average", "epsilon": 5.0},
+    {"name": "hand_labels", "labels": 60},
+    {"name": "fedavg", "rounds": 3, "learning_rate": 0.2},
+    {"name": "fedprox", "rounds": 3, "learning_rate": 0.2},
+    {"name": "fedavg", "rounds": 3, "learning_rate": 0.2, "epsilon": "federation", "clip": 0.3},
+)
+
+
+def other(*changes: str) -> Case:
+    """The same division and teachers, with other keys."""
+    return make_case(few(CONFIDENT, *changes), SEED, SHARE)
+
+
+def predicted(given: object, case: Case | None = None) -> Predicted:
+    return method_of(given).predict(case or taught(SHARE, CONFIDENT)[0], taught(SHARE, CONFIDENT)[1])
+
+
+@pytest.mark.parametrize("given", GIVEN, ids=str)
+def test_what_every_method_gives(given: object) -> None:
+    case, ensemble = taught(SHARE, CONFIDENT)
+    method = method_of(given)
+    found = method.predict(case, ensemble if method.needs_ensemble else None)
+    assert not found.absent
+    for probabilities, y in ((found.test, case.test_y), (found.home, case.home_y)):
+        if probabilities is None:
+            assert method_of("local").name == method.name  # which has no one model for public rows
+            continue
+        assert (probabilities.dtype, probabilities.shape) == (np.float64, (len(y), 2))
+        assert (probabilities >= 0).all()
+        np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-6)
+        assert roc_auc_score(y, probabilities[:, 1]) > 0.6
+    assert all(not math.isnan(value) for value in found.figures.values())
+    assert ({"epsilon", "delta"} <= found.figures.keys()) == method.private
+    stated = method.guarantee(case)
+    assert (stated is not None) == method.private
+    if stated is not None:
+        assert (stated.epsilon, stated.delta) == pytest.approx((found.figures["epsilon"], found.figures["delta"]))
+        assert StatedGuarantee.of_json(json.loads(json.dumps(stated.to_json()))) == stated
+    again = Predicted.of_arrays(from_bytes(to_bytes(found.to_arrays())))
+    second = Predicted.of_arrays(method.predict(case, ensemble).to_arrays())
+    for each in (again, second):
+        assert each.figures == found.figures
+        assert {name: array.tolist() for name, array in each.to_arrays().items()} == {
+            name: array.tolist() for name, array in found.to_arrays().items()
+        }
+
+
+def test_every_method_is_in_the_table() -> None:
+    assert {type(method_of(given)) for given in GIVEN} == set(METHODS)
+
+
+@pytest.mark.parametrize(
+    ("given", "changes", "unit", "epsilon"),
+    [
+        ("pate", ("federation.privacy.unit=record",), "record", None),
+        ("noisy_average", ("federation.privacy.unit=record",), "record", None),
+        ({"name": "noisy_average", "epsilon": 5.0}, ("federation.privacy.unit=record",), "record", 5.0),
+        ({"name": "fedavg", "epsilon": "federation"}, ("federation.privacy.unit=record",), "party", None),
+        ({"name": "fedavg", "epsilon": 1.0}, ("federation.privacy.unit=record",), "party", 1.0),
+        ({"name": "fedprox", "epsilon": 1.0}, (), "party", 1.0),
+    ],
+    ids=str,
+)
+def test_each_says_whose_data_it_protects(
+    given: object, changes: tuple[str, ...], unit: str, epsilon: float | None
+) -> None:
+    """Federated averaging is accounted for whole parties, whatever the federation's own unit is."""
+    case = other(*changes)
+    stated, privacy = method_of(given).guarantee(case), case.config.privacy
+    assert stated is not None and stated.unit == unit
+    assert stated.epsilon == (promised_to_student(case.config).epsilon if epsilon is None else epsilon)
+    assert (stated.delta, stated.neighbouring) == (privacy.delta, privacy.neighbouring)
+
+
+@pytest.mark.parametrize(
+    ("given", "change", "differs"),
+    [
+        ("pate", "federation.mechanism.sigma2=9.0", True),
+        ("pate", "federation.caps.queries=70", True),
+        ("pate", "federation.privacy.delta=1e-6", True),
+        ("pate", "student.trainer.C=0.1", True),
+        ("pate", "federation.timeouts.vote=1", False),
+        ("pate", "simulation.noise=system", False),
+        ("local", "federation.mechanism.sigma2=9.0", False),
+        ("pooled", "federation.mechanism.sigma2=9.0", False),
+        ("plurality", "federation.mechanism.sigma2=9.0", False),
+        ("plurality", "student.trainer.C=0.1", False),
+        ("noisy_average", "federation.mechanism.sigma2=9.0", True),
+        ("noisy_average", "student.trainer.C=0.1", False),
+        ({"name": "noisy_average", "epsilon": 0.5}, "federation.mechanism.sigma2=9.0", False),
+        ({"name": "noisy_average", "epsilon": 0.5}, "federation.privacy.delta=1e-6", True),
+        ("hand_labels", "federation.mechanism.sigma2=9.0", False),
+        ("hand_labels", "student.trainer.C=0.1", True),
+    ],
+    ids=str,
+)
+def test_what_a_method_depends_on(given: object, change: str, differs: bool) -> None:
+    """Where nothing differs, the predictions are the same too: what is kept of one case serves the other."""
+    method, case = method_of(given), taught(SHARE, CONFIDENT)[0]
+    there, here = (json.dumps(method.depends_on(each)) for each in (other(change), case))
+    assert (there != here) == differs
+    if not differs:
+        before, after = predicted(given), predicted(given, other(change))
+        for one, two in ((before.test, after.test), (before.home, after.home)):
+            np.testing.assert_array_equal(np.asarray(one), np.asarray(two))
+        assert before.figures == after.figures
+
+
+@pytest.mark.parametrize("kind", ["teacher", "boosted"])
+def test_pooled_is_one_model_on_what_the_parties_train_on(kind: str) -> None:
+    case, _ = taught(SHARE, CONFIDENT)
+    rows = np.concatenate(list(case.partition.parties.values()))
+    held_out = np.concatenate(list(case.home.values()))
+    assert not np.intersect1d(rows, held_out).size
+    own = {
+        "teacher": LogisticRegression(max_iter=2000),
+        "boosted": HistGradientBoostingClassifier(
+            max_iter=100, max_depth=4, learning_rate=0.1, early_stopping=False, random_state=0
+        ),
+    }[kind]
+    schema = case.config.rows
+    own.fit(schema.inputs(case.dataset.x[rows]), case.dataset.y[rows])
+    found = predicted({"name": "pooled", "kind": kind})
+    assert found.figures == {"rows": len(rows)}
+    np.testing.assert_allclose(found.test, own.predict_proba(schema.inputs(case.test_x)), atol=1e-9)
+    np.testing.assert_allclose(found.home, own.predict_proba(schema.inputs(case.home_x)), atol=1e-9)
+
+
+def test_local_is_each_party_on_rows_it_has_not_seen() -> None:
+    case, ensemble = taught(SHARE, CONFIDENT)
+    found, own, auc = predicted("local"), [], []
+    for index, party in enumerate(case.parties):
+        x, y = case.train_rows(party)
+        spec = case.config.teacher.model_dump()
+        teacher = LogisticRegression(C=spec["C"], class_weight=spec["class_weight"], max_iter=2000)
+        teacher.fit(case.config.rows.inputs(x), y)
+        own.append(teacher.predict_proba(case.config.rows.inputs(case.home_x))[case.home_party == index])
+        auc.append(roc_auc_score(case.test_y, ensemble.test_scores[index]))
+    assert found.test is None
+    np.testing.assert_allclose(found.home, np.concatenate(own), atol=2e-3)  # another solver's last steps
+    assert found.figures["auc"] == pytest.approx(np.mean(auc), abs=1e-9)
+    assert found.figures["auc_p10"] == pytest.approx(np.percentile(auc, 10), abs=1e-9)
+    assert found.figures["accuracy"] == pytest.approx(ensemble.test_right.mean())
+    by_row = {name.removeprefix(BY_ROW): array.mean() for name, array in found.arrays.items()}
+    assert by_row == pytest.approx({name: found.figures[name] for name in ("accuracy", "auc")}, abs=1e-6)
+
+
+def test_pate_counts_what_became_of_its_queries() -> None:
+    case, found = taught(SHARE, CONFIDENT)[0], predicted("pate")
+    outcome, labels = found.arrays["outcome"], found.arrays["labels"]
+    truth, answered = case.pool_y[found.arrays["asked_rows"]], outcome == Outcome.ANSWERED
+    assert 0 < answered.sum() < len(outcome)
+    assert found.figures["answered"] == answered.sum()
+    assert found.figures["asked"] == (outcome != Outcome.NOT_ASKED).sum()
+    assert found.figures["labels_right"] == (labels[answered] == truth[answered]).mean()
+    assert found.figures["labels_per_epsilon"] == answered.sum() / found.figures["epsilon"]
+    for label in (0, 1):
+        own = truth == label
+        expected = {
+            "labels_right": [((labels == label) & answered & own).sum(), (answered & own).sum()],
+            "abstained": [((outcome == Outcome.ABSTAINED) & own).sum(), own.sum()],
+            "answered": [(answered & own).sum(), own.sum()],
+        }
+        assert {name: found.arrays[BY_CLASS + name][label].tolist() for name in expected} == expected
+
+
+def test_every_epsilon_of_pate_is_beside_the_others() -> None:
+    figures = predicted("pate").figures
+    assert figures["epsilon_data_dependent"] <= figures["epsilon_spent"] <= figures["epsilon"]
+    assert figures["epsilon_data_dependent"] < figures["epsilon_published"]
+    assert figures["epsilon"] == figures["epsilon_promised"] < figures["epsilon_as_histogram"]
+    assert "epsilon_sanitised" not in figures
+    unsafe = other(
+        "federation.mechanism={name='immutable', gamma=0.1, constant=20, unsafe_not_private=true}",
+        "federation.caps.answers=60",
+    )
+    found = predicted("pate", unsafe).figures
+    assert found["epsilon"] == math.inf and found["labels_per_epsilon"] == 0 and "epsilon_published" not in found
+
+
+@pytest.mark.parametrize(
+    ("given", "change", "told"),
+    [
+        ("pate", "federation.mechanism.threshold=99", "federation.mechanism.threshold 99 is above the 16 votes"),
+        ("noisy_average", "federation.teacher.model=random_forest", "teachers of kind random_forest are not linear"),
+        (
+            "noisy_average",
+            "simulation.teachers=[{share=0.5, teacher={model='ridge'}}]",
+            "the parties train teachers of different kinds",
+        ),
+        (
+            "noisy_average",
+            "federation.mechanism={name='immutable', gamma=0.1, constant=20, unsafe_not_private=true}",
+            "the run promises no epsilon",
+        ),
+        ({"name": "hand_labels", "labels": 100_000}, "student.batch=0", "the pool has 1930 rows, and 100000 were"),
+    ],
+    ids=str,
+)
+def test_where_a_method_does_not_apply(given: object, change: str, told: str) -> None:
+    found = predicted(given, other(change))
+    assert found.absent.startswith(told)
+    assert (found.test, found.home, found.figures, found.arrays) == (None, None, {}, {})
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        "simulation.teachers=[{share=0.5, teacher={model='random_forest', trees=3}}]",
+        "simulation.own_teacher={model='random_forest', trees=3}",
+    ],
+)
+def test_teachers_of_their_own_kinds_vote_and_give_no_weights(own: str) -> None:
+    case, ensemble = taught(0.0, CONFIDENT, own)  # the coordinator asks for linear ones
+    assert ensemble.clipped_sums(len(case.parties), 1) is None
+    found = method_of("plurality").predict(case, ensemble).test
+    assert found is not None and found.sum(axis=1) == pytest.approx(np.ones(len(case.test_y)))
+
+
+def test_labels_by_hand_are_the_students_own_training_on_the_truth() -> None:
+    case, found = taught(SHARE, CONFIDENT)[0], predicted({"name": "hand_labels", "labels": 60, "draws": 3})
+    rows, y = case.config.rows.inputs(case.pool_x), case.pool_y
+    expected = []
+    for draw in range(3):
+        chosen = by_lot(SEED, draw, len(y))[:60]
+        model = train(rows[chosen], y[chosen], rows[:0], 2, case.scenario.student, SEED + draw)
+        expected.append(model.predict_proba(case.config.rows.inputs(case.test_x)))
+    np.testing.assert_array_equal(found.arrays[TEST_DRAWS], np.stack(expected).astype(np.float32))
+    np.testing.assert_array_equal(np.asarray(found.test), expected[0])
+    assert found.figures == {"labels": 60, "draws": 3}
+
+
+def test_more_epsilon_makes_a_better_average() -> None:
+    y = taught(SHARE, CONFIDENT)[0].test_y
+    areas = []
+    for epsilon in (0.01, 1.0, 100.0):
+        drawn = predicted({"name": "noisy_average", "epsilon": epsilon}).arrays[TEST_DRAWS]
+        areas.append(np.mean([roc_auc_score(y, each[:, 1]) for each in drawn]))
+    assert areas == sorted(areas) and areas[0] < 0.6 < 0.75 < areas[-1]
+
+
+def test_a_case_without_rows_at_home_or_for_the_test() -> None:
+    case, ensemble = taught(0.0, CONFIDENT)
+    bare = replace(case, partition=replace(case.partition, test=np.zeros(0, dtype=np.int64)))
+    for given in GIVEN:
+        found = method_of(given).predict(bare, ensemble)
+        assert (found.test, found.home, found.absent) == (None, None, "")
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("fedsgd", "methods: no method 'fedsgd'. Choose one of local, pooled, hand_labels, plurality, pate, noisy_"),
+        ({"kind": "boosted"}, "methods: no method None. Choose one of local"),
+        ({"name": ["pate"]}, r"methods: no method \['pate'\]. Choose"),
+        (7, "methods: no method 7. Choose one of local"),
+        ({"name": "pooled", "kind": "boost"}, "methods: pooled: kind: .*teacher.*boosted"),
+        ({"name": "hand_labels", "labels": 0}, "methods: hand_labels: labels: .*1"),
+        ({"name": "hand_labels", "label": 10}, "methods: hand_labels: label: unknown key.*labels"),
+        ({"name": "noisy_average", "epsilon": "inf"}, "methods: noisy_average: epsilon"),
+    ],
+    ids=str,
+)
+def test_what_is_no_method(given: object, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        method_of(given)

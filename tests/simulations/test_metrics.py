@@ -1,0 +1,182 @@
+"""Intervals of metrics: published values, coverage, and the ends of the scale."""
+
+from __future__ import annotations
+
+import doctest
+
+import numpy as np
+import pytest
+
+from consilium.simulations import metrics
+from consilium.simulations.metrics import (
+    Metric,
+    area_interval,
+    balanced_interval,
+    balanced_row_scores,
+    brier_row_scores,
+    drawn_intervals,
+    leading_metric,
+    metric_intervals,
+    ratio_interval,
+    row_scores,
+    wilson,
+)
+from consilium.student.calibration import calibration
+from consilium.student.evaluation import evaluate
+
+NAMES = ("a", "b", "c")
+
+
+@pytest.mark.parametrize("module", [metrics])
+def test_examples_in_the_text_are_true(module: object) -> None:
+    assert doctest.testmod(module).failed == 0  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    ("right", "count", "expected"),
+    [
+        # Newcombe 1998, table I, method 3
+        (81, 263, (0.2553, 0.3662)),
+        (15, 148, (0.0624, 0.1605)),
+        (0, 20, (0.0, 0.1611)),
+        (1, 29, (0.0061, 0.1718)),
+    ],
+)
+def test_wilson_is_the_published_one(right: int, count: int, expected: tuple[float, float]) -> None:
+    assert wilson(right, count) == pytest.approx(expected, abs=5e-5)
+
+
+def made_up(classes: int, rows: int, generator: np.random.Generator, strength: float = 1.0) -> tuple:
+    y = generator.integers(classes, size=rows)
+    scores = generator.gumbel(size=(rows, classes)) + strength * np.eye(classes)[y]
+    probabilities = np.exp(scores)
+    return probabilities / probabilities.sum(axis=1, keepdims=True), y
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_they_hold_the_metric_and_cover_the_truth(classes: int) -> None:
+    """Of 200 draws 95% cover, by binomial chance at least 180 (one in 10,000 would fail); the seed is fixed."""
+    generator, names = np.random.default_rng(0), NAMES[:classes]
+    truth = evaluate(*made_up(classes, 200_000, generator), names)
+    covered = {"accuracy": 0, "auc": 0}
+    for _ in range(200):
+        probabilities, y = made_up(classes, 150, generator)
+        found, metrics = metric_intervals(probabilities, y, names), evaluate(probabilities, y, names)
+        for metric in covered:
+            low, high = found[metric]
+            assert low < metrics[metric] < high
+            covered[metric] += low <= truth[metric] <= high
+    assert min(covered.values()) >= 180
+
+
+def test_an_area_without_a_single_mistake_still_has_an_interval() -> None:
+    y = np.array([0] * 10 + [1] * 5)
+    found = metric_intervals(np.eye(2)[y], y, NAMES[:2])
+    assert found["auc"] == pytest.approx(wilson(5, 5)) and found["auc"][0] < 0.6
+    assert area_interval(np.zeros(9), 4)[0] == 0.0
+
+
+def test_classes_without_rows_and_tests_of_one_class_have_none() -> None:
+    probabilities, y = made_up(3, 40, np.random.default_rng(1))
+    found = metric_intervals(probabilities, np.minimum(y, 1), NAMES)
+    assert found["recall_per_class"]["c"] is None and found["auc"] is not None
+    assert metric_intervals(probabilities, np.zeros(40, dtype=int), NAMES)["auc"] is None
+
+
+def test_an_interval_of_one_draw_is_wider_than_that_of_their_mean() -> None:
+    generator = np.random.default_rng(2)
+    y = generator.integers(2, size=300)
+    drawn = []
+    for _ in range(12):  # models of different worth on the same rows
+        scores = generator.gumbel(size=(300, 2)) + generator.uniform(0, 3) * np.eye(2)[y]
+        drawn.append(np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True))
+    mean, one = drawn_intervals(drawn, y, NAMES[:2]), drawn_intervals(drawn, y, NAMES[:2], one=True)
+    for metric in ("accuracy", "auc"):
+        assert one[metric][0] < mean[metric][0] < mean[metric][1] < one[metric][1]
+    assert drawn_intervals(drawn[:1], y, NAMES[:2]) == metric_intervals(drawn[0], y, NAMES[:2])
+
+
+@pytest.mark.parametrize(("recalls", "counts"), [((0.9, 0.6), (60, 15)), ((0.99, 0.5, 0.8), (40, 30, 12))])
+def test_an_interval_of_balanced_accuracy_covers_it(recalls: tuple[float, ...], counts: tuple[int, ...]) -> None:
+    """Of 400 draws 95% cover; fewer than 363 by chance in one of 10,000. The seed is fixed."""
+    generator, rows = np.random.default_rng(0), np.array(counts)
+    covered = 0
+    for _ in range(400):
+        low, high = balanced_interval(generator.binomial(rows, recalls), rows)
+        covered += low <= np.mean(recalls) <= high
+    assert covered >= 363
+
+
+def test_an_interval_of_balanced_accuracy_knows_its_ends() -> None:
+    one = np.array([7, 0]), np.array([10, 0])
+    assert balanced_interval(*one) == pytest.approx(wilson(7, 10))  # a class without rows says nothing
+    low, high = balanced_interval(np.array([20, 20]), np.array([20, 20]))
+    assert high == 1 and 0.85 < low < 0.9  # no mistake is not certainty
+
+
+def test_an_interval_of_a_ratio_covers_that_of_all_parties() -> None:
+    """Parties of very different sizes, whose shares differ: 95% of 400 draws cover the ratio of all parties, less a
+    little since 30 are few; fewer than 350 by chance in less than one of 10,000. The seed is fixed."""
+    generator = np.random.default_rng(1)
+    of = np.ceil(generator.lognormal(3, 0.8, size=100_000))
+    points = of * np.clip(generator.normal(0.6, 0.15, size=of.size), 0, 1)
+    truth, covered = points.sum() / of.sum(), 0
+    for _ in range(400):
+        drawn = generator.integers(of.size, size=30)
+        interval = ratio_interval(points[drawn], of[drawn])
+        assert interval is not None and interval[0] < points[drawn].sum() / of[drawn].sum() < interval[1]
+        covered += interval[0] <= truth <= interval[1]
+    assert covered >= 350
+    assert ratio_interval(points[:1], of[:1]) is None
+    same = ratio_interval(np.full(5, 3.0), np.full(5, 4.0))
+    assert same == [0.75, 0.75]
+
+
+CLASSES = ("well", "ill")
+
+
+def scores(rows: int = 500, ties: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    generator = np.random.default_rng(3)
+    y = (generator.random(rows) < 0.3).astype(np.int64)
+    risk = 1 / (1 + np.exp(-generator.normal(0.8 * y, 1)))
+    risk = np.round(risk, 1) if ties else risk
+    return np.stack([1 - risk, risk], axis=1), y
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("metric", ["auc", "accuracy"])
+def test_the_mean_is_the_metric(metric: Metric, ties: bool) -> None:
+    probabilities, y = scores(ties=ties)
+    expected = evaluate(probabilities, y, CLASSES)[metric]
+    assert row_scores(probabilities, y, metric).mean() == pytest.approx(expected, abs=1e-12)
+
+
+def test_weighted_means_are_the_auc_of_rows_drawn_anew() -> None:
+    probabilities, y = scores()
+    linear, generator = row_scores(probabilities, y, "auc"), np.random.default_rng(0)
+    drawn = [generator.integers(len(y), size=len(y)) for _ in range(200)]
+    exact = np.array([evaluate(probabilities[rows], y[rows], CLASSES)["auc"] for rows in drawn])
+    nearly = np.array([linear[rows].mean() for rows in drawn])
+    assert exact.std() > 0.02
+    assert nearly.std() == pytest.approx(exact.std(), rel=0.05)
+    assert np.corrcoef(exact, nearly)[0, 1] > 0.995
+
+
+@pytest.mark.parametrize(
+    ("y", "classes", "expected"),
+    [([0, 1, 1], 2, "auc"), ([1, 1], 2, "accuracy"), ([0, 1, 2], 3, "accuracy"), ([0, 1], 3, "accuracy")],
+)
+def test_what_is_compared(y: list[int], classes: int, expected: str) -> None:
+    assert leading_metric(np.array(y), classes) == expected
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_means_of_further_metrics(classes: int) -> None:
+    generator, names = np.random.default_rng(classes), ("well", "ill", "absent")[:classes]
+    probabilities = generator.dirichlet(np.ones(classes), size=300)
+    y = generator.integers(2, size=300)  # of three classes one does not occur
+    recalls = [value for value in evaluate(probabilities, y, names)["recall_per_class"].values() if value is not None]
+    assert balanced_row_scores(probabilities, y).mean() == pytest.approx(np.mean(recalls), abs=1e-12)
+    assert brier_row_scores(probabilities, y).mean() == pytest.approx(
+        calibration(probabilities, y, names)["brier"], abs=1e-12
+    )

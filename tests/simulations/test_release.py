@@ -1,0 +1,198 @@
+"""A federation replayed on recorded votes is the run itself: the same labels, the same student, the same epsilons."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from consilium.coordinator.mechanisms import ALL_MECHANISMS
+from consilium.protocol.labels.service import NO_LABEL, Outcome
+from consilium.simulations.divide import Case, make_case
+from consilium.simulations.judge import judged
+from consilium.simulations.methods.base import Predicted
+from consilium.simulations.methods.kinds import method_of
+from consilium.simulations.methods.teachers import plurality_shares
+from consilium.simulations.own_student import load_own
+from consilium.simulations.release import Replayed, replay
+from consilium.simulations.run import run_scenario
+from consilium.simulations.teach import Ensemble, Said
+from tests.simulations.engines.test_engines_agree import quiet
+from tests.simulations.methods.cases import SEED, few, run_alone, taught
+
+CONFIDENT = "federation.mechanism={name='confident', threshold=10, sigma1=20.0, sigma2=8.0}"
+CASES = {
+    "gnmax": ("federation.mechanism={name='gnmax', sigma=8.0}",),
+    "gnmax, relative ballots": ("federation.mechanism={name='gnmax', sigma=8.0}", "federation.ballot.rule=relative"),
+    "confident": (CONFIDENT, "federation.caps.answers=30"),
+    "confident, in batches": (CONFIDENT, "federation.caps.answers=30", "student.batch=7"),
+    "confident, relative ballots, several teachers": (
+        CONFIDENT, "federation.ballot.rule=relative", "federation.teachers_per_party=2", "federation.caps.answers=30",
+        "federation.privacy.unit=record", "federation.minimum_parties=6",
+    ),
+    "confident, sanitised": (
+        "federation.mechanism={name='confident', threshold=10, sigma1=60.0, sigma2=40.0}",
+        "federation.privacy.sanitised={order=8.0, beta=0.05, sigma_ss=10.0}",
+    ),
+    "confident, weights": (CONFIDENT, "federation.most_weight=2"),
+    "histogram": ("federation.mechanism={name='histogram', sigma=20.0}", "student.prevalence=[0.37, 0.63]"),
+    "histogram, relative ballots": (
+        "federation.mechanism={name='histogram', sigma=20.0}", "federation.ballot.rule=relative",
+        "federation.ballot.shares=[0.37, 0.63]",
+    ),
+    "interactive": (
+        "federation.mechanism={name='interactive', threshold=6, sigma1=20.0, sigma2=8.0, confidence=0.7}",
+        "student.rounds=3", "student.selection=margin", "federation.caps.answers=40",
+    ),
+    "confident, then interactive": (
+        CONFIDENT, "federation.caps={queries=30, answers=20}",
+        "federation.schedule=[{mechanism={name='interactive', threshold=6, sigma1=20.0, sigma2=8.0, confidence=0.7},"
+        " caps={queries=30, answers=15}}]",
+        "student.later=[{rounds=2, selection='margin'}]",
+    ),
+    "lnmax": ("federation.mechanism={name='lnmax', gamma=0.1}",),
+    "lnmax, sanitised": (
+        "federation.mechanism={name='lnmax', gamma=0.02}",
+        "federation.privacy.sanitised={order=8.0, beta=0.03, sigma_ss=10.0}",
+    ),
+    "stable": ("federation.mechanism={name='stable', threshold=9, sigma=2.0}", "federation.privacy.delta=1e-3"),
+    "immutable": ("federation.mechanism={name='immutable', gamma=0.1, constant=20, unsafe_not_private=true}",),
+    "immutable, Gaussian": (
+        "federation.mechanism={name='immutable_gaussian', sigma=8.0, constant=20, unsafe_not_private=true}",
+    ),
+    "distributed, in clear": ("federation.mechanism={name='distributed', threshold=5, sigma=8.0, noise_shares=10}",),
+    "distributed in two phases, in clear": (
+        "federation.mechanism={name='distributed_two_phase', threshold=5, sigma1=8.0, sigma2=8.0, noise_shares=10}",
+    ),
+}  # fmt: skip
+
+
+def asked(found: Replayed) -> list[tuple[int, str, int]]:
+    names = [Outcome(outcome).name.lower() for outcome in found.outcomes]
+    return list(zip(found.rows.tolist(), names, found.labels.tolist(), strict=True))
+
+
+def written(folder: Path, case: Case) -> list[tuple[int, str, int]]:
+    table = pl.read_parquet(folder / "labels.parquet")
+    index = {**{name: at for at, name in enumerate(case.classes)}, None: NO_LABEL}
+    return [(row, outcome, index[label]) for row, outcome, label in table.select("row", "outcome", "label").iter_rows()]
+
+
+def check_is_the_run(found: Replayed, case: Case, folder: Path) -> None:
+    assert asked(found) == written(folder, case)
+    told = json.loads((folder / "coordinator.json").read_text())["privacy"]
+    assert found.promised.to_json() == told["promised"]
+    assert found.to_student.to_json() == told["student"]
+    assert {name: guarantee.to_json() for name, guarantee in found.spent.items()} == {
+        name: told[name] for name in ("spent", "data_dependent")
+    }
+    assert (found.sanitised or {}).get("guarantee") == told.get("sanitised")
+    student = json.loads((folder / "student" / "student.json").read_text())
+    assert found.metrics is not None and json.loads(json.dumps(found.metrics)) == student["metrics"]
+    np.testing.assert_array_equal(
+        found.student.predict_proba(case.test_x), load_own(folder).predict_proba(case.test_x), strict=True
+    )
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [pytest.param(CASES[name], id=name, marks=pytest.mark.proofs if "," in name else []) for name in CASES],
+)
+def test_the_replay_is_the_run(changes: tuple[str, ...], tmp_path: Path) -> None:
+    teachers = [change for change in changes if change.startswith(("federation.ballot", "federation.teachers_per"))]
+    case = make_case(few(*changes), SEED, 0.0)
+    run_alone(case, tmp_path)
+    found = replay(case, taught(0.0, *teachers)[1].pool)
+    check_is_the_run(found, case, tmp_path)
+    outcomes = set(found.outcomes.tolist())
+    assert Outcome.ANSWERED in outcomes
+    if case.config.caps.answers < 60:  # both ways to be cut short are in the table
+        assert outcomes & {Outcome.ABSTAINED, Outcome.NOT_ASKED, Outcome.REINFORCED}
+
+
+def test_every_mechanism_is_in_the_table() -> None:
+    listed = {few(*changes).federation.mechanism.name for changes in CASES.values()}
+    every = {str(kind.model_fields["name"].default) for kind in ALL_MECHANISMS}
+    assert every == listed
+
+
+@pytest.mark.slow
+def test_the_figures_are_those_that_a_whole_run_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)  # one worker process: starting one takes longer than its work
+    changes = (CONFIDENT, "federation.caps.answers=30", "federation.ballot.rule=relative")
+    case = make_case(few(*changes), SEED, 0.0)
+    summary = run_scenario("few", few(*changes), "local", SEED, tmp_path / "run", quiet, device="cpu")
+    _, ensemble = taught(0.0, "federation.ballot.rule=relative")
+    check_is_the_run(replay(case, ensemble.pool), case, tmp_path / "run")
+    found: Predicted = method_of("pate").predict(case, ensemble)
+    privacy = summary["privacy"]
+    expected = {
+        **summary["queries"],
+        "parties": summary["parties"],
+        "teachers": summary["teachers"],
+        "epsilon": privacy["epsilon_student"],
+        "epsilon_promised": privacy["epsilon_promised"],
+        "epsilon_spent": privacy["epsilon_spent"],
+        "epsilon_data_dependent": privacy["epsilon_data_dependent"],
+        "delta": privacy["delta"],
+        "labels_right": privacy["released_label_accuracy"],
+    }
+    assert {name: found.figures[name] for name in expected} == expected
+    rivals = {name: values_of(name, case, ensemble) for name in ("noisy_average", "pooled")}
+    shares = plurality_shares(case, ensemble.test, case.test_x, case.config.digest())
+    rivals["plurality"] = {row.metric: row.value for row in judged("plurality", case, Predicted(test=shares))}
+    alone = values_of("local", case, ensemble)
+    assert alone == pytest.approx(summary["baselines"]["local_only"], abs=1e-6)  # scores are kept as float32
+    for name, metrics in rivals.items():
+        told = summary["baselines"][name]
+        assert metrics["accuracy"] == pytest.approx(told["accuracy"], abs=2e-4)  # draws are, too
+        assert metrics["auc"] == pytest.approx(told["auc"], abs=1e-6)
+
+
+def values_of(method: str, case: Case, ensemble: Ensemble) -> dict[str, float]:
+    rows = judged(method, case, method_of(method).predict(case, ensemble))
+    return {row.metric: row.value for row in rows if row.scope == "run"}
+
+
+def test_weights_count_every_vote_twice() -> None:
+    case, ensemble = taught(0.0)
+    twice = make_case(few("federation.most_weight=2", CONFIDENT), SEED, 0.0)
+    once = make_case(few(CONFIDENT), SEED, 0.0)
+    sums = [replay(each, ensemble.pool).batches[0].histogram for each in (once, twice)]
+    assert sums[0] is not None and sums[1] is not None
+    np.testing.assert_array_equal(2 * sums[0], sums[1])
+    assert sums[0].sum(axis=1).tolist() == [len(case.parties)] * len(sums[0])
+
+
+def test_noise_is_seeded_whatever_the_scenario_says() -> None:
+    _, ensemble = taught(0.0)
+    cases = [
+        make_case(few(CONFIDENT, f"simulation.noise={noise}"), SEED, 0.0) for noise in ("seeded", "system", "system")
+    ]
+    first, second, third = (asked(replay(case, ensemble.pool)) for case in cases)
+    assert first == second == third
+
+
+def test_rows_that_the_parties_voted_on_are_told_batch_by_batch() -> None:
+    _, ensemble = taught(0.0)
+    case = make_case(few(CONFIDENT, "student.batch=25", "federation.caps.answers=30"), SEED, 0.0)
+    found = replay(case, ensemble.pool)
+    batches = len(found.batches)
+    assert batches > 1 and np.unique(found.voted_batch).tolist() == list(range(1, batches + 1))
+    assert np.bincount(found.voted_batch)[1:].tolist()[:-1] == [25] * (batches - 1)
+    assert found.voted_rows.tolist() == found.rows.tolist()
+
+
+def test_rows_with_equal_values_are_one_query() -> None:
+    _, ensemble = taught(0.0)
+    twice = np.tile(np.arange(20), 2)
+    changed = make_case(few("federation.mechanism={name='gnmax', sigma=8.0}"), SEED, 0.0)
+    pool = replace(changed.partition, queries=changed.partition.queries[twice])
+    found = replay(replace(changed, partition=pool), Said(ensemble.pool.said[:, :, twice]))
+    assert sorted(row % 20 for row in found.rows.tolist()) == list(range(20)) and len(found.voted_rows) == 20
+    assert found.spent["spent"].epsilon < found.promised.epsilon  # half of what was asked cost nothing

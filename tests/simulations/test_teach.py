@@ -1,0 +1,55 @@
+"""Sums of recorded votes are the sums of the votes, however many parties are counted at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import consilium.simulations.teach as module
+from consilium.simulations.teach import Said
+
+PARTIES, TEACHERS, ROWS, CLASSES = 7, 2, 30, 5
+NAMES = tuple(f"party-{number}" for number in range(PARTIES))
+
+
+def some_said(ties: int) -> Said:
+    """Votes by lot; the first teachers of the first `ties` parties were torn between two classes on row 3."""
+    generator = np.random.default_rng(0)
+    said = generator.integers(0, CLASSES, (PARTIES, TEACHERS, ROWS)).astype(np.uint8)
+    tied = np.zeros((ties, CLASSES), dtype=bool)
+    tied[:, :2] = True
+    party, teacher = np.arange(ties, dtype=np.int32), np.zeros(ties, dtype=np.int32)
+    return Said(said, party, teacher, np.full(ties, 3, dtype=np.int32), tied)
+
+
+@pytest.mark.parametrize("at_once", [1, 50, 10**6], ids=["row by row", "three rows", "all"])
+@pytest.mark.parametrize("weights", [None, (1, 2, 3, 1, 1, 1, 4)], ids=["alike", "weighted"])
+@pytest.mark.parametrize("ties", [0, 6])
+@pytest.mark.parametrize("rows", [[3], [5, 3, 29, 0], list(range(ROWS))], ids=["one", "some", "all rows"])
+def test_totals_are_the_sum_of_the_votes(
+    at_once: int, weights: tuple[int, ...] | None, ties: int, rows: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = some_said(ties)
+    asked = np.array(rows), NAMES, "federation", [f"query-{row}" for row in rows], CLASSES
+    expected = np.tensordot(weights or (1,) * PARTIES, said.votes(*asked), axes=1)
+    monkeypatch.setattr(module, "_AT_ONCE", at_once)
+    found = said.totals(*asked, weights)
+    np.testing.assert_array_equal(found, expected)
+    assert found.dtype == np.int64
+
+
+def test_no_rows_have_no_votes() -> None:
+    assert some_said(0).totals(np.zeros(0, dtype=np.int64), NAMES, "federation", [], CLASSES).shape == (0, CLASSES)
+
+
+def test_a_row_is_asked_once() -> None:
+    with pytest.raises(ValueError, match="once"):
+        some_said(0).totals(np.array([1, 1]), NAMES, "federation", ["a", "a"], CLASSES)
+
+
+def test_what_was_said_stays_as_it_was() -> None:
+    """Lots are drawn into a copy."""
+    said = some_said(6)
+    before = said.said.copy()
+    said.totals(np.arange(ROWS), NAMES, "federation", [str(row) for row in range(ROWS)], CLASSES)
+    np.testing.assert_array_equal(said.said, before)
