@@ -129,7 +129,7 @@ def trained_alone(
     """What each party makes of the model in this round."""
     return [
         train_locally(
-            network, given, rows, TRAINING, mu, np.random.default_rng([averaging._PURPOSE, seed, index, round_])
+            network, given, rows, TRAINING, mu, np.random.default_rng([averaging._ROUND, seed, index, round_])
         )
         for index, rows in enumerate(parties)
     ]
