@@ -20,8 +20,7 @@ import numpy as np
 from benchmarks.cells import command_of, spread
 from benchmarks.papers import Kept, Place, Votes, teachers_votes
 from consilium.accounting.curves.gdp import sigma_needed
-from consilium.coordinator.mechanisms.gnmax import GNMax
-from consilium.coordinator.mechanisms.histogram import NoisyHistogram
+from consilium.coordinator.mechanisms.counts import GNMax, NoisyHistogram
 from consilium.protocol.noise import SeededNoise
 from consilium.student.config import StudentSpec
 from consilium.student.evaluation import evaluate

@@ -20,7 +20,6 @@ from consilium.coordinator.mechanisms import (
     Interactive,
     LNMax,
     Mechanism,
-    Stable,
 )
 from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
 
@@ -64,7 +63,6 @@ def mechanisms(teachers: int) -> list[Mechanism]:
         GNMax(sigma=sigma),
         Confident(threshold=threshold, sigma1=coarse, sigma2=sigma),
         Interactive(threshold=threshold // 4, sigma1=coarse, sigma2=sigma, confidence=0.8),
-        Stable(threshold=80, sigma=15.0),
         Immutable(gamma=0.05, constant=2000, unsafe_not_private=True),
         Distributed(threshold=threshold, sigma=sigma, noise_shares=200),
         DistributedTwoPhase(threshold=threshold, sigma1=coarse, sigma2=sigma, noise_shares=200),

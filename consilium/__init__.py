@@ -28,7 +28,6 @@ if TYPE_CHECKING:
         Immutable,
         Interactive,
         LNMax,
-        Stable,
     )
     from consilium.coordinator.verify import find_run, verify_run
     from consilium.protocol.errors import ConsiliumError
@@ -58,7 +57,6 @@ __all__ = [
     "Noise",
     "Run",
     "Scenario",
-    "Stable",
     "Study",
     "StudyResults",
     "SystemNoise",
@@ -89,7 +87,6 @@ _MODULES = {
         "Immutable",
         "Interactive",
         "LNMax",
-        "Stable",
     ),
     "protocol.errors": ("ConsiliumError",),
     "protocol.noise": ("SystemNoise",),

@@ -35,7 +35,7 @@ def _console() -> Console:
 
 @audit_app.command("mechanism")
 def audit_mechanism_command(
-    name: Annotated[str, typer.Argument(help="lnmax, gnmax, confident, interactive, stable, immutable, ...")],
+    name: Annotated[str, typer.Argument(help="lnmax, gnmax, confident, interactive, histogram, immutable, ...")],
     settings: Annotated[list[str] | None, typer.Option("--set", help="A parameter, key=value; repeat.")] = None,
     queries: Annotated[int, typer.Option(help="Queries in one run.")] = 100,
     runs: Annotated[int, typer.Option(help="Runs of each of the two databases, for each pair measured.")] = 20_000,

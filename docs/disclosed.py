@@ -15,9 +15,7 @@ from consilium.simulations.scenario import load_scenario, shipped
 
 MODES: tuple[VotesMode, ...] = get_args(VotesMode)
 NINETEEN_OF_TWENTY = NormalDist().inv_cdf(0.975)
-_SHOWN = frozenset(
-    {"lnmax", "gnmax", "confident", "stable", "interactive", "histogram", "immutable", "immutable_gaussian"}
-)
+_SHOWN = frozenset({"lnmax", "gnmax", "confident", "interactive", "histogram", "immutable", "immutable_gaussian"})
 """Mechanisms of which the student and the promise say the same; those by parties have a line of their own."""
 
 

@@ -109,7 +109,6 @@ AT_MOST: Mapping[str, ReleaseKind] = {
     "gnmax": ReleaseKind.WINNER,
     "confident": ReleaseKind.WINNER_OR_ABSTENTION,
     "stable": ReleaseKind.WINNER_OR_ABSTENTION,
-    "sparse_vector": ReleaseKind.WINNER_OR_ABSTENTION,
     "interactive": ReleaseKind.WINNER_OR_CONFIRMATION,
     "histogram": ReleaseKind.COUNTS,
     "distributed": ReleaseKind.COUNTS,

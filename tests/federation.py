@@ -16,8 +16,8 @@ from consilium.coordinator.collection.clear import Keep, Standing
 from consilium.coordinator.collection.exchange import Failure
 from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.config import Caps, FederationConfig, Timeouts
-from consilium.coordinator.mechanisms.confident import Confident
-from consilium.coordinator.mechanisms.gnmax import GNMax
+from consilium.coordinator.mechanisms.checked import Confident
+from consilium.coordinator.mechanisms.counts import GNMax
 from consilium.coordinator.stages import Privacy
 from consilium.node.answering import refusal_of
 from consilium.party.home import open_home

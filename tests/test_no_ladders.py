@@ -12,7 +12,7 @@ import pytest
 
 from consilium.accounting.events import EVENTS, ReleaseEvent
 from consilium.coordinator.mechanisms import ALL_MECHANISMS
-from consilium.coordinator.mechanisms.base import MechanismModel
+from consilium.coordinator.mechanisms.base import Mechanism
 
 ROOT = Path(__file__).parents[1]
 ROOMS = (
@@ -30,7 +30,7 @@ ROOMS = (
     "sums",
     "student",
 )
-CLASSES = {cls.__name__ for cls in (ReleaseEvent, MechanismModel, *EVENTS.values(), *ALL_MECHANISMS)}
+CLASSES = {cls.__name__ for cls in (ReleaseEvent, Mechanism, *EVENTS.values(), *ALL_MECHANISMS)}
 NAMES = set(EVENTS)
 SAYS_WHAT_IT_IS = {"TYPE", "name"}
 

@@ -24,7 +24,7 @@ from consilium.coordinator.collection.clear import Histogram
 from consilium.coordinator.config import Caps, FederationConfig
 from consilium.coordinator.labels.service import LabelService
 from consilium.coordinator.ledger.store import Ledger
-from consilium.coordinator.mechanisms import ALL_MECHANISMS, Distributed, GNMax, Interactive, Mechanism, Stable
+from consilium.coordinator.mechanisms import ALL_MECHANISMS, Distributed, GNMax, Interactive, Mechanism
 from consilium.coordinator.stages import Phase, check_votes
 from consilium.party.promise import Promise
 from consilium.protocol.disclosure import AT_MOST, IN_A_SENTENCE, RELEASED, ReleaseKind, SeenVotes, people, widest
@@ -46,12 +46,11 @@ TEACHERS = 20
 MODES: tuple[VotesMode, ...] = get_args(VotesMode)
 NOISY = frozenset({"distributed", "verified"})
 EVERY: list[Mechanism] = [
-    *(each for each in MECHANISMS if each.name != "stable"),
-    Stable(threshold=9, sigma=1.5),
+    *MECHANISMS,
     Distributed(threshold=0, sigma=4.0, noise_shares=4),
     Distributed(threshold=0, sigma=4.0, noise_shares=4, release_counts=True),
 ]
-"""One of each mechanism, within delta, and those that release something else by their parameters."""
+"""One of each mechanism, and those that release something else by their parameters."""
 
 SHOWS = {
     ReleaseKind.WINNER: set(),

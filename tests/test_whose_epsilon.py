@@ -44,9 +44,7 @@ __all__ = ["serve"]  # a fixture
 PRIVATE = [
     case
     for case in possible()
-    if case.values[0].private
-    and case.values[0].name != "stable"
-    and not (case.values[0].noise_by_parties and case.values[1] == "clear")
+    if case.values[0].private and not (case.values[0].noise_by_parties and case.values[1] == "clear")
 ]
 """Of which an epsilon at delta 1e-5 is proved at all, and which a real federation may have."""
 

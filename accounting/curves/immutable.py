@@ -13,7 +13,18 @@ Its constants "for a failure probability at most tau" (section 4.2) are here und
 often one of L noises is as large as c. No epsilon follows, and even the label turns more often than that.
 
 True part: where the gap exceeds 2, no neighbour changes the answer. But whether it does is itself private;
-``accounting.curves.stable`` tests it privately and is the sound form of the idea.
+the stable release tests it privately and is the sound form of the idea.
+
+Stable release: propose-test-release of the exact plurality
+-----------------------------------------------------------
+The distance dist = max(0, ceil(gap / 2) - 1) counts how many votes can move before a neighbour could have another
+plurality: one moved vote changes the gap by at most 2, so dist has sensitivity 1, and dist >= 1 means that every
+neighbour has the same plurality. Thakurta, Smith 2013; Bassily, Thakkar, Thakurta 2018 (arXiv 1803.05101).
+
+The release is: noisy dist >= threshold, and if so the plurality itself. Where dist >= 1 the second part is the same for
+all neighbours and the cost is that of one noisy number. Where dist = 0 it may differ, and the only protection is that
+the test fails: the probability that it passes is paid in delta, for every query that is asked. When k votes move, dist
+changes by k, and up to dist = k - 1 a neighbour may differ.
 """
 
 from __future__ import annotations
@@ -21,11 +32,18 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import log_ndtr
+from scipy.special import log_ndtr, ndtri
 
-from consilium.accounting.checks import check_count, check_delta, check_noise, check_scale
+from consilium.accounting.checks import (
+    blocks,
+    check_count,
+    check_delta,
+    check_noise,
+    check_scale,
+    check_votes_moved,
+)
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, EpsilonBound, Method, rdp_to_epsilon
-from consilium.accounting.curves.discrete import log_pr_loss_laplace
+from consilium.accounting.curves.discrete import log_pr_loss_laplace, log_tail_table
 from consilium.accounting.curves.gaussian import rdp_gaussian
 from consilium.accounting.curves.laplace import rdp_laplace
 from consilium.accounting.errors import NoiseError
@@ -133,3 +151,60 @@ def actual_epsilon(constant: int, scale: float, mechanism: str, noise: Noise | s
     if 1 - t - delta <= 0:
         return 0.0
     return max(0.0, float(np.log1p(-(t + delta))) - log_t)
+
+
+def distance_to_instability(votes: object, teachers: int | None = None) -> np.ndarray:
+    """Votes that can move without a neighbour having another plurality: int64 (queries,), secret.
+
+    >>> distance_to_instability(np.array([[126, 125, 0], [127, 124, 0], [250, 1, 0]])).tolist()
+    [0, 1, 124]
+    """
+    array = np.asarray(votes)
+    out = np.zeros(array.shape[0] if array.ndim else 0, dtype=np.int64)
+    for part, block in blocks(array, teachers):
+        best = np.partition(block, -2, axis=1)[:, -2:]
+        gap = best[:, 1] - best[:, 0]
+        out[part] = np.maximum(0, (gap + 1) // 2 - 1)
+    return out
+
+
+def log_pr_pass(distance: np.ndarray, threshold: float, sigma: float, noise: Noise | str) -> np.ndarray:
+    """log Pr[distance + noise >= threshold]: float64, shape of ``distance``."""
+    d = np.asarray(distance, dtype=np.int64)
+    if check_noise(noise) is Noise.CONTINUOUS:
+        return log_ndtr((d - threshold) / check_scale(sigma, "sigma"))
+    need = math.ceil(threshold) - d
+    tails = log_tail_table(sigma, int(np.abs(need).max(initial=0)) + 1)
+    return np.where(need > 0, tails[np.abs(need)], np.log1p(-np.exp(tails[np.abs(1 - need)])))
+
+
+def ptr_failure(queries: int, threshold: float, sigma: float, noise: Noise | str, sensitivity_votes: int = 1) -> float:
+    """Probability, over all queries, that an unstable plurality is released; it is added to delta.
+
+    queries x Pr[(k - 1) + noise >= threshold].
+
+    >>> round(ptr_failure(640, 84.81833422528733, 15.0, "continuous") / 1e-5, 6)
+    0.5
+    """
+    k = check_votes_moved(sensitivity_votes)
+    return check_count(queries, "queries") * float(np.exp(log_pr_pass(np.array([k - 1]), threshold, sigma, noise))[0])
+
+
+def ptr_threshold(queries: int, sigma: float, failure: float, noise: Noise | str, sensitivity_votes: int = 1) -> float:
+    """Least threshold (votes) at which ``queries`` tests fail with probability at most ``failure``.
+
+    Raises
+    ------
+    DeltaError : failure outside (0, 1).
+
+    >>> round(ptr_threshold(640, 15.0, 5e-6, "continuous"), 4), ptr_threshold(640, 15.0, 5e-6, "discrete")
+    (84.8183, 86.0)
+    """
+    k, n = check_votes_moved(sensitivity_votes), check_count(queries, "queries", 1)
+    each = check_delta(failure, "failure") / n
+    threshold = float(k - 1 - check_scale(sigma, "sigma") * ndtri(each))
+    if check_noise(noise) is Noise.DISCRETE:
+        threshold = float(math.ceil(threshold))
+        while ptr_failure(n, threshold, sigma, noise, k) > failure:
+            threshold += 1.0
+    return threshold

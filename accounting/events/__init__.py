@@ -18,7 +18,6 @@ from consilium.accounting.events.mechanisms import (
     InteractiveEvent,
     LNMaxEvent,
     SanitisedEvent,
-    SparseVectorEvent,
     StableEvent,
     event_from_json,
 )
@@ -40,7 +39,6 @@ __all__ = [
     "PartyNoise",
     "ReleaseEvent",
     "SanitisedEvent",
-    "SparseVectorEvent",
     "StableEvent",
     "Step",
     "event_from_json",

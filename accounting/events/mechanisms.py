@@ -16,8 +16,8 @@ from consilium.accounting.curves.discrete import NO_SLACK, convolution_slack, sl
 from consilium.accounting.curves.gaussian import check_threshold, log_q_gnmax, public_offsets, rdp_gaussian
 from consilium.accounting.curves.gdp import GaussianPart
 from consilium.accounting.curves.gnss import gnss_cost, group_smooth_sensitivity
+from consilium.accounting.curves.immutable import distance_to_instability, ptr_failure
 from consilium.accounting.curves.laplace import log_q_lnmax, rdp_laplace
-from consilium.accounting.curves.stable import distance_to_instability, ptr_failure, rdp_sparse_vector, svt_failure
 from consilium.accounting.errors import EventError
 from consilium.accounting.events.release import (
     LEFT_OUT,
@@ -445,32 +445,6 @@ class StableEvent(ReleaseEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SparseVectorEvent(ReleaseEvent):
-    """Exact plurality while a noisy distance stays above a noisy threshold; stops after ``unstable_cap`` failures.
-
-    Bassily, Thakkar, Thakurta 2018, Algorithm 1, charged by the Renyi curve of its AboveThreshold runs and the exact
-    probability of releasing an unstable plurality, which is several times less than their formula.
-    """
-
-    TYPE: ClassVar[str] = "sparse_vector"
-
-    threshold: float
-    scale: float
-    unstable_cap: int
-
-    def _check(self) -> None:
-        check_threshold(self.threshold)
-        check_scale(self.scale, "scale")
-        check_count(self.unstable_cap, "unstable_cap", 1)
-
-    def _worst_case_rdp(self, orders: object) -> np.ndarray:
-        return rdp_sparse_vector(self.scale, self.unstable_cap, orders, self.votes_moved)
-
-    def _added_delta(self) -> float:
-        return svt_failure(self.asked, self.threshold, self.scale, self.noise, self.votes_moved)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SanitisedEvent(ReleaseEvent):
     """One release of a data-dependent curve with noise scaled to its smooth sensitivity; see ``sanitise.release``.
 
@@ -514,7 +488,6 @@ EVENTS: dict[str, type[ReleaseEvent]] = {
         DistributedEvent,
         DistributedTwoPhaseEvent,
         StableEvent,
-        SparseVectorEvent,
         ImmutableEvent,
         ImmutableGaussianEvent,
         SanitisedEvent,

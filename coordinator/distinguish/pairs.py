@@ -288,34 +288,6 @@ def _two_phase(mechanism: Mechanism, shape: Shape) -> list[Pair]:
     return _top_count_pairs(shape, threshold, sigma1, math.sqrt(2) * sigma2, pays=True)
 
 
-def _stable(mechanism: Mechanism, shape: Shape) -> list[Pair]:
-    """The distance at the threshold, and pluralities that one unit can change."""
-    threshold, sigma = _parameter(mechanism, "threshold"), _parameter(mechanism, "sigma")
-    k, row = shape.moved, shape.row
-    base = math.ceil(threshold + 2 * sigma) + 2 * k + 2
-
-    def rows_of(distance: int) -> Rows | None:
-        # A gap of 2 d + 2 has distance d; k moved votes take 2 k off the gap and k off the distance.
-        up = distance + 1
-        return (row(base + up, base - up), row(base + up - k, base - up + k)) if distance >= k else None
-
-    def rows_at(z: float) -> Rows | None:
-        return rows_of(round(threshold + z * sigma + k / 2))
-
-    found = [
-        pair("plurality changes", [row(base + k, base)], [row(base, base + k)]),
-        pair("tie of two", [row(base, base)], [row(base - k, base + k)]),
-        pair("plurality just cannot change", [row(base + 2 * k + 1, base)], [row(base + k + 1, base + k)]),
-        *check_pairs(shape, rows_at, pays=False),
-    ]
-    if shape.queries > 1:
-        centre = round(threshold + k / 2)
-        ladder = [rows for h in _ladder(shape, 1.5 * sigma) if (rows := rows_of(centre + h)) is not None]
-        if ladder:
-            found.append(_to_and_fro("around the threshold, votes moving to and fro", ladder))
-    return found
-
-
 BUILDERS: dict[str, Callable[[Mechanism, Shape], list[Pair]]] = {
     "gnmax": _gnmax,
     "histogram": _gnmax,
@@ -324,7 +296,6 @@ BUILDERS: dict[str, Callable[[Mechanism, Shape], list[Pair]]] = {
     "immutable_gaussian": _gnmax,
     "confident": _confident,
     "interactive": _interactive,
-    "stable": _stable,
     "distributed": _distributed,
     "distributed_two_phase": _two_phase,
 }

@@ -5,17 +5,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from consilium.coordinator.mechanisms.base import Drawn, Mechanism
-from consilium.coordinator.mechanisms.confident import Confident
+from consilium.coordinator.mechanisms.checked import Confident, Interactive
+from consilium.coordinator.mechanisms.counts import GNMax, LNMax, NoisyHistogram
 from consilium.coordinator.mechanisms.distributed import Distributed, DistributedTwoPhase
-from consilium.coordinator.mechanisms.gnmax import GNMax
-from consilium.coordinator.mechanisms.histogram import NoisyHistogram
 from consilium.coordinator.mechanisms.immutable import Immutable, ImmutableGaussian
-from consilium.coordinator.mechanisms.interactive import Interactive
-from consilium.coordinator.mechanisms.lnmax import LNMax
-from consilium.coordinator.mechanisms.stable import Stable
 
 __all__ = [
     "ALL_MECHANISMS",
@@ -31,7 +27,6 @@ __all__ = [
     "LNMax",
     "Mechanism",
     "NoisyHistogram",
-    "Stable",
 ]
 
 ALL_MECHANISMS = (
@@ -40,7 +35,6 @@ ALL_MECHANISMS = (
     NoisyHistogram,
     Confident,
     Interactive,
-    Stable,
     Immutable,
     ImmutableGaussian,
     Distributed,
@@ -48,17 +42,28 @@ ALL_MECHANISMS = (
 )
 """Every mechanism there is."""
 
+
+def _no_stable(table: object) -> object:
+    """Refuse what version 0.9 had and nobody was served better by."""
+    if isinstance(table, dict) and table.get("name") == "stable":
+        raise ValueError(
+            "the mechanism stable went after version 0.9: take confident, or go on with such a federation, and audit"
+            " it, with version 0.9"
+        )
+    return table
+
+
 AnyMechanism = Annotated[
     LNMax
     | GNMax
     | NoisyHistogram
     | Confident
     | Interactive
-    | Stable
     | Immutable
     | ImmutableGaussian
     | Distributed
     | DistributedTwoPhase,
     Field(discriminator="name"),
+    BeforeValidator(_no_stable),
 ]
 """The field type of a configuration: a table whose `name` says which mechanism it is."""

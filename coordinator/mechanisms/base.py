@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Annotated, ClassVar, Protocol, TypedDict
+from dataclasses import dataclass, field, fields, replace
+from typing import Annotated, Any, ClassVar, TypedDict
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
@@ -143,51 +143,58 @@ class Drawn:
         return Drawn(self.labels[:end], self.reinforced[:end], self.failure, counts)
 
 
-class Mechanism(Protocol):
-    """Releases labels from vote histograms and describes what they cost.
+class Mechanism(BaseModel, ABC):
+    """Releases labels from vote histograms and describes what they cost. Frozen; unknown keys are refused.
 
     All that a caller has to know about a mechanism is said here; nobody asks of which class one is.
     """
 
-    @property
-    def name(self) -> str: ...
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
-    needs_probabilities: ClassVar[bool]
+    EVENT: ClassVar[type[ReleaseEvent]]
+    """What it is charged for. Its parameters are fields of the mechanism, under the same names."""
+    needs_probabilities: ClassVar[bool] = False
     """Whether the student must send its class probabilities with the queries."""
-    answers_all: ClassVar[bool]
+    answers_all: ClassVar[bool] = False
     """Whether every query gets a label."""
-    noise_by_parties: ClassVar[bool]
+    noise_by_parties: ClassVar[bool] = False
     """Whether the parties add the noise: the coordinator then decides on noisy sums, and `draw` only simulates."""
-    phases: ClassVar[int]
+    phases: ClassVar[int] = 1
     """How often the parties are asked for one batch of queries: of the second time, what passed the first."""
-    private: ClassVar[bool]
+    private: ClassVar[bool] = True
     """Whether the mechanism is differentially private at all."""
 
     @property
     def releases(self) -> ReleaseKind:
         """What the student gets for a query. The coordinator sees noisy counts where `noise_by_parties`, else what the
         collection of votes shows it."""
-        ...
+        if not self.private:
+            return ReleaseKind.EXACT
+        if self.count_sigma(1) > 0:
+            return ReleaseKind.COUNTS
+        if self.answers_all:
+            return ReleaseKind.WINNER
+        return ReleaseKind.WINNER_OR_CONFIRMATION if self.needs_probabilities else ReleaseKind.WINNER_OR_ABSTENTION
 
     @property
     def shares_of_noise(self) -> int:
         """Shares that make up noise which is in the sums; 0 for a mechanism that adds its own."""
-        ...
+        return 0
 
     @property
     def votes_needed(self) -> int:
         """Votes for one class that a query needs to be answered, noise aside; 0 where no count is asked for."""
-        ...
+        return 0
 
+    @abstractmethod
     def label_noise(self, parties: int) -> float | None:
         """Standard deviation of the noise on each count that a label is the largest of, in votes, where `parties` are
         in the sum. None where the label is the exact winner."""
-        ...
 
     def count_sigma(self, parties: int) -> float:
         """Sigma of the noise on one released count, in votes, where `parties` are in the sum; 0 where labels alone are
         released. What is charged is never less noise than this, whoever is in the sum."""
-        ...
+        return 0.0
 
     def release(
         self,
@@ -215,23 +222,29 @@ class Mechanism(Protocol):
         ------
         ConsiliumError : there are no sums, or no noise for a mechanism that adds its own. Nothing was seen.
         """
-        ...
+        if noise is None:
+            raise ConfigError(
+                f"{self.describe()}: no noise was given, and the parties add none",
+                "Draw noise, or choose a mechanism whose noise the parties add",
+            )
+        return self.draw(sums(np.arange(queries), 1), noise, probabilities).up_to(room)
 
+    @abstractmethod
     def draw(self, votes: np.ndarray, noise: NoiseSource, probabilities: np.ndarray | None = None) -> Drawn:
         """Votes int64 (queries, classes), and the student's float64 (queries, classes) where they are needed."""
-        ...
 
     def sums_sigma(self, round_: int) -> float | None:
         """Sigma of all noise on a count of the sums of this round, where others than the coordinator add noise to them.
 
-        None where the mechanism is not private, or has no such round.
+        By default as much as there is on the counts of a label. None where the mechanism is not private, or has no such
+        round.
         """
-        ...
+        return self.label_noise(1) if round_ == 1 and self.private else None
 
     def tops_up(self, round_: int) -> bool:
         """Whether that noise is all there is in this round, so that the coordinator makes up what is missing of it.
         Else the mechanism adds all of its own on top."""
-        ...
+        return False
 
     def release_from_noisy(
         self,
@@ -244,122 +257,72 @@ class Mechanism(Protocol):
         """As `release`, where the noise of `sums_sigma` is in the sums. What the student gets has the event that it
         has from exact sums. Every query is returned, since its noisy sum was seen and is not given again; no outcome
         depends on whether a sum is one that votes can give.
+
+        Where the sums have all the noise, they decide. Where there is a second round, the check is of the first, with
+        its own noise on top: whatever the noise in the sums is, one moved vote moves the number that is compared by at
+        most one, as it does of exact sums. Else the mechanism draws on noisy sums, which move as votes do.
         """
-        ...
+        noisy, votes = sums(np.arange(queries), 1)
+        if self.tops_up(1):
+            return self._decided(noisy)
+        if self.sums_sigma(2) is None:
+            return self.draw(noisy, noise, probabilities).within(room)
+        unanswered, passed = self._checked(projected(noisy, votes), votes, noise, probabilities)
+        return Drawn.of_passed(unanswered, passed, room, sums)
+
+    def _decided(self, noisy: np.ndarray) -> Drawn:
+        """What noisy histograms int64 (queries, classes) release, of a mechanism whose noise may all be in the sums."""
+        raise NotImplementedError
+
+    def _checked(
+        self, counts: np.ndarray, votes: int, noise: NoiseSource, probabilities: np.ndarray | None
+    ) -> tuple[Drawn, np.ndarray]:
+        """The outcome of each query before any label, and which passed the check, bool (queries,).
+
+        counts : int64 (queries, classes), which add up to about `votes`, the public number of votes on each query.
+        """
+        raise NotImplementedError
 
     def event(
-        self, *, asked: int, answered: int, unit: Unit, neighbouring: Neighbouring, teachers_per_party: int
+        self,
+        *,
+        asked: int,
+        answered: int,
+        unit: Unit,
+        neighbouring: Neighbouring,
+        teachers_per_party: int,
+        towards: Towards | None = None,
     ) -> ReleaseEvent:
-        """The release event of `asked` queries of which the teachers answered `answered`, towards whoever sees it: the
-        student, or, where the parties add the noise, the coordinator."""
-        ...
+        """The release event of `asked` queries of which the teachers answered `answered`.
+
+        towards : who sees it; None for the student, or, where the parties add the noise, for the coordinator, who then
+            sees every query that is asked.
+        """
+        audience = Towards.COORDINATOR if self.noise_by_parties else Towards.STUDENT
+        names = {field.name for field in fields(self.EVENT)}
+        parameters: dict[str, Any] = {name: getattr(self, name) for name in type(self).model_fields if name in names}
+        return self.EVENT(
+            **stated(asked, answered, unit, neighbouring, teachers_per_party, towards or audience), **parameters
+        )
 
     def evidence(self, event: ReleaseEvent, votes: np.ndarray, probabilities: np.ndarray | None = None) -> Evidence:
-        """What the votes say about the event's cost, for the ledger. Secret; (None, None) where nothing is kept."""
-        ...
+        """What the votes say about the event's cost, for the ledger. Secret; (None, None) where nothing is kept.
 
-    def claimed_epsilon(self, asked: int, delta: float) -> float | None:
-        """Epsilon that the paper of a mechanism which is not private states for it; None where the event says it."""
-        ...
-
-    def describe(self) -> str:
-        """One line for people, with all parameters."""
-        ...
-
-
-class MechanismModel(BaseModel, ABC):
-    """Base of all mechanisms: frozen, unknown keys refused; keeps the event's evidence and adds the noise itself."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-    needs_probabilities: ClassVar[bool] = False
-    answers_all: ClassVar[bool] = False
-    noise_by_parties: ClassVar[bool] = False
-    phases: ClassVar[int] = 1
-    private: ClassVar[bool] = True
-
-    @property
-    def releases(self) -> ReleaseKind:
-        """See `Mechanism.releases`: what follows from the other facts of the class."""
-        if not self.private:
-            return ReleaseKind.EXACT
-        if self.count_sigma(1) > 0:
-            return ReleaseKind.COUNTS
-        if self.answers_all:
-            return ReleaseKind.WINNER
-        return ReleaseKind.WINNER_OR_CONFIRMATION if self.needs_probabilities else ReleaseKind.WINNER_OR_ABSTENTION
-
-    @property
-    def shares_of_noise(self) -> int:
-        """See `Mechanism.shares_of_noise`."""
-        return 0
-
-    @property
-    def votes_needed(self) -> int:
-        """See `Mechanism.votes_needed`."""
-        return 0
-
-    def count_sigma(self, parties: int) -> float:
-        """See `Mechanism.count_sigma`."""
-        return 0.0
-
-    def sums_sigma(self, round_: int) -> float | None:
-        """See `Mechanism.sums_sigma`: by default as much as there is on the counts of a label."""
-        return self.label_noise(1) if round_ == 1 and self.private else None
-
-    def tops_up(self, round_: int) -> bool:
-        """See `Mechanism.tops_up`."""
-        return False
-
-    def release_from_noisy(
-        self,
-        sums: NoisySums,
-        queries: int,
-        room: int,
-        noise: NoiseSource,
-        probabilities: np.ndarray | None = None,
-    ) -> Drawn:
-        """See `Mechanism.release_from_noisy`. By default its own noise on noisy histograms: these move as votes do."""
-        noisy, _ = sums(np.arange(queries), 1)
-        return self.draw(noisy, noise, probabilities).within(room)
-
-    @abstractmethod
-    def draw(self, votes: np.ndarray, noise: NoiseSource, probabilities: np.ndarray | None = None) -> Drawn:
-        """See `Mechanism.draw`."""
-
-    @abstractmethod
-    def label_noise(self, parties: int) -> float | None:
-        """See `Mechanism.label_noise`."""
-
-    @abstractmethod
-    def describe(self) -> str:
-        """See `Mechanism.describe`."""
-
-    def release(
-        self,
-        sums: Sums,
-        queries: int,
-        room: int,
-        noise: NoiseSource | None,
-        probabilities: np.ndarray | None = None,
-    ) -> Drawn:
-        """See `Mechanism.release`: exact sums, the coordinator's noise, and the cut where the last answer is given."""
-        if noise is None:
-            raise ConfigError(
-                f"{self.describe()}: no noise was given, and the parties add none",
-                "Draw noise, or choose a mechanism whose noise the parties add",
-            )
-        return self.draw(sums(np.arange(queries), 1), noise, probabilities).up_to(room)
-
-    def claimed_epsilon(self, asked: int, delta: float) -> float | None:
-        """See `Mechanism.claimed_epsilon`."""
-        return None
-
-    def evidence(self, event: ReleaseEvent, votes: np.ndarray, probabilities: np.ndarray | None = None) -> Evidence:
-        """See `Mechanism.evidence`. Votes of one candidate run do not say what the others cost."""
+        Votes of one candidate run do not say what the others cost.
+        """
         return Evidence(None, None) if event.candidates > 1 else self._evidence(event, votes, probabilities)
 
     def _evidence(self, event: ReleaseEvent, votes: np.ndarray, probabilities: np.ndarray | None) -> Evidence:
+        """The same of one candidate run."""
         return event.evidence(votes)
+
+    def claimed_epsilon(self, asked: int, delta: float) -> float | None:
+        """Epsilon that the paper of a mechanism which is not private states for it; None where the event says it."""
+        return None
+
+    @abstractmethod
+    def describe(self) -> str:
+        """One line for people, with all parameters."""
 
 
 class Stated(TypedDict):

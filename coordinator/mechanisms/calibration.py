@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from consilium.accounting.planning.target import least_noise
 from consilium.coordinator.mechanisms import ALL_MECHANISMS, AnyMechanism
-from consilium.coordinator.mechanisms.base import MechanismModel, NoiseScale
+from consilium.coordinator.mechanisms.base import Mechanism, NoiseScale
 
 CHECK_RATIO = 3.0
 """Squared ratio of sigma1 to sigma2 for as many answers as queries."""
@@ -24,14 +24,14 @@ CHECK_RATIO = 3.0
 WIDE = 320.0
 """An amount of noise that every mechanism takes whose other keys are right."""
 
-KINDS: dict[str, type[MechanismModel]] = {kind.model_fields["name"].default: kind for kind in ALL_MECHANISMS}
+KINDS: dict[str, type[Mechanism]] = {kind.model_fields["name"].default: kind for kind in ALL_MECHANISMS}
 """Mechanism by the name that its table gives."""
 
 
 _ADAPTER: TypeAdapter[AnyMechanism] = TypeAdapter(AnyMechanism)
 
 
-def noise_scales(kind: type[MechanismModel]) -> dict[str, NoiseScale]:
+def noise_scales(kind: type[Mechanism]) -> dict[str, NoiseScale]:
     """The fields of a mechanism that are scales of its noise, in order.
 
     >>> list(noise_scales(KINDS["confident"])), list(noise_scales(KINDS["lnmax"]))

@@ -14,8 +14,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from consilium.accounting.events import DistributedEvent, DistributedTwoPhaseEvent, Evidence, PartyNoise, ReleaseEvent
-from consilium.accounting.units import Neighbouring, Towards, Unit
-from consilium.coordinator.mechanisms.base import Drawn, MechanismModel, Sigma, Sums, Votes, stated
+from consilium.coordinator.mechanisms.base import Drawn, Mechanism, Sigma, Sums, Votes
 from consilium.coordinator.mechanisms.shares import sum_of_shares
 from consilium.protocol.disclosure import ReleaseKind
 from consilium.protocol.errors import ConsiliumError
@@ -54,7 +53,7 @@ def _divided(shares: int) -> str:
     return f" in {shares} shares" if shares > 1 else ""
 
 
-class _NoiseByParties(MechanismModel):
+class _NoiseByParties(Mechanism):
     noise_by_parties: ClassVar[bool] = True
 
     @property
@@ -97,6 +96,8 @@ class Distributed(_NoiseByParties):
     noise_shares: see `Shares`. release: whether the student gets labels, or the noisy histograms themselves, which the
         coordinator sees and every query pays for anyway.
     """
+
+    EVENT: ClassVar[type[ReleaseEvent]] = DistributedEvent
 
     name: Literal["distributed"] = "distributed"
     threshold: Votes
@@ -155,23 +156,6 @@ class Distributed(_NoiseByParties):
         """See `Mechanism.release`. Every query is paid for, so `room` cuts nothing off."""
         return self.decide(self._noisy(sums, queries, noise)(np.arange(queries), 1))
 
-    def event(
-        self,
-        *,
-        asked: int,
-        answered: int,
-        unit: Unit,
-        neighbouring: Neighbouring,
-        teachers_per_party: int,
-        towards: Towards = Towards.COORDINATOR,
-    ) -> DistributedEvent:
-        """See `Mechanism.event`. Every query whose histogram the coordinator sees counts as asked."""
-        return DistributedEvent(
-            **stated(asked, answered, unit, neighbouring, teachers_per_party, towards),
-            sigma=self.sigma,
-            noise_shares=self.noise_shares,
-        )
-
     def label_noise(self, parties: int) -> float:
         """See `Mechanism.label_noise`: each party adds a share, and those beyond `noise_shares` add to the noise."""
         return self.sigma * math.sqrt(max(1.0, parties / self.noise_shares))
@@ -192,6 +176,7 @@ class DistributedTwoPhase(_NoiseByParties):
     threshold: votes, whole. sigma1, sigma2: of the noise on one count, all shares together. noise_shares: see `Shares`.
     """
 
+    EVENT: ClassVar[type[ReleaseEvent]] = DistributedTwoPhaseEvent
     phases: ClassVar[int] = 2
 
     name: Literal["distributed_two_phase"] = "distributed_two_phase"
@@ -244,24 +229,6 @@ class DistributedTwoPhase(_NoiseByParties):
         except ConsiliumError as error:
             return Drawn.nothing(queries, error)
         return self.decide(passed, fresh)
-
-    def event(
-        self,
-        *,
-        asked: int,
-        answered: int,
-        unit: Unit,
-        neighbouring: Neighbouring,
-        teachers_per_party: int,
-        towards: Towards = Towards.COORDINATOR,
-    ) -> DistributedTwoPhaseEvent:
-        """See `Mechanism.event`. Every query screened counts as asked, every one in phase two as answered."""
-        return DistributedTwoPhaseEvent(
-            **stated(asked, answered, unit, neighbouring, teachers_per_party, towards),
-            sigma1=self.sigma1,
-            sigma2=self.sigma2,
-            noise_shares=self.noise_shares,
-        )
 
     def label_noise(self, parties: int) -> float:
         """See `Mechanism.label_noise`: each party adds a share, and those beyond `noise_shares` add to the noise."""

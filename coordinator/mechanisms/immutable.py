@@ -9,15 +9,14 @@ from pydantic import Field
 
 from consilium.accounting.curves.immutable import claimed_epsilon, claimed_epsilon_gaussian
 from consilium.accounting.events import Evidence, ImmutableEvent, ImmutableGaussianEvent, ReleaseEvent
-from consilium.accounting.units import Neighbouring, Towards, Unit
-from consilium.coordinator.mechanisms.base import Drawn, Gamma, MechanismModel, Sigma, Votes, stated
+from consilium.coordinator.mechanisms.base import Drawn, Gamma, Mechanism, Sigma, Votes
 from consilium.protocol.noise import NoiseSource
 
 Constant = Annotated[Votes, Field(description="votes that are added to the largest count")]
 Unsafe = Annotated[Literal[True], Field(description="must be said, since it is not private at all")]
 
 
-class _Raised(MechanismModel):
+class _Raised(Mechanism):
     """What both have in common: a constant on the largest count, and nothing that bounds the cost."""
 
     answers_all: ClassVar[bool] = True
@@ -57,8 +56,11 @@ class Immutable(_Raised):
     exists, so every event of it costs infinity (`curves.immutable` has the claim and a lower bound on the truth).
 
     It is here to be studied and to be caught by an audit. `unsafe_not_private` must be set to true, so that nobody runs
-    it without having read the word. The sound form of the idea is `Stable`.
+    it without having read the word. The sound form of the idea is a test of
+    stability with noise of its own (Thakurta, Smith 2013), which costs a delta for every query.
     """
+
+    EVENT: ClassVar[type[ReleaseEvent]] = ImmutableEvent
 
     name: Literal["immutable"] = "immutable"
     gamma: Gamma
@@ -71,16 +73,6 @@ class Immutable(_Raised):
 
     def _noise(self, noise: NoiseSource, shape: tuple[int, ...]) -> np.ndarray:
         return noise.laplace(self.gamma, shape)
-
-    def event(
-        self, *, asked: int, answered: int, unit: Unit, neighbouring: Neighbouring, teachers_per_party: int
-    ) -> ImmutableEvent:
-        """See `Mechanism.event`. Its worst case is infinite as soon as anything was answered."""
-        return ImmutableEvent(
-            **stated(asked, answered, unit, neighbouring, teachers_per_party, Towards.STUDENT),
-            gamma=self.gamma,
-            constant=self.constant,
-        )
 
     def claimed_epsilon(self, asked: int, delta: float) -> float:
         """See `Mechanism.claimed_epsilon`: by Theorem 4 of the near-zero-cost paper."""
@@ -98,6 +90,8 @@ class ImmutableGaussian(_Raised):
     c + 1 is bridged with probability erfc((c + 1) / (2 sigma)) / 2, so epsilon grows with ((c + 1) / sigma)^2.
     """
 
+    EVENT: ClassVar[type[ReleaseEvent]] = ImmutableGaussianEvent
+
     name: Literal["immutable_gaussian"] = "immutable_gaussian"
     sigma: Sigma
     constant: Constant
@@ -109,16 +103,6 @@ class ImmutableGaussian(_Raised):
 
     def _noise(self, noise: NoiseSource, shape: tuple[int, ...]) -> np.ndarray:
         return noise.gaussian(self.sigma, shape)
-
-    def event(
-        self, *, asked: int, answered: int, unit: Unit, neighbouring: Neighbouring, teachers_per_party: int
-    ) -> ImmutableGaussianEvent:
-        """See `Mechanism.event`. Its worst case is infinite as soon as anything was answered."""
-        return ImmutableGaussianEvent(
-            **stated(asked, answered, unit, neighbouring, teachers_per_party, Towards.STUDENT),
-            sigma=self.sigma,
-            constant=self.constant,
-        )
 
     def claimed_epsilon(self, asked: int, delta: float) -> float:
         """See `Mechanism.claimed_epsilon`: the noise alone, as section 4.2 of the near-zero-cost paper charges it."""

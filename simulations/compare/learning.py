@@ -18,7 +18,7 @@ from consilium.accounting.curves.conversion import DEFAULT_ORDERS
 from consilium.accounting.errors import AccountingError
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger.privacy import promised
-from consilium.coordinator.mechanisms.base import MechanismModel
+from consilium.coordinator.mechanisms.base import Mechanism
 from consilium.coordinator.mechanisms.calibration import noise_scales
 from consilium.protocol.labels.service import NO_LABEL
 from consilium.protocol.noise import SeededNoise
@@ -131,7 +131,7 @@ def by_epsilon(
 
 
 def _why_not(config: FederationConfig, asked: int) -> str:
-    mechanism: MechanismModel = config.mechanism
+    mechanism: Mechanism = config.mechanism
     if not asked:
         return "nothing was asked"
     if config.schedule:

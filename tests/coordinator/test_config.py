@@ -12,10 +12,9 @@ from pydantic import ValidationError
 from consilium.accounting.units import Unit
 from consilium.coordinator.collection.verified import check_verified_sums
 from consilium.coordinator.config import Caps, FederationConfig
-from consilium.coordinator.mechanisms.confident import Confident
+from consilium.coordinator.mechanisms.checked import Confident, Interactive
+from consilium.coordinator.mechanisms.counts import GNMax
 from consilium.coordinator.mechanisms.distributed import Distributed
-from consilium.coordinator.mechanisms.gnmax import GNMax
-from consilium.coordinator.mechanisms.interactive import Interactive
 from consilium.coordinator.stages import Privacy, Sanitised
 from consilium.protocol.config_files import load
 from consilium.protocol.digests import canonical_digest

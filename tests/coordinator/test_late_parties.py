@@ -14,8 +14,8 @@ from consilium.coordinator.collection import admission
 from consilium.coordinator.conclusion import conclude_unserved
 from consilium.coordinator.federation import Student, run_federation
 from consilium.coordinator.labels.grpc_server import Door
-from consilium.coordinator.mechanisms.confident import Confident
-from consilium.coordinator.mechanisms.gnmax import GNMax
+from consilium.coordinator.mechanisms.checked import Confident
+from consilium.coordinator.mechanisms.counts import GNMax
 from consilium.coordinator.rosters import least_parties
 from consilium.coordinator.run_log import EventLog
 from consilium.coordinator.stages import Timeouts

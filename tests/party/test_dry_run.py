@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from consilium import cli
 from consilium.coordinator.config import Caps
-from consilium.coordinator.mechanisms.gnmax import GNMax
+from consilium.coordinator.mechanisms.counts import GNMax
 from consilium.party import dry_run as dry_run_module
 from consilium.party.dry_run import made_up_queries
 from consilium.party.policy import PartyFile

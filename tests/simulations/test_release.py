@@ -60,7 +60,6 @@ CASES = {
         "federation.mechanism={name='lnmax', gamma=0.02}",
         "federation.privacy.sanitised={order=8.0, beta=0.03, sigma_ss=10.0}",
     ),
-    "stable": ("federation.mechanism={name='stable', threshold=9, sigma=2.0}", "federation.privacy.delta=1e-3"),
     "immutable": ("federation.mechanism={name='immutable', gamma=0.1, constant=20, unsafe_not_private=true}",),
     "immutable, Gaussian": (
         "federation.mechanism={name='immutable_gaussian', sigma=8.0, constant=20, unsafe_not_private=true}",

@@ -20,7 +20,7 @@ import polars as pl
 import pytest
 import tomli_w
 
-from consilium.coordinator.mechanisms.base import Drawn, MechanismModel
+from consilium.coordinator.mechanisms.base import Drawn, Mechanism
 from consilium.protocol.config_files import read_table
 from consilium.protocol.labels.service import NO_LABEL
 from consilium.simulations import run as running
@@ -109,7 +109,7 @@ def worlds(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     folders = []
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(running, "datetime", Clock)
-        patched.setattr(MechanismModel, "release", as_charged)
+        patched.setattr(Mechanism, "release", as_charged)
         lay_out = running.lay_out
         for number, leave_out in enumerate(WORLDS):
             folder = tmp_path_factory.mktemp(f"world-{number}")

@@ -18,7 +18,7 @@ from consilium.coordinator.collection.admission import Greeting, Member
 from consilium.coordinator.collection.exchange import Failure
 from consilium.coordinator.collection.verified import SecondAggregator, VerifiedCollector, VerifiedKeys
 from consilium.coordinator.config import Caps, FederationConfig
-from consilium.coordinator.mechanisms.gnmax import GNMax
+from consilium.coordinator.mechanisms.counts import GNMax
 from consilium.coordinator.run_log import EventLog
 from consilium.node.answering import refusal_of
 from consilium.party.home import open_home

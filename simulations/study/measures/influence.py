@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from consilium.coordinator.federation import noise_for
-from consilium.coordinator.mechanisms.base import Drawn, MechanismModel
+from consilium.coordinator.mechanisms.base import Drawn, Mechanism
 from consilium.protocol.errors import DataError
 from consilium.protocol.labels.service import NO_LABEL, Outcome
 from consilium.protocol.noise import NoiseSource, SeededNoise
@@ -44,7 +44,7 @@ class RowNoise:
     """
 
     def __init__(
-        self, mechanism: MechanismModel, votes: np.ndarray, source: NoiseSource, probabilities: np.ndarray, seed: int
+        self, mechanism: Mechanism, votes: np.ndarray, source: NoiseSource, probabilities: np.ndarray, seed: int
     ) -> None:
         self._mechanism, self._probabilities, self._seed, self._rows = mechanism, probabilities, seed, len(votes)
         calls: list[tuple[_Law, np.ndarray]] = []

@@ -22,8 +22,8 @@ from consilium.accounting.curves.gaussian import (
 )
 from consilium.accounting.curves.gdp import epsilon_of, sigma_needed
 from consilium.accounting.curves.gnss import gnss_cost, gnss_cost_published
+from consilium.accounting.curves.immutable import ptr_threshold
 from consilium.accounting.curves.laplace import log_q_lnmax, rdp_laplace, rdp_lnmax
-from consilium.accounting.curves.stable import ptr_threshold, svt_failure
 from consilium.accounting.errors import (
     AccountingError,
     DeltaError,
@@ -276,8 +276,6 @@ def test_release_cost_explodes_instead_of_turning_negative():
 def test_stable_thresholds():
     with pytest.raises(DeltaError, match="failure"):
         ptr_threshold(10, 5.0, 0.0, "continuous")
-    with pytest.raises(DeltaError, match="unstable queries pass"):
-        svt_failure(10, 0.5, 2.0, "continuous", 2)
 
 
 def test_grids_cannot_be_changed_by_accident():

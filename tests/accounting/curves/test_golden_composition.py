@@ -1,4 +1,4 @@
-"""Exact Gaussian composition, stable release, sparse vector and halting against the golden files."""
+"""Exact Gaussian composition, stable release and halting against the golden files."""
 
 from __future__ import annotations
 
@@ -17,15 +17,11 @@ from consilium.accounting.curves.gdp import (
     mu_squared,
     sigma_needed,
 )
-from consilium.accounting.curves.stable import (
+from consilium.accounting.curves.immutable import (
     distance_to_instability,
     log_pr_pass,
     ptr_failure,
     ptr_threshold,
-    rdp_sparse_vector,
-    svt_failure,
-    svt_scale,
-    svt_threshold,
 )
 from consilium.accounting.units import Noise
 
@@ -74,16 +70,6 @@ def test_ptr_gaussian(golden, golden_votes):
         assert rdp_to_epsilon(curve, WIDE, row["delta"] / 2).epsilon == close(row["eps"], rel=1e-9)
 
 
-def test_sparse_vector(golden):
-    for teachers, cap, epsilon, delta, queries, scale, threshold in golden("more_checks.json")["btt_svt"]:
-        assert teachers > 0
-        assert svt_scale(cap, epsilon, delta) == close(scale, rel=1e-9)
-        assert svt_threshold(scale, queries, delta) == close(threshold, rel=1e-9)
-        assert svt_failure(queries, threshold, scale, "continuous") <= delta / 2
-        mine = rdp_to_epsilon(rdp_sparse_vector(scale, cap, WIDE), WIDE, delta / 2).epsilon
-        assert mine < epsilon
-
-
 def test_halting_on_a_data_dependent_spend_tells_neighbours_apart(golden):
     row = golden("theory_checks.json")["halt_example"]
     costs = []
@@ -103,13 +89,6 @@ def test_a_party_of_k_moves_k_votes_in_every_formula():
     assert exact_epsilon(parts, Noise.CONTINUOUS, 2, 1e-5) == close(exact_epsilon(apart, Noise.CONTINUOUS, 1, 1e-5))
     # An unstable plurality at distance k - 1 is released with this probability.
     assert ptr_failure(5, 30.0, 6.0, "continuous", 3) == close(5 * ndtr((2 - 30) / 6), rel=1e-12)
-    assert svt_failure(5, 32.0, 4.0, "continuous", 3) == close(svt_failure(5, 30.0, 4.0, "continuous", 1), rel=1e-12)
-
-
-def test_sparse_vector_tests_are_pure_differential_privacy():
-    """At a huge order the curve is cap times 2 k / scale, the pure epsilon of AboveThreshold."""
-    for k in (1, 3):
-        assert rdp_sparse_vector(50.0, 4, [1e7], k)[0] == close(4 * 2 * k / 50, rel=1e-5)
 
 
 def test_noise_made_of_shares_is_charged_twice_its_slack():

@@ -18,7 +18,6 @@ from consilium.accounting.curves.gaussian import rdp_data_dependent, rdp_gaussia
 from consilium.accounting.curves.gdp import delta_of, epsilon_of
 from consilium.accounting.curves.gnss import gnss_cost
 from consilium.accounting.curves.laplace import rdp_laplace, rdp_lnmax
-from consilium.accounting.curves.stable import rdp_sparse_vector
 from consilium.accounting.errors import NoiseError
 from consilium.accounting.events import GNMaxEvent, LNMaxEvent, StableEvent
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
@@ -94,14 +93,13 @@ def test_one_zero_among_other_values_proves_nothing():
     assert rdp_to_epsilon(0 * curve, DEFAULT_ORDERS, 1e-9).epsilon == 0.0
 
 
-def test_laplace_randomised_response_and_sparse_vector():
+def test_laplace_and_randomised_response():
     for s, above in spread(1, 150, (-90, 2), (-8, 3)):
         order = 1 + above
         with mp.workdps(digits(s, above)):
             not_below(rdp_laplace(s, [order], noise="continuous")[0], laplace_truth(s, order))
             truth = response_truth(s, order)
             not_below(rdp_laplace(s, [order], noise="discrete")[0], 2 * truth)
-            not_below(rdp_sparse_vector(2 / s, 3, [order])[0], 3 * response_truth(2 / (2 / s), order))
 
 
 def test_the_old_laplace_curve_was_below_the_truth():

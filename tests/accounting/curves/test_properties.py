@@ -17,8 +17,8 @@ from consilium.accounting.curves.gaussian import (
 )
 from consilium.accounting.curves.gdp import delta_of, discrete_epsilon, epsilon_of, mu_squared
 from consilium.accounting.curves.gnss import gnss_cost, gnss_cost_published, gnss_room
+from consilium.accounting.curves.immutable import ptr_failure, ptr_threshold
 from consilium.accounting.curves.laplace import log_q_lnmax, rdp_laplace, rdp_lnmax
-from consilium.accounting.curves.stable import ptr_failure, ptr_threshold
 
 ORDERS = np.array([1.1, 1.5, 2.0, 4.0, 10.0, 30.0, 100.0])
 NOISES = st.sampled_from(["discrete", "continuous"])

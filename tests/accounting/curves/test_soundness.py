@@ -19,10 +19,10 @@ from consilium.accounting.curves.immutable import (
     claimed_epsilon_gaussian,
     constant_for_gaussian,
     constant_for_laplace,
+    distance_to_instability,
     log_pr_flip,
 )
 from consilium.accounting.curves.laplace import log_q_lnmax, rdp_lnmax
-from consilium.accounting.curves.stable import distance_to_instability
 from consilium.accounting.errors import ConditionError
 from consilium.accounting.sanitise.smooth import CheckProfile, LabelProfile, label_profile, smooth_sensitivity
 from consilium.accounting.units import Noise

@@ -14,7 +14,6 @@ from consilium.accounting.events import (
     ImmutableGaussianEvent,
     InteractiveEvent,
     LNMaxEvent,
-    SparseVectorEvent,
     StableEvent,
 )
 from consilium.accounting.sanitise.release import SanitisedPlan
@@ -30,7 +29,6 @@ EXAMPLES = [
     (DistributedEvent, {"sigma": 20.0, "noise_shares": 50}),
     (DistributedTwoPhaseEvent, {"sigma1": 40.0, "sigma2": 20.0, "noise_shares": 50}),
     (StableEvent, {"threshold": 55.0, "sigma": 8.0}),
-    (SparseVectorEvent, {"threshold": 900.0, "scale": 30.0, "unstable_cap": 4}),
     (ImmutableEvent, {"gamma": 0.1, "constant": 1000}),
     (ImmutableGaussianEvent, {"sigma": 10.0, "constant": 1000}),
 ]

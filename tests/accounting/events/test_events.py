@@ -34,7 +34,6 @@ from consilium.accounting.events import (
     ImmutableGaussianEvent,
     InteractiveEvent,
     SanitisedEvent,
-    SparseVectorEvent,
     StableEvent,
     event_from_json,
 )
@@ -48,7 +47,6 @@ NO_EVIDENCE = (
     HistogramEvent,
     DistributedEvent,
     DistributedTwoPhaseEvent,
-    SparseVectorEvent,
     ImmutableEvent,
     ImmutableGaussianEvent,
 )
@@ -159,7 +157,6 @@ PROFILES = {
     "distributed": (1, True, None, ((20.0, 50), None)),
     "distributed_two_phase": (2, True, None, ((40.0, 50), (20.0, 50))),
     "stable": (1, False, None, (None, None)),
-    "sparse_vector": (1, False, None, (None, None)),
     "immutable": (1, False, None, (None, None)),
     "immutable_gaussian": (1, False, None, (None, None)),
 }
@@ -317,14 +314,6 @@ def test_stable_release_pays_in_delta():
     assert party.added_delta() > event.added_delta()
     lattice = StableEvent(**common(640, 500), threshold=85.0, sigma=15.0)
     assert lattice.added_delta() == pytest.approx(event.added_delta(), rel=0.2)
-
-
-def test_sparse_vector_failure_on_the_lattice_is_close_to_the_continuous():
-    args = {"threshold": 600.0, "scale": 30.0, "unstable_cap": 4}
-    lattice = SparseVectorEvent(**common(), **args).added_delta()
-    smooth = SparseVectorEvent(**common(noise=Noise.CONTINUOUS), **args).added_delta()
-    assert smooth == pytest.approx(lattice, rel=0.05)
-    assert lattice > smooth * 0.99
 
 
 def test_evidence_and_mask_must_fit():

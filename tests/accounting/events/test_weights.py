@@ -21,7 +21,6 @@ from consilium.accounting.events.mechanisms import (
     InteractiveEvent,
     LNMaxEvent,
     SanitisedEvent,
-    SparseVectorEvent,
     StableEvent,
 )
 from consilium.accounting.guarantee import Kind
@@ -50,9 +49,6 @@ EVENTS: dict[str, Callable[..., ReleaseEvent]] = {
         asked=30, answered=30, sigma=40.0, noise_shares=10, **{**STATED, "towards": Towards.COORDINATOR}, **more
     ),
     "stable": lambda **more: StableEvent(asked=30, answered=20, threshold=200.0, sigma=30.0, **STATED, **more),
-    "sparse_vector": lambda **more: SparseVectorEvent(
-        asked=30, answered=20, threshold=400.0, scale=30.0, unstable_cap=10, **STATED, **more
-    ),
     "sanitised": lambda **more: SanitisedEvent(
         asked=0,
         answered=0,

@@ -13,7 +13,6 @@ from consilium.accounting.events.mechanisms import (
     ConfidentEvent,
     HistogramEvent,
     LNMaxEvent,
-    SparseVectorEvent,
     StableEvent,
 )
 from consilium.accounting.guarantee import Kind
@@ -36,7 +35,6 @@ EVENTS: list[ReleaseEvent] = [
         HistogramEvent(sigma=40.0, teachers_per_party=k, weight=weight, **{**STATED, "answered": 30}),
         LNMaxEvent(gamma=0.05, teachers_per_party=k, weight=weight, **{**STATED, "answered": 30}),
         StableEvent(threshold=125.0, sigma=24.0, teachers_per_party=k, weight=weight, **STATED),
-        SparseVectorEvent(threshold=900.0, scale=30.0, unstable_cap=10, teachers_per_party=k, weight=weight, **STATED),
     )
 ]
 

@@ -13,7 +13,7 @@ from dp_accounting.rdp import RdpAccountant
 from consilium import accounting
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS
 from consilium.accounting.errors import EventError, MissingPackageError
-from consilium.accounting.events import ImmutableEvent, ImmutableGaussianEvent, SparseVectorEvent, StableEvent
+from consilium.accounting.events import ImmutableEvent, ImmutableGaussianEvent, StableEvent
 from consilium.accounting.label_costs import worst_case_as_histogram
 from consilium.accounting.research.mechanisms import as_aggregator
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
@@ -123,7 +123,6 @@ def test_what_is_not_private_is_not_private_there():
     ("event", "words"),
     [
         (StableEvent(**CLAIM, asked=9, answered=9, threshold=9.0, sigma=4.0), "may fail"),
-        (SparseVectorEvent(**CLAIM, asked=9, answered=9, threshold=9.0, scale=4.0, unstable_cap=2), "may fail"),
         (released("Distributed(sigma=10, noise_shares=100)", 9, 9, noise=Noise.DISCRETE), "neither Gaussian"),
     ],
 )

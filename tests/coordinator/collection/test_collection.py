@@ -12,7 +12,7 @@ from flwr.app import ConfigRecord, RecordDict
 
 from consilium.coordinator.collection.admission import enrol, train
 from consilium.coordinator.collection.clear import collect
-from consilium.coordinator.mechanisms.confident import Confident
+from consilium.coordinator.mechanisms.checked import Confident
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.errors import NotEnoughParties
 from consilium.protocol.rows.queries import canonical_queries

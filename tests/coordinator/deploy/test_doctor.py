@@ -13,7 +13,7 @@ from consilium.coordinator.deploy.doctor import checks
 from consilium.coordinator.deploy.runs import begin
 from consilium.coordinator.deploy.start import close
 from consilium.coordinator.expectation import promise_in_words
-from consilium.coordinator.mechanisms.gnmax import GNMax
+from consilium.coordinator.mechanisms.counts import GNMax
 from consilium.coordinator.mechanisms.immutable import Immutable
 from consilium.coordinator.provision import kits
 from consilium.coordinator.run_log import EventLog

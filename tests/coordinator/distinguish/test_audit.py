@@ -36,7 +36,6 @@ from consilium.coordinator.mechanisms import (
     LNMax,
     Mechanism,
     NoisyHistogram,
-    Stable,
 )
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
@@ -189,13 +188,11 @@ HEAVY = (
     "no check in the event: interactive",
     "same noise in a call: histogram",
     "same noise in a call: lnmax",
-    "same noise in a call: stable",
 )
 CASES: tuple[tuple[str, Planted, GameSetup], ...] = (
     ("half the noise: gnmax", TooLittleNoise(GNMax(sigma=40.0)), LARGE),
     ("half the noise: lnmax", TooLittleNoise(LNMax(gamma=0.05)), replace(LARGE, runs=100_000)),
     ("half the noise: histogram", TooLittleNoise(NoisyHistogram(sigma=40.0)), MIDDLE),
-    ("half the noise: stable", TooLittleNoise(Stable(threshold=80, sigma=15.0)), LARGE),
     ("half the noise: confident", TooLittleNoise(SOUND[6]), replace(LARGE, runs=60_000)),
     ("no check in the event: confident", ForgetsCheck(CHECKED), MIDDLE),
     ("no check in the event: interactive", ForgetsCheck(ASKED), LARGE),
@@ -204,7 +201,6 @@ CASES: tuple[tuple[str, Planted, GameSetup], ...] = (
     ("same noise in a call: histogram", SameNoiseInACall(NoisyHistogram(sigma=40.0)), APART),
     ("same noise in a call: lnmax", SameNoiseInACall(LNMax(gamma=0.05)), APART),
     ("same noise in a call: confident", SameNoiseInACall(SOUND[7]), APART),
-    ("same noise in a call: stable", SameNoiseInACall(Stable(threshold=80, sigma=15.0)), APART),
     ("same noise in every call: gnmax", SameNoiseInEveryCall(GNMax(sigma=40.0)), APART),
     ("same noise on every count: gnmax", SameNoiseOnEveryCount(GNMax(sigma=40.0)), SMALL),
     (
@@ -296,13 +292,6 @@ class TestCommand:
         assert found["false_alarm_rate_at_most"] == 0.001
         assert found["noise"] == "--seed 1"
         assert all(len(each["bounds"]) == 1 for each in found["pairs"])
-
-    def test_no_claim_is_said_and_is_valid_json(self) -> None:
-        words = ("stable", "--set", "threshold=10", "--set", "sigma=15", "--runs", "400", "--one-call")
-        text, found = self.run(*words), self.run(*words, "--format", "json")
-        assert (text.exit_code, found.exit_code) == (0, 0)
-        assert "No epsilon is claimed" in text.output
-        assert json.loads(found.stdout)["epsilon_claimed"] is None
 
     @pytest.mark.parametrize(
         ("words", "message"),

@@ -16,10 +16,8 @@ from consilium.coordinator.config import Caps
 from consilium.coordinator.labels.service import LabelService
 from consilium.coordinator.ledger.privacy import at_hand, epsilon_by_query, promised, spent
 from consilium.coordinator.ledger.store import Ledger
-from consilium.coordinator.mechanisms.confident import Confident
-from consilium.coordinator.mechanisms.gnmax import GNMax
-from consilium.coordinator.mechanisms.lnmax import LNMax
-from consilium.coordinator.mechanisms.stable import Stable
+from consilium.coordinator.mechanisms.checked import Confident
+from consilium.coordinator.mechanisms.counts import GNMax, LNMax
 from consilium.protocol.errors import BudgetExceeded, ConfigError, DataError, LedgerError, NotEnoughParties
 from consilium.protocol.labels.service import NO_LABEL, Outcome
 from consilium.protocol.noise import SeededNoise, SystemNoise
@@ -252,7 +250,6 @@ class Clipped(Votes):
         GNMax(sigma=3.0),
         Confident(threshold=4, sigma1=2.0, sigma2=3.0),
         LNMax(gamma=0.2),
-        Stable(threshold=9, sigma=1.0),
     ],
     ids=lambda m: m.name,
 )

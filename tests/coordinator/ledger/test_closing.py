@@ -21,7 +21,7 @@ from consilium.coordinator.config import Caps, FederationConfig, check_sanitised
 from consilium.coordinator.labels.service import LabelService
 from consilium.coordinator.ledger.privacy import answered_batches, close, most_teachers, promised, spent
 from consilium.coordinator.ledger.store import Ledger
-from consilium.coordinator.mechanisms import Confident, GNMax, Interactive, Stable
+from consilium.coordinator.mechanisms import Confident, GNMax, Interactive, NoisyHistogram
 from consilium.coordinator.stages import Privacy, Sanitised
 from consilium.party.promise import parse_events
 from consilium.protocol.errors import BudgetExceeded, ConfigError, LedgerError
@@ -195,7 +195,7 @@ def test_a_confidence_limit_is_told_if_it_was_planned(make, log) -> None:
     [
         ({"privacy": PRIVACY.model_copy(update={"sanitised": Sanitised(order=300, beta=1e-4, sigma_ss=5)})}, "C"),
         ({"privacy": PRIVACY.model_copy(update={"sanitised": Sanitised(order=2.5, beta=1, sigma_ss=5)})}, "finite"),
-        ({"mechanism": Stable(threshold=40, sigma=8.0)}, "no data-dependent bound"),
+        ({"mechanism": NoisyHistogram(sigma=8.0)}, "no data-dependent bound"),
     ],
 )
 def test_a_plan_that_cannot_be_carried_out_ends_the_run_before_a_question(changes, why) -> None:

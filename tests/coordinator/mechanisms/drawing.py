@@ -16,7 +16,6 @@ from consilium.coordinator.mechanisms import (
     LNMax,
     Mechanism,
     NoisyHistogram,
-    Stable,
 )
 from consilium.protocol.errors import NotEnoughParties
 from consilium.protocol.noise import NoiseSource
@@ -45,7 +44,6 @@ MECHANISMS: list[Mechanism] = [
     NoisyHistogram(sigma=3.0),
     Confident(threshold=6, sigma1=4.0, sigma2=3.0),
     Interactive(threshold=4, sigma1=4.0, sigma2=3.0, confidence=0.9),
-    Stable(threshold=5, sigma=4.0),
     Immutable(gamma=0.3, constant=3, unsafe_not_private=True),
     ImmutableGaussian(sigma=3.0, constant=3, unsafe_not_private=True),
     Distributed(threshold=6, sigma=4.0, noise_shares=4),

@@ -14,7 +14,6 @@ from consilium.coordinator.mechanisms import (
     ImmutableGaussian,
     Interactive,
     Mechanism,
-    Stable,
 )
 from consilium.coordinator.mechanisms.distributed import noise_bias
 from consilium.protocol.errors import ConfigError, NotEnoughParties
@@ -77,13 +76,6 @@ def test_interactive_needs_one_number_of_teachers() -> None:
     mechanism = Interactive(threshold=4, sigma1=1.0, sigma2=1.0, confidence=0.5)
     with pytest.raises(Exception, match="do not sum to the 10 teachers"):
         mechanism.draw(np.array([[6, 4], [6, 5]]), NoNoise(), np.full((2, 2), 0.5))
-
-
-def test_stable_releases_from_its_distance_on() -> None:
-    """(126, 125) could turn with one vote; gaps 9, 10 and 11 are 4, 4 and 5 votes from turning."""
-    mechanism = Stable(threshold=5, sigma=1.0)
-    votes = np.array([[126, 125], [130, 121], [130, 120], [120, 131]])
-    assert mechanism.draw(votes, NoNoise()).labels.tolist() == [NO_LABEL, NO_LABEL, NO_LABEL, 1]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from scipy import stats
 from consilium.accounting.curves.discrete import log_pr_loss_table, log_pr_loss_table_laplace, log_tail_table
 from consilium.accounting.curves.gaussian import log_pr_answered, public_offsets
 from consilium.accounting.curves.immutable import log_pr_flip
-from consilium.accounting.curves.stable import distance_to_instability, log_pr_pass
 from consilium.accounting.units import Noise
 from consilium.coordinator.mechanisms import (
     Confident,
@@ -25,7 +24,6 @@ from consilium.coordinator.mechanisms import (
     ImmutableGaussian,
     Interactive,
     LNMax,
-    Stable,
 )
 from consilium.coordinator.mechanisms.distributed import noise_bias
 from consilium.protocol.noise import SeededNoise
@@ -121,13 +119,6 @@ def test_interactive() -> None:
     assert (drawn.labels[drawn.reinforced] == 1).all()
     agrees(Drawn.from_teachers(np.where(drawn.reinforced, -1, drawn.labels)), law)
     agrees(drawn, law + np.array([0, 1 - answered, 0, 0]))
-
-
-def test_stable() -> None:
-    row = np.array([20, 70, 41])
-    passes = np.exp(log_pr_pass(distance_to_instability(row[None]), 18, 6.0, Noise.DISCRETE)[0])
-    drawn = Stable(threshold=18, sigma=6.0).draw(same(row), SeededNoise(8))
-    agrees(drawn, np.array([0, passes, 0]))
 
 
 def test_immutable() -> None:

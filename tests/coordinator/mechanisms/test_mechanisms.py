@@ -14,7 +14,7 @@ from scipy import stats
 from consilium.accounting.events import event_from_json
 from consilium.accounting.label_costs import histogram_rdp
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
-from consilium.coordinator.mechanisms import ALL_MECHANISMS, AnyMechanism, Interactive, Mechanism, Stable
+from consilium.coordinator.mechanisms import ALL_MECHANISMS, AnyMechanism, Interactive, Mechanism
 from consilium.protocol.errors import ConfigError, NotEnoughParties
 from consilium.protocol.labels.service import NO_LABEL
 from consilium.protocol.noise import SeededNoise
@@ -83,7 +83,7 @@ class TestContract:
         noise = NoNoise()
         draw(mechanism, np.tile([20, 0, 0], (7, 1)), noise)
         whole = (7, 3)
-        wanted = {"confident": [(7,), whole], "interactive": [(7,), whole], "stable": [(7,)]}
+        wanted = {"confident": [(7,), whole], "interactive": [(7,), whole]}
         wanted["distributed_two_phase"] = [whole, whole]
         assert [shape for _, _, shape in noise.drawn] == wanted.get(mechanism.name, [whole])
 
@@ -147,7 +147,7 @@ class TestContract:
     def test_narrow_and_unsigned_counts_do_not_wrap(self, mechanism: Mechanism) -> None:
         narrow = np.array([[250, 3, 2], [2, 252, 1]])
         for dtype in (np.int16, np.uint8, np.uint32):
-            if dtype is np.int16 or not isinstance(mechanism, Interactive | Stable):
+            if dtype is np.int16 or not isinstance(mechanism, Interactive):
                 assert draw(mechanism, narrow.astype(dtype), SeededNoise(1)).labels.tolist() == [0, 1]
 
     def test_evidence_fits_the_event(self, mechanism: Mechanism) -> None:

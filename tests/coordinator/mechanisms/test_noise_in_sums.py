@@ -24,7 +24,7 @@ from consilium.coordinator.collection.clear import Histogram
 from consilium.coordinator.config import Caps, FederationConfig
 from consilium.coordinator.labels.service import LabelService
 from consilium.coordinator.ledger.store import Ledger
-from consilium.coordinator.mechanisms import Confident, GNMax, Interactive, LNMax, Mechanism, NoisyHistogram, Stable
+from consilium.coordinator.mechanisms import Confident, GNMax, Interactive, LNMax, Mechanism, NoisyHistogram
 from consilium.coordinator.mechanisms.base import projected
 from consilium.coordinator.mechanisms.shares import BY_MASKED_PARTIES, BY_TWO_AGGREGATORS, SumNoise
 from consilium.coordinator.stages import Privacy
@@ -271,7 +271,6 @@ class TestTheEvents:
         Confident(threshold=3, sigma1=12.0, sigma2=9.0),
         Interactive(threshold=3, sigma1=12.0, sigma2=9.0, confidence=0.9),
         LNMax(gamma=0.1),
-        Stable(threshold=100, sigma=9.0),
     )
 
     @pytest.mark.parametrize("votes", ["distributed", "verified"])

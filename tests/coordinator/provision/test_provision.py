@@ -307,7 +307,6 @@ def test_a_wrong_plan_is_named(tmp_path: Path, changes: dict, kind: type[Consili
     ("changes", "expected"),
     [
         ({}, ["large-epsilon"]),
-        ({"mechanism": {"name": "stable", "threshold": 9, "sigma": 1.0}}, ["large-epsilon"]),
         ({"caps": {"queries": 19, "answers": 19}}, ["large-epsilon", "few-answers"]),
         (
             {
