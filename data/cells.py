@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from pydantic import Field, FiniteFloat, SerializerFunctionWrapHandler, model_serializer, model_validator
 
+from consilium.data.files import Coded
 from consilium.protocol.errors import DataError
 from consilium.protocol.models import Frozen
 
@@ -248,8 +249,13 @@ class CellRule(Frozen):
 TRUTH = {"true": "1", "false": "0"}
 
 
-def read_cells(series: pl.Series, wanted: Wanted, decimal_comma: bool = False) -> Column:
-    """A part of a column, numbers or text, as numbers; of a category as places among the values that are known."""
+def read_cells(series: pl.Series | np.ndarray | Coded, wanted: Wanted, decimal_comma: bool = False) -> Column:
+    """A part of a column as a file has it, numbers or text, as numbers; of a category as places among the values that
+    are known."""
+    if isinstance(series, Coded):
+        return _coded(series, wanted)
+    if isinstance(series, np.ndarray):
+        return from_numbers(series, wanted)
     import polars as pl
 
     if wanted.known:
@@ -257,6 +263,17 @@ def read_cells(series: pl.Series, wanted: Wanted, decimal_comma: bool = False) -
     if series.dtype.is_numeric() or series.dtype == pl.Boolean:
         return from_numbers(series.cast(pl.Float64).to_numpy(), wanted)  # nulls become NaN
     return from_text(series.cast(pl.String), wanted, decimal_comma)
+
+
+def _coded(cells: Coded, wanted: Wanted) -> Column:
+    """Texts by `codes`; all others are unknown."""
+    codes = wanted.codes or {}
+    states = [
+        ValueState.MISSING if text in wanted.missing else ValueState.GOOD if text in codes else ValueState.UNKNOWN_CODE
+        for text in cells.texts
+    ]
+    values = np.array([codes.get(text, np.nan) for text in cells.texts], dtype=np.float64)
+    return Column(values[cells.codes], np.array(states, dtype=np.uint8)[cells.codes])
 
 
 def renamed(series: pl.Series, wanted: Wanted) -> pl.Series:

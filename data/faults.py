@@ -12,7 +12,7 @@ import numpy as np
 
 from consilium.data.cells import Column, ValueState, Wanted
 from consilium.data.distances import FAR, SHIFTED, compared
-from consilium.data.files import Lines
+from consilium.data.files import Lines, Role
 from consilium.data.mapping import DataRules, RawField
 from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.protocol.rows.schema import Range
@@ -33,14 +33,6 @@ class Problem:
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what}" + (f". {self.action}" if self.action else "")
-
-
-class Unreadable(Exception):
-    """The file as a whole cannot be read; `problem` says why."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-        super().__init__(problem.where)
 
 
 @dataclass(frozen=True)
@@ -68,25 +60,23 @@ class DataReport:
         return Refused(rule, detail="; ".join(str(problem) for problem in self.problems))
 
 
-ACTIONS = {
-    "[columns]": ('Say under [columns] which one it is: "{name}" = "name in the file"', Rule.SCHEMA),
-    "[label]": ('Say under [label] which one it is: column = "name in the file"', Rule.SCHEMA),
-    "[patient]": ("Say under [patient] column which one it is", Rule.DATA),
+COLUMNS: Role = "[columns]"
+LABEL: Role = "[label]"
+PATIENT: Role = "[patient]"
+ACTIONS: dict[Role, tuple[str, Rule]] = {
+    COLUMNS: ('Say under [columns] which one it is: "{name}" = "name in the file"', Rule.SCHEMA),
+    LABEL: ('Say under [label] which one it is: column = "name in the file"', Rule.SCHEMA),
+    PATIENT: ("Say under [patient] column which one it is", Rule.DATA),
 }
 """By the table of party.toml that names the column."""
 
 
-def patient_of(column: str) -> Wanted:
-    """The column that says whose a row is, as messages call it."""
-    return Wanted("patient", column)
-
-
-def absent_or_double(wanted: Wanted, names: Sequence[str], table: str) -> Problem:
+def absent_or_double(wanted: Wanted, names: Sequence[str], role: Role) -> Problem:
     """What to tell of it. The names that the file has are not quoted: they may be a row."""
     if wanted.column in names:
         what = f"the file has {names.count(wanted.column)} columns of this name"
         return Problem(wanted.where, what, "Rename all but one: which is meant cannot be known")
-    action, rule = ACTIONS[table]
+    action, rule = ACTIONS[role]
     if any(_plain(name) == _plain(wanted.column) for name in names):
         action = "It has one that differs only in capitals, spaces, - or _: write the name as it stands in the file"
         rule = Rule.SCHEMA
@@ -177,7 +167,7 @@ def faults(wanted: Wanted, column: Column, lines: Lines) -> list[Problem]:
         return []
     rows = {state: column.rows(state) for state in FAULTS}
     return [
-        Problem(wanted.where, _told(lines, rows[state], FAULTS[state][0]), FAULTS[state][1])
+        Problem(wanted.where, counted(lines, rows[state], FAULTS[state][0]), FAULTS[state][1])
         for state in FAULTS
         if len(rows[state])
     ]
@@ -188,7 +178,7 @@ def unknown_category(wanted: Wanted, column: Column, lines: Lines) -> list[Probl
     rows = column.rows(ValueState.UNKNOWN_CATEGORY)
     if not len(rows):
         return []
-    what = _told(lines, rows, "hold a value that no public row has") + ": it counts as none of the known ones"
+    what = counted(lines, rows, "hold a value that no public row has") + ": it counts as none of the known ones"
     action = f"If they mean one of {_quoted(wanted.known)}, say so under values; if they are missing, in missing_codes"
     return [Problem(wanted.where, what, action)]
 
@@ -200,19 +190,7 @@ def label_faults(label: Wanted, column: Column, lines: Lines) -> list[Problem]:
     if not len(rows):
         return []
     action = "Map the file's values under [label] classes, or name those to leave out in missing_codes"
-    return [Problem(label.where, _told(lines, rows, "have a label that is no class"), action, Rule.SCHEMA)]
-
-
-def missing(wanted: Wanted, column: Column, lines: Lines, how: str) -> Problem:
-    """Missing values that no rule allows."""
-    what = _told(lines, column.rows(ValueState.MISSING), "have no value")
-    return Problem(wanted.where, what, f"Fill them, or set {how}")
-
-
-def no_patient(column: str, rows: np.ndarray, lines: Lines) -> Problem:
-    """Rows of which nobody knows whose they are."""
-    action = "Complete them, or leave these rows out: they can be in no patient's shard"
-    return Problem(f"patient (column {column!r})", _told(lines, rows, "name no patient"), action)
+    return [Problem(label.where, counted(lines, rows, "have a label that is no class"), action, Rule.SCHEMA)]
 
 
 def another_unit(wanted: Wanted, column: Column, center: float, scale: float) -> list[Problem]:
@@ -240,30 +218,16 @@ def outside(wanted: Wanted, column: Column, lines: Lines, allowed: Range) -> lis
     broken = np.flatnonzero((values != np.rint(values)) & ~np.isnan(values)) if allowed.whole else beyond[:0]
     problems = []
     if len(beyond):
-        what = _told(lines, beyond, f"are outside {allowed.low:g} to {allowed.high:g}, which the schema allows")
+        what = counted(lines, beyond, f"are outside {allowed.low:g} to {allowed.high:g}, which the schema allows")
         action = "Look for another unit (factor), or for a number that stands for a missing value (missing_codes)"
         problems.append(Problem(wanted.where, what, action, Rule.SCHEMA))
     if len(broken):
-        what = _told(lines, broken, "are no whole numbers, which the schema asks for")
+        what = counted(lines, broken, "are no whole numbers, which the schema asks for")
         problems.append(Problem(wanted.where, what, "Look for another column or coding", Rule.SCHEMA))
     return problems
 
 
-def one_class(label: Wanted, classes: int) -> Problem:
-    """All rows used have the same label."""
-    action = "Correct [label] classes; if the data are so, set allow_one_class = true there"
-    return Problem(label.where, f"all rows that are left have the same of {classes} classes", action)
-
-
-def no_rows(total: int) -> Problem:
-    """Nothing to train on."""
-    if not total:
-        return Problem("rows", "there are none", "Export the data again")
-    action = 'Rows with a missing value are dropped: consider missing = "mean" for the columns that miss most'
-    return Problem("rows", f"none is left of {total}", action)
-
-
-def _told(lines: Lines, rows: np.ndarray, what: str) -> str:
+def counted(lines: Lines, rows: np.ndarray, what: str) -> str:
     """How many rows of all, what they are, and where the first one is."""
     return f"{len(rows)} of {len(lines)} rows {what} (first: {lines.place(int(rows[0]))})"
 

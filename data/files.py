@@ -1,15 +1,19 @@
-"""Files of tables that strangers wrote, CSV or Parquet: names of the columns, and those that are asked for."""
+"""Files of tables that strangers wrote, CSV, Parquet or .npz: names of the columns, and those that are asked for."""
 
 from __future__ import annotations
 
 import csv
 import glob
-from collections.abc import Callable, Iterator, Sequence
+import zipfile
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
 
@@ -21,6 +25,8 @@ if TYPE_CHECKING:
 
 Separator = Literal[",", ";", "\t", "|"]
 Encoding = Literal["utf-8", "latin-1", "cp1252"]
+Role = Literal["[columns]", "[label]", "[patient]"]
+"""What a column is to a party: the table of party.toml that names it."""
 
 FOREIGN = {
     b"\xff\xfe": "UTF-16 text",
@@ -30,6 +36,9 @@ FOREIGN = {
     b"\x1f\x8b": "a gzip file",
     b"PAR1": "a Parquet file",
 }
+BLOCK = 10_000
+"""Rows of a CSV file that are in memory as text."""
+NPZ_FORM = "An .npz needs x (n, features), y (n,), and features and classes as text; save it without objects"
 
 
 class CsvRule(Frozen):
@@ -45,45 +54,22 @@ class CsvRule(Frozen):
         return "utf-8-sig" if self.encoding == "utf-8" else self.encoding
 
 
-def foreign_kind(path: Path) -> str | None:
-    """What the file is by its first bytes where it is not text: empty text if it has none, None if it may be text.
-
-    Raises
-    ------
-    OSError
-    """
-    with open(path, "rb") as file:
-        start = file.read(4)
-    return next((kind for mark, kind in FOREIGN.items() if start.startswith(mark)), None) if start else ""
-
-
-def other_separator(names: Sequence[str], rule: CsvRule) -> str | None:
-    """What the first line seems to be split at, where splitting it as `rule` says left one name."""
-    found = [mark for mark in get_args(Separator) if mark != rule.separator and names and mark in names[0]]
-    return found[0] if len(names) == 1 and found else None
-
-
-def is_number(text: str) -> bool:
-    """Whether it is a number, with a decimal point or a decimal comma.
-
-    >>> is_number(" 1,5 "), is_number("age")
-    (True, False)
-    """
-    try:
-        float(text.strip().replace(",", "."))
-    except ValueError:
-        return False
-    return True
-
-
 class BadTable(DataError):
     """A file that cannot be read as a table. `fault` is what is wrong with `path`, and quotes nothing of a private
     file."""
 
     def __init__(self, path: Path, fault: str, action: str) -> None:
         self.path, self.fault = path, fault
-        between = " " if fault.split()[0] in ("is", "has", "lacks") else ": "
+        between = " " if fault.split()[0] in ("is", "are", "has", "lacks") else ": "
         super().__init__(f"{path}{between}{fault}", action)
+
+
+class TornRows(BadTable):
+    """Rows of another length than the header. The others, at `lines`, were read."""
+
+    def __init__(self, path: Path, fault: str, action: str, lines: Lines) -> None:
+        self.lines = lines
+        super().__init__(path, fault, action)
 
 
 @dataclass(frozen=True)
@@ -124,45 +110,125 @@ ON_COMMAND_LINE = Hints(
 
 @dataclass(frozen=True)
 class Lines:
-    """Of each file in turn its name, what its numbers count ("line" or "row"), and the numbers, int64 (rows,)."""
+    """Where rows stand. files: of each in turn its name, what its numbers count ("line" or "row"), and the numbers,
+    int64 (rows,). rows: int64 (n,), of those that are left the position among all; None for all."""
 
     files: tuple[tuple[str, str, np.ndarray], ...] = field(repr=False)
+    rows: np.ndarray | None = field(default=None, repr=False)
+
+    @classmethod
+    def of_rows(cls, name: str, rows: int) -> Lines:
+        """Of rows that are counted from 1, in a file or in none."""
+        return cls(((name, "row", np.arange(1, rows + 1)),))
 
     @classmethod
     def joined(cls, parts: Sequence[Lines]) -> Lines:
-        """Several, one below the other."""
+        """Several that are whole, one below the other."""
         return cls(tuple(file for part in parts for file in part.files))
 
     def __len__(self) -> int:
-        return sum(len(numbers) for _, _, numbers in self.files)
+        return sum(len(numbers) for _, _, numbers in self.files) if self.rows is None else len(self.rows)
+
+    @property
+    def whole(self) -> str:
+        """All files in a few words."""
+        first, *others = dict.fromkeys(name for name, _, _ in self.files)
+        return f"{first} and {len(others)} more" if others else first
 
     def place(self, row: int) -> str:
-        """Where row `row` stands, counted from 0.
+        """Where row `row` stands, counted from 0; without the file if there is one only.
 
         >>> Lines((("a.csv", "line", np.array([2, 3])), ("b.csv", "line", np.array([2])))).place(2)
         'line 2 of b.csv'
         """
+        name, number = self._of(row)
+        return number + (f" of {name}" if len(self.files) > 1 else "")
+
+    def first(self, rows: np.ndarray) -> str:
+        """File and place of the first of the rows at these indices, and how many there are.
+
+        >>> Lines.joined([Lines.of_rows("a.csv", 2), Lines.of_rows("b.csv", 3)]).first(np.array([3, 4]))
+        'b.csv, row 2 and 1 more'
+        """
+        more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
+        return f"{', '.join(self._of(int(rows[0])))}{more}"
+
+    def left(self, mask: np.ndarray) -> Lines:
+        """Of the rows that `mask` bool (n,) keeps."""
+        return Lines(self.files, (np.arange(len(mask)) if self.rows is None else self.rows)[mask])
+
+    def _of(self, row: int) -> tuple[str, str]:
+        row = row if self.rows is None else int(self.rows[row])
         for name, word, numbers in self.files:
             if row < len(numbers):
-                return f"{word} {numbers[row]}" + (f" of {name}" if len(self.files) > 1 else "")
+                return name, f"{word} {numbers[row]}"
             row -= len(numbers)
         raise IndexError(row)
 
 
-BLOCK = 10_000
-"""Rows that are in memory as text."""
+class Coded(NamedTuple):
+    """A column of texts: `codes` int (rows,) are indices into `texts`."""
+
+    codes: np.ndarray
+    texts: tuple[str, ...]
 
 
-class TornRows(BadTable):
-    """Rows of another length than the header. The others, at `lines`, were read."""
+class TableFile(Protocol):
+    """An open file. `names` of its columns, in order; one may be there twice.
 
-    def __init__(self, path: Path, fault: str, action: str, lines: Lines) -> None:
-        self.lines = lines
-        super().__init__(path, fault, action)
+    decimal_comma: whether numbers in its text have one. form: what to do about a column that is unreadable.
+    """
+
+    names: tuple[str, ...]
+    decimal_comma: bool
+    form: str
+
+    def places(self, name: str, role: Role = "[columns]") -> Sequence[int]:
+        """Where columns of this name stand."""
+        ...
+
+    def why_unreadable(self, place: int, dates: bool = False) -> str:
+        """What is wrong with the column at `place`, or nothing. dates: whether they are taken, as text."""
+        ...
+
+    def read(self, places: Sequence[int], take: Callable[[int, pl.Series | np.ndarray | Coded], None]) -> Lines:
+        """Give each column at `places` to `take`, in one or more parts, with its index in `places`. Raises BadTable."""
+        ...
 
 
-class CsvTable:
-    """`names`: the header's, without spaces around; one may be there twice, or be empty.
+def open_table(path: Path, rule: CsvRule, hints: Hints) -> TableFile:
+    """Open one: Parquet by its name's end, every other one as CSV.
+
+    Raises
+    ------
+    BadTable : it is of another kind, or has no columns. OSError
+    """
+    return ParquetTable(path) if path.suffix.lower() == ".parquet" else CsvTable(path, rule, hints)
+
+
+class _Named:
+    """Columns by their names."""
+
+    names: tuple[str, ...]
+    form = "Write it as numbers: one value in each row"
+
+    def places(self, name: str, role: Role = "[columns]") -> Sequence[int]:
+        """See `TableFile`."""
+        return self._by_name.get(name, ())
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, Sequence[int]]:
+        places: defaultdict[str, list[int]] = defaultdict(list)
+        for place, name in enumerate(self.names):
+            places[name].append(place)
+        return places
+
+
+class CsvTable(_Named):
+    """A block of rows at a time; a field that nobody asks for is dropped as soon as it is parsed.
+
+    The standard library's parser finds the fields, for it counts them: a line with one too many (a decimal comma) would
+    otherwise shift its values under other names unseen. `names`: the header's, without spaces around; one may be empty.
 
     Raises
     ------
@@ -178,14 +244,21 @@ class CsvTable:
             raise BadTable(path, f"is {kind}, not CSV" if kind else "is empty", action)
         with self._lines() as lines:
             self.names = tuple(name.strip() for name in next(lines, (0, []))[1])
-        self._check_header()
+        header = "The first line must name the columns"
+        if not any(self.names):
+            raise BadTable(path, "has an empty first line", header)
+        if other := other_separator(self.names, rule):
+            what = f"has one column only when split at {rule.separator!r}"
+            raise BadTable(path, what, hints.other_separator(other))
+        if all(_is_number(name) for name in self.names):
+            raise BadTable(path, "has nothing but numbers in its first line", header)
 
     def why_unreadable(self, place: int, dates: bool = False) -> str:
         """Nothing: every column is text."""
         return ""
 
     def read(self, places: Sequence[int], take: Callable[[int, pl.Series], None]) -> Lines:
-        """Give the columns at `places` to `take`, with the column's index in `places`, block by block.
+        """See `TableFile`, block by block.
 
         Raises
         ------
@@ -203,15 +276,15 @@ class CsvTable:
                 numbers.append(np.array([number for number, _ in whole], dtype=np.int64))
                 for index, place in enumerate(places):
                     take(index, pl.Series([line[place] for _, line in whole], dtype=pl.String))
-        found = Lines(((self._path.name, "line", np.concatenate(numbers)),))
-        total = len(found) + len(torn)
+        rows = Lines(((self._path.name, "line", np.concatenate(numbers)),))
+        total = len(rows) + len(torn)
         if torn:
             what = f"{len(torn)} of {total} rows have more or fewer fields than the header's {width}"
             action = "Look for a decimal comma, or for separators in text that stands in no quotes"
-            raise TornRows(self._path, f"{what} (first: line {torn[0]})", action, found)
+            raise TornRows(self._path, f"{what} (first: line {torn[0]})", action, rows)
         if not total:
             raise BadTable(self._path, "has a header and no rows", "Export the data again")
-        return found
+        return rows
 
     @contextmanager
     def _lines(self) -> Iterator[Iterator[tuple[int, list[str]]]]:
@@ -226,19 +299,9 @@ class CsvTable:
             action = 'Look for a " that is opened and not closed, or for text after a closing one'
             raise BadTable(self._path, "is not well-formed CSV: its quotes do not match", action) from None
 
-    def _check_header(self) -> None:
-        header = "The first line must name the columns"
-        if not any(self.names):
-            raise BadTable(self._path, "has an empty first line", header)
-        if other := other_separator(self.names, self._rule):
-            what = f"has one column only when split at {self._rule.separator!r}"
-            raise BadTable(self._path, what, self._hints.other_separator(other))
-        if all(is_number(name) for name in self.names):
-            raise BadTable(self._path, "has nothing but numbers in its first line", header)
 
-
-class ParquetTable:
-    """`names`: of the columns.
+class ParquetTable(_Named):
+    """The columns that are asked for and nothing else, one at a time.
 
     Raises
     ------
@@ -253,14 +316,12 @@ class ParquetTable:
         self._path = path
         with open(path, "rb"):  # the system's own error: not there, a folder, no rights
             pass
-        try:
+        with self._whole():
             self._kinds = pl.read_parquet_schema(path)
-        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
-            raise self._broken() from None
         self.names = tuple(self._kinds)
 
     def why_unreadable(self, place: int, dates: bool = False) -> str:
-        """What is wrong with the type of a column, or nothing. dates: whether they are taken, as text."""
+        """See `TableFile`."""
         import polars as pl
 
         kind = self._kinds[self.names[place]]
@@ -270,77 +331,147 @@ class ParquetTable:
         return f"is of type {kind.base_type().__name__}, it must hold numbers or text"
 
     def read(self, places: Sequence[int], take: Callable[[int, pl.Series], None]) -> Lines:
-        """Give the columns at `places` to `take`, with the column's index in `places`.
-
-        Raises
-        ------
-        BadTable : the file is damaged. OSError
-        """
+        """See `TableFile`. Raises BadTable for a damaged file."""
         import polars as pl
 
-        try:
+        with self._whole():
             for index, place in enumerate(places):
                 take(index, pl.read_parquet(self._path, columns=[self.names[place]]).to_series())
             rows = pl.scan_parquet(self._path).select(pl.len()).collect().item()
+        return Lines.of_rows(self._path.name, rows)
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        import polars as pl
+
+        try:
+            yield
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
-            raise self._broken() from None
-        return Lines(((self._path.name, "row", np.arange(1, rows + 1)),))
-
-    def _broken(self) -> BadTable:
-        return BadTable(self._path, "is not a readable Parquet file", "Write it again, without encryption")
+            action = "Write it again, without encryption"
+            raise BadTable(self._path, "is not a readable Parquet file", action) from None
 
 
-class TableFile(Protocol):
-    """An open file. `names` of its columns, in order; one may be there twice.
+class NpzTable(_Named):
+    """x (n, features), y int (n,), features and classes as text; other arrays (n,) may say whose the rows are.
 
-    decimal_comma: whether numbers in its text have one.
-    """
-
-    names: tuple[str, ...]
-    decimal_comma: bool
-
-    def why_unreadable(self, place: int, dates: bool = False) -> str:
-        """What is wrong with the type of the column at `place`, or nothing."""
-        ...
-
-    def read(self, places: Sequence[int], take: Callable[[int, pl.Series], None]) -> Lines:
-        """Give each column at `places` to `take`, in one or more parts, with its index in `places`. Raises BadTable."""
-        ...
-
-
-def open_table(path: Path, rule: CsvRule, hints: Hints) -> TableFile:
-    """Open one: Parquet by its name's end, every other one as CSV.
+    Nothing is ever unpickled. `names`: of the features. The label is `y`, as texts of classes.
 
     Raises
     ------
-    BadTable : it is of another kind, or has no columns. OSError
+    BadTable : no .npz, or its parts are not what they must be. OSError
     """
-    return ParquetTable(path) if path.suffix.lower() == ".parquet" else CsvTable(path, rule, hints)
+
+    decimal_comma = False
+    form = NPZ_FORM
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                self._x, self._y = file["x"], file["y"]
+                self.names = tuple(str(name) for name in file["features"])
+                self._classes = tuple(str(name) for name in file["classes"])
+                self._arrays = tuple(file.files)
+        except (KeyError, ValueError, TypeError, AttributeError, zipfile.BadZipFile, zlib.error, EOFError) as error:
+            # the text of the error may quote the file
+            raise BadTable(path, f"is not a readable .npz ({type(error).__name__})", NPZ_FORM) from None
+        x, y = self._x, self._y
+        if x.ndim != 2 or y.shape != x.shape[:1] or x.shape[1] != len(self.names):
+            what = f"x has shape {x.shape}, y {y.shape}, and there are {len(self.names)} features"
+            raise BadTable(path, what, NPZ_FORM)
+        if y.dtype.kind not in "iu":
+            raise BadTable(path, f"y is {y.dtype}, it must hold integers: indices into classes", NPZ_FORM)
+        if x.dtype.kind not in "fiu":
+            raise BadTable(path, f"x is {x.dtype}, it must hold numbers", NPZ_FORM)
+
+    def places(self, name: str, role: Role = "[columns]") -> Sequence[int]:
+        """Of features where `x` has them; behind them stand the label and the arrays of patients."""
+        if role == "[label]":
+            return [len(self.names)]
+        if role == "[patient]":
+            return [len(self.names) + 1 + self._arrays.index(name)] if name in self._arrays else []
+        return super().places(name)
+
+    def why_unreadable(self, place: int, dates: bool = False) -> str:
+        """See `TableFile`."""
+        if place == len(self.names):
+            outside = int(np.count_nonzero((self._y < 0) | (self._y >= len(self._classes))))
+            what = f"{outside} of {len(self._y)} rows have an index outside the file's {len(self._classes)} classes"
+            return what if outside else ""
+        if place < len(self.names):
+            return ""
+        ids = self._other(place)
+        if ids.shape == self._y.shape and ids.dtype.kind in "iuU":
+            return ""
+        return f"is {ids.dtype} of shape {ids.shape}, it must hold an integer or a text for each row"
+
+    def read(self, places: Sequence[int], take: Callable[[int, np.ndarray | Coded], None]) -> Lines:
+        """See `TableFile`."""
+        for index, place in enumerate(places):
+            if place < len(self.names):
+                take(index, self._x[:, place])
+            else:
+                take(index, Coded(self._y, self._classes) if place == len(self.names) else self._other(place))
+        return Lines.of_rows(self._path.name, len(self._y))
+
+    def _other(self, place: int) -> np.ndarray:
+        with np.load(self._path, allow_pickle=False) as file:
+            try:
+                return file[self._arrays[place - len(self.names) - 1]]
+            except (ValueError, zipfile.BadZipFile, zlib.error, EOFError) as error:
+                raise BadTable(self._path, f"is not a readable .npz ({type(error).__name__})", NPZ_FORM) from None
 
 
-def is_pattern(given: str) -> bool:
+def foreign_kind(path: Path) -> str | None:
+    """What the file is by its first bytes where it is not text: empty text if it has none, None if it may be text.
+
+    Raises
+    ------
+    OSError
+    """
+    with open(path, "rb") as file:
+        start = file.read(4)
+    return next((kind for mark, kind in FOREIGN.items() if start.startswith(mark)), None) if start else ""
+
+
+def other_separator(names: Sequence[str], rule: CsvRule) -> str | None:
+    """What the first line seems to be split at, where splitting it as `rule` says left one name."""
+    marks = [mark for mark in get_args(Separator) if mark != rule.separator and names and mark in names[0]]
+    return marks[0] if len(names) == 1 and marks else None
+
+
+def _is_number(text: str) -> bool:
+    """Whether it is a number, with a decimal point or a decimal comma."""
+    try:
+        float(text.strip().replace(",", "."))
+    except ValueError:
+        return False
+    return True
+
+
+def is_pattern(name: str) -> bool:
     """Whether it may stand for several files.
 
     >>> is_pattern("2024-*.csv"), is_pattern("a.csv")
     (True, False)
     """
-    return glob.has_magic(given)
+    return glob.has_magic(name)
 
 
-def files_of(given: str, folder: Path) -> tuple[Path, ...]:
+def files_of(name: str, folder: Path) -> tuple[Path, ...]:
     """A path, or all files that a pattern (`*`, `?`, `**`) has below `folder`, sorted by name.
 
     Raises
     ------
     PathError : there is none.
     """
-    plain = folder / given
-    if plain.exists() or not is_pattern(given):
+    plain = folder / name
+    if plain.exists() or not is_pattern(name):
         if not plain.exists():
             raise PathError(f"{plain} is not there", "Correct the path: it is relative to the file that names it")
         return (plain,)
-    found = sorted(Path(name) for name in glob.glob(str(plain), recursive=True))
-    found = [path for path in found if path.is_file()]
-    if not found:
+    matches = sorted(Path(match) for match in glob.glob(str(plain), recursive=True))
+    matches = [path for path in matches if path.is_file()]
+    if not matches:
         raise PathError(f"no file is like {plain}", "Correct the pattern: it is relative to the file that names it")
-    return tuple(found)
+    return tuple(matches)

@@ -28,11 +28,9 @@ from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.distinguish import GameSetup, MechanismAudit, Pair, audit_mechanism
 from consilium.coordinator.distinguish import audit as game_report
 from consilium.coordinator.mechanisms.base import Mechanism
-from consilium.data import private_rows as npz
-from consilium.data import private_rows as table_files
-from consilium.data.cells import Wanted
-from consilium.data.faults import Unreadable
+from consilium.data.files import BadTable
 from consilium.data.mapping import DataRules
+from consilium.data.private_rows import read_columns
 from consilium.node.progress import CHANGES, GAME, stage
 from consilium.party.home import Home
 from consilium.party.node import PartyNode
@@ -440,7 +438,7 @@ class RowFile(Protocol):
 
 class _Npz:
     def __init__(self, path: Path, rules: DataRules) -> None:
-        self.patients = npz.read(path, [], _LABEL, rules.patient.column).patients
+        self.patients = _patients(path, rules)
         with np.load(path, allow_pickle=False) as file:
             self._arrays = {name: file[name] for name in file.files}
         self.count = len(self._arrays["y"])
@@ -454,7 +452,7 @@ class _Npz:
 class _Csv:
     def __init__(self, path: Path, rules: DataRules) -> None:
         self._rule = rules.csv
-        self.patients = table_files.read([path], [], None, rules.csv, rules.patient.column).patients
+        self.patients = _patients(path, rules)
         with open(path, encoding=rules.csv.encoding, newline="") as file:
             lines = [line for line in csv.reader(file, delimiter=rules.csv.separator, strict=True) if line]
         self._header, self._rows = lines[0], lines[1:]
@@ -470,7 +468,7 @@ class _Parquet:
     def __init__(self, path: Path, rules: DataRules) -> None:
         import polars as pl
 
-        self.patients = table_files.read([path], [], None, rules.csv, rules.patient.column).patients
+        self.patients = _patients(path, rules)
         self._frame = pl.read_parquet(path)
         self.count = self._frame.height
 
@@ -478,7 +476,10 @@ class _Parquet:
         self._frame[list(order)].write_parquet(path)
 
 
-_LABEL = Wanted("label", "y")
+def _patients(path: Path, rules: DataRules) -> list[str] | None:
+    return read_columns([path], [], None, rules.csv, rules.patient.column).patients
+
+
 _READERS = {".npz": _Npz, ".csv": _Csv, ".parquet": _Parquet}
 
 
@@ -491,7 +492,7 @@ def open_rows(path: Path, rules: DataRules) -> RowFile:
     """
     try:
         rows = _READERS[path.suffix.lower()](path, rules)
-    except (Unreadable, OSError, KeyError, ValueError) as error:
+    except (BadTable, OSError, KeyError, ValueError) as error:
         raise DataError(f"{path} cannot be read: {type(error).__name__}", "See `consilium party check`") from None
     if rules.patient.column is not None and rows.patients is None:
         raise DataError(f"{path} has no column {rules.patient.column!r}", "Correct [patient] in party.toml")

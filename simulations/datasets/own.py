@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from consilium.data.files import files_of, in_file
+from consilium.data.files import Lines, files_of, in_file
 from consilium.data.table import TableRule, read_raw, read_table
 from consilium.protocol.errors import ConfigError, DataError, PathError
 from consilium.simulations.datasets.folder import read_arrays
-from consilium.simulations.datasets.roles import JoinedRows, Part, Piece, Places
+from consilium.simulations.datasets.roles import JoinedRows, Part, Piece
 from consilium.simulations.datasets.spec import SourceSpec
 from consilium.simulations.datasets.table import ArraySource, TableSource
 
@@ -43,7 +43,7 @@ def open_tables(spec: SourceSpec) -> TableSource:
 def _read(given: str, spec: SourceSpec, part: Part) -> Piece:
     paths = files_of(given, Path())
     table = read_raw(paths, TableRule(csv=spec.csv, columns=spec.cells, missing=spec.missing), HINTS)
-    return Piece(table.frame, Places(table.lines.files), part)
+    return Piece(table.frame, table.lines, part)
 
 
 OPTIONAL = ("owner", "patient", "time")
@@ -73,7 +73,7 @@ def open_arrays(spec: SourceSpec) -> ArraySource:
             other = "features" if each.features != first.features else "classes"
             raise DataError(f"{path} has other {other} than {files[0][0]}", "Write all files alike")
     pieces = [
-        Piece(each.roles, Places.of_rows(path.name, len(each.x)), part)
+        Piece(each.roles, Lines.of_rows(path.name, len(each.x)), part)
         for (path, part), each in zip(files, read, strict=True)
     ]
     columns = first.roles.columns
@@ -186,7 +186,7 @@ def open_images(spec: SourceSpec) -> ArraySource:
         for column in range(spec.size)
         for end in ends
     )
-    pieces = [Piece(frame.drop(IMAGE), Places.of_rows("images", frame.height), part) for frame, part in found]
+    pieces = [Piece(frame.drop(IMAGE), Lines.of_rows("images", frame.height), part) for frame, part in found]
     parts = JoinedRows.of(pieces, optional=("owner", spec.owner, spec.patient))
     if not spec.list:
         spec = spec.model_copy(update={"label": "class", "owner": "owner" if "owner" in spec.folders else ""})

@@ -16,9 +16,10 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from consilium.data.files import Lines
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.simulations.datasets.naturals import NATURALS, NaturalDivision
-from consilium.simulations.datasets.roles import Part, Piece, Places
+from consilium.simulations.datasets.roles import Part, Piece
 from consilium.simulations.datasets.spec import SourceSpec, said
 from consilium.simulations.datasets.table import TableSource
 
@@ -96,7 +97,7 @@ def _piece(loaded: Any, split: str, spec: SourceSpec, part: Part) -> Piece:
         codes = frame[name].to_list()
         texts = [None if code is None or code < 0 else names[code] for code in codes]
         frame = frame.with_columns(frame[name].__class__(name, texts))
-    return Piece(frame, Places.of_rows(f"{spec.path} ({split})", frame.height), part)
+    return Piece(frame, Lines.of_rows(f"{spec.path} ({split})", frame.height), part)
 
 
 def _plain(kind: Any) -> bool:
@@ -255,4 +256,4 @@ def _rows_of(name: str, owner: str) -> pl.DataFrame:
 
 
 def _source(name: str, frame: pl.DataFrame, spec: SourceSpec) -> TableSource:
-    return replace(TableSource.of_pieces([Piece(frame, Places.of_rows(name, frame.height))], spec), name=name)
+    return replace(TableSource.of_pieces([Piece(frame, Lines.of_rows(name, frame.height))], spec), name=name)

@@ -12,62 +12,13 @@ import numpy as np
 
 from consilium.data.cells import texts_of
 from consilium.data.encoding import times_of
+from consilium.data.files import Lines
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.simulations.datasets.base import Public
 from consilium.simulations.datasets.spec import PublicSpec, SourceSpec
 
 if TYPE_CHECKING:
     import polars as pl
-
-Counted = tuple[str, str, np.ndarray]
-"""A file's name, what its numbers count ("line" or "row"), and the number of each row, int64 (rows,)."""
-
-
-@dataclass(frozen=True)
-class Places:
-    """files: one below the other. rows int64 (n,): of those that are left, the position among all; None for all."""
-
-    files: tuple[Counted, ...] = field(repr=False)
-    rows: np.ndarray | None = field(default=None, repr=False)
-
-    @classmethod
-    def of_rows(cls, name: str, rows: int) -> Places:
-        """Of rows that are in no file."""
-        return cls(((name, "row", np.arange(1, rows + 1)),))
-
-    @classmethod
-    def joined(cls, places: Sequence[Places]) -> Places:
-        """Several that are whole, one below the other."""
-        return cls(tuple(file for each in places for file in each.files))
-
-    @property
-    def whole(self) -> str:
-        """All files in a few words."""
-        first, *others = dict.fromkeys(name for name, _, _ in self.files)
-        return f"{first} and {len(others)} more" if others else first
-
-    def of(self, row: int) -> str:
-        """The place of the row at this index.
-
-        >>> Places.joined([Places.of_rows("a.csv", 2), Places.of_rows("b.csv", 3)]).of(3)
-        'b.csv, row 2'
-        """
-        at = row if self.rows is None else int(self.rows[row])
-        for name, word, numbers in self.files:
-            if at < len(numbers):
-                return f"{name}, {word} {numbers[at]}"
-            at -= len(numbers)
-        raise IndexError(row)
-
-    def told(self, rows: np.ndarray) -> str:
-        """The first of the rows at these indices, and how many there are."""
-        more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
-        return f"{self.of(int(rows[0]))}{more}"
-
-    def left(self, kept: np.ndarray) -> Places:
-        """Of the rows that `kept` bool (n,) keeps."""
-        rows = np.arange(len(kept)) if self.rows is None else self.rows
-        return Places(self.files, rows[kept])
 
 
 class Part(IntEnum):
@@ -82,7 +33,7 @@ class Piece(NamedTuple):
     """Rows of one part. The first piece of a table has all its columns."""
 
     frame: pl.DataFrame
-    places: Places
+    places: Lines
     part: Part = Part.PRIVATE
 
 
@@ -92,7 +43,7 @@ class JoinedRows:
 
     frame: pl.DataFrame = field(repr=False)
     part: np.ndarray = field(repr=False)
-    places: Places = field(repr=False)
+    places: Lines = field(repr=False)
 
     @classmethod
     def of(cls, pieces: Sequence[Piece], optional: Collection[str] = ()) -> JoinedRows:
@@ -112,7 +63,7 @@ class JoinedRows:
         mixed = [name for name in first.frame.columns if len({frame[name].dtype for frame in frames}) > 1]
         as_text = [frame.with_columns([texts_of(frame[name]).alias(name) for name in mixed]) for frame in frames]
         part = np.repeat([np.uint8(piece.part) for piece in pieces], [piece.frame.height for piece in pieces])
-        return cls(pl.concat(as_text), part, Places.joined([piece.places for piece in pieces]))
+        return cls(pl.concat(as_text), part, Lines.joined([piece.places for piece in pieces]))
 
     @property
     def private(self) -> np.ndarray:
@@ -166,7 +117,7 @@ class LabelColumn:
     classes: tuple[str, ...]
     values: tuple[str, ...]
 
-    def decided(self, public_rows: np.ndarray, places: Places, column: str) -> tuple[np.ndarray, tuple[str, ...]]:
+    def decided(self, public_rows: np.ndarray, places: Lines, column: str) -> tuple[np.ndarray, tuple[str, ...]]:
         """Indices int64 (rows,) and classes: those that are declared, else those of the public rows, in order.
 
         Raises
@@ -184,7 +135,7 @@ class LabelColumn:
         if len(outside):
             found = self.values[self.y[outside[0]]]
             raise DataError(
-                f"{places.told(outside)}: {column} is {found!r}, which none of the {len(public_rows)} public rows has",
+                f"{places.first(outside)}: {column} is {found!r}, which none of the {len(public_rows)} public rows has",
                 f"Declare data.classes ({self._all()}), or make more rows public",
             )
         return np.searchsorted(known, self.y).astype(np.int64), names
@@ -194,7 +145,7 @@ class LabelColumn:
 
 
 def labels_of(
-    texts: pl.Series, classes: Sequence[str], values: Mapping[str, str], places: Places, column: str
+    texts: pl.Series, classes: Sequence[str], values: Mapping[str, str], places: Lines, column: str
 ) -> LabelColumn:
     """Labels from texts (rows,), none of which is missing. classes: declared, in order, or none. values: the class that
     a text stands for; empty, it is its own.
@@ -232,17 +183,17 @@ def in_order(text: str) -> tuple[bool, float, str]:
 
 
 def _refuse_unknown(
-    texts: pl.Series, unknown: np.ndarray, known: list[str], places: Places, column: str, key: str
+    texts: pl.Series, unknown: np.ndarray, known: list[str], places: Lines, column: str, key: str
 ) -> None:
     if unknown.any():
         at = np.flatnonzero(unknown)
         raise DataError(
-            f"{places.told(at)}: {column} is {texts[int(at[0])]!r}, which {key} does not have: {known[:10]}",
+            f"{places.first(at)}: {column} is {texts[int(at[0])]!r}, which {key} does not have: {known[:10]}",
             "Correct the rows, name the label there, or say under data.label_values which class it means",
         )
 
 
-def _refuse_what_is_no_class(texts: pl.Series, known: list[str], places: Places, column: str) -> None:
+def _refuse_what_is_no_class(texts: pl.Series, known: list[str], places: Lines, column: str) -> None:
     if len(known) == 1:
         raise DataError(
             f"{places.whole}: {column} is {known[0]!r} in all {len(texts)} rows: there is nothing to vote on",
@@ -256,7 +207,7 @@ def _refuse_what_is_no_class(texts: pl.Series, known: list[str], places: Places,
         raise DataError(f"{what}; {kind}", "Choose another column with data.label, or write classes into it")
 
 
-def moments_of(series: pl.Series, places: Places) -> np.ndarray:
+def moments_of(series: pl.Series, places: Lines) -> np.ndarray:
     """float64 (rows,), NaN where missing: of ISO dates the days since 1970-01-01, else the numbers.
 
     Raises
@@ -269,7 +220,7 @@ def moments_of(series: pl.Series, places: Places) -> np.ndarray:
         raise DataError(f"{places.whole}: {error.what}", error.action) from None
 
 
-def public_by_time(series: pl.Series, rule: PublicSpec, places: Places) -> np.ndarray:
+def public_by_time(series: pl.Series, rule: PublicSpec, places: Lines) -> np.ndarray:
     """Rows at or after `rule.after`, or before `rule.before`, bool (rows,). series: ISO dates, or numbers.
 
     Raises
@@ -285,7 +236,7 @@ def public_by_time(series: pl.Series, rule: PublicSpec, places: Places) -> np.nd
     empty = np.flatnonzero(texts.is_null().to_numpy())
     if len(empty):
         raise DataError(
-            f"{places.told(empty)}: {column} has no value, and data.time is that column", "Complete the rows"
+            f"{places.first(empty)}: {column} has no value, and data.time is that column", "Complete the rows"
         )
     asked = pl.Series(f"data.public.{key}", [bound])
     try:
@@ -335,7 +286,7 @@ class RowRoles:
         unlabelled = labels.is_null().to_numpy()
         if unlabelled.any() and spec.unlabelled == "refuse":
             raise DataError(
-                f"{parts.places.told(np.flatnonzero(unlabelled))}: {spec.label} has no value",
+                f"{parts.places.first(np.flatnonzero(unlabelled))}: {spec.label} has no value",
                 'Complete the rows, or set data.unlabelled = "drop" to leave them out',
             )
         if unlabelled.all():
@@ -367,7 +318,7 @@ def _ids(parts: JoinedRows, column: str, role: str, nobody: bool) -> tuple[np.nd
     bad = np.flatnonzero(empty & parts.private)
     if len(bad):
         raise DataError(
-            f"{parts.places.told(bad)}: {column} has no value, and data.{role} is that column",
+            f"{parts.places.first(bad)}: {column} has no value, and data.{role} is that column",
             "Complete the rows, or leave them out of the file: nobody knows whose they are",
         )
     names = sorted(texts.drop_nulls().unique().to_list(), key=in_order)

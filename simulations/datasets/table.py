@@ -10,10 +10,11 @@ import numpy as np
 
 from consilium.data.cells import ValueState, texts_of
 from consilium.data.encoding import DeclaredColumns, encode, infer
+from consilium.data.files import Lines
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.rows.schema import features_of
 from consilium.simulations.datasets.base import Dataset, Public, Source
-from consilium.simulations.datasets.roles import JoinedRows, LabelColumn, Part, Piece, Places, RowRoles
+from consilium.simulations.datasets.roles import JoinedRows, LabelColumn, Part, Piece, RowRoles
 from consilium.simulations.datasets.spec import SourceSpec
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class TableSource:
     labels: LabelColumn = field(repr=False)
     declared: DeclaredColumns = field(repr=False)
     label: str
-    places: Places = field(repr=False)
+    places: Lines = field(repr=False)
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -69,11 +70,11 @@ class TableSource:
         ------
         DataError, ConfigError : see `of_pieces`.
         """
-        pieces = [Piece(frame, Places.of_rows("the table", frame.height))]
+        pieces = [Piece(frame, Lines.of_rows("the table", frame.height))]
         if public is not None:
-            pieces.append(Piece(public, Places.of_rows("the public rows", public.height), Part.QUERIES))
+            pieces.append(Piece(public, Lines.of_rows("the public rows", public.height), Part.QUERIES))
         if test is not None:
-            pieces.append(Piece(test, Places.of_rows("the test rows", test.height), Part.TEST))
+            pieces.append(Piece(test, Lines.of_rows("the test rows", test.height), Part.TEST))
         return cls.of_pieces(pieces, spec)
 
     @classmethod
@@ -112,7 +113,7 @@ class TableSource:
         """All rows by the categories of those at these indices; a missing value is NaN still. See `Source`."""
         y, classes = self.labels.decided(public_rows, self.places, self.label)
         try:
-            columns = infer(self.frame[public_rows], self.declared, lambda row: self.places.of(int(public_rows[row])))
+            columns = infer(self.frame[public_rows], self.declared, lambda row: self.places.first(public_rows[[row]]))
             x, doubts = encode(self.frame, columns)
         except DataError as error:
             action = f"{error.action}. data.drop leaves a column out, data.columns declares it"
@@ -121,7 +122,7 @@ class TableSource:
             if doubt.state != ValueState.UNKNOWN_CATEGORY:
                 found = texts_of(self.frame[doubt.column][doubt.rows[:1]])[0]
                 raise DataError(
-                    f"{self.places.told(doubt.rows)}: {doubt.column} is {found!r}, where public rows have numbers",
+                    f"{self.places.first(doubt.rows)}: {doubt.column} is {found!r}, where public rows have numbers",
                     "Correct the rows, name the text under data.missing, or declare the column a category under"
                     " data.columns",
                 )
@@ -159,7 +160,7 @@ def _roles(spec: SourceSpec) -> list[str]:
     return list(named.values())
 
 
-def _check_columns(frame: pl.DataFrame, spec: SourceSpec, roles: list[str], places: Places) -> None:
+def _check_columns(frame: pl.DataFrame, spec: SourceSpec, roles: list[str], places: Lines) -> None:
     keys = {"label": spec.label, "owner": spec.owner, "patient": spec.patient, "time": spec.time}
     keys |= {f"drop ({column})": column for column in spec.drop}
     keys |= {f"columns ({column})": column for column in spec.columns}
@@ -196,7 +197,7 @@ class ArraySource:
     patient: np.ndarray | None = field(repr=False)
     time: np.ndarray | None = field(repr=False)
     public: Public | None = field(repr=False)
-    places: Places = field(repr=False)
+    places: Lines = field(repr=False)
 
     @classmethod
     def of_parts(cls, x: np.ndarray, features: tuple[str, ...], parts: JoinedRows, spec: SourceSpec) -> ArraySource:
