@@ -31,8 +31,8 @@ from consilium.accounting.guarantee import Kind
 from consilium.accounting.sanitise.release import Answered, forecast_sanitised, sanitise
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.mechanisms import AnyMechanism, Confident, Drawn, GNMax, Immutable, LNMax, NoisyHistogram
-from consilium.coordinator.old_keys import drop_other_kinds
 from consilium.data.private_rows import Rows
+from consilium.protocol.config_files import drop_other_kinds
 from consilium.party.teachers.ensemble import train as train_teacher
 from consilium.party.teachers.ensemble import vote
 from consilium.protocol.labels.service import NO_LABEL

@@ -126,6 +126,15 @@ def towards_nodes(event: ReleaseEvent, noises: Sequence[SumNoise]) -> ReleaseEve
     return DistributedTwoPhaseEvent(sigma1=sigmas[0], sigma2=sigmas[1], **common)
 
 
+def check_form(table: Mapping[str, Any], where: str) -> None:
+    """Raise ConfigError for a scenario or a provisioning file of version 0.2, which had no table `[federation]`."""
+    if "federation" not in table and any(key in table for key in ("mechanism", "privacy", "caps")):
+        raise ConfigError(
+            f"{where} has the form of version 0.2",
+            "Write what a federation is (mechanism, privacy, caps) under [federation]: docs/scenarios.md has its keys",
+        )
+
+
 def check_threshold(federation: Federation, votes: int) -> None:
     """Raise ConfigError if a threshold on votes is above the number of votes that a query can get at all."""
     for number, phase in enumerate(federation.phases):

@@ -9,7 +9,7 @@ import json
 import math
 import tomllib
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -391,3 +391,13 @@ def validate(table: dict[str, Any], model: type[F], where: str) -> F:
 def load(path: Path, model: type[F]) -> F:
     """Read and validate one file. Raises PathError, ConfigError."""
     return validate(read_table(path), model, str(path))
+
+
+def drop_other_kinds(table: Any, tag: str, kinds: Iterable[type[BaseModel]]) -> None:
+    """Drop the keys that the kind which the table names does not have."""
+    if not isinstance(table, dict):
+        return
+    for kind in kinds:
+        if kind.model_fields[tag].default == table.get(tag):
+            for key in set(table) - set(kind.model_fields):
+                del table[key]

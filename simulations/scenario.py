@@ -11,13 +11,12 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, Field, model_validator
 
-from consilium.coordinator.config import Federation
+from consilium.coordinator.config import Federation, check_form
 from consilium.coordinator.mechanisms import ALL_MECHANISMS
-from consilium.coordinator.old_keys import drop_other_kinds, is_old, old_form
 from consilium.coordinator.planning.facts import PublicFacts
 from consilium.coordinator.planning.plan import PlannedFederation, PlannedMechanism, Tasks, is_open, plan, stand_in
 from consilium.coordinator.planning.rehearsal import made_up
-from consilium.protocol.config_files import read_table, validate
+from consilium.protocol.config_files import drop_other_kinds, read_table, validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.models import Frozen, Terse
 from consilium.protocol.parties.ballot import BALLOTS
@@ -26,7 +25,6 @@ from consilium.protocol.parties.teachers import TEACHERS
 from consilium.protocol.provenance import Provenance, keys_of, without
 from consilium.simulations.datasets.base import Dataset, Source
 from consilium.simulations.datasets.source import OWN, open_source
-from consilium.simulations.old_keys import new_override, new_scenario
 from consilium.simulations.population.kinds import divided, shifted
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.public import completed, public_facts, without_near_rows
@@ -135,8 +133,7 @@ def scenario_table(name: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
                 "List them with `consilium scenarios`",
             )
     table = read_table(path)
-    if is_old(table):
-        raise old_form(new_scenario(table), str(path))
+    check_form(table, str(path))
     anchor(table.get("data"), path.parent)
     # a kind first: it drops keys of the former kind that the file gives, and none that --set gives
     for override in sorted(overrides, key=lambda text: _key(text) not in (*TAGS, DATA_SET)):
@@ -207,8 +204,6 @@ def apply_override(table: dict[str, Any], override: str) -> None:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         value = text
-    if (new := new_override(key, value)) is not None:
-        raise ConfigError(f"--set {override!r}: {key} is a key of version 0.2", f"Write --set {new}={text}")
     *parents, last = key.split(".")
     for parent in parents:
         table = table.setdefault(parent, {})

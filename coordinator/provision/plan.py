@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
-from consilium.coordinator.config import Federation, FederationConfig
-from consilium.coordinator.old_keys import is_old, new_plan, old_form
+from consilium.coordinator.config import Federation, FederationConfig, check_form
 from consilium.coordinator.planning.facts import PublicFacts, ballot_of
 from consilium.coordinator.planning.plan import PlannedFederation, Tasks, is_open, plan, stand_in
 from consilium.coordinator.planning.rehearsal import made_up
@@ -258,8 +257,7 @@ def read_plan(path: Path) -> tuple[Plan, Schema]:
 def plan_table(path: Path) -> dict[str, Any]:
     """What the file says, with what it takes from a scenario, not validated. Raises ConfigError."""
     table = read_table(path)
-    if is_old(table):
-        raise old_form(new_plan(table), str(path))
+    check_form(table, str(path))
     _check_limits(table, path)
     return _with_scenario(table, path)
 
@@ -302,7 +300,7 @@ def _with_scenario(table: dict[str, Any], path: Path) -> dict[str, Any]:
     if not isinstance(scenario.get("federation"), dict):
         raise ConfigError(
             f"{path}: federation: {source} has no table [federation]",
-            "Name a scenario; `consilium run` answers one of version 0.2 with its new form",
+            "Name a scenario",
         )
     _check_candidates(scenario, str(source))
     data, rows = scenario.get("data"), table.get("rows")
