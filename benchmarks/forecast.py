@@ -36,7 +36,7 @@ from consilium.protocol.labels.service import NO_LABEL
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.rows.queries import canonical_queries
 from consilium.simulations.datasets.base import Dataset
-from consilium.simulations.planning.labelled import LabelledRows, LabelledTasks
+from consilium.simulations.planning.subject import LabelledRows, LabelledTasks
 from consilium.simulations.population.public import public_facts, queries, schema
 from consilium.simulations.scenario import Scenario, divided_data, load_scenario
 from consilium.student.config import StudentSpec

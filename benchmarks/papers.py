@@ -32,9 +32,9 @@ from consilium.accounting.sanitise.release import Answered, forecast_sanitised, 
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.mechanisms import AnyMechanism, Confident, Drawn, GNMax, Immutable, LNMax, NoisyHistogram
 from consilium.data.private_rows import Rows
-from consilium.protocol.config_files import drop_other_kinds
 from consilium.party.teachers.ensemble import train as train_teacher
 from consilium.party.teachers.ensemble import vote
+from consilium.protocol.config_files import drop_other_kinds
 from consilium.protocol.labels.service import NO_LABEL
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.rows.queries import canonical_queries

@@ -2,7 +2,7 @@
 
 Processor time of one thread, so that a busy machine matters little; memory is traced in a second run (the clear
 coordinator has processes of its own). The constants that are printed stand in
-`coordinator/planning/cost/constants.py`; of what is held out nothing is fitted. Secure and distributed votes, which are
+`benchmarks/cost/model.py`; of what is held out nothing is fitted. Secure and distributed votes, which are
 one protocol but for who adds noise, are fitted together. CONSILIUM_COST_MODES chooses modes,
 CONSILIUM_COST_KEEP names a file in which measurements are kept, and read again instead of measured.
 """
@@ -22,18 +22,20 @@ import numpy as np
 from benchmarks.cells import command_of
 from benchmarks.cost.fitting import constants_of
 from benchmarks.cost.meter import Meter
-from benchmarks.cost.sessions import SESSIONS, SIGMA
-from benchmarks.cost.sizes import CLEAR_PARTIES, CLEAR_PARTY_HELD_OUT, FITTED, HELD_OUT
-from benchmarks.scale.measured import in_own_process
-from consilium.coordinator.planning.cost.load import COSTED_MODES, CostedMode, Load
-from consilium.coordinator.planning.cost.terms import (
+from benchmarks.cost.model import (
+    COSTED_MODES,
     KEPT_PART,
     LOST_BYTE,
     MASK_BYTE,
     MEMORY_TERMS,
     SECONDS_TERMS,
+    CostedMode,
+    Load,
     NodeKind,
 )
+from benchmarks.cost.sessions import SESSIONS, SIGMA
+from benchmarks.cost.sizes import CLEAR_PARTIES, CLEAR_PARTY_HELD_OUT, FITTED, HELD_OUT
+from benchmarks.scale.measured import in_own_process
 from consilium.protocol.noise import SystemNoise
 from consilium.sums.masks.ring import MaskAdder, pair_key
 from docs.figures import figure

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from scipy.optimize import nnls
 
-from consilium.coordinator.planning.cost.load import Load
-from consilium.coordinator.planning.cost.terms import Term
+from benchmarks.cost.model import Load, Term
 
 
 def constants_of(

@@ -1,14 +1,30 @@
-"""`consilium plan stroke --cost` as tables: as the file has it, and of far more parties than anybody has measured."""
+"""What a file's federation costs its nodes: `python -m benchmarks.cost.plans [FILE [PARTIES]]`.
+
+Without FILE it makes the tables of docs/scale.md: the scenario stroke as its file has it, and far more parties than
+anybody has measured.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from consilium.coordinator.planning.cost.load import COSTED_MODES, CostedMode
-from consilium.coordinator.planning.cost.model import NodeCost
-from consilium.coordinator.planning.cost.terms import NodeKind
-from consilium.simulations.planning.costing import CostTable, cost_table
-from consilium.simulations.planning.subject import subject_of
+from benchmarks.cost.model import (
+    COSTED_MODES,
+    MACHINE,
+    CostCaution,
+    CostedMode,
+    Costs,
+    Load,
+    NodeCost,
+    NodeKind,
+    all_costs,
+    cautions_of,
+)
+from consilium.coordinator.config import Federation
+from consilium.coordinator.planning.plan import is_open
+from consilium.simulations.planning.subject import PlanSubject, subject_of
 from docs.figures import figure
 
 SPLIT = "a function of public settings and of constants that were fitted to measurements"
@@ -27,13 +43,84 @@ SIZED = (
 )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class CostTable:
+    """own: the file's way to collect votes. costs, cautions: of the modes that are shown, in order."""
+
+    own: str
+    load: Load
+    costs: tuple[Costs, ...]
+    cautions: tuple[CostCaution, ...]
+
+    def lines(self) -> list[str]:
+        """For people."""
+        load = self.load
+        pool = f", of {load.pool} in the pool" if load.pool else ""
+        heads = ("up, MB", "down, MB", "seconds", "memory, MB")
+        lines = [
+            f"{load.parties} parties, {load.queries} queries{pool}, {load.classes} classes, {load.features} features,"
+            f" {load.teachers} vote{'s' if load.teachers > 1 else ''} of each party; {load.lost:.0%} of them lost",
+            f"{'':34}" + "".join(f"{head:>12}" for head in heads),
+        ]
+        for each in self.costs:
+            name = f"{each.mode}{'*' if each.mode == self.own else ''}"
+            for kind, node in each.nodes.items():
+                far = "" if each.measured else "   extrapolated"
+                lines.append(
+                    f"{name:<15}{kind:<19}{node.up / 1e6:12.5g}{node.down / 1e6:12.5g}{node.seconds:12.3g}"
+                    f"{node.memory / 1e6:12.3g}{far}"
+                )
+                name = ""
+        return [
+            *lines,
+            "*: as the file has it. Memory is beyond the program's own. Training and answers of the teachers, Flower's",
+            f"network and database, and the student are not in it. Measured on {MACHINE}",
+            *(f"WARNING    {each.mode}: {each.text}" for each in self.cautions),
+        ]
+
+
+def cost_table(subject: PlanSubject, parties: int | None, modes: Sequence[CostedMode]) -> CostTable:
+    """Of this file with as many parties as it has, or `parties`; a mechanism that is open is planned first.
+
+    Raises
+    ------
+    ConfigError, DataError, NotEnoughParties
+    """
+    facts = subject.facts()
+    open_one = is_open(subject.table)
+    federation = subject.planned(None, 2).federation if open_one else subject.federation()
+    load = Load(
+        parties=facts.parties if parties is None else parties,
+        queries=federation.all_caps.queries,
+        classes=facts.classes,
+        features=len(subject.schema().features),
+        teachers=federation.teachers_per_party,
+        pool=max(facts.available, federation.all_caps.queries),
+        sigma=_noise(federation),
+    )
+    costs = all_costs(load)
+    return CostTable(
+        federation.votes,
+        load,
+        tuple(costs[mode] for mode in modes),
+        tuple(each for mode in modes for each in cautions_of(mode, load, costs)),
+    )
+
+
+def _noise(federation: Federation) -> float:
+    """Of parties on one count, where this federation has it."""
+    noises = federation.sum_noises(1)  # in how many shares does not matter to their sum
+    noise = noises[0].drawn if noises else federation.event(0, 0).party_noise(1)
+    return 0.0 if noise is None else noise.sigma
+
+
 def stroke(changes: list[str], parties: int | None, modes: tuple[CostedMode, ...]) -> CostTable:
-    """What the command computes."""
+    """Of that scenario with these changes."""
     return cost_table(subject_of("stroke", changes, 0, None), parties, modes)
 
 
 def each_node() -> Iterator[list[str]]:
-    """As the command prints it."""
+    """A row for each node in each way to collect votes."""
     table = stroke([], None, COSTED_MODES)
     for way in table.costs:
         for kind, node in way.nodes.items():
@@ -69,7 +156,12 @@ def _work(node: NodeCost) -> str:
 
 
 def main() -> None:
-    """Print both tables."""
+    """Print the table of a file, or both tables of the page."""
+    if sys.argv[1:]:
+        file, *parties = sys.argv[1:]
+        table = cost_table(subject_of(file, [], 0, None), int(parties[0]) if parties else None, COSTED_MODES)
+        print("\n".join(table.lines()))
+        return
     command, columns = (
         "python -m benchmarks.cost.plans",
         ("votes", "node", "up, MB", "down, MB", "seconds", "memory, MB"),

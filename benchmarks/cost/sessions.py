@@ -14,9 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.cost.meter import Meter
+from benchmarks.cost.model import CostedMode, Load, NodeKind
 from benchmarks.scale.clear import said_by
-from consilium.coordinator.planning.cost.load import CostedMode, Load
-from consilium.coordinator.planning.cost.terms import NodeKind
 from consilium.protocol.noise import SystemNoise
 from consilium.protocol.parties.choices import packed
 from consilium.protocol.parties.messages import VoteReply, WireModel

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from benchmarks.cost.model import CostedMode, Load
 from benchmarks.cost.sessions import SIGMA
-from consilium.coordinator.planning.cost.load import CostedMode, Load
 
 FEW = 4
 """Parties, where each costs the same whatever their number."""

@@ -38,11 +38,9 @@ from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_conte
 
 from benchmarks.cells import command_of
 from benchmarks.cost.meter import Meter
+from benchmarks.cost.model import SENT, CostedMode, Load, NodeKind
 from benchmarks.cost.sessions import SIGMA, masked, verified
 from benchmarks.scale.measured import answering, in_own_process
-from consilium.coordinator.planning.cost.load import CostedMode, Load
-from consilium.coordinator.planning.cost.terms import NodeKind
-from consilium.coordinator.planning.cost.wire import SENT
 from consilium.protocol.noise import SystemNoise
 from consilium.simulations.engines.flower import assign_message_id, assume_identity
 from docs.figures import figure

@@ -157,8 +157,7 @@ def _pairs(expected: Expected) -> Iterator[RunWarning]:
             WarningCode.MANY_PAIRED,
             f"{expected.paired} parties mask their votes in {pairs} pairs, above {MANY_PAIRED} parties: the"
             f" coordinator's work is {times:.2g} times that of {MANY_PAIRED}, and grows with the square of the parties."
-            ' Use votes = "verified", whose work grows with the parties alone, and see what each costs (consilium plan'
-            " --cost)",
+            ' Use votes = "verified", whose work grows with the parties alone, and see what each costs (docs/scale.md)',
         )
 
 

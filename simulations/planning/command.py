@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from consilium.coordinator.planning.cost.load import COSTED_MODES, CostedMode
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.files import replace_text, writing
 from consilium.protocol.output import Format, FormatOption, QuietOption, show
-
-if TYPE_CHECKING:
-    from consilium.simulations.planning.subject import PlanSubject
 
 UNFIT = 1
 """Exit code of --strict where there is a warning."""
@@ -42,11 +38,7 @@ def plan_command(
     out: Annotated[
         Path | None, typer.Option(help="New file: FILE with the plan in it, to be run or provisioned as it stands.")
     ] = None,
-    cost: Annotated[
-        bool, typer.Option("--cost", help="What votes cost each node: bytes, seconds, memory, in every mode.")
-    ] = False,
-    parties: Annotated[int | None, typer.Option(min=2, help="With --cost: on so many parties.")] = None,
-    mode: Annotated[CostedMode | None, typer.Option(help="With --cost: this way to collect votes alone.")] = None,
+    cost: Annotated[bool, typer.Option("--cost", hidden=True)] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit code 1 where there is a warning.")] = False,
     output: FormatOption = Format.text,
     quiet: QuietOption = False,
@@ -65,12 +57,13 @@ def plan_command(
         raise ConfigError(f"--epsilon is {epsilon}, it must be a number above 0", "Give, for example, --epsilon 1")
     if out is not None and out.exists():
         raise OutputExists(f"{out} is already there", "Choose another file")
-    if not cost and (parties, mode) != (None, None):
-        raise ConfigError("--parties and --mode say what --cost is to tell, which is not asked for", "Add --cost")
-    subject = subject_of(file, overrides or [], seed, epsilon)
     if cost:
-        _tell_cost(subject, file, parties, mode, strict, output, quiet)
-        return
+        raise ConfigError(
+            "--cost is no option any more: what votes cost each node stands in docs/scale.md, by size and way to"
+            " collect them",
+            "In a checkout, python -m benchmarks.cost.plans FILE computes it for a file",
+        )
+    subject = subject_of(file, overrides or [], seed, epsilon)
     with showing(quiet) as display:
         made = subject.planned(labelled, rows_per_party, progress_on(display))
     if out is not None:
@@ -79,23 +72,4 @@ def plan_command(
     lines = [] if quiet else [*made.lines(), *subject.to_write(made)]
     show(output, {"file": file, **made.to_json()}, lines)
     if strict and made.cautions:
-        raise typer.Exit(UNFIT)
-
-
-def _tell_cost(
-    subject: PlanSubject,
-    file: str,
-    parties: int | None,
-    mode: CostedMode | None,
-    strict: bool,
-    output: Format,
-    quiet: bool,
-) -> None:
-    from consilium.node.progress import progress_on, showing
-    from consilium.simulations.planning.costing import cost_table
-
-    with showing(quiet) as display:
-        table = cost_table(subject, parties, COSTED_MODES if mode is None else (mode,), progress_on(display))
-    show(output, {"file": file, **table.to_json()}, [] if quiet else table.lines())
-    if strict and table.unfit:
         raise typer.Exit(UNFIT)

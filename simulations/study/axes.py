@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from consilium.coordinator.mechanisms.calibration import KINDS, noise_scales
-from consilium.protocol.config_files import drop_other_kinds
-from consilium.protocol.config_files import shown
+from consilium.protocol.config_files import drop_other_kinds, shown
 from consilium.protocol.errors import ConfigError
 from consilium.simulations.datasets.spec import SourceSpec
 from consilium.simulations.scenario import TAGS

@@ -37,10 +37,9 @@ from benchmarks import (
     worth,
 )
 from benchmarks.cost import plans
+from benchmarks.cost.model import Load, NodeKind
 from benchmarks.scale import clear, secaggplus, secure
 from benchmarks.secagg import Cost
-from consilium.coordinator.planning.cost.load import Load
-from consilium.coordinator.planning.cost.terms import NodeKind
 from docs import figures
 from docs.figures import Figure
 from docs.marked import DOCS, names, pages

@@ -11,8 +11,8 @@ import pytest
 from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 
-from consilium.coordinator.planning.cost import wire
-from consilium.coordinator.planning.cost.load import COSTED_MODES, CostedMode, Load
+from benchmarks.cost import model
+from benchmarks.cost.model import COSTED_MODES, CostedMode, Load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.parties.choices import packed
@@ -58,10 +58,10 @@ def test_clear_votes(queries: int, asked: int, classes: int, teachers: int) -> N
     )
     reply = VoteReply(party="party-0001", query_set=HEX, choices=packed(said, classes))
     load = Load(9, asked, classes, features, teachers, pool=queries)
-    sent = wire.clear(load)
+    sent = model.clear(load)
     assert sent.up == pytest.approx(encoded(to_record(reply), reply.kind), rel=CLOSE)
     real = encoded(to_record(told), told.kind)
-    slack = wire.proof_bytes(load) - proof.nbytes  # a bound of what any choice of rows needs
+    slack = model.proof_bytes(load) - proof.nbytes  # a bound of what any choice of rows needs
     assert slack >= 0
     assert sent.down - slack == pytest.approx(real, rel=CLOSE)
 
@@ -69,7 +69,7 @@ def test_clear_votes(queries: int, asked: int, classes: int, teachers: int) -> N
 @pytest.mark.parametrize("size, asked", [(1, 1), (2, 1), (7, 3), (64, 64), (100, 10), (129, 100)])
 def test_the_bound_of_a_proof_holds_for_every_choice_that_was_tried(size: int, asked: int) -> None:
     ids = query_ids(make_queries(size))
-    tree, bound = PoolTree(ids), wire.proof_bytes(Load(2, asked, 2, pool=size))
+    tree, bound = PoolTree(ids), model.proof_bytes(Load(2, asked, 2, pool=size))
     for seed in range(30):
         chosen = np.random.default_rng(seed).choice(size, asked, replace=False)
         assert tree.prove([ids[row] for row in chosen])[1].nbytes <= bound
@@ -103,7 +103,7 @@ def test_secure_sums_and_those_with_shares_of_noise(
 
     drive(federation.machine(terms), send)
     mode: CostedMode = "distributed" if sigma else "secure"
-    sent = wire.SENT[mode](Load(parties, queries, classes, sigma=sigma))
+    sent = model.SENT[mode](Load(parties, queries, classes, sigma=sigma))
     assert (sent.up, sent.down) == pytest.approx((bytes_of["up"], bytes_of["down"]), rel=CLOSE)
 
 
@@ -147,7 +147,7 @@ def test_verified_votes(parties: int, queries: int, classes: int, teachers: int)
     )
     keys = np.frombuffer(federation.keys().content, dtype=np.uint8)
     back.append(as_message({"sid": sid, "signed": 0}, {"keys": keys}))
-    sent = wire.verified(Load(parties, queries, classes, 10, teachers))
+    sent = model.verified(Load(parties, queries, classes, 10, teachers))
     assert sent.up == pytest.approx(up, rel=CLOSE)
     assert sent.down == pytest.approx(asked, rel=CLOSE)
     assert sent.to_second == pytest.approx(begun + sum(there), rel=CLOSE)
@@ -170,7 +170,7 @@ def test_more_of_anything_is_never_fewer_bytes(mode: CostedMode) -> None:
         (Load(20, 100, 4), Load(20, 100, 4, teachers=2)),
         (Load(20, 100, 4, lost=0), Load(40, 100, 4, lost=0)),
     ):
-        fewer, more = wire.SENT[mode](one), wire.SENT[mode](other)
+        fewer, more = model.SENT[mode](one), model.SENT[mode](other)
         assert fewer.up <= more.up
         assert fewer.down <= more.down
         assert fewer.to_second <= more.to_second
