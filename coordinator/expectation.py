@@ -5,8 +5,8 @@ from __future__ import annotations
 from consilium.coordinator.config import Federation, FederationConfig
 from consilium.coordinator.ledger.privacy import promised, towards_coordinator
 from consilium.protocol.parties.messages import VotesMode
-from consilium.protocol.warnings.before import Expected
-from consilium.protocol.warnings.plain_words import in_plain_words
+from consilium.protocol.plain_words import in_plain_words
+from consilium.protocol.warnings import Expected
 
 PAIRED: frozenset[VotesMode] = frozenset({"secure", "distributed"})
 """Ways to collect votes in which each party masks its own with every other."""

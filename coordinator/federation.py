@@ -42,7 +42,7 @@ from consilium.protocol.labels.service import Progress
 from consilium.protocol.noise import SeededNoise, SystemNoise
 from consilium.protocol.parties.messages import LedgerPosition, VotesMode
 from consilium.protocol.rows.pool import PoolTree
-from consilium.protocol.warnings.before import before_run
+from consilium.protocol.warnings import before_run
 
 SESSIONS = "sessions"
 """Folder of a run in which open sessions are kept."""

@@ -10,7 +10,7 @@ from typing import get_args
 from consilium.coordinator.ledger.privacy import promised
 from consilium.protocol.disclosure import AT_MOST, Bound, Disclosure, ReleaseKind, people, vote_odds
 from consilium.protocol.parties.messages import VotesMode
-from consilium.protocol.warnings.plain_words import rounded_up, times_as_likely
+from consilium.protocol.plain_words import rounded_up, times_as_likely
 from consilium.simulations.scenario import load_scenario, shipped
 
 MODES: tuple[VotesMode, ...] = get_args(VotesMode)

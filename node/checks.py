@@ -34,7 +34,7 @@ from consilium.protocol.parties.cures import CURES
 from consilium.protocol.parties.messages import PartyName
 from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.protocol.proxies import LABELS, SUPERNODE, ProxyRefused, connect, proxy_for
-from consilium.protocol.warnings.kinds import RunWarning
+from consilium.protocol.warnings import RunWarning
 
 Check = tuple[str, Callable[[], str]]
 """A name, and a function that returns what is in order or raises ConsiliumError with what is not."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from consilium.protocol.output import Format, FormatOption, error_table, show, tell_warnings
-from consilium.protocol.warnings.kinds import RunWarning, listed
+from consilium.protocol.warnings import RunWarning, listed
 
 if TYPE_CHECKING:
     import numpy as np

@@ -13,9 +13,8 @@ from consilium.party.spend import Share, SpendStore
 from consilium.protocol.disclosure import AT_MOST, Disclosure, widest
 from consilium.protocol.parties.messages import Terms, VotesMode
 from consilium.protocol.parties.refusals import Refused
-from consilium.protocol.warnings.before import Expected, before_run
-from consilium.protocol.warnings.kinds import RunWarning
-from consilium.protocol.warnings.plain_words import epsilon_text, in_plain_words
+from consilium.protocol.plain_words import epsilon_text, in_plain_words
+from consilium.protocol.warnings import Expected, RunWarning, before_run
 
 
 def _of_clear(home: Home, terms: Terms) -> None:

@@ -15,7 +15,7 @@ from statistics import NormalDist
 from typing import Literal
 
 from consilium.protocol.parties.messages import VotesMode
-from consilium.protocol.warnings.plain_words import epsilon_text, rounded_up
+from consilium.protocol.plain_words import epsilon_text, rounded_up
 
 RELEASED = "noisy counts of the votes, or noisy winners"
 """What leaves a federation at all, whichever mechanism it has."""

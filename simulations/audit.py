@@ -41,7 +41,7 @@ from consilium.protocol.errors import ConfigError, DataError, PathError
 from consilium.protocol.labels.service import Outcome
 from consilium.protocol.old_names import OF_SPENT, renamed
 from consilium.protocol.rows.queries import query_ids
-from consilium.protocol.warnings.kinds import SINCE_0_9, listed, well_formed
+from consilium.protocol.warnings import SINCE_0_9, listed, well_formed
 from consilium.simulations import attempt
 from consilium.simulations.datasets.base import Dataset, Source
 from consilium.simulations.population import public as public_rows

@@ -15,8 +15,7 @@ from consilium.coordinator.verify.files import Files
 from consilium.coordinator.verify.student import CARD
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
 from consilium.protocol.provenance import well_formed as well_formed_entries
-from consilium.protocol.warnings.before import before_run
-from consilium.protocol.warnings.kinds import listed, well_formed
+from consilium.protocol.warnings import before_run, listed, well_formed
 from consilium.simulations.audit import MANIFEST, REPORT_DATA, Audited, audit_path
 from consilium.simulations.report.data import LeftOut, ReportData
 from consilium.simulations.report.guarantees import shown_guarantees

@@ -221,7 +221,7 @@ def prepare(
 
 
 def _prepare_kits(scenario: str, out: Path, seed: int, overrides: list[str], hosts: list[str], output: Format) -> None:
-    from consilium.protocol.warnings.kinds import listed
+    from consilium.protocol.warnings import listed
     from consilium.simulations.prepare import make_kits
     from consilium.simulations.scenario import load_scenario
 
@@ -303,8 +303,8 @@ def _print_summary(summary: dict[str, Any]) -> None:
     from rich.table import Table
 
     from consilium.protocol.disclosure import Disclosure, ReleaseKind
+    from consilium.protocol.plain_words import epsilon_text
     from consilium.protocol.strict_json import is_infinite, number
-    from consilium.protocol.warnings.plain_words import epsilon_text
     from consilium.simulations.report.own_epsilon import own_epsilons
     from consilium.simulations.report.worth import hand_label_rows, worth_sentence
 

@@ -23,9 +23,8 @@ from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import replace_private, writing
 from consilium.protocol.strict_json import number, strict
 from consilium.protocol.versions import versions
-from consilium.protocol.warnings.kinds import listed
-from consilium.protocol.warnings.rows import Looked
-from consilium.simulations.attempt import FORMAT, Attempt, interruptible, unfinished
+from consilium.protocol.warnings import RowFacts, listed
+from consilium.simulations.attempt import Attempt, FORMAT, interruptible, unfinished
 from consilium.simulations.compare.analysis import Analysis, analyse, left_out, write_metrics
 from consilium.simulations.datasets.base import Dataset, Source
 from consilium.simulations.engines.cluster.probe import RaySpec
@@ -304,7 +303,7 @@ def _summary(
     config: FederationConfig,
     spec: StudentSpec,
     owners_left_out: int,
-    looked: Looked,
+    looked: RowFacts,
 ) -> dict[str, Any]:
     """All but the seconds, which are the coordinator's alone.
 

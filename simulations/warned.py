@@ -9,10 +9,16 @@ from typing import Any
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.expectation import expected
 from consilium.protocol.provenance import of_own_votes, well_formed
-from consilium.protocol.warnings.after import HandLabelled, InPlace, Reached, after_run
-from consilium.protocol.warnings.before import before_run
-from consilium.protocol.warnings.kinds import RunWarning
-from consilium.protocol.warnings.rows import Looked, of_rows
+from consilium.protocol.warnings import (
+    HandLabelled,
+    InPlace,
+    RowFacts,
+    RunWarning,
+    StudentFacts,
+    after_run,
+    before_run,
+    of_rows,
+)
 from consilium.student.config import StudentSpec
 from consilium.student.warned import CONSTANT
 
@@ -22,7 +28,7 @@ def run_warnings(
     spec: StudentSpec,
     summary: Mapping[str, Any],
     card: Mapping[str, Any],
-    looked: Looked,
+    looked: RowFacts,
 ) -> list[RunWarning]:
     """Of a finished run, first what came out.
 
@@ -35,7 +41,7 @@ def run_warnings(
     known = expected(config, summary["parties"], classes, votes, asks_typical=spec.asks_typical)
     stated = well_formed(card.get("provenance", []))  # a run of 0.9 does not say it
     known = replace(known, uncharged=of_own_votes(stated, config.privacy.candidates))
-    reached = Reached(
+    reached = StudentFacts(
         in_place=InPlace(known.histogram, config.ballot.relative, bool(spec.prevalence)),
         answered=summary["queries"]["answered"],
         constant=card["model"]["kind"] == CONSTANT,

@@ -20,10 +20,10 @@ from consilium.node.manifest import check_signed
 from consilium.node.state import check_versions
 from consilium.protocol.errors import ConfigError, DataError, ServiceError
 from consilium.protocol.labels.service import RowStanding
+from consilium.protocol.plain_words import in_plain_words
 from consilium.protocol.rows.queries import canonical_queries, query_ids
 from consilium.protocol.rows.schema import Schema
-from consilium.protocol.warnings.before import MOST_EPSILON
-from consilium.protocol.warnings.plain_words import in_plain_words
+from consilium.protocol.warnings import MOST_EPSILON
 from consilium.student.asking.pool import Pool, PoolFile, check_fits
 from consilium.student.channel import LabelChannel
 

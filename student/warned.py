@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from consilium.protocol.labels.service import LabelTerms
-from consilium.protocol.warnings.after import InPlace, Reached, after_run
-from consilium.protocol.warnings.before import Expected, before_run
-from consilium.protocol.warnings.kinds import RunWarning
+from consilium.protocol.warnings import Expected, InPlace, RunWarning, StudentFacts, after_run, before_run
 from consilium.student.config import StudentSpec
 
 CONSTANT = "constant"
@@ -34,5 +32,5 @@ def student_warnings(
     )
     rows = {} if tested is None else tested["rows_per_class"]
     in_place = InPlace(terms.count_sigma > 0, None, bool(spec.prevalence))  # how teachers vote, the terms do not say
-    reached = Reached(in_place, answered, kind == CONSTANT, metrics, rows)
+    reached = StudentFacts(in_place, answered, kind == CONSTANT, metrics, rows)
     return [*after_run(reached), *before_run(expected)]

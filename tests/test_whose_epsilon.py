@@ -28,7 +28,7 @@ from consilium.protocol.config_files import load
 from consilium.protocol.disclosure import Bound, ReleaseKind
 from consilium.protocol.labels.wire import terms_from_wire, terms_to_wire
 from consilium.protocol.parties.messages import VotesMode
-from consilium.protocol.warnings.plain_words import epsilon_text
+from consilium.protocol.plain_words import epsilon_text
 from consilium.simulations.council.statement import PrivacyStatement
 from consilium.simulations.report.build import render
 from consilium.simulations.report.guarantees import disclosure_of, guarantee_rows, shown_guarantees

@@ -33,7 +33,7 @@ from consilium.protocol.disclosure import Disclosure, ReleaseKind
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.parties.cures import CURES_OF_SECOND
 from consilium.protocol.parties.refusals import Rule
-from consilium.protocol.warnings.plain_words import epsilon_text
+from consilium.protocol.plain_words import epsilon_text
 
 LEAST_FREE_BYTES = 500_000_000
 

@@ -34,7 +34,7 @@ from consilium.protocol.verified.sealing import SIGNED_KEY_BYTES
 from consilium.protocol.verified.session import MOST_CELLS as MOST_SHARE
 from consilium.protocol.verified.session import MOST_REACH
 from consilium.protocol.verified.uploads import PART_BYTES, upload_bytes
-from consilium.protocol.warnings.before import MANY_PAIRED
+from consilium.protocol.warnings import MANY_PAIRED
 
 CostedMode = Literal["clear", "secure", "distributed", "verified"]
 COSTED_MODES: tuple[CostedMode, ...] = ("clear", "secure", "distributed", "verified")

@@ -47,7 +47,7 @@ from consilium.protocol.errors import (
 )
 from consilium.protocol.files import held, is_held
 from consilium.protocol.parties.cures import cure_of
-from consilium.protocol.warnings.before import before_run
+from consilium.protocol.warnings import before_run
 
 START_SECONDS = 300
 RETRY = BackOff(first=5, most=60)

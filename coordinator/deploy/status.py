@@ -18,8 +18,8 @@ from consilium.coordinator.ledger.store import Ledger
 from consilium.node.kit import Kit
 from consilium.protocol.config_files import load
 from consilium.protocol.parties.cures import cure_of
+from consilium.protocol.plain_words import epsilon_text
 from consilium.protocol.rows.pool import PoolTree
-from consilium.protocol.warnings.plain_words import epsilon_text
 
 MOST_ERRORS = 5
 REVOKED = "revoked: it is not in nodes.json"

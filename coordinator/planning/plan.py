@@ -20,7 +20,7 @@ from consilium.coordinator.planning.tasks import FeatureMap
 from consilium.protocol.config_files import faults_of, in_one, validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.models import Frozen
-from consilium.protocol.warnings.rows import caps_above_rows
+from consilium.protocol.warnings import WarningCode, caps_above_rows
 from consilium.sums.roster import least_sum
 
 COVERED = 0.95
@@ -161,7 +161,8 @@ def cautions(
 ) -> list[Caution]:
     """What to say before anything is spent. queries: most that the caps allow. untried: the file's own trainer, where
     it is none of those that a plan tries."""
-    unused = [Caution(each.code.value, each.text) for each in caps_above_rows(queries, facts.different)]
+    beyond = caps_above_rows(queries, facts.different)
+    unused = [Caution(WarningCode.CAPS_ABOVE_ROWS.value, beyond)] if beyond else []
     if forecast.better_than_guessing >= LIKELY:
         return unused
     if untried:

@@ -63,8 +63,7 @@ from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.files import new_here, private_folder
 from consilium.protocol.labels.tls import fingerprint
 from consilium.protocol.rows.queries import reference_text
-from consilium.protocol.warnings.before import before_run
-from consilium.protocol.warnings.kinds import RunWarning
+from consilium.protocol.warnings import RunWarning, before_run
 
 UPDATES = "updates"
 

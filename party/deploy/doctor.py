@@ -42,7 +42,7 @@ from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
 from consilium.protocol.parties.cures import CURES
 from consilium.protocol.parties.messages import Terms
 from consilium.protocol.parties.refusals import Rule
-from consilium.protocol.warnings.kinds import RunWarning
+from consilium.protocol.warnings import RunWarning
 
 LEAST_FREE_BYTES = 500_000_000
 

@@ -18,7 +18,7 @@ from consilium.data.encoding import encode
 from consilium.protocol.config_files import validate
 from consilium.protocol.devices import Device, one_thread
 from consilium.protocol.parties.messages import VotesMode
-from consilium.protocol.warnings.kinds import WarningCode
+from consilium.protocol.warnings import WarningCode
 from consilium.simulations.council.frames import (
     Frame,
     Given,

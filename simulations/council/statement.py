@@ -14,8 +14,8 @@ from consilium.coordinator.config import Federation
 from consilium.coordinator.verify import Finding
 from consilium.protocol.disclosure import Disclosure, ReleaseKind
 from consilium.protocol.parties.messages import VotesMode
+from consilium.protocol.plain_words import epsilon_text
 from consilium.protocol.strict_json import is_infinite, number
-from consilium.protocol.warnings.plain_words import epsilon_text
 from consilium.simulations.report.wording import delta_text
 
 SEEDED = "The noise came from a seed, so that the run can be repeated: this protects nobody."

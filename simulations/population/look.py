@@ -8,7 +8,7 @@ import numpy as np
 
 from consilium.protocol.rows.queries import query_ids
 from consilium.protocol.rows.schema import ColumnEncoding
-from consilium.protocol.warnings.rows import Looked
+from consilium.protocol.warnings import RowFacts
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.public import queries
@@ -22,7 +22,7 @@ MOST_COLUMNS = 200
 """More are pixels or embeddings, of which a constant one is no mistake."""
 
 
-def look(data: DataSpec, most_queries: int, dataset: Dataset, partition: Partition) -> Looked:
+def look(data: DataSpec, most_queries: int, dataset: Dataset, partition: Partition) -> RowFacts:
     """Of the rows of a simulation whose caps allow so many queries. Data sets that ship are known: their columns and
     copies are not looked at."""
     asked, test = np.concatenate([partition.queries, partition.too_near]), partition.test
@@ -34,7 +34,7 @@ def look(data: DataSpec, most_queries: int, dataset: Dataset, partition: Partiti
     own = data.is_described
     parts = _columns(dataset) if own and len(dataset.features) <= MOST_COLUMNS else {}
     sizes = [len(rows) for rows in partition.parties.values()]
-    return Looked(
+    return RowFacts(
         public={name: int(count) for name, count in zip(dataset.classes, counts, strict=True)},
         asked=len(asked),
         test=len(test),

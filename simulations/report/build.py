@@ -18,7 +18,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template, Und
 from consilium.protocol.errors import DataError
 from consilium.protocol.files import replacing, writing
 from consilium.protocol.provenance import NOT_COVERED, NOT_STATED, uncovered, well_formed
-from consilium.protocol.warnings.kinds import SECRET
+from consilium.protocol.warnings import SECRET
 from consilium.simulations.report import figures, plain, tables
 from consilium.simulations.report.charts.bars import bars_chart
 from consilium.simulations.report.data import ReportData

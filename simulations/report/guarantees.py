@@ -13,8 +13,8 @@ from consilium.coordinator.ledger.privacy import NODES
 from consilium.protocol.disclosure import Disclosure
 from consilium.protocol.errors import DataError
 from consilium.protocol.parties.messages import VotesMode
+from consilium.protocol.plain_words import epsilon_text
 from consilium.protocol.strict_json import number
-from consilium.protocol.warnings.plain_words import epsilon_text
 from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.wording import delta_text
 

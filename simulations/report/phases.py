@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from consilium.protocol.errors import DataError
+from consilium.protocol.plain_words import epsilon_text
 from consilium.protocol.strict_json import number
-from consilium.protocol.warnings.plain_words import epsilon_text
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from consilium.protocol.files import writing
 from consilium.protocol.labels.service import Progress, no_progress
 from consilium.protocol.strict_json import dumps, strict
 from consilium.protocol.versions import versions
-from consilium.protocol.warnings.rows import parties_too_small
+from consilium.protocol.warnings import WarningCode, parties_too_small
 from consilium.simulations.artifact import Arrays
 from consilium.simulations.attempt import Interrupted, interruptible
 from consilium.simulations.datasets.base import Source
@@ -275,10 +275,10 @@ class _Study:
         for plot in worst.values():
             left, least = self.left_out[plot.id], plot.teaching.data.party_rows_needed
             made = self.parties[plot.id] + left
-            warning = parties_too_small(made, left, least)
-            told = {"code": warning.code.value, "text": f"{plot}: {warning.text}"}
+            text = parties_too_small(made, left, least)
+            told = {"code": WarningCode.PARTIES_TOO_SMALL.value, "text": f"{plot}: {text}"}
             told |= {"made": made, "too_small": left, "least_rows": least}
-            key = f"{self.graph.division(plot)} {warning.text}"
+            key = f"{self.graph.division(plot)} {text}"
             found.setdefault(key, {**told, "points": []})["points"].append(dict(plot.axes))
         for told in found.values():
             if more := len(told["points"]) - 1:

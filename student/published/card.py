@@ -17,11 +17,11 @@ from consilium.protocol.disclosure import ReleaseKind, one_histogram, people
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import replace_text
 from consilium.protocol.labels.service import LabelTerms
+from consilium.protocol.plain_words import epsilon_text
 from consilium.protocol.provenance import NOT_COVERED, NOT_STATED, uncovered, well_formed
 from consilium.protocol.strict_json import dumps
 from consilium.protocol.versions import versions
-from consilium.protocol.warnings.kinds import listed
-from consilium.protocol.warnings.plain_words import epsilon_text
+from consilium.protocol.warnings import listed
 from consilium.student.calibration import BINS
 from consilium.student.config import StudentSpec
 from consilium.student.operating import DECLARED

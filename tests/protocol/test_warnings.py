@@ -10,17 +10,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.protocol.warnings.after import HandLabelled, InPlace, Reached, after_run, chance_deviation
-from consilium.protocol.warnings.before import (
+from consilium.protocol.warnings import (
     EFFECTIVE_PARAMETERS,
+    SECRET,
     Expected,
+    HandLabelled,
+    InPlace,
+    RowFacts,
+    RunWarning,
+    StudentFacts,
+    WarningCode,
+    after_run,
     before_run,
+    chance_deviation,
     label_information,
     label_right,
+    listed,
+    of_rows,
+    publishable,
     share_error,
+    well_formed,
 )
-from consilium.protocol.warnings.kinds import SECRET, RunWarning, WarningCode, listed, publishable, well_formed
-from consilium.protocol.warnings.rows import Looked, of_rows
 
 QUIET = Expected(
     epsilon=1.0, delta=1e-5, unit="party", classes=2, answers=300, votes=1000, asks_typical=False, noise=100.0
@@ -29,7 +39,7 @@ QUIET = Expected(
 
 METRICS = {"accuracy": 0.8, "auc": 0.82, "recall_per_class": {"well": 0.9, "ill": 0.4}}
 NOTHING = InPlace(histogram=False, relative=False, prevalence=False)
-GOOD = Reached(in_place=NOTHING, answered=300, constant=False, metrics=METRICS, rows={"well": 700, "ill": 300})
+GOOD = StudentFacts(in_place=NOTHING, answered=300, constant=False, metrics=METRICS, rows={"well": 700, "ill": 300})
 
 
 def codes(warnings: list[RunWarning]) -> list[str]:
@@ -128,7 +138,7 @@ AFTER: dict[str, list[tuple[dict[str, object], bool]]] = {
     "parties-left-out": [({"left_out": 1}, True), ({"left_out": 0}, False)],
 }
 
-SOUND = Looked(public={"well": 100, "ill": 100}, asked=100, test=100, queries=100, different=100)
+SOUND = RowFacts(public={"well": 100, "ill": 100}, asked=100, test=100, queries=100, different=100)
 ROWS: dict[str, list[tuple[dict[str, object], bool]]] = {
     "label-among-features": [({"leaks": ("died",)}, True), ({"leaks": ()}, False)],
     "features-unscaled": [

@@ -12,7 +12,7 @@ import pytest
 from consilium.coordinator.config import Caps
 from consilium.coordinator.expectation import expected
 from consilium.coordinator.mechanisms import AnyMechanism, GNMax, NoisyHistogram
-from consilium.protocol.warnings.rows import Looked
+from consilium.protocol.warnings import RowFacts
 from consilium.simulations.divide import make_case
 from consilium.simulations.warned import run_warnings
 from consilium.student.config import StudentSpec
@@ -28,7 +28,7 @@ SUMMARY: dict[str, Any] = {
     "worth": {"metric": "auc", "released": {"labels": 100, "auc": 0.84, "accuracy": 0.9}},
 }
 CARD: dict[str, Any] = {"model": {"kind": "linear"}, "test": {"rows_per_class": {"well": 300, "ill": 300}}}
-LOOKED = Looked(public={"well": 300, "ill": 300}, asked=300, test=300, queries=100, different=300)
+LOOKED = RowFacts(public={"well": 300, "ill": 300}, asked=300, test=300, queries=100, different=300)
 
 
 def codes(
@@ -37,7 +37,7 @@ def codes(
     mechanism: AnyMechanism | None = None,
     queries: int = 100,
     spec: StudentSpec | None = None,
-    looked: Looked = LOOKED,
+    looked: RowFacts = LOOKED,
 ) -> list[str]:
     """Codes of a run in which nothing else is wrong."""
     config = make_config(mechanism=mechanism or GNMax(sigma=100.0), caps=Caps(queries=queries, answers=queries))

@@ -14,7 +14,7 @@ import pytest
 from consilium.protocol.errors import BudgetExceeded, ConfigError, DataError, PathError
 from consilium.protocol.labels.service import NO_LABEL, Answers, Histograms, LabelTerms, Outcome
 from consilium.protocol.provenance import NOT_COVERED, NOT_STATED, Provenance
-from consilium.protocol.warnings.kinds import listed
+from consilium.protocol.warnings import listed
 from consilium.student.asking.pool import Pool, load_pool
 from consilium.student.config import StudentSpec
 from consilium.student.published.file import BadModel

@@ -10,8 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from consilium.protocol.warnings.kinds import SECRET
-from consilium.protocol.warnings.rows import Looked, of_rows
+from consilium.protocol.warnings import SECRET, RowFacts, of_rows
 from consilium.simulations.population.look import look
 from consilium.simulations.scenario import load_scenario
 from tests.simulations.datasets.own import HOSPITALS, divided, patients, table_keys
@@ -115,13 +114,13 @@ def test_shipped_sets_are_not_looked_at_column_by_column() -> None:
 )
 def test_words_have_figures(changes: dict[str, Any], told: str) -> None:
     sound = {"public": {"a": 1}, "asked": 200, "test": 200, "queries": 1, "different": 200}
-    (warning,) = of_rows(Looked(**{**sound, **changes}))
+    (warning,) = of_rows(RowFacts(**{**sound, **changes}))
     assert told in warning.text
 
 
 def test_what_private_rows_say_is_secret() -> None:
     found = of_rows(
-        Looked(public={"a": 0}, asked=0, test=0, queries=0, different=0, twice=1.0, largest=1.0, made=3, too_small=2)
+        RowFacts(public={"a": 0}, asked=0, test=0, queries=0, different=0, twice=1.0, largest=1.0, made=3, too_small=2)
     )
     secret = [warning.code.value for warning in found if warning.code in SECRET]
     assert secret == ["rows-twice", "one-large-party", "parties-too-small"]
