@@ -28,8 +28,8 @@ from consilium.node.acceptance import (
 )
 from consilium.node.checks import refused_is_wrong
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.parties.cures import CURES_OF_SECOND
 from consilium.protocol.parties.messages import Terms
+from consilium.protocol.parties.refusals import CURES_OF_SECOND
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,7 @@ from consilium.node.kit import Kit
 from consilium.node.state import check_versions
 from consilium.protocol.disclosure import Disclosure, ReleaseKind
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.parties.cures import CURES_OF_SECOND
-from consilium.protocol.parties.refusals import Rule
+from consilium.protocol.parties.refusals import CURES_OF_SECOND, Rule
 from consilium.protocol.plain_words import epsilon_text
 
 LEAST_FREE_BYTES = 500_000_000

@@ -12,8 +12,7 @@ from consilium.node.kit import Kit
 from consilium.node.supernode import read_connection
 from consilium.protocol.errors import ConsiliumError, NotAccepted
 from consilium.protocol.files import is_held
-from consilium.protocol.parties.cures import CURES_OF_SECOND, cure_of
-from consilium.protocol.parties.refusals import Refused
+from consilium.protocol.parties.refusals import CURES_OF_SECOND, Refused, cure_of
 
 NOT_YET = "not asked yet"
 

@@ -25,9 +25,8 @@ from consilium.coordinator.run_log import EventLog
 from consilium.node.supervisor import BackOff
 from consilium.protocol.errors import LedgerError, NotEnoughParties
 from consilium.protocol.files import replace_private
-from consilium.protocol.parties.cures import cure_of
 from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloReply, HelloRequest, LedgerPosition, TrainReply
-from consilium.protocol.parties.refusals import Rule
+from consilium.protocol.parties.refusals import Rule, cure_of
 from consilium.protocol.versions import program_versions
 
 SEEN_FILE = "seen.json"

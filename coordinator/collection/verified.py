@@ -23,9 +23,8 @@ from consilium.protocol.errors import ConfigError, MalformedMessage
 from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.labels.service import Progress, no_progress
 from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
-from consilium.protocol.parties.cures import CURES_OF_SECOND, cure_of
 from consilium.protocol.parties.messages import PROTOCOL_VERSION, WireModel
-from consilium.protocol.parties.refusals import Rule
+from consilium.protocol.parties.refusals import CURES_OF_SECOND, Rule, cure_of
 from consilium.protocol.rows.queries import query_ids
 from consilium.sums.aggregators.half import VerifiedSum, WholeBlocks
 from consilium.sums.aggregators.leader import Leader

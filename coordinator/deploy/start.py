@@ -46,7 +46,7 @@ from consilium.protocol.errors import (
     StorageError,
 )
 from consilium.protocol.files import held, is_held
-from consilium.protocol.parties.cures import cure_of
+from consilium.protocol.parties.refusals import cure_of
 from consilium.protocol.warnings import before_run
 
 START_SECONDS = 300

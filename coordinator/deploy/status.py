@@ -17,7 +17,7 @@ from consilium.coordinator.ledger.privacy import promised, promised_to_student, 
 from consilium.coordinator.ledger.store import Ledger
 from consilium.node.kit import Kit
 from consilium.protocol.config_files import load
-from consilium.protocol.parties.cures import cure_of
+from consilium.protocol.parties.refusals import cure_of
 from consilium.protocol.plain_words import epsilon_text
 from consilium.protocol.rows.pool import PoolTree
 

@@ -39,9 +39,8 @@ from consilium.party.promise import check_promised_unit, promise_of
 from consilium.party.spend import Share, SpendStore
 from consilium.party.sum_store import SessionStore, UploadStore
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
-from consilium.protocol.parties.cures import CURES
 from consilium.protocol.parties.messages import Terms
-from consilium.protocol.parties.refusals import Rule
+from consilium.protocol.parties.refusals import CURES, Rule
 from consilium.protocol.warnings import RunWarning
 
 LEAST_FREE_BYTES = 500_000_000

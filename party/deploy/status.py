@@ -15,9 +15,8 @@ from consilium.party.journal import LastAnswer
 from consilium.party.spend import SpendStore
 from consilium.protocol.errors import ConfigError, NotAccepted
 from consilium.protocol.files import is_held
-from consilium.protocol.parties.cures import cure_of
 from consilium.protocol.parties.messages import Terms
-from consilium.protocol.parties.refusals import Refused
+from consilium.protocol.parties.refusals import Refused, cure_of
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,9 @@
-"""Refusals: how a party says no. They name rule, limit and request, and leak no data."""
+"""Refusals: how a party, or the second aggregator, says no, and what to do about it. They name rule, limit and request,
+and leak no data. The cure is the same words at the coordinator that is told of it and at the node itself."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 from pydantic import Field
@@ -88,3 +90,93 @@ class Refused(Exception):
         self.refusal = Refusal(rule=rule, limit=limit, requested=requested)
         self.detail = detail
         super().__init__(f"{self.refusal}{': ' + detail if detail else ''}")
+
+
+_NEW_KIT = "Unpack the newest update at this party and at the coordinator, and close the earlier federation first"
+_ASK = "Its own log has the detail"
+_TELEPHONE = "Do not go on: compare `consilium party fingerprint` by telephone"
+
+CURES: Mapping[Rule, str] = {
+    Rule.CLASSES: "policy.allowed_classes of this party names other classes than the federation",
+    Rule.LEAST_ROWS: "It needs more rows, or the federation fewer teachers: policy.least_rows_per_teacher",
+    Rule.MOST_QUERIES: "The party raises policy.most_queries to what is requested, or stays out",
+    Rule.MOST_EPSILON: "The party raises policy.most_epsilon to what is requested, over all federations, or stays out",
+    Rule.PROMISE: "The coordinator asks something else than it came with: same kit and version at both?",
+    Rule.MOST_TEACHERS: "The party raises policy.most_teachers, or the federation asks for fewer",
+    Rule.SIMULATION: "This is a simulated federation; a real party takes no part in it",
+    Rule.VOTES: "policy.votes of this party asks for more secrecy than the federation has",
+    Rule.EXACT_SUMS: "The party sets policy.exact_sums = true if it agrees to sums without noise; or the federation"
+    " asks for distributed votes, or leaves federation.exact_sums out",
+    Rule.UNIT: "The federation protects patients: the party names their column under [patient]",
+    Rule.LEAST_PARTIES: "The party lowers policy.least_parties if it agrees to sums over so few",
+    Rule.NODE_KIND: "This node is of another kind: a party, or the second aggregator; unpack the kit that is meant",
+    Rule.VERSION: "Install the same version of Consilium at both",
+    Rule.SCHEMA: "The party's columns are not the federation's: consilium party check",
+    Rule.NOT_ACCEPTED: "Its own people say what they allow: consilium party accept",
+    Rule.TERMS: _NEW_KIT,
+    Rule.POOL: "Ask rows of the kit's pool.npz only",
+    Rule.LEDGER: "Restore the newest backup of the coordinator's ledger; a lost one is a new federation",
+    Rule.NOT_TRAINED: "Restart the coordinator: it has the party train again",
+    Rule.MALFORMED: "Install the same version of Consilium at both",
+    Rule.DATA: "The party's data do not fit: consilium party check",
+    Rule.POLICY: "The party's settings or state cannot be used: consilium doctor",
+    Rule.STORAGE: "Make room on the party's disk",
+    Rule.INTERNAL: _ASK,
+    Rule.ROSTER_MISMATCH: _NEW_KIT,
+    Rule.UNSAFE_SESSION: _NEW_KIT,
+    Rule.OVERFLOW_RISK: "Provision the federation with fewer teachers or less noise",
+    Rule.BAD_SIGNATURE: _TELEPHONE,
+    Rule.BAD_KEY: _TELEPHONE,
+    Rule.INCONSISTENT_VIEW: _TELEPHONE,
+    Rule.REPLAY: "Ask each row once, in a new session",
+    Rule.ALREADY_ANSWERED: "Leave out the rows that were answered before, in whatever federation: a party answers each"
+    " once, and a student started from its kit leaves them out by itself",
+    Rule.BROKEN_BLOCK: "Wait until all of its block are there; if one of them left or has a new key, collect votes as"
+    " distributed: sums with noise in them need no blocks",
+    Rule.STAGE_ORDER: "Ask again: a session was over",
+    Rule.THRESHOLD: "Wait for more parties, and ask again",
+}
+
+
+def cure_of(reason: str, cures: Mapping[Rule, str] = CURES) -> str:
+    """What to do about a reason such as "refused: most-queries, requested 300, limit 200"; empty where nothing is
+    known. cures: of the kind of node that refused.
+
+    >>> cure_of("refused: storage")
+    "Make room on the party's disk"
+    >>> cure_of("no answer within 60 s")
+    ''
+    """
+    word = reason.partition("refused: ")[2].split(",")[0]
+    return cures[Rule(word)] if word in set(Rule) else ""
+
+
+_NEW_KIT_OF_SECOND = (
+    "Unpack the newest update at the second aggregator and at the coordinator, and close the earlier federation first"
+)
+
+CURES_OF_SECOND: Mapping[Rule, str] = {
+    **CURES,
+    Rule.MOST_QUERIES: "The second aggregator raises policy.most_queries to what is requested, or does not serve",
+    Rule.MOST_EPSILON: "The second aggregator raises policy.most_epsilon to what is requested, over all federations,"
+    " or does not serve",
+    Rule.SIMULATION: "This is a simulated federation; a real second aggregator does not serve in it",
+    Rule.VOTES: "The second aggregator serves for verified votes only",
+    Rule.EXACT_SUMS: "The second aggregator sets policy.exact_sums = true if it agrees to halves without noise; or the"
+    " federation leaves federation.exact_sums out",
+    Rule.LEAST_PARTIES: "The second aggregator lowers policy.least_parties if it agrees to sums over so few",
+    Rule.NODE_KIND: "This node is the second aggregator, and was asked what other nodes answer; unpack the kit that is"
+    " meant",
+    Rule.NOT_ACCEPTED: "Its own people say what they allow: consilium aggregator accept",
+    Rule.TERMS: _NEW_KIT_OF_SECOND,
+    Rule.ROSTER_MISMATCH: _NEW_KIT_OF_SECOND,
+    Rule.UNSAFE_SESSION: _NEW_KIT_OF_SECOND,
+    Rule.POLICY: "The second aggregator's settings or state cannot be used: consilium doctor",
+    Rule.STORAGE: "Make room on the second aggregator's disk",
+    Rule.INTERNAL: "Its operator mends it",
+    Rule.BAD_SIGNATURE: "Do not go on: compare `consilium aggregator fingerprint` by telephone with what the parties"
+    " see",
+    Rule.INCONSISTENT_VIEW: "Ask again; if it stays so, one of the two aggregators does not run this program",
+    Rule.ALREADY_ANSWERED: "Leave out the rows that are in an earlier sum, in whatever federation: each is in one only",
+}
+"""Where a party's words would speak of a party, these speak of the second aggregator."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from consilium.protocol.parties.cures import cure_of
+from consilium.protocol.parties.refusals import cure_of
 
 MOST_TROUBLES = 10
 NO_ANSWER = "Its team looks whether the node runs, with `consilium doctor .` and `consilium party status .`"

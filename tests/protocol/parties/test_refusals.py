@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from consilium.protocol.parties.cures import CURES, cure_of
-from consilium.protocol.parties.refusals import Refusal, Rule
+from consilium.protocol.parties.refusals import CURES, Refusal, Rule, cure_of
 
 
 @pytest.mark.parametrize("rule", Rule)
