@@ -155,10 +155,10 @@ def _work(node: NodeCost) -> str:
     return f"{node.seconds:.3g} s, {bytes_of(node.memory)}"
 
 
-def main() -> None:
+def main(arguments: Sequence[str] = ()) -> None:
     """Print the table of a file, or both tables of the page."""
-    if sys.argv[1:]:
-        file, *parties = sys.argv[1:]
+    if arguments:
+        file, *parties = arguments
         table = cost_table(subject_of(file, [], 0, None), int(parties[0]) if parties else None, COSTED_MODES)
         print("\n".join(table.lines()))
         return
@@ -175,4 +175,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

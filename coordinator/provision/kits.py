@@ -11,8 +11,8 @@ OUT/updates/0002/NODE/  what a later change asks of a deployed node: unpack over
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cryptography import x509
@@ -27,8 +27,7 @@ from consilium.coordinator.provision.plan import read_planned, read_pool, read_r
 from consilium.coordinator.provision.registry import (
     OPERATOR,
     CoordinatorKeys,
-    MadeByNode,
-    PartyKeys,
+    NodeKeys,
     Registry,
     check_distinct,
     checked_aggregator,
@@ -41,20 +40,18 @@ from consilium.coordinator.provision.registry import (
 )
 from consilium.coordinator.provision.write import (
     aggregator_kit,
+    common_files,
     coordinator_kit,
-    federation,
     manifests_of,
+    member_files,
     nodes,
     pack,
     party_kit,
     pem,
-    roster,
     sign_update,
     student_kit,
     students,
-    terms,
 )
-from consilium.coordinator.provision.write import second as second_text
 from consilium.coordinator.rosters import least_together
 from consilium.node.checks import SECOND_FILE
 from consilium.node.kit import node_id
@@ -131,7 +128,7 @@ def make(plan_file: Path, out: Path) -> Made:
             coordinator_identity=coordinator.identity.public.hex(),
             coordinator_sealing=coordinator.sealing.public.hex() if coordinator.sealing else "",
             aggregator=second_keys.second(second.name, second.port) if second and second_keys else None,
-            parties={party.name: keys[party.name].record(party.port, party.weight) for party in plan.party},
+            parties={party.name: keys[party.name].party(party.port, party.weight) for party in plan.party},
             students={name: [fingerprint(issued.certificate)] for name, issued in certificates.items()},
             certificates={
                 name: pem(issued.certificate) for name, issued in [*certificates.items(), ("coordinator", server)]
@@ -185,12 +182,13 @@ def add_party(kits: Path, name: str, port: int = 9094, keys: Path | None = None,
     registry, authority = load_registry(kits), Authority.load(kits / OPERATOR)
     party, made = checked_party(registry, name, port, weight), keys_of(name, keys)
     changed = with_party(registry, party, made, weight)
-    with new_here(*_of_change(kits, changed, f"party-{name}")):
-        kit = party_kit(kits, changed, authority, name, made)
-        updates = _updates(kits, changed, authority, _members(changed, but=name))
-        changed.save(kits)
+    node = node_id("party", name)
+    written = _write(
+        kits, changed, authority, _members(changed, but=node), node,
+        lambda: party_kit(kits, changed, authority, name, made),
+    )  # fmt: skip
     shown = told_of(registry, changed, [f"add {name}, weight {weight}"])
-    return Made((kit,), updates, enrolled=_enrolled({name: made}), outlook=shown)
+    return replace(written, enrolled=_enrolled({name: made}), outlook=shown)
 
 
 def add_aggregator(kits: Path, name: str, port: int = 9094, keys: Path | None = None) -> Made:
@@ -204,12 +202,13 @@ def add_aggregator(kits: Path, name: str, port: int = 9094, keys: Path | None = 
     second, made = checked_aggregator(registry, name, port), keys_of(name, keys, "aggregator")
     record = made.second(name, second.port)
     changed = with_aggregator(registry, record)
-    with new_here(*_of_change(kits, changed, node_id("aggregator", name))):
-        kit = aggregator_kit(kits, changed, authority, record, made)
-        updates = _updates(kits, changed, authority, _members(changed, but=name))
-        changed.save(kits)
+    node = node_id("aggregator", name)
+    written = _write(
+        kits, changed, authority, _members(changed, but=node), node,
+        lambda: aggregator_kit(kits, changed, authority, record, made),
+    )  # fmt: skip
     shown = told_of(registry, changed, [f"add aggregator {name}"])
-    return Made((kit,), updates, enrolled=_enrolled({name: made}), outlook=shown)
+    return replace(written, enrolled=_enrolled({name: made}), outlook=shown)
 
 
 def add_student(kits: Path, name: str) -> Made:
@@ -217,18 +216,14 @@ def add_student(kits: Path, name: str) -> Made:
     registry, authority = load_registry(kits), Authority.load(kits / OPERATOR)
     registry.check_new(name)
     issued = authority.client(name)
-    changed = registry.model_copy(
-        update={
-            "version": registry.version + 1,
-            "students": {**registry.students, name: [fingerprint(issued.certificate)]},
-            "certificates": {**registry.certificates, name: pem(issued.certificate)},
-        }
+    changed = registry.next(
+        students={**registry.students, name: [fingerprint(issued.certificate)]},
+        certificates={**registry.certificates, name: pem(issued.certificate)},
     )
-    with new_here(*_of_change(kits, changed, f"student-{name}")):
-        kit = student_kit(kits, changed, authority, name, issued)
-        updates = _updates(kits, changed, authority, {"coordinator": {"students.json": students(changed)}})
-        changed.save(kits)
-    return Made((kit,), updates)
+    return _write(
+        kits, changed, authority, {"coordinator": {"students.json": students(changed)}}, node_id("student", name),
+        lambda: student_kit(kits, changed, authority, name, issued),
+    )  # fmt: skip
 
 
 def revoke(kits: Path, name: str) -> Made:
@@ -238,20 +233,16 @@ def revoke(kits: Path, name: str) -> Made:
     is shut out all the same, and the note says so. Raises ConfigError if there is no such node.
     """
     registry, authority = load_registry(kits), Authority.load(kits / OPERATOR)
-    changed, note, shown = without(registry, name), "", None
+    changed, note = without(registry, name), ""
     if name in registry.students:
-        files = {"coordinator": {"students.json": students(changed)}}
-    else:
-        try:
-            changed.federation()
-            files = _members(changed)
-        except ConfigError as error:
-            files, note = {"coordinator": {"nodes.json": nodes(changed)}}, str(error)
-        shown = told_of(registry, changed, [f"revoke {name}"])
-    with new_here(*_of_change(kits, changed)):
-        updates = _updates(kits, changed, authority, files)
-        changed.save(kits)
-    return Made((), updates, note, outlook=shown)
+        return _write(kits, changed, authority, {"coordinator": {"students.json": students(changed)}})
+    try:
+        changed.federation()
+        files = _members(changed)
+    except ConfigError as error:
+        files, note = {"coordinator": {"nodes.json": nodes(changed)}}, str(error)
+    shown = told_of(registry, changed, [f"revoke {name}"])
+    return replace(_write(kits, changed, authority, files), note=note, outlook=shown)
 
 
 def renew(kits: Path, name: str) -> Made:
@@ -264,67 +255,54 @@ def renew(kits: Path, name: str) -> Made:
     registry, authority = load_registry(kits), Authority.load(kits / OPERATOR)
     if name not in registry.certificates or name in registry.revoked:
         raise ConfigError(f"{name!r} has no certificate", "Give coordinator, or a student; no other node has one")
-    old = x509.load_pem_x509_certificate(registry.certificates[name].encode())
-    new = authority.again(old)
-    pinned, files = dict(registry.students), {}
+    new = authority.again(x509.load_pem_x509_certificate(registry.certificates[name].encode()))
+    certificates = {**registry.certificates, name: pem(new)}
     if name == "coordinator":
-        files = {name: {"server.crt": pem(new)}}
-    else:
-        pinned[name] = [*pinned[name], fingerprint(new)]
-        files = {f"student-{name}": {"client.crt": pem(new)}}
-    changed = registry.model_copy(
-        update={
-            "version": registry.version + 1,
-            "students": pinned,
-            "certificates": {**registry.certificates, name: pem(new)},
-        }
-    )
-    if name != "coordinator":
-        files["coordinator"] = {"students.json": students(changed)}
-    with new_here(*_of_change(kits, changed)):
-        updates = _updates(kits, changed, authority, files)
-        changed.save(kits)
-    return Made((), updates)
+        changed = registry.next(certificates=certificates)
+        return _write(kits, changed, authority, {name: {"server.crt": pem(new)}})
+    pinned = {**registry.students, name: [*registry.students[name], fingerprint(new)]}
+    changed = registry.next(certificates=certificates, students=pinned)
+    student, coordinator = {"client.crt": pem(new)}, {"students.json": students(changed)}
+    return _write(kits, changed, authority, {node_id("student", name): student, "coordinator": coordinator})
 
 
-def _of_change(kits: Path, changed: Registry, kit: str = "") -> list[Path]:
-    """What one change makes. A new kit that the registry does not list must not stay: its name could not be used."""
-    updates, manifests = kits / UPDATES / f"{changed.version:04d}", manifests_of(kits, changed.version)
-    own = [kits / kit, kits / f"{kit}.tar.gz"] if kit else []
-    return [kits / UPDATES, updates, manifests.parent, manifests, *own]
-
-
-def _enrolled(keys: Mapping[str, PartyKeys]) -> dict[str, str]:
-    return {name: made.enrolment.fingerprint for name, made in keys.items() if isinstance(made, MadeByNode)}
+def _enrolled(keys: Mapping[str, NodeKeys]) -> dict[str, str]:
+    return {name: made.enrolment.fingerprint for name, made in keys.items() if made.enrolment}
 
 
 def _members(registry: Registry, but: str = "") -> dict[str, dict[str, str]]:
-    """What nodes must learn when the parties changed."""
-    files = {"coordinator": {"nodes.json": nodes(registry)}}
-    found = registry.roster()
-    if found is None:
-        return files
-    shared = {"roster.json": roster(found), "federation.json": federation(registry)}
-    second = registry.aggregator
-    if second is not None:
-        shared[SECOND_FILE] = second_text(second)
-    files["coordinator"] |= shared
-    told = {**shared, "terms.json": terms(registry)}
-    files |= {node_id("party", name): told for name in registry.parties if name != but}
-    if second is not None and second.name != but:
-        files[node_id("aggregator", second.name)] = told
-    return files
+    """What nodes must learn when the parties changed, by node. but: that has a new kit."""
+    if registry.roster() is None:
+        return {"coordinator": {"nodes.json": nodes(registry)}}
+    second = [] if registry.aggregator is None else [node_id("aggregator", registry.aggregator.name)]
+    members = [*(node_id("party", name) for name in registry.parties), *second]
+    files = member_files(registry)
+    coordinator = {**common_files(registry), "nodes.json": nodes(registry)}
+    return {"coordinator": coordinator, **{node: files for node in members if node != but}}
 
 
-def _updates(
-    kits: Path, registry: Registry, authority: Authority, files: Mapping[str, Mapping[str, str]]
-) -> tuple[Path, ...]:
-    folder = kits / UPDATES / f"{registry.version:04d}"
-    archives = []
-    for node, texts in files.items():
-        target = private_folder(folder / node)
-        for name, text in texts.items():
-            (target / name).write_text(text, encoding="utf-8")
-        sign_update(kits, target, registry, authority)
-        archives.append(pack(target, strip=True))
-    return tuple(archives)
+def _write(
+    kits: Path,
+    changed: Registry,
+    authority: Authority,
+    files: Mapping[str, Mapping[str, str]],
+    new: str = "",
+    make_kit: Callable[[], Path] | None = None,
+) -> Made:
+    """One change, all of it or nothing: a kit of the node `new`, updates by node, the registry. A new kit that the
+    registry does not list must not stay: its name could not be used."""
+    folder, manifests = kits / UPDATES / f"{changed.version:04d}", manifests_of(kits, changed.version)
+    own = [kits / new, kits / f"{new}.tar.gz"] if new else []
+    with new_here(kits / UPDATES, folder, manifests.parent, manifests, *own):
+        kit = (make_kit(),) if make_kit else ()
+        updates = tuple(_update(kits, folder / node, texts, changed, authority) for node, texts in files.items())
+        changed.save(kits)
+    return Made(kit, updates)
+
+
+def _update(kits: Path, folder: Path, texts: Mapping[str, str], registry: Registry, authority: Authority) -> Path:
+    private_folder(folder)
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    sign_update(kits, folder, registry, authority)
+    return pack(folder, strip=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -137,6 +137,10 @@ class Registry(Frozen):
     def _second(self) -> list[str]:
         return [] if self.aggregator is None else [self.aggregator.name]
 
+    def next(self, **changes: Any) -> Registry:
+        """The next version, with these changes."""
+        return self.model_copy(update={"version": self.version + 1, **changes})
+
     def save(self, kits: Path) -> None:
         """Write it; the old one is replaced in one step."""
         replace_text(kits / OPERATOR / REGISTRY, self.model_dump_json(indent=1) + "\n")
@@ -189,51 +193,35 @@ def load_registry(kits: Path) -> Registry:
 
 
 @dataclass(frozen=True)
-class MadeHere:
-    """All private keys of a node: the operator could keep them."""
+class NodeKeys:
+    """Keys of a party or of the second aggregator: private ones too where the operator makes them (`OwnKeys`), public
+    halves only where the node did (`Enrolment`)."""
 
-    keys: OwnKeys
+    source: OwnKeys | Enrolment
+    kind: EnrolledKind
 
-    def record(self, port: int, weight: int = 1) -> PartyRecord:
+    @property
+    def enrolment(self) -> Enrolment | None:
+        """Of a node that made its own."""
+        return self.source if isinstance(self.source, Enrolment) else None
+
+    def party(self, port: int, weight: int = 1) -> PartyRecord:
         """For the registry, of a party."""
-        return PartyRecord(identity=self.keys.identity, node=self.keys.node, port=port, weight=weight)
+        keys = self.source
+        made_by = "party" if self.enrolment else "operator"
+        return PartyRecord(identity=keys.identity, node=keys.node, port=port, made_by=made_by, weight=weight)
 
     def second(self, name: str, port: int) -> AggregatorRecord:
         """For the registry, of the second aggregator."""
-        keys = self.keys
-        return AggregatorRecord(name=name, identity=keys.identity, sealing=keys.sealing, node=keys.node, port=port)
-
-    def fill(self, kit: Path) -> None:
-        """Write the private keys."""
-        self.keys.save(kit)
-
-
-@dataclass(frozen=True)
-class MadeByNode:
-    """A node's own keys, as it enrolled them."""
-
-    enrolment: Enrolment
-
-    def record(self, port: int, weight: int = 1) -> PartyRecord:
-        """For the registry, of a party."""
-        found = self.enrolment
-        return PartyRecord(identity=found.identity, node=found.node, port=port, made_by="party", weight=weight)
-
-    def second(self, name: str, port: int) -> AggregatorRecord:
-        """For the registry, of the second aggregator."""
-        found = self.enrolment
+        keys = self.source
+        made_by = "aggregator" if self.enrolment else "operator"
         return AggregatorRecord(
-            name=name,
-            identity=found.identity,
-            sealing=found.sealing,
-            node=found.node,
-            port=port,
-            made_by="aggregator",
+            name=name, identity=keys.identity, sealing=keys.sealing, node=keys.node, port=port, made_by=made_by
         )
 
     def fill(self, kit: Path) -> None:
-        """Write the enrolment; the node puts its private keys in beside it."""
-        self.enrolment.save(kit / ENROLMENT)
+        """Write the private keys; or the enrolment, beside which the node puts its own in."""
+        self.source.save(kit / ENROLMENT if self.enrolment else kit)
 
 
 @dataclass(frozen=True)
@@ -255,14 +243,9 @@ class CoordinatorKeys:
             self.sealing.save(kit / SEALING)
 
 
-PartyKeys = MadeHere | MadeByNode
-
-
-def keys_of(name: str, enrolment: Path | None, kind: EnrolledKind = "party") -> PartyKeys:
+def keys_of(name: str, enrolment: Path | None, kind: EnrolledKind = "party") -> NodeKeys:
     """Those that a node enrolled, or new ones. Raises ConfigError if the enrolment is not that node's."""
-    if enrolment is not None:
-        return MadeByNode(read_enrolment(enrolment, name, kind))
-    return MadeHere(OwnKeys.generate(kind))
+    return NodeKeys(OwnKeys.generate(kind) if enrolment is None else read_enrolment(enrolment, name, kind), kind)
 
 
 def check_distinct(registry: Registry) -> None:
@@ -307,9 +290,9 @@ def checked_party(registry: Registry, name: str, port: int, weight: int) -> Part
     return party
 
 
-def with_party(registry: Registry, party: PartyPlan, keys: PartyKeys, weight: int) -> Registry:
+def with_party(registry: Registry, party: PartyPlan, keys: NodeKeys, weight: int) -> Registry:
     """With one more party. Raises ConfigError: a key is another node's, or no safe roster of these parties exists."""
-    parties = {**registry.parties, party.name: keys.record(party.port, weight)}
+    parties = {**registry.parties, party.name: keys.party(party.port, weight)}
     changed = _next(registry, parties, registry.aggregator)
     check_distinct(changed)
     changed.federation()
@@ -375,7 +358,7 @@ def without(registry: Registry, name: str) -> Registry:
 def _next(registry: Registry, parties: dict[str, PartyRecord], second: AggregatorRecord | None) -> Registry:
     """The next version, with these parties and this second aggregator. The federation before it is kept in mind where
     it becomes another one."""
-    changed = registry.model_copy(update={"version": registry.version + 1, "parties": parties, "aggregator": second})
+    changed = registry.next(parties=parties, aggregator=second)
     before = _earlier(registry)
     if not before or (parties, second) == (registry.parties, registry.aggregator):
         return changed

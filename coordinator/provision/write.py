@@ -15,13 +15,19 @@ from typing import Any
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from pydantic import BaseModel
 
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.deploy.flower import NodesFile
 from consilium.coordinator.provision.authority import Authority, Issued
 from consilium.coordinator.provision.plan import POOL_IDS, POOL_ROWS
-from consilium.coordinator.provision.registry import OPERATOR, AggregatorRecord, CoordinatorKeys, PartyKeys, Registry
-from consilium.coordinator.rosters import AnyRoster
+from consilium.coordinator.provision.registry import (
+    AggregatorRecord,
+    CoordinatorKeys,
+    NodeKeys,
+    OPERATOR,
+    Registry,
+)
 from consilium.node.checks import SECOND_FILE, SecondFile
 from consilium.node.kit import KIT_FILE, KitFile, NodeKind, node_id
 from consilium.node.manifest import ALGORITHM, MANIFEST, Manifest, SignedManifest, digests_of, is_setting
@@ -131,50 +137,25 @@ def coordinator_kit(out: Path, registry: Registry, authority: Authority, keys: C
     def fill(folder: Path) -> None:
         keys.fill(folder)
         server.save(folder, "server")
-        (folder / "federation.json").write_text(federation(registry), encoding="utf-8")
-        (folder / "nodes.json").write_text(nodes(registry), encoding="utf-8")
-        (folder / "students.json").write_text(students(registry), encoding="utf-8")
         if registry.pool:
             shutil.copy(out / OPERATOR / POOL_IDS, folder / POOL_IDS)
-        if found := registry.roster():
-            (folder / "roster.json").write_text(roster(found), encoding="utf-8")
-        _second(folder, registry)
 
-    return _kit(out / "coordinator", registry, authority, "coordinator", "coordinator", fill)
+    files = {**common_files(registry), "nodes.json": nodes(registry), "students.json": students(registry)}
+    return _kit(out, registry, authority, ("coordinator", "coordinator"), files, fill)
 
 
-def party_kit(out: Path, registry: Registry, authority: Authority, name: str, keys: PartyKeys) -> Path:
+def party_kit(out: Path, registry: Registry, authority: Authority, name: str, keys: NodeKeys) -> Path:
     """One party's kit; without private keys, if the party made its own."""
-
-    def fill(folder: Path) -> None:
-        keys.fill(folder)
-        (folder / "federation.json").write_text(federation(registry), encoding="utf-8")
-        (folder / "terms.json").write_text(terms(registry), encoding="utf-8")
-        (folder / "party.toml").write_text(party_settings(name, registry.federation()), encoding="utf-8")
-        if found := registry.roster():
-            (folder / "roster.json").write_text(roster(found), encoding="utf-8")
-        _second(folder, registry)
-
-    return _kit(out / f"party-{name}", registry, authority, "party", name, fill)
+    files = {**member_files(registry), "party.toml": party_settings(name, registry.federation())}
+    return _kit(out, registry, authority, ("party", name), files, keys.fill)
 
 
 def aggregator_kit(
-    out: Path, registry: Registry, authority: Authority, record: AggregatorRecord, keys: PartyKeys
+    out: Path, registry: Registry, authority: Authority, record: AggregatorRecord, keys: NodeKeys
 ) -> Path:
     """The second aggregator's kit; without private keys, if it made its own."""
-
-    def fill(folder: Path) -> None:
-        keys.fill(folder)
-        found = registry.roster()
-        (folder / "federation.json").write_text(federation(registry), encoding="utf-8")
-        (folder / "terms.json").write_text(terms(registry), encoding="utf-8")
-        if found is not None:
-            (folder / "roster.json").write_text(roster(found), encoding="utf-8")
-        settings = aggregator_settings(record.name, registry.federation())
-        (folder / "aggregator.toml").write_text(settings, encoding="utf-8")
-        _second(folder, registry)
-
-    return _kit(out / node_id("aggregator", record.name), registry, authority, "aggregator", record.name, fill)
+    files = {**member_files(registry), "aggregator.toml": aggregator_settings(record.name, registry.federation())}
+    return _kit(out, registry, authority, ("aggregator", record.name), files, keys.fill)
 
 
 def student_kit(out: Path, registry: Registry, authority: Authority, name: str, issued: Issued) -> Path:
@@ -182,17 +163,23 @@ def student_kit(out: Path, registry: Registry, authority: Authority, name: str, 
 
     def fill(folder: Path) -> None:
         issued.save(folder, "client")
-        (folder / "schema.json").write_text(registry.rows.model_dump_json(indent=1) + "\n", encoding="utf-8")
         if registry.pool:
             shutil.copy(out / OPERATOR / POOL_ROWS, folder / POOL_ROWS)
 
-    return _kit(out / f"student-{name}", registry, authority, "student", name, fill)
+    return _kit(out, registry, authority, ("student", name), {"schema.json": _json(registry.rows)}, fill)
 
 
 def _kit(
-    folder: Path, registry: Registry, authority: Authority, kind: NodeKind, name: str, fill: Callable[[Path], None]
+    out: Path,
+    registry: Registry,
+    authority: Authority,
+    node: tuple[NodeKind, str],
+    files: Mapping[str, str],
+    fill: Callable[[Path], None],
 ) -> Path:
-    """One kit, and the same packed."""
+    """The kit of one node, and the same packed. files: texts by name. fill: writes keys, and what is no text."""
+    kind, name = node
+    folder = out / node_id(kind, name)
     if folder.exists():
         raise OutputExists(f"{folder} is already there", "Keys are never overwritten")
     private_folder(folder)
@@ -200,9 +187,11 @@ def _kit(
     ports, party = registry.node_ports, registry.parties.get(name)
     if name in ports:
         kit = kit.model_copy(update={"node_port": ports[name], "weight": party.weight if party else 1})
-    (folder / KIT_FILE).write_text(kit.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    (folder / KIT_FILE).write_text(_json(kit), encoding="utf-8")
     (folder / "ca.crt").write_bytes(authority.certificate.public_bytes(Encoding.PEM))
     fill(folder)
+    for file, text in files.items():
+        (folder / file).write_text(text, encoding="utf-8")
     write_start_files(folder, kit)
     sign_kit(folder.parent, folder, registry, authority)
     pack(folder)
@@ -229,14 +218,19 @@ def pem(certificate: x509.Certificate) -> str:
     return certificate.public_bytes(Encoding.PEM).decode()
 
 
+def _json(content: BaseModel) -> str:
+    return content.model_dump_json(indent=1) + "\n"
+
+
 def nodes(registry: Registry) -> str:
     """nodes.json."""
     second = registry.aggregator
-    known = NodesFile(
-        nodes={name: record.node for name, record in registry.parties.items()},
-        aggregators={} if second is None else {second.name: second.node},
+    return _json(
+        NodesFile(
+            nodes={name: record.node for name, record in registry.parties.items()},
+            aggregators={} if second is None else {second.name: second.node},
+        )
     )
-    return known.model_dump_json(indent=1) + "\n"
 
 
 def students(registry: Registry) -> str:
@@ -244,26 +238,16 @@ def students(registry: Registry) -> str:
     return json.dumps(registry.students, indent=1) + "\n"
 
 
-def _second(folder: Path, registry: Registry) -> None:
-    if registry.aggregator is not None:
-        (folder / SECOND_FILE).write_text(second(registry.aggregator), encoding="utf-8")
+def common_files(registry: Registry) -> dict[str, str]:
+    """Texts that coordinator, parties and second aggregator have alike, by file."""
+    files, roster, second = {"federation.json": _json(registry.federation())}, registry.roster(), registry.aggregator
+    if roster is not None:
+        files["roster.json"] = _json(roster)
+    if second is not None:
+        files[SECOND_FILE] = _json(SecondFile(name=second.name, made_by=second.made_by))
+    return files
 
 
-def second(record: AggregatorRecord) -> str:
-    """second.json."""
-    return SecondFile(name=record.name, made_by=record.made_by).model_dump_json(indent=1) + "\n"
-
-
-def roster(found: AnyRoster) -> str:
-    """roster.json; for votes that use one."""
-    return found.model_dump_json(indent=1) + "\n"
-
-
-def terms(registry: Registry) -> str:
-    """terms.json: what a party pins."""
-    return registry.federation().terms().model_dump_json(indent=1) + "\n"
-
-
-def federation(registry: Registry) -> str:
-    """federation.json."""
-    return registry.federation().model_dump_json(indent=1) + "\n"
+def member_files(registry: Registry) -> dict[str, str]:
+    """The same, and the terms that a party and the second aggregator pin."""
+    return {**common_files(registry), "terms.json": _json(registry.federation().terms())}
