@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -88,27 +88,25 @@ class Collecting:
 
         return SecondAggregator(self.transport, self.config, roster, self.greeting, members, self.log)
 
-    def collector(self, number: int | None) -> Collector:
-        """Of the federation's phase with this number, from 1; None where there is no schedule."""
-        return MAKERS[self.config.votes](self, number)
+    def collector(self, stage: int | None) -> Collector:
+        """Of the schedule's stage with this number, from 1; None where there is no schedule."""
+        return MAKERS[self.config.votes](self, stage)
 
 
-def _clear(given: Collecting, number: int | None) -> Collector:
-    sinks: Any = partial(keeping, given.run_dir / "private") if given.config.record_votes else None
-    return ClearCollector(given.transport, given.config, given.members, given.standing, given.log, sinks, number or 1)
+def _clear(means: Collecting, stage: int | None) -> Collector:
+    sinks: Any = partial(keeping, means.run_dir / "private") if means.config.record_votes else None
+    return ClearCollector(means.transport, means.config, means.members, means.standing, means.log, sinks, stage or 1)
 
 
-def _secure(given: Collecting, number: int | None) -> Collector:
-    keys, folder = cast(SecureKeys, given.keys), given.run_dir / SESSIONS
-    return SecureCollector(
-        given.transport, given.config, given.members, keys, folder, given.standing, given.log, number
-    )
+def _secure(means: Collecting, stage: int | None) -> Collector:
+    keys, folder = cast(SecureKeys, means.keys), means.run_dir / SESSIONS
+    return SecureCollector(means.transport, means.config, means.members, keys, folder, means.standing, means.log, stage)
 
 
-def _verified(given: Collecting, number: int | None) -> Collector:
-    keys, folder = cast(VerifiedKeys, given.keys), given.run_dir / SESSIONS
+def _verified(means: Collecting, stage: int | None) -> Collector:
+    keys, folder = cast(VerifiedKeys, means.keys), means.run_dir / SESSIONS
     return VerifiedCollector(
-        given.transport, given.config, given.members, keys, given.second(), folder, given.standing, given.log, number
+        means.transport, means.config, means.members, keys, means.second(), folder, means.standing, means.log, stage
     )
 
 
@@ -120,12 +118,12 @@ MAKERS: Mapping[VotesMode, Callable[[Collecting, int | None], Collector]] = {
 }
 
 
-def _nobody_else(given: Collecting) -> None:
+def _nobody_else(means: Collecting) -> None:
     """Parties are all that is needed."""
 
 
-def _second_is_there(given: Collecting) -> None:
-    given.second().find()
+def _second_is_there(means: Collecting) -> None:
+    means.second().find()
 
 
 NEEDED: Mapping[VotesMode, Callable[[Collecting], None]] = {
@@ -149,209 +147,180 @@ class Student:
     asks_typical: bool | None
 
 
-def run_federation(
-    transport: Transport,
-    config: FederationConfig,
-    run_dir: Path,
-    log: EventLog,
-    student: Student | None = None,
-    keys: VoteKeys | None = None,
-    door: Door = OPEN_DOOR,
-    pool: PoolTree | None = None,
-    nodes: KnownNodes | None = None,
-    spent_before: Collection[str] = (),
-) -> None:
-    """Enrol, train, answer the student, close. Without `student`, one is awaited on the socket `config.service`, at
-    `door`.
+@dataclass(frozen=True)
+class FederationRun:
+    """What one federation is run with.
 
-    nodes: of a deployment, the parties that may connect, who are then waited for, and let in late. spent_before: ids of
-    queries that these parties answered in an earlier federation, and do not answer again.
-
-    Writes into `run_dir`: ledger.db, coordinator.json and, in simulations that ask for it, private/votes-*.npz.
-    All but clear votes need `keys`, a federation whose queries were fixed beforehand its `pool`.
-
-    Raises
-    ------
-    ConsiliumError : typed; nothing is released that is not in the ledger.
+    student: None: one is awaited on the socket `config.service`, at `door`. keys: of all but clear votes. pool: of a
+    federation whose queries were fixed beforehand. nodes: of a deployment, the parties that may connect, who are then
+    waited for, and let in late. spent_before: ids of queries that these parties answered in an earlier federation, and
+    do not answer again.
     """
-    if config.votes != "clear":
-        if keys is None:
-            raise ConfigError(f"{config.votes} votes need a roster and the coordinator's key", "Name their files")
-        keys.check(config)
-    if config.pool is not None and (pool is None or pool.terms(config.pool.least_distance) != config.pool):
-        raise ConfigError("the federation's queries are fixed to a pool, and this is not its file", "Name its pool.npy")
-    ledger = Ledger(run_dir / "ledger.db", config.digest(), config.model_dump_json(exclude={"noise_seed"}))
-    try:
-        _run(transport, config, run_dir, ledger, log, student, keys, door, pool, nodes, spent_before)
-    finally:
-        ledger.close()
 
-
-def _run(
-    transport: Transport,
-    config: FederationConfig,
-    run_dir: Path,
-    ledger: Ledger,
-    log: EventLog,
-    student: Student | None,
-    keys: VoteKeys | None,
-    door: Door,
-    pool: PoolTree | None,
-    nodes: KnownNodes | None,
-    spent_before: Collection[str],
-) -> None:
-    clock = _Clock()
-    agreed, admission, least = _agreed(config, ledger, keys), None, None
-    seen = SeenPositions(run_dir / SEEN_FILE)
-    # a simulated party's state goes with its home, which a run that is resumed makes anew
-    greeting = Greeting(ledger.position, {} if config.simulation else seen.least)
-    if nodes is None:
-        members = enrol(transport, config, ledger.id, log, agreed, greeting)
-    else:
-        log.write("awaiting", parties=sorted(nodes.names()))
-        least = least_together(config, 0 if keys is None else keys.least_sum)
-        admission = Admission(transport, config, ledger.id, log, agreed, nodes, greeting=greeting)
-        members = assemble(admission, least, config.timeouts.join, log, door.closing)
-        if not members:  # it is to be closed
-            conclude(config, run_dir, ledger, log, Participation(roll=True))
-            return
-    _pin(config, ledger, members)
-    parties, most_votes = _invited(config, ledger, members, nodes)
-    standpoint = _Standpoint(ledger)
-    standing = Standing(standpoint, pool if config.pool else None)
-    given = Collecting(transport, config, members, run_dir, standing, greeting, log, keys)
-    NEEDED[config.votes](given)
-    clock.lap("enrol")
-    trained = train(transport, config, members, log, least)
-    members = trained.members
-    given = replace(given, members=members)
-    if admission is not None:
-        admission.fail(trained.failures)
-        log.write("takes-part", parties=[member.party for member in members])
-    clock.lap("train")
-    votes = sum(member.votes for member in members)
-    check_threshold(config, votes)
-    check_sanitised(config, votes)
-    late = None if admission is None else Latecomers(admission, transport, config, log)
-    votes_of = _Votes(log)
-
-    def join() -> None:
-        if late is not None:
-            _pin(config, ledger, late.join(members))
-
-    def service_of(phase: int | None) -> LabelService:
-        collector = given.collector(phase)
-        noting = collector if config.simulation else _Noting(collector, seen, standpoint)
-        timed = _Timed(noting, votes_of, join)
-        return LabelService(
-            config, ledger, noise_for(config), timed, parties, log, standing.pool, phase, spent_before, most_votes
-        )
-
-    services = [service_of(phase) for phase in config.phase_numbers]
-    service = services[0]
-    log.write("promised", **service.promised.to_json())
-    typical = None if student is None else student.asks_typical
-    for warning in before_run(expected(config, len(members), len(config.rows.classes), votes, asks_typical=typical)):
-        log.write("warned", **warning.to_json())
-    with late or contextlib.nullcontext():
-        if student is not None:
-            student.run(*services)
-        else:
-            _serve(services, config, log, door)
-    clock.lap("student", minus=votes_of.seconds)
-    weights = {member.party: member.weight for member in members}
-    seconds = {**clock.laps, "vote": votes_of.seconds}
-    told = Participation(weights, trained.left_out_for_data, votes_of.counted, seconds, admission is not None)
-    conclude(config, run_dir, ledger, log, told)
-
-
-def _invited(
-    config: FederationConfig, ledger: Ledger, members: Sequence[Member], nodes: KnownNodes | None
-) -> tuple[int, int]:
-    """Parties that might take part, and the most votes that they may give on a query: before anybody looked at a row.
-
-    members: those that enrolled, which policies decide; the ledger knows the weights of earlier ones. nodes: of a
-    deployment, all that may come, whose weights are not known before they do.
-    """
-    weights = {**ledger.weights(), **{member.party: member.weight for member in members}}
-    away = 0 if nodes is None else len({*nodes.names()} - set(weights))
-    return len(weights) + away, (sum(weights.values()) + away * config.most_weight) * config.teachers_per_party
-
-
-def _agreed(config: FederationConfig, ledger: Ledger, keys: VoteKeys | None) -> dict[str, int]:
-    """Weights that are fixed before anybody enrols: by the roster, or by an earlier enrolment in this ledger."""
-    if keys is None or config.votes == "clear":
-        return ledger.weights()
-    return keys.weights()
-
-
-@dataclass
-class _Votes:
-    """Seconds that collecting votes took, the number of parties in each sum, and all that were in any."""
-
+    transport: Transport
+    config: FederationConfig
+    run_dir: Path
     log: EventLog
-    seconds: float = 0.0
-    counted: list[int] = field(default_factory=list)
-    named: set[str] = field(default_factory=set)
+    student: Student | None = None
+    keys: VoteKeys | None = None
+    door: Door = OPEN_DOOR
+    pool: PoolTree | None = None
+    nodes: KnownNodes | None = None
+    spent_before: Collection[str] = ()
 
-    def note(self, parties: Sequence[str], seconds: float) -> None:
-        """Of one sum."""
-        self.seconds += seconds
-        if parties:
-            self.counted.append(len(parties))
-        if fresh := sorted({*parties} - self.named):
-            self.named.update(fresh)
-            self.log.write("voted", parties=fresh)
+    def run(self) -> None:
+        """Enrol, train, answer the student, close.
 
+        Writes into `run_dir`: ledger.db, coordinator.json and, in simulations that ask for it, private/votes-*.npz.
 
-class _Standpoint:
-    """Where the ledger stands; and where it stood when a request for votes last said so."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
-        self.told: LedgerPosition | None = None
-
-    def __call__(self) -> LedgerPosition:
-        self.told = self._ledger.position()
-        return self.told
-
-
-class _Noting:
-    """A collector that notes who voted at which position of the ledger.
-
-    Nothing is noted of a session that is brought to its end after a restart: its parties were asked earlier.
-    """
-
-    def __init__(self, collector: Collector, seen: SeenPositions, standpoint: _Standpoint) -> None:
-        self._collector, self._seen, self._standpoint = collector, seen, standpoint
-
-    def __call__(self, queries: np.ndarray, query_set: str, progress: Progress, phase: int = 1) -> Histogram:
-        self._standpoint.told = None
-        histogram = self._collector(queries, query_set, progress, phase)
-        if self._standpoint.told is not None:
-            self._seen.note(histogram.parties, self._standpoint.told.batch)
-        return histogram
-
-    def settle(self) -> None:
-        self._collector.settle()
-
-
-class _Timed:
-    """A collector that notes what it took. join: takes in the parties that came since the last sum."""
-
-    def __init__(self, collector: Collector, noted: _Votes, join: Callable[[], None]) -> None:
-        self._collector = collector
-        self._noted = noted
-        self._join = join
-
-    def __call__(self, queries: np.ndarray, query_set: str, progress: Progress, phase: int = 1) -> Histogram:
-        self._join()
-        start, parties = time.monotonic(), ()
+        Raises
+        ------
+        ConsiliumError : typed; nothing is released that is not in the ledger.
+        """
+        config = self.config
+        if config.votes != "clear":
+            if self.keys is None:
+                raise ConfigError(f"{config.votes} votes need a roster and the coordinator's key", "Name their files")
+            self.keys.check(config)
+        fixed = config.pool
+        if fixed is not None and (self.pool is None or self.pool.terms(fixed.least_distance) != fixed):
+            raise ConfigError("the federation's queries are fixed to a pool; this is not its file", "Name its pool.npy")
+        ledger = Ledger(self.run_dir / "ledger.db", config.digest(), config.model_dump_json(exclude={"noise_seed"}))
         try:
-            histogram = self._collector(queries, query_set, progress, phase)
-            parties = histogram.parties
+            self._run(ledger)
         finally:
-            self._noted.note(parties, time.monotonic() - start)
+            ledger.close()
+
+    def _run(self, ledger: Ledger) -> None:
+        config, log, transport, nodes = self.config, self.log, self.transport, self.nodes
+        clock = _Clock()
+        agreed, admission, least = self._agreed(ledger), None, None
+        seen = SeenPositions(self.run_dir / SEEN_FILE)
+        # a simulated party's state goes with its home, which a run that is resumed makes anew
+        greeting = Greeting(ledger.position, {} if config.simulation else seen.least)
+        if nodes is None:
+            members = enrol(transport, config, ledger.id, log, agreed, greeting)
+        else:
+            log.write("awaiting", parties=sorted(nodes.names()))
+            least = least_together(config, 0 if self.keys is None else self.keys.least_sum)
+            admission = Admission(transport, config, ledger.id, log, agreed, nodes, greeting=greeting)
+            members = assemble(admission, least, config.timeouts.join, log, self.door.closing)
+            if not members:  # it is to be closed
+                conclude(config, self.run_dir, ledger, log, Participation(roll=True))
+                return
+        _pin(config, ledger, members)
+        parties, most_votes = self._invited(ledger, members)
+        sums = _Sums(ledger, log, None if config.simulation else seen)
+        standing = Standing(sums.position, self.pool if config.pool else None)
+        means = Collecting(transport, config, members, self.run_dir, standing, greeting, log, self.keys)
+        NEEDED[config.votes](means)
+        clock.lap("enrol")
+        trained = train(transport, config, members, log, least)
+        members = trained.members
+        means = replace(means, members=members)
+        if admission is not None:
+            admission.fail(trained.failures)
+            log.write("takes-part", parties=[member.party for member in members])
+        clock.lap("train")
+        votes = sum(member.votes for member in members)
+        check_threshold(config, votes)
+        check_sanitised(config, votes)
+        late = None if admission is None else Latecomers(admission, transport, config, log)
+
+        def join() -> None:
+            if late is not None:
+                _pin(config, ledger, late.join(members))
+
+        sums.join = join
+        noise, pool, before = noise_for(config), standing.pool, self.spent_before
+
+        def service_of(stage: int | None) -> LabelService:
+            collector = _Noted(means.collector(stage), sums)
+            return LabelService(config, ledger, noise, collector, parties, log, pool, stage, before, most_votes)
+
+        services = [service_of(stage) for stage in config.phase_numbers]
+        log.write("promised", **services[0].promised.to_json())
+        typical = None if self.student is None else self.student.asks_typical
+        known = expected(config, len(members), len(config.rows.classes), votes, asks_typical=typical)
+        for warning in before_run(known):
+            log.write("warned", **warning.to_json())
+        with late or contextlib.nullcontext():
+            if self.student is not None:
+                self.student.run(*services)
+            else:
+                _serve(services, config, log, self.door)
+        clock.lap("student", minus=sums.seconds)
+        weights = {member.party: member.weight for member in members}
+        seconds = {**clock.laps, "vote": sums.seconds}
+        part = Participation(weights, trained.left_out_for_data, sums.counted, seconds, admission is not None)
+        conclude(config, self.run_dir, ledger, log, part)
+
+    def _invited(self, ledger: Ledger, members: Sequence[Member]) -> tuple[int, int]:
+        """Parties that might take part, and the most votes that they may give on a query: before anybody looked at a
+        row.
+
+        members: those that enrolled, which policies decide; the ledger knows the weights of earlier ones. Of a
+        deployment all count that may come, whose weights are not known before they do.
+        """
+        weights = {**ledger.weights(), **{member.party: member.weight for member in members}}
+        away = 0 if self.nodes is None else len({*self.nodes.names()} - set(weights))
+        most_weight = sum(weights.values()) + away * self.config.most_weight
+        return len(weights) + away, most_weight * self.config.teachers_per_party
+
+    def _agreed(self, ledger: Ledger) -> dict[str, int]:
+        """Weights that are fixed before anybody enrols: by the roster, or by an earlier enrolment in this ledger."""
+        if self.keys is None or self.config.votes == "clear":
+            return ledger.weights()
+        return self.keys.weights()
+
+
+class _Sums:
+    """What is noted of all sums of a run: seconds, the number of parties in each, who was in any; and, where `seen` is
+    kept, who voted at which position of the ledger. join: takes in the parties that came since the last sum."""
+
+    def __init__(self, ledger: Ledger, log: EventLog, seen: SeenPositions | None) -> None:
+        self._ledger, self._log, self._seen = ledger, log, seen
+        self._stated: LedgerPosition | None = None
+        self._named: set[str] = set()
+        self.join: Callable[[], object] = lambda: None
+        self.seconds = 0.0
+        self.counted: list[int] = []
+
+    def position(self) -> LedgerPosition:
+        """Where the ledger stands; it is kept that a request for votes says so."""
+        self._stated = self._ledger.position()
+        return self._stated
+
+    @contextlib.contextmanager
+    def noting(self) -> Iterator[list[str]]:
+        """Of one sum, whose parties are put into the list. Nothing is noted in `seen` of a session that is brought to
+        its end after a restart: its parties were asked earlier."""
+        start, self._stated = time.monotonic(), None
+        parties: list[str] = []
+        try:
+            yield parties
+            if self._seen is not None and self._stated is not None:
+                self._seen.note(parties, self._stated.batch)
+        finally:
+            self.seconds += time.monotonic() - start
+            if parties:
+                self.counted.append(len(parties))
+            if fresh := sorted({*parties} - self._named):
+                self._named.update(fresh)
+                self._log.write("voted", parties=fresh)
+
+
+class _Noted:
+    """A collector of whose sums is noted what `_Sums` has."""
+
+    def __init__(self, collector: Collector, sums: _Sums) -> None:
+        self._collector, self._sums = collector, sums
+
+    def __call__(self, queries: np.ndarray, query_set: str, progress: Progress, round_: int = 1, /) -> Histogram:
+        self._sums.join()
+        with self._sums.noting() as parties:
+            histogram = self._collector(queries, query_set, progress, round_)
+            parties += histogram.parties
         return histogram
 
     def settle(self) -> None:

@@ -1,4 +1,4 @@
-"""Flower ServerApp of the coordinator: Grid and Context in, one call of `run_federation`.
+"""Flower ServerApp of the coordinator: Grid and Context in, one call of `FederationRun`.
 
 run_config: `federation-file` (configuration), `run-dir` (where ledger and events go), `student` ("socket", or the name
 of an entry point in group `consilium.in_process_student`, which simulations provide); for all but clear votes
@@ -26,7 +26,7 @@ from consilium.coordinator.collection.verified import VerifiedKeys
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.deploy.registered_nodes import RegisteredNodes
 from consilium.coordinator.deploy.runs import CLOSE, KitRun, asked_before
-from consilium.coordinator.federation import Student, VoteKeys, run_federation
+from consilium.coordinator.federation import FederationRun, Student, VoteKeys
 from consilium.coordinator.labels.grpc_server import OPEN_DOOR, Door
 from consilium.coordinator.run_log import EventLog
 from consilium.node.kit import Kit, joined, open_kit
@@ -124,7 +124,7 @@ def main(grid: Grid, context: Context) -> None:
         if kit is not None:
             spent = asked_before(kit, KitRun(run_dir, config))
         transport, pool = FlowerTransport(grid), pool_tree(context)
-        run_federation(transport, config, run_dir, log, student, keys, door, pool, nodes, spent)
+        FederationRun(transport, config, run_dir, log, student, keys, door, pool, nodes, spent).run()
     except (ConsiliumError, OSError) as error:
         known = error if isinstance(error, ConsiliumError) else typed(error, run_dir)
         if known is None:

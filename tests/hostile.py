@@ -19,7 +19,7 @@ import tomli_w
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
 from consilium.coordinator.collection.exchange import Failure, exchange
-from consilium.coordinator.federation import Student, run_federation
+from consilium.coordinator.federation import FederationRun, Student
 from consilium.coordinator.mechanisms import GNMax
 from consilium.coordinator.run_log import EventLog
 from consilium.party.home import open_home
@@ -212,7 +212,7 @@ def attack(folder: Path, votes: str, copies: int, seed: int = 0) -> HostileTrans
         source.ask(pool[:20])
 
     try:
-        run_federation(transport, config, folder, log, Student(student, None), keys if roster else None, pool=tree)
+        FederationRun(transport, config, folder, log, Student(student, None), keys if roster else None, pool=tree).run()
     finally:
         log.close()
     return transport

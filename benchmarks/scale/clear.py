@@ -28,7 +28,7 @@ from benchmarks.cells import command_of
 from benchmarks.scale.measured import Apart, answering, in_own_process, peak_mb
 from consilium.coordinator.collection.exchange import FlowerTransport
 from consilium.coordinator.config import Caps
-from consilium.coordinator.federation import Student, run_federation
+from consilium.coordinator.federation import FederationRun, Student
 from consilium.coordinator.mechanisms import GNMax
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.labels.service import LabelSource
@@ -131,7 +131,7 @@ def federation(count: int, queries: int = QUERIES, classes: int = CLASSES, sigma
     with tempfile.TemporaryDirectory() as folder:
         log = EventLog(Path(folder) / "events.jsonl", listen)
         with contextlib.suppress(Released):
-            run_federation(FlowerTransport(cast(Any, parties)), config, Path(folder), log, Student(student, None))
+            FederationRun(FlowerTransport(cast(Any, parties)), config, Path(folder), log, Student(student, None)).run()
         log.close()
     return {
         "before": before,

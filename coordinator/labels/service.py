@@ -35,10 +35,11 @@ from consilium.protocol.rows.queries import canonical_queries, query_ids, query_
 class Collector(Protocol):
     """Takes canonical queries (n, features), their hash and a progress callback; returns the sum of the parties' votes.
 
-    In distributed mode it has the noise of `phase` in it. `settle` says that what was collected is in the ledger.
+    Where the noise is in the sums, it is that of the mechanism's round, from 1. `settle` says that what was collected
+    is in the ledger.
     """
 
-    def __call__(self, queries: np.ndarray, query_set: str, progress: Progress, phase: int = 1) -> Histogram: ...
+    def __call__(self, queries: np.ndarray, query_set: str, progress: Progress, round_: int = 1, /) -> Histogram: ...
 
     def settle(self) -> None: ...
 
@@ -216,9 +217,9 @@ class LabelService:
         room = self._phase.caps.answers - answered_before
         collected: list[Histogram] = []
 
-        def sums(positions: np.ndarray, phase: int) -> np.ndarray:
+        def sums(positions: np.ndarray, round_: int) -> np.ndarray:
             chosen = queries[positions]
-            collected.append(self._collector(chosen, query_set_hash(chosen), progress, phase=phase))
+            collected.append(self._collector(chosen, query_set_hash(chosen), progress, round_))
             return collected[-1].votes
 
         drawn = self._drawn(sums, len(queries), room, probabilities, collected)

@@ -12,7 +12,7 @@ import pytest
 
 from consilium.coordinator.collection import admission
 from consilium.coordinator.conclusion import conclude_unserved
-from consilium.coordinator.federation import Student, run_federation
+from consilium.coordinator.federation import FederationRun, Student
 from consilium.coordinator.labels.grpc_server import Door
 from consilium.coordinator.mechanisms.checked import Confident
 from consilium.coordinator.mechanisms.counts import GNMax
@@ -60,7 +60,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         hall = Hall(homes, faults)
         hall.there = there
         log = Told(tmp_path / "events.jsonl")
-        run_federation(
+        FederationRun(
             hall,
             config,
             tmp_path,
@@ -69,7 +69,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
             keys,
             nodes=hall,
             door=Door(),
-        )
+        ).run()
         log.close()
         return json.loads((tmp_path / "coordinator.json").read_text())
 
@@ -196,7 +196,7 @@ def test_closing_while_parties_are_awaited_closes(tmp_path: Path) -> None:
     door = Door(close_file=tmp_path / "close")
     (tmp_path / "close").touch()
     log = EventLog(tmp_path / "events.jsonl")
-    run_federation(hall, make_config(), tmp_path, log, door=door, nodes=hall)
+    FederationRun(hall, make_config(), tmp_path, log, door=door, nodes=hall).run()
     log.close()
     summary = json.loads((tmp_path / "coordinator.json").read_text())
     assert (summary["asked"], summary["parties"], hall.requests) == (0, [], [])

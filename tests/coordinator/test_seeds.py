@@ -12,7 +12,7 @@ import consilium.coordinator.federation
 import consilium.party.hidden_votes
 from consilium.coordinator.conclusion import normal_for
 from consilium.coordinator.config import Caps, FederationConfig
-from consilium.coordinator.federation import Student, noise_for, run_federation
+from consilium.coordinator.federation import FederationRun, Student, noise_for
 from consilium.coordinator.mechanisms import AnyMechanism, Confident, Distributed
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
@@ -106,7 +106,7 @@ def test_a_whole_federation_makes_no_seeded_noise(
     def student(source: LabelSource) -> None:
         source.ask(rows)
 
-    run_federation(FakeTransport(homes), config, tmp_path, log, Student(student, None), keys)
+    FederationRun(FakeTransport(homes), config, tmp_path, log, Student(student, None), keys).run()
     assert bool(made) == simulation
 
 

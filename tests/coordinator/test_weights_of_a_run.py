@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.federation import Student, run_federation
+from consilium.coordinator.federation import FederationRun, Student
 from consilium.coordinator.ledger.privacy import promised_at
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.mechanisms import NoisyHistogram
@@ -54,7 +54,7 @@ def run_in(folder: Path, homes: list[Path], rows: slice, crash: bool = False) ->
     log = EventLog(folder / "events.jsonl")
     try:
         with contextlib.suppress(Crash):
-            run_federation(FakeTransport(homes), CONFIG, folder, log, Student(student, None))
+            FederationRun(FakeTransport(homes), CONFIG, folder, log, Student(student, None)).run()
     finally:
         log.close()
     return answers[0].histograms

@@ -11,7 +11,7 @@ import numpy as np
 from consilium.coordinator.collection.exchange import Transport
 from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.config import Caps, FederationConfig
-from consilium.coordinator.federation import Student, run_federation
+from consilium.coordinator.federation import FederationRun, Student
 from consilium.coordinator.mechanisms import Confident, Distributed, DistributedTwoPhase, Interactive
 from consilium.coordinator.run_log import EventLog
 from consilium.coordinator.stages import Phase
@@ -79,7 +79,7 @@ def run(
         run_student(known[0], pool(rows), spec, out, 3, later=known[1:])
 
     try:
-        run_federation(transport(parties), config, out, log, Student(student, None), keys)
+        FederationRun(transport(parties), config, out, log, Student(student, None), keys).run()
     finally:
         log.close()
     return out

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from consilium.cli import app
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.federation import run_federation
+from consilium.coordinator.federation import FederationRun
 from consilium.coordinator.labels.grpc_server import serving
 from consilium.coordinator.labels.service import LabelService
 from consilium.coordinator.ledger.store import Ledger
@@ -139,7 +139,7 @@ def coordinator(folder: Path, config: FederationConfig) -> Iterator[None]:
     """A coordinator with its parties and a label service, in a thread; it ends when a student has finished."""
     log = EventLog(folder / "events.jsonl")
     parties = FakeTransport(sorted((folder / "homes").iterdir()))
-    thread = threading.Thread(target=run_federation, args=(parties, config, folder, log))
+    thread = threading.Thread(target=FederationRun, args=(parties, config, folder, log))
     thread.start()
     try:
         yield

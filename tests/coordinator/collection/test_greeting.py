@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.coordinator.collection.admission import SEEN_FILE, Greeting, SeenPositions, enrol
-from consilium.coordinator.federation import Student, run_federation
+from consilium.coordinator.collection.admission import Greeting, SEEN_FILE, SeenPositions, enrol
+from consilium.coordinator.federation import FederationRun, Student
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.errors import LedgerError, NotEnoughParties, StorageError
 from consilium.protocol.files import replace_private
@@ -53,7 +53,7 @@ def federation(homes: list[Path], run: Path, first: int) -> list[dict]:
     (run / "events.jsonl").unlink(missing_ok=True)
     log = EventLog(run / "events.jsonl")
     try:
-        run_federation(FakeTransport(homes), CONFIG, run, log, Student(student(3, first), None))
+        FederationRun(FakeTransport(homes), CONFIG, run, log, Student(student(3, first), None)).run()
     finally:
         log.close()
     return [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]

@@ -11,7 +11,7 @@ import pytest
 
 from consilium.coordinator.collection.secure import FALSE_VOTES
 from consilium.coordinator.config import Caps
-from consilium.coordinator.federation import Student, run_federation
+from consilium.coordinator.federation import FederationRun, Student
 from consilium.coordinator.labels.service import LabelService
 from consilium.coordinator.ledger.store import Ledger
 from consilium.party.sum_store import SessionStatus, SessionStore
@@ -214,7 +214,7 @@ def test_a_whole_federation_with_secure_votes_gives_the_labels_of_the_clear_one(
             labels.append(source.ask(x))
             source.finish()
 
-        run_federation(made.transport, config, run_dir, log, Student(student, None), made.keys)
+        FederationRun(made.transport, config, run_dir, log, Student(student, None), made.keys).run()
     assert (labels[0].labels == labels[1].labels).all()
     assert (labels[0].outcomes == labels[1].outcomes).all()
     assert labels[0].answered.any()

@@ -13,7 +13,7 @@ import polars as pl
 
 from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.federation import Student, run_federation
+from consilium.coordinator.federation import FederationRun, Student
 from consilium.coordinator.ledger.store import open_batch
 from consilium.coordinator.run_log import EventLog
 from consilium.coordinator.verify import Finding, find_run, verify_run, verify_student
@@ -52,7 +52,7 @@ def kit_run(folder: Path, **changes: Any) -> Path:
 
     try:
         transport = FakeTransport([kits / f"party-{name}" for name in PARTIES])
-        run_federation(transport, config, run, log, Student(student, None), keys, pool=tree)
+        FederationRun(transport, config, run, log, Student(student, None), keys, pool=tree).run()
     finally:
         log.close()
     return folder

@@ -6,7 +6,7 @@ from contextlib import closing
 from functools import cache
 from pathlib import Path
 
-from consilium.coordinator.federation import run_federation
+from consilium.coordinator.federation import FederationRun
 from consilium.coordinator.run_log import EventLog
 from consilium.simulations.divide import Case, make_case
 from consilium.simulations.in_process import student
@@ -44,5 +44,5 @@ def run_alone(case: Case, folder: Path) -> Workspace:
     lay_out(space, case.scenario, case.dataset, case.partition, case.config, case.seed)
     homes = [space.home(index) for index in range(len(case.parties))]
     with closing(EventLog(folder / EVENTS)) as log:
-        run_federation(FakeTransport(homes), case.config, folder, log, student(folder))
+        FederationRun(FakeTransport(homes), case.config, folder, log, student(folder)).run()
     return space
