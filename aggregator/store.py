@@ -15,8 +15,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from consilium.protocol.databases import committed
 from consilium.protocol.errors import LedgerError
+from consilium.protocol.files import committed
 from consilium.protocol.parties.messages import Terms
 
 FORMAT = 2

@@ -20,7 +20,7 @@ from consilium.accounting.units import Unit
 from consilium.coordinator.collection.clear import Histogram
 from consilium.coordinator.config import Caps, FederationConfig
 from consilium.coordinator.federation import noise_for
-from consilium.coordinator.labels.service import LabelService
+from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger.privacy import promised, spent
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.mechanisms import Confident, Interactive

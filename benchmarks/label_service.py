@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from consilium.coordinator.labels.service import LabelService
+from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.noise import SystemNoise

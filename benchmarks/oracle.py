@@ -30,7 +30,7 @@ from consilium.coordinator.collection.admission import Greeting
 from consilium.coordinator.collection.clear import Standing
 from consilium.coordinator.collection.verified import SecondAggregator, VerifiedCollector
 from consilium.coordinator.config import Caps
-from consilium.coordinator.labels.service import LabelService
+from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger.store import Ledger
 from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.identity import Identity

@@ -31,8 +31,8 @@ from consilium.coordinator.collection.verified import SecondAggregator, Verified
 from consilium.coordinator.conclusion import Participation, conclude
 from consilium.coordinator.config import FederationConfig, check_sanitised, check_threshold
 from consilium.coordinator.expectation import expected
-from consilium.coordinator.labels.grpc_server import OPEN_DOOR, Door, serving, wait_for_close
-from consilium.coordinator.labels.service import Collector, LabelService, NoiseFor
+from consilium.coordinator.label_server import OPEN_DOOR, Door, serving, wait_for_close
+from consilium.coordinator.label_service import Collector, LabelService, NoiseFor
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.rosters import least_together
 from consilium.coordinator.run_log import EventLog

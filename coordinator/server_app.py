@@ -27,7 +27,7 @@ from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.deploy.registered_nodes import RegisteredNodes
 from consilium.coordinator.deploy.runs import CLOSE, KitRun, asked_before
 from consilium.coordinator.federation import FederationRun, Student, VoteKeys
-from consilium.coordinator.labels.grpc_server import OPEN_DOOR, Door
+from consilium.coordinator.label_server import OPEN_DOOR, Door
 from consilium.coordinator.run_log import EventLog
 from consilium.node.kit import Kit, joined, open_kit
 from consilium.protocol.config_files import load

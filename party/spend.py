@@ -20,7 +20,7 @@ from typing import NamedTuple
 from consilium.accounting.events import ReleaseEvent
 from consilium.party.policy import Policy
 from consilium.party.promise import Promise, check_within, epsilon, own_weight, parse_events, promise_of
-from consilium.protocol.databases import check_format
+from consilium.protocol.files import check_format
 from consilium.protocol.parties.messages import LedgerPosition, Terms
 from consilium.protocol.parties.refusals import Refused, Rule
 

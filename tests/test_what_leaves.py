@@ -22,7 +22,7 @@ import pytest
 from consilium.accounting.events.mechanisms import EVENTS
 from consilium.coordinator.collection.clear import Histogram
 from consilium.coordinator.config import Caps, FederationConfig
-from consilium.coordinator.labels.service import LabelService
+from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.mechanisms import ALL_MECHANISMS, Distributed, GNMax, Interactive, Mechanism
 from consilium.coordinator.stages import Phase, check_votes

@@ -43,11 +43,11 @@ def gateway(folder: Path, _: int) -> None:
 
 def labels(folder: Path, port: int) -> None:
     """A label service with made-up votes, for the students of a kit."""
-    import consilium.coordinator.labels.grpc_server
+    import consilium.coordinator.label_server
     import consilium.protocol.labels.wire
     from consilium.coordinator.config import Caps
-    from consilium.coordinator.labels.grpc_server import Door, serving
-    from consilium.coordinator.labels.service import LabelService
+    from consilium.coordinator.label_server import Door, serving
+    from consilium.coordinator.label_service import LabelService
     from consilium.coordinator.ledger.store import Ledger
     from consilium.coordinator.run_log import EventLog
     from consilium.node.kit import open_kit
@@ -56,7 +56,7 @@ def labels(folder: Path, port: int) -> None:
     from tests.federation import make_config
 
     for module in (
-        consilium.coordinator.labels.grpc_server,
+        consilium.coordinator.label_server,
         consilium.protocol.labels.wire,
     ):  # what it is asked in, though the code be older
         vars(module)["PROTOCOL_VERSION"] = int(os.environ["CONSILIUM_SPEAKS"])

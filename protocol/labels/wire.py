@@ -34,27 +34,18 @@ GENERIC = ServiceError(
 """What it learns of all others. Which parties were missing, at which stage, or what a sum looked like is not its."""
 
 
+_TERMS = (
+    "federation", "mechanism", "unit", "neighbouring", "delta", "epsilon", "queries_left", "answers_left", "parties",
+    "simulation", "count_sigma", "epsilon_nodes", "phases", "phase",
+)  # fmt: skip
+"""Fields of `LabelTerms` that are fields of the message as they stand."""
+
+
 def terms_to_wire(terms: LabelTerms) -> pb.Terms:
     """Terms -> message."""
-    return pb.Terms(
-        protocol_version=PROTOCOL_VERSION,
-        federation=terms.federation,
-        schema_json=terms.schema.model_dump_json(),
-        mechanism=terms.mechanism,
-        unit=terms.unit,
-        neighbouring=terms.neighbouring,
-        delta=terms.delta,
-        epsilon=terms.epsilon,
-        queries_left=terms.queries_left,
-        answers_left=terms.answers_left,
-        parties=terms.parties,
-        simulation=terms.simulation,
-        count_sigma=terms.count_sigma,
-        release=terms.release,
-        epsilon_nodes=terms.epsilon_nodes,
-        phases=terms.phases,
-        phase=terms.phase,
-    )
+    fields = {name: getattr(terms, name) for name in _TERMS}
+    schema = terms.schema.model_dump_json()
+    return pb.Terms(protocol_version=PROTOCOL_VERSION, schema_json=schema, release=terms.release, **fields)
 
 
 def terms_from_wire(message: pb.Terms) -> LabelTerms:
@@ -73,24 +64,8 @@ def terms_from_wire(message: pb.Terms) -> LabelTerms:
             f"the coordinator's terms are of phase {message.phase} of {message.phases}; there are at most"
             f" {MOST_RELEASES}, from 1"
         )
-    return LabelTerms(
-        federation=message.federation,
-        schema=schema,
-        mechanism=message.mechanism,
-        unit=message.unit,
-        neighbouring=message.neighbouring,
-        delta=message.delta,
-        epsilon=message.epsilon,
-        queries_left=message.queries_left,
-        answers_left=message.answers_left,
-        parties=message.parties,
-        simulation=message.simulation,
-        count_sigma=message.count_sigma,
-        release=_release_from_wire(message),
-        epsilon_nodes=message.epsilon_nodes,
-        phases=message.phases,
-        phase=message.phase,
-    )
+    fields = {name: getattr(message, name) for name in _TERMS}
+    return LabelTerms(schema=schema, release=_release_from_wire(message), **fields)
 
 
 def _release_from_wire(message: pb.Terms) -> ReleaseKind:

@@ -13,7 +13,7 @@ import pytest
 from consilium.coordinator.collection import admission
 from consilium.coordinator.conclusion import conclude_unserved
 from consilium.coordinator.federation import FederationRun, Student
-from consilium.coordinator.labels.grpc_server import Door
+from consilium.coordinator.label_server import Door
 from consilium.coordinator.mechanisms.checked import Confident
 from consilium.coordinator.mechanisms.counts import GNMax
 from consilium.coordinator.rosters import least_parties

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from consilium.coordinator.config import Caps
-from consilium.coordinator.labels.grpc_server import Door, serving
-from consilium.coordinator.labels.service import LabelService
+from consilium.coordinator.label_server import Door, serving
+from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger.store import Ledger
 from consilium.node.kit import open_kit
 from consilium.node.supernode import supernode

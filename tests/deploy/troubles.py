@@ -27,8 +27,8 @@ from consilium.coordinator.collection.verified import SecondAggregator
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.deploy.room import Room
 from consilium.coordinator.deploy.start import gateway, in_words
-from consilium.coordinator.labels.grpc_server import Door, serving
-from consilium.coordinator.labels.service import LabelService
+from consilium.coordinator.label_server import Door, serving
+from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.provision.authority import Authority
 from consilium.coordinator.run_log import EventLog

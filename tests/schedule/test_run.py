@@ -15,7 +15,7 @@ import pytest
 
 from consilium.coordinator.collection.clear import Histogram
 from consilium.coordinator.config import Caps
-from consilium.coordinator.labels.service import LabelService
+from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger.privacy import by_phase, epsilon_by_query, promised, spent
 from consilium.coordinator.ledger.store import Batch, Ledger
 from consilium.coordinator.mechanisms import GNMax

@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 from consilium.cli import app
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.federation import FederationRun
-from consilium.coordinator.labels.grpc_server import serving
-from consilium.coordinator.labels.service import LabelService
+from consilium.coordinator.label_server import serving
+from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.errors import BudgetExceeded, ConfigError, MalformedMessage, OutputExists

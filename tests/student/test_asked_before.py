@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from consilium.coordinator.config import Caps
-from consilium.coordinator.labels.grpc_server import serving
-from consilium.coordinator.labels.service import LabelService
+from consilium.coordinator.label_server import serving
+from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger.store import Ledger
 from consilium.protocol.errors import BudgetExceeded, DataError, MalformedMessage
 from consilium.protocol.labels.service import RowStanding

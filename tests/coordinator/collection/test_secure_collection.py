@@ -12,7 +12,7 @@ import pytest
 from consilium.coordinator.collection.secure import FALSE_VOTES
 from consilium.coordinator.config import Caps
 from consilium.coordinator.federation import FederationRun, Student
-from consilium.coordinator.labels.service import LabelService
+from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger.store import Ledger
 from consilium.party.sum_store import SessionStatus, SessionStore
 from consilium.protocol.labels.service import Outcome, no_progress

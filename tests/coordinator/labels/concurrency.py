@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from consilium.coordinator.config import Caps, FederationConfig
-from consilium.coordinator.labels.grpc_server import serving
-from consilium.coordinator.labels.service import LabelService
+from consilium.coordinator.label_server import serving
+from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.labels.service import Outcome

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from consilium.coordinator.labels.service import LabelService
+from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger.store import Ledger
 from consilium.protocol.errors import LedgerError
 from consilium.protocol.noise import SystemNoise
@@ -52,7 +52,7 @@ from pathlib import Path
 from consilium.coordinator.run_log import EventLog
 from consilium.coordinator.ledger.store import Ledger
 from consilium.protocol.noise import SystemNoise
-from consilium.coordinator.labels.service import LabelService
+from consilium.coordinator.label_service import LabelService
 from consilium.protocol.errors import LedgerError
 from tests.coordinator.labels.concurrency import shared_config
 from tests.coordinator.labels.test_service import T, Votes

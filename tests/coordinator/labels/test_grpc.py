@@ -10,8 +10,8 @@ import pytest
 
 from consilium.coordinator.config import Caps
 from consilium.coordinator.federation import FederationRun
-from consilium.coordinator.labels.grpc_server import serving
-from consilium.coordinator.labels.service import LabelService
+from consilium.coordinator.label_server import serving
+from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger.store import Ledger
 from consilium.protocol.errors import (
     BudgetExceeded,
@@ -171,7 +171,7 @@ def test_before_the_cause_was_told(service, monkeypatch) -> None:
     def old(error):
         return pb.AskReply(refusal=pb.Refusal(error=type(error).__name__, what=error.what, action=error.action))
 
-    monkeypatch.setattr("consilium.coordinator.labels.grpc_server.refusal_to_wire", old)
+    monkeypatch.setattr("consilium.coordinator.label_server.refusal_to_wire", old)
     told = {refusal(service, monkeypatch, cause) for cause in CAUSES}
     assert len(told) == len(CAUSES) and sum(b"p07" in text for text in told) == 5
 

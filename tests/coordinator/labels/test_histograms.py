@@ -15,8 +15,8 @@ from consilium.accounting.curves.gdp import GaussianPart, exact_epsilon
 from consilium.accounting.units import Noise
 from consilium.coordinator.collection.clear import Histogram
 from consilium.coordinator.config import Caps
-from consilium.coordinator.labels.grpc_server import serving
-from consilium.coordinator.labels.service import LabelService
+from consilium.coordinator.label_server import serving
+from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger.privacy import promised, spent
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.mechanisms import Distributed, GNMax, NoisyHistogram

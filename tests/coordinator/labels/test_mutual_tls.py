@@ -12,8 +12,8 @@ import grpc
 import pytest
 
 from consilium.coordinator.config import Caps
-from consilium.coordinator.labels.grpc_server import Door, serving, wait_for_close
-from consilium.coordinator.labels.service import LabelService
+from consilium.coordinator.label_server import Door, serving, wait_for_close
+from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.provision.authority import Authority, Issued
 from consilium.protocol.errors import ConfigError, ServiceError

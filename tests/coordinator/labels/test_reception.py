@@ -15,9 +15,8 @@ import numpy as np
 import pytest
 
 from consilium.coordinator.config import Caps
-from consilium.coordinator.labels.grpc_server import Door, serving
-from consilium.coordinator.labels.reception import READER, Busy, Desk, Limits, Measure, receive
-from consilium.coordinator.labels.service import LabelService
+from consilium.coordinator.label_server import READER, Busy, Desk, Door, Limits, Measure, receive, serving
+from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger.store import Ledger
 from consilium.protocol.errors import MalformedMessage, ServiceError
 from consilium.protocol.labels import labels_pb2 as pb

@@ -13,7 +13,7 @@ import pytest
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS
 from consilium.coordinator.collection.clear import Histogram
 from consilium.coordinator.config import Caps
-from consilium.coordinator.labels.service import LabelService
+from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger.privacy import at_hand, epsilon_by_query, promised, spent
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.mechanisms.checked import Confident

@@ -18,7 +18,7 @@ from consilium.accounting.units import Unit
 from consilium.coordinator.collection.clear import Histogram
 from consilium.coordinator.conclusion import normal_for
 from consilium.coordinator.config import Caps, FederationConfig, check_sanitised
-from consilium.coordinator.labels.service import LabelService
+from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger.privacy import answered_batches, close, most_teachers, promised, spent
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.mechanisms import Confident, GNMax, Interactive, NoisyHistogram

@@ -22,7 +22,7 @@ from consilium.accounting.planning.target import worst_case
 from consilium.accounting.units import Towards, Unit
 from consilium.coordinator.collection.clear import Histogram
 from consilium.coordinator.config import Caps, FederationConfig
-from consilium.coordinator.labels.service import LabelService
+from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.mechanisms import Confident, GNMax, Interactive, LNMax, Mechanism, NoisyHistogram
 from consilium.coordinator.mechanisms.base import projected

@@ -1,1 +1,0 @@
-"""The label service: what a student may ask, and what it gets."""
