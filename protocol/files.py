@@ -1,5 +1,6 @@
-"""Files that a node writes: whole or not at all, private where they must be, on disk when that is said; locks; and small
-SQLite files in which it keeps what it has given.
+"""Files that a node writes: whole or not at all, private where they must be, on disk when that is said; locks.
+
+And small SQLite files in which it keeps what it has given.
 """
 
 from __future__ import annotations
