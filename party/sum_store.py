@@ -27,9 +27,8 @@ import numpy as np
 
 from consilium.party.promise import Promise
 from consilium.party.spend import FORMAT
-from consilium.protocol.databases import committed
 from consilium.protocol.errors import LedgerError
-from consilium.protocol.files import check_format
+from consilium.protocol.files import check_format, committed
 from consilium.protocol.rows.queries import query_ids
 from consilium.sums.errors import AlreadyAnswered, BrokenBlock, Replay
 from consilium.sums.masks.messages import Stage

@@ -15,26 +15,23 @@ from enum import StrEnum
 from typing import Literal
 
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.identity import SIGNATURE_BYTES
 from consilium.protocol.parties.choices import choice_dtype
 from consilium.protocol.parties.records import MOST_CELLS
-from consilium.protocol.secagg.agreement import NONCE_BYTES, TAG_BYTES
-from consilium.protocol.secagg.identity import SIGNATURE_BYTES
-from consilium.protocol.secagg.messages import CIPHERTEXT_BYTES, KEY_BYTES, KEYS_BYTES
-from consilium.protocol.secagg.ring import sigma_total
-from consilium.protocol.secagg.roster import MOST_PARTIES, least_sum
-from consilium.protocol.secagg.session import SID_BYTES
-from consilium.protocol.secagg.shamir import SHARE_BYTES
-from consilium.protocol.verified.binder import DIGEST_BYTES
-from consilium.protocol.verified.binder import NONCE_BYTES as NONCE_BYTES_OF_TOTAL
-from consilium.protocol.verified.grid import MOST_ROWS, VoteGrid
-from consilium.protocol.verified.leader import BATCH_SIZE
-from consilium.protocol.verified.proof import opening_elements
-from consilium.protocol.verified.roster import MOST_VOTERS
-from consilium.protocol.verified.sealing import SIGNED_KEY_BYTES
-from consilium.protocol.verified.session import MOST_CELLS as MOST_SHARE
-from consilium.protocol.verified.session import MOST_REACH
-from consilium.protocol.verified.uploads import PART_BYTES, upload_bytes
 from consilium.protocol.warnings import MANY_PAIRED
+from consilium.sums.aggregators.leader import BATCH_SIZE
+from consilium.sums.aggregators.proof import DIGEST_BYTES, MOST_ROWS, VoteGrid, opening_elements
+from consilium.sums.aggregators.proof import NONCE_BYTES as NONCE_BYTES_OF_TOTAL
+from consilium.sums.aggregators.sealing import SIGNED_KEY_BYTES
+from consilium.sums.aggregators.terms import MOST_CELLS as MOST_SHARE
+from consilium.sums.aggregators.terms import MOST_REACH
+from consilium.sums.aggregators.uploads import PART_BYTES, upload_bytes
+from consilium.sums.agreement import NONCE_BYTES, TAG_BYTES
+from consilium.sums.masks.messages import CIPHERTEXT_BYTES, KEY_BYTES, KEYS_BYTES
+from consilium.sums.masks.ring import sigma_total
+from consilium.sums.masks.shares import SHARE_BYTES
+from consilium.sums.masks.terms import SID_BYTES
+from consilium.sums.roster import MOST_PARTIES, MOST_VOTERS, least_sum
 
 CostedMode = Literal["clear", "secure", "distributed", "verified"]
 COSTED_MODES: tuple[CostedMode, ...] = ("clear", "secure", "distributed", "verified")

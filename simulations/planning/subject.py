@@ -20,8 +20,8 @@ from consilium.coordinator.planning.rehearsal import TaskSet, made_up
 from consilium.coordinator.planning.tasks import FeatureMap, PublicTask
 from consilium.coordinator.provision import plan as provisioning
 from consilium.coordinator.provision.plan import Plan, plan_table, validated
+from consilium.data.private_rows import Rows
 from consilium.node.progress import CANDIDATES, FORECAST, stage
-from consilium.party.data import Rows
 from consilium.party.teachers.ensemble import train_all, vote
 from consilium.protocol.config_files import read_table, validate
 from consilium.protocol.errors import ConfigError, DataError

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.coordinator.collection.admission import Greeting, SEEN_FILE, SeenPositions, enrol
+from consilium.coordinator.collection.admission import SEEN_FILE, Greeting, SeenPositions, enrol
 from consilium.coordinator.federation import FederationRun, Student
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.errors import LedgerError, NotEnoughParties, StorageError
