@@ -30,9 +30,8 @@ from consilium.protocol.files import others_may_read, read_private
 from consilium.protocol.identity import Identity
 from consilium.protocol.labels.tls import TlsFiles, load_certificate, tls_cure, why_no_connection
 from consilium.protocol.models import Frozen
-from consilium.protocol.parties.cures import CURES
 from consilium.protocol.parties.messages import PartyName
-from consilium.protocol.parties.refusals import Refused, Rule
+from consilium.protocol.parties.refusals import CURES, Refused, Rule
 from consilium.protocol.proxies import LABELS, SUPERNODE, ProxyRefused, connect, proxy_for
 from consilium.protocol.warnings import RunWarning
 

@@ -53,7 +53,6 @@ from consilium.coordinator.provision.write import (
     students,
 )
 from consilium.coordinator.rosters import least_together
-from consilium.node.checks import SECOND_FILE
 from consilium.node.kit import node_id
 from consilium.node.manifest import authority_fingerprint
 from consilium.protocol.errors import ConfigError, OutputExists

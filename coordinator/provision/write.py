@@ -22,10 +22,10 @@ from consilium.coordinator.deploy.flower import NodesFile
 from consilium.coordinator.provision.authority import Authority, Issued
 from consilium.coordinator.provision.plan import POOL_IDS, POOL_ROWS
 from consilium.coordinator.provision.registry import (
+    OPERATOR,
     AggregatorRecord,
     CoordinatorKeys,
     NodeKeys,
-    OPERATOR,
     Registry,
 )
 from consilium.node.checks import SECOND_FILE, SecondFile

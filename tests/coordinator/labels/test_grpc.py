@@ -221,7 +221,7 @@ def test_a_whole_federation_with_a_student_on_a_socket(homes, tmp_path: Path, lo
 
     address = f"127.0.0.1:{free_port()}"
     config = make_config(service=address)
-    run = threading.Thread(target=FederationRun, args=(FakeTransport(homes), config, tmp_path, log))
+    run = threading.Thread(target=FederationRun(FakeTransport(homes), config, tmp_path, log).run)
     run.start()
     x, y = make_rows(60, 5)
     pool = Pool(FEATURES, x[:40], x[40:], y[40:])
