@@ -139,7 +139,7 @@ def coordinator(folder: Path, config: FederationConfig) -> Iterator[None]:
     """A coordinator with its parties and a label service, in a thread; it ends when a student has finished."""
     log = EventLog(folder / "events.jsonl")
     parties = FakeTransport(sorted((folder / "homes").iterdir()))
-    thread = threading.Thread(target=FederationRun, args=(parties, config, folder, log))
+    thread = threading.Thread(target=FederationRun(parties, config, folder, log).run)
     thread.start()
     try:
         yield
