@@ -24,7 +24,7 @@ from consilium.protocol.files import replace_private, writing
 from consilium.protocol.strict_json import number, strict
 from consilium.protocol.versions import versions
 from consilium.protocol.warnings import RowFacts, listed
-from consilium.simulations.attempt import Attempt, FORMAT, interruptible, unfinished
+from consilium.simulations.attempt import FORMAT, Attempt, interruptible, unfinished
 from consilium.simulations.compare.analysis import Analysis, analyse, left_out, write_metrics
 from consilium.simulations.datasets.base import Dataset, Source
 from consilium.simulations.engines.cluster.probe import RaySpec

@@ -30,8 +30,8 @@ from consilium.sums.agreement import NONCE_BYTES, TAG_BYTES
 from consilium.sums.masks.messages import CIPHERTEXT_BYTES, KEY_BYTES, KEYS_BYTES
 from consilium.sums.masks.ring import sigma_total
 from consilium.sums.masks.shares import SHARE_BYTES
-from consilium.sums.masks.terms import SID_BYTES
 from consilium.sums.roster import MOST_PARTIES, MOST_VOTERS, least_sum
+from consilium.sums.terms import SID_BYTES
 
 CostedMode = Literal["clear", "secure", "distributed", "verified"]
 COSTED_MODES: tuple[CostedMode, ...] = ("clear", "secure", "distributed", "verified")

@@ -13,8 +13,7 @@ import numpy as np
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from consilium.coordinator.mechanisms.calibration import KINDS, noise_scales
-from consilium.coordinator.old_keys import drop_other_kinds
-from consilium.protocol.config_files import read_table, shown, validate
+from consilium.protocol.config_files import drop_other_kinds, read_table, shown, validate
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.models import Frozen

@@ -20,7 +20,8 @@ from consilium.protocol.rows.schema import Schema
 from consilium.simulations import scenario
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.divide import make_case
-from consilium.simulations.planning import subject, subject as labelled
+from consilium.simulations.planning import subject
+from consilium.simulations.planning import subject as labelled
 from consilium.simulations.planning.subject import read_labelled
 from consilium.simulations.scenario import load_scenario
 from consilium.simulations.workspace import federation_config
