@@ -27,7 +27,7 @@ from benchmarks.exact import published_votes
 from benchmarks.near_zero import labels_of
 from benchmarks.papers import Kept, spread
 from benchmarks.plain_network import accuracy, learn, one_hot
-from consilium.student.asking.selection import choose
+from consilium.student.selection import choose
 from docs.figures import figure
 
 CLASSES = 10

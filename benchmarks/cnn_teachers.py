@@ -30,9 +30,8 @@ from consilium.accounting.curves.laplace import PAPER_MOMENTS, log_q_lnmax, sum_
 from consilium.accounting.planning.calibration import pr_label_laplace
 from consilium.accounting.units import Noise
 from consilium.data.private_rows import Rows
-from consilium.party.teachers.builders import Teacher
-from consilium.party.teachers.ensemble import train_all
-from consilium.party.teachers.making import simulated_seeds
+from consilium.models.teachers import Teacher
+from consilium.party.teachers.teach import simulated_seeds, train_all
 
 DELTA = 1e-5
 GAMMA = 0.05

@@ -33,11 +33,11 @@ from benchmarks.cnn_teachers import DELTA, TEMPERATURES, Spoken, asked_rows, cnn
 from benchmarks.papers import Kept, Place, spread
 from benchmarks.plain_network import accuracy, learn, one_hot
 from consilium.accounting.curves.gdp import sigma_needed
+from consilium.models.base import Shares
+from consilium.models.specs import LogisticRegressionStudent
 from consilium.simulations.scenario import load_scenario
 from consilium.student.config import StudentSpec
-from consilium.student.run import train
-from consilium.student.trainers.base import Shares
-from consilium.student.trainers.kinds import LogisticRegressionStudent
+from consilium.student.learn import train
 from docs import figures
 
 QUERIES = (100, 300, 1000)

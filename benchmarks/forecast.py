@@ -31,7 +31,10 @@ from benchmarks.papers import Kept
 from consilium.coordinator.planning.plan import PlannedFederation, Tasks, plan
 from consilium.coordinator.planning.rehearsal import made_up
 from consilium.data.private_rows import Rows
-from consilium.party.teachers.ensemble import train, vote
+from consilium.models.base import Shares
+from consilium.models.evaluation import evaluate
+from consilium.models.specs import TrainerSpec
+from consilium.party.teachers.teach import train, vote
 from consilium.protocol.labels.service import NO_LABEL
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.rows.queries import canonical_queries
@@ -40,10 +43,7 @@ from consilium.simulations.planning.subject import LabelledRows, LabelledTasks
 from consilium.simulations.population.public import public_facts, queries, schema
 from consilium.simulations.scenario import Scenario, divided_data, load_scenario
 from consilium.student.config import StudentSpec
-from consilium.student.evaluation import evaluate
-from consilium.student.run import train as train_student
-from consilium.student.trainers.base import Shares
-from consilium.student.trainers.kinds import TrainerSpec
+from consilium.student.learn import train as train_student
 from docs.figures import figure
 
 LINEAR = ("federation.teacher.model=logistic_regression", "federation.teacher.C=0.03")

@@ -25,14 +25,14 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from benchmarks.cells import command_of
-from consilium.party.teachers.ridge import RidgeTeacher
+from consilium.models.base import Shares
+from consilium.models.kernel import spread_labels
+from consilium.models.shares import KernelShares
+from consilium.models.specs import EvenStudent, SpreadingStudent
+from consilium.models.teachers import RidgeTeacher
 from consilium.protocol.rows.images import represent
 from consilium.simulations.datasets.source import open_source
 from consilium.simulations.scenario import divided_data, load_scenario
-from consilium.student.trainers.base import Shares
-from consilium.student.trainers.counts.smooth import KernelShares
-from consilium.student.trainers.kernel import spread_labels
-from consilium.student.trainers.settings import EvenStudent, SpreadingStudent
 from docs.figures import figure
 
 PARTIES, ROWS, FAMILIES, COMPONENTS, POOL, JUDGES = 5000, 24, 61, 512, 13_900, 5000

@@ -26,7 +26,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from benchmarks.cells import command_of, spread
-from consilium.party.teachers.ridge import RidgeTeacher
+from consilium.models.teachers import RidgeTeacher
 from consilium.protocol.labels.service import Outcome
 from consilium.protocol.rows.images import represent
 from consilium.simulations.divide import Case, make_case
@@ -34,7 +34,7 @@ from consilium.simulations.metrics import mean_interval
 from consilium.simulations.release import replay
 from consilium.simulations.scenario import load_scenario
 from consilium.simulations.teach import Said
-from consilium.student.run import inputs, train
+from consilium.student.learn import inputs, train
 from docs.figures import figure
 
 COMPONENTS = 512

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from consilium.data.private_rows import Rows
-from consilium.party.teachers.ensemble import train
+from consilium.party.teachers.teach import train
 from consilium.protocol.parties.teachers import teacher_spec
 from consilium.protocol.rows.images import Representation, represent
 from consilium.simulations.datasets.source import open_source

@@ -21,12 +21,12 @@ from benchmarks.cells import command_of, spread
 from benchmarks.papers import Kept, Place, Votes, teachers_votes
 from consilium.accounting.curves.gdp import sigma_needed
 from consilium.coordinator.mechanisms.counts import GNMax, NoisyHistogram
+from consilium.models.base import Shares
+from consilium.models.evaluation import evaluate
+from consilium.models.specs import AutoStudent
 from consilium.protocol.noise import SeededNoise
 from consilium.student.config import StudentSpec
-from consilium.student.evaluation import evaluate
-from consilium.student.run import train
-from consilium.student.trainers.base import Shares
-from consilium.student.trainers.kinds import AutoStudent
+from consilium.student.learn import train
 from docs.figures import figure
 
 SCENARIOS = ("stroke", "adult-250", "diabetes-rf", "pneumonia")

@@ -26,15 +26,15 @@ from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.mechanisms import Confident, Interactive
 from consilium.coordinator.run_log import EventLog
 from consilium.coordinator.stages import Privacy
+from consilium.models.specs import LogisticRegressionStudent
 from consilium.protocol.labels.service import Outcome, Progress
 from consilium.protocol.rows.queries import query_set_hash
 from consilium.protocol.rows.schema import Schema
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
-from consilium.student.asking.pool import Pool
 from consilium.student.config import StudentSpec
+from consilium.student.pool import Pool
 from consilium.student.run import run_student
-from consilium.student.trainers.kinds import LogisticRegressionStudent
 from docs.figures import figure
 
 SEEDS = range(5)

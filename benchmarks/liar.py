@@ -25,12 +25,12 @@ from consilium.accounting.planning.target import worst_case
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.mechanisms import NoisyHistogram
 from consilium.data.private_rows import Rows
-from consilium.party.teachers.ensemble import train as train_teacher
-from consilium.party.teachers.ensemble import vote
+from consilium.models.base import Shares
+from consilium.party.teachers.teach import train as train_teacher
+from consilium.party.teachers.teach import vote
 from consilium.protocol.noise import SeededNoise
-from consilium.student.run import inputs
-from consilium.student.run import train as train_student
-from consilium.student.trainers.base import Shares
+from consilium.student.learn import inputs
+from consilium.student.learn import train as train_student
 from consilium.sums.masks.ring import choose_ring
 from consilium.sums.masks.unmasking import clip
 from docs.figures import figure

@@ -20,13 +20,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
-from consilium.protocol.own_models.guard import weight_key
+from consilium.models.base import Shares
+from consilium.models.evaluation import area_under_curve
+from consilium.models.guard import weight_key
+from consilium.models.own_model import copied_labels
+from consilium.models.shares import denoise
+from consilium.models.tabular import weighted_labels
 from consilium.simulations.datasets.source import load_dataset
-from consilium.student.evaluation import area_under_curve
-from consilium.student.trainers.base import Shares
-from consilium.student.trainers.counts.denoise import denoise
-from consilium.student.trainers.own_model import copied_labels
-from consilium.student.trainers.tabular import weighted_labels
 
 PUBLIC, ASKED, TEST, TEACHERS = 800, 400, 4000, 100
 NOISE, DRAWS = (0.1, 0.4), 3

@@ -32,8 +32,10 @@ from consilium.accounting.sanitise.release import Answered, forecast_sanitised, 
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.mechanisms import AnyMechanism, Confident, Drawn, GNMax, Immutable, LNMax, NoisyHistogram
 from consilium.data.private_rows import Rows
-from consilium.party.teachers.ensemble import train as train_teacher
-from consilium.party.teachers.ensemble import vote
+from consilium.models import specs
+from consilium.models.base import Represent, Shares
+from consilium.party.teachers.teach import train as train_teacher
+from consilium.party.teachers.teach import vote
 from consilium.protocol.config_files import drop_other_kinds
 from consilium.protocol.labels.service import NO_LABEL
 from consilium.protocol.noise import SeededNoise
@@ -41,12 +43,10 @@ from consilium.protocol.rows.queries import canonical_queries
 from consilium.simulations.datasets.folder import data_folder
 from consilium.simulations.scenario import divided_data, load_scenario
 from consilium.simulations.workspace import federation_config
-from consilium.student.asking.selection import BY_ROWS, Strategy, choose
 from consilium.student.config import StudentSpec
-from consilium.student.run import inputs
-from consilium.student.run import train as train_student
-from consilium.student.trainers import kinds
-from consilium.student.trainers.base import Represent, Shares
+from consilium.student.learn import inputs
+from consilium.student.learn import train as train_student
+from consilium.student.selection import BY_ROWS, Strategy, choose
 from docs.figures import figure
 
 DELTA = 1e-5
@@ -259,7 +259,7 @@ def student(
     """Accuracy on the held-out rows of a student with the scenario's other parameters, and seconds."""
     own = place.scenario.student.model_dump()
     own["trainer"]["name"] = trainer
-    drop_other_kinds(own["trainer"], "name", kinds.TRAINERS)
+    drop_other_kinds(own["trainer"], "name", specs.TRAINERS)
     spec = StudentSpec.model_validate(own)
     begun = time.monotonic()
     given = inputs(spec, place.schema, place.pool)

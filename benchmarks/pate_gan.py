@@ -34,13 +34,12 @@ import torch
 
 from benchmarks.cells import command_of
 from benchmarks.papers import ROWS, Kept, Place, queries, spread, teachers_votes
+from consilium.models.base import Job
+from consilium.models.images.feature_matching import BATCH, EPOCHS, ImprovedGanTrainer, ImprovedGanTraining
+from consilium.models.specs import FeatureMatchingStudent
 from consilium.protocol.noise import SeededNoise
 from consilium.simulations.datasets.folder import data_folder
 from consilium.simulations.metrics import wilson
-from consilium.student.trainers.base import Job
-from consilium.student.trainers.images.feature_matching import BATCH, EPOCHS
-from consilium.student.trainers.images.improved_gan import ImprovedGanTrainer, ImprovedGanTraining
-from consilium.student.trainers.kinds import FeatureMatchingStudent
 from docs.figures import figure
 
 POOL = 8000

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from consilium.student.trainers.images.loop import AVERAGED, Descent, ImageTrainer, Material
-from consilium.student.trainers.images.network import ImageModel
-from consilium.student.trainers.kinds import CnnStudent
+from consilium.models.images.loop import AVERAGED, Descent, ImageTrainer, Material
+from consilium.models.images.network import ImageModel
+from consilium.models.specs import CnnStudent
 
 if TYPE_CHECKING:
     from torch import nn

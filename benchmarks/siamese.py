@@ -29,10 +29,10 @@ from benchmarks.exact import published_votes
 from benchmarks.near_zero import labels_of
 from benchmarks.papers import Kept, spread
 from benchmarks.plain_network import accuracy, learn, one_hot
-from consilium.student.trainers.images.loop import Descent, ImageTrainer, MakeMethod, Material
-from consilium.student.trainers.images.network import ImageModel
-from consilium.student.trainers.images.rows import INVARIANCES, Distortion
-from consilium.student.trainers.kinds import CnnStudent
+from consilium.models.images.loop import Descent, ImageTrainer, MakeMethod, Material
+from consilium.models.images.network import ImageModel
+from consilium.models.images.pixels import INVARIANCES, Distortion
+from consilium.models.specs import CnnStudent
 from docs.figures import figure
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from consilium.party.teachers.network import train_many
-from consilium.party.teachers.network_training import SMALL
+from consilium.models.network_training import SMALL
+from consilium.models.teachers import train_many
 from consilium.protocol.devices import resolve_device, using_device
 from consilium.protocol.parties.teachers import CnnSpec, MlpSpec, NetworkSpec
 from docs.figures import figure

@@ -29,7 +29,12 @@ from typing import Any
 
 import numpy as np
 
-from consilium.party.teachers.ridge import RidgeTeacher
+from consilium.models import evidence
+from consilium.models.base import Shares
+from consilium.models.evaluation import area_under_curve
+from consilium.models.images.graph_cnn import smooth_shares
+from consilium.models.kernel import kernel_ridge, principal_places
+from consilium.models.teachers import RidgeTeacher
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.rows.images import represent
 from consilium.protocol.rows.queries import query_ids
@@ -40,14 +45,8 @@ from consilium.simulations.divide import Case, make_case
 from consilium.simulations.release import replay
 from consilium.simulations.scenario import load_scenario, shipped
 from consilium.simulations.teach import Ensemble, train_ensemble
-from consilium.student.asking.graph import principal_places
-from consilium.student.asking.selection import choose
-from consilium.student.evaluation import area_under_curve
-from consilium.student.run import train
-from consilium.student.trainers.base import Shares
-from consilium.student.trainers.counts import softmax
-from consilium.student.trainers.images.smooth import smooth_shares
-from consilium.student.trainers.kernel import kernel_ridge
+from consilium.student.learn import train
+from consilium.student.selection import choose
 from docs.figures import Table, figure
 
 SEEDS = range(10)
@@ -140,14 +139,14 @@ def students_auc(
 @contextmanager
 def student_with(power: float, scaled: bool) -> Iterator[None]:
     """The linear student of shares with another prior."""
-    before = softmax.POWER, softmax.column_scales
-    softmax.POWER = power
+    before = evidence.POWER, evidence.column_scales
+    evidence.POWER = power
     if not scaled:
-        softmax.column_scales = lambda rows: (rows.std(axis=0) > 1e-12).astype(float)
+        evidence.column_scales = lambda rows: (rows.std(axis=0) > 1e-12).astype(float)
     try:
         yield
     finally:
-        softmax.POWER, softmax.column_scales = before
+        evidence.POWER, evidence.column_scales = before
 
 
 def judged(table: Table, value: str, rows: str, cells: dict[str, list[float]], shipped: str, measure: str) -> None:

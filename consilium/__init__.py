@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         LNMax,
     )
     from consilium.coordinator.verify import find_run, verify_run
+    from consilium.models.published.model import load_model
     from consilium.protocol.errors import ConsiliumError
     from consilium.protocol.noise import SystemNoise
     from consilium.simulations.council.estimator import Council
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from consilium.simulations.council.studies import Study, StudyResults
     from consilium.simulations.run import run_scenario
     from consilium.simulations.scenario import Scenario, load_scenario
-    from consilium.student.published.model import load_model
 
     __version__: str
 
@@ -88,6 +88,7 @@ _MODULES = {
         "Interactive",
         "LNMax",
     ),
+    "models.published.model": ("load_model",),
     "protocol.errors": ("ConsiliumError",),
     "protocol.noise": ("SystemNoise",),
     "simulations.council.estimator": ("Council",),
@@ -96,7 +97,6 @@ _MODULES = {
     "simulations.council.studies": ("Study", "StudyResults"),
     "simulations.run": ("run_scenario",),
     "simulations.scenario": ("Scenario", "load_scenario"),
-    "student.published.model": ("load_model",),
 }
 """Public names by the module that they come from: for Python what the imports above are for type checkers."""
 

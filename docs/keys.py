@@ -21,6 +21,7 @@ from consilium.coordinator.mechanisms import ALL_MECHANISMS
 from consilium.coordinator.planning.plan import PlannedMechanism
 from consilium.coordinator.provision.plan import AggregatorPlan, PartyPlan, RowsPlan, StudentPlan
 from consilium.coordinator.stages import Privacy, Sanitised
+from consilium.models.specs import TRAINERS
 from consilium.node.kit import Coordinator
 from consilium.node.log import LogSettings, MonitorSettings
 from consilium.protocol.parties.ballot import BALLOTS
@@ -30,7 +31,6 @@ from consilium.simulations.datasets.spec import PublicSpec
 from consilium.simulations.population.specs import DataSpec, PolicyShare, ShiftSpec, SimulationSpec, TeacherShare
 from consilium.simulations.study.spec import AxisRange, StudyAxis, StudyTable
 from consilium.student.config import StudentSpec
-from consilium.student.trainers.kinds import TRAINERS
 from docs import disclosed
 from docs.marked import pattern, stale_pages, with_parts
 

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 
 from consilium import ConsiliumError, Council
-from consilium.protocol.own_models.torch_classifier import TorchClassifier
+from consilium.models.torch_classifier import TorchClassifier
 
 _ = alt.renderers.enable("svg")  # pictures that need no network
 

@@ -24,8 +24,7 @@ from consilium.party.policy import PartyFile, Policy, check_shards, check_terms
 from consilium.party.promise import check_unit
 from consilium.party.teachers import shards, store
 from consilium.party.teachers.ballot import Lot, ballots, check_reference, thresholds_of
-from consilium.party.teachers.ensemble import check_rows, train_all
-from consilium.party.teachers.own_code_trial import OwnCodeTrial, try_again
+from consilium.party.teachers.teach import OwnCodeTrial, check_rows, train_all, try_again
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, PathError
 from consilium.protocol.files import typed
 from consilium.protocol.parties.choices import packed

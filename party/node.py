@@ -16,10 +16,8 @@ from consilium.party.policy import check_shards, check_terms, pool_of
 from consilium.party.promise import check_promised_unit, promise_of
 from consilium.party.spend import SpendStore
 from consilium.party.teachers import shards, store
-from consilium.party.teachers.ballot import Lot, ballots, check_reference
-from consilium.party.teachers.ensemble import check_rows
-from consilium.party.teachers.inputs import ids_of_set, query_inputs
-from consilium.party.teachers.making import make, simulated_seeds
+from consilium.party.teachers.ballot import Lot, ballots, check_reference, ids_of_set, query_inputs
+from consilium.party.teachers.teach import check_rows, make, simulated_seeds
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import DataError
 from consilium.protocol.parties.ballot import BallotKind, ballot_from_json

@@ -12,10 +12,10 @@ from consilium.accounting.events import event_from_json
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.data.files import CsvRule
 from consilium.data.mapping import Columns, DataRules, LabelRule, MissingRule, PatientRule
+from consilium.models.specs import OwnTeacher
 from consilium.node.acceptance import COLUMNS, Limit, fewer, more, others
 from consilium.node.acceptance import LIMITS as COMMON
 from consilium.node.answering import bounded_events
-from consilium.party.teachers.own_teacher import OwnTeacher
 from consilium.protocol.models import Frozen
 from consilium.protocol.old_names import Outgrown
 from consilium.protocol.parties.messages import EXACT_SUMS, PartyName, Terms, VotesMode

@@ -36,8 +36,7 @@ from consilium.party.home import Home
 from consilium.party.node import PartyNode
 from consilium.party.policy import Policy
 from consilium.party.teachers import store
-from consilium.party.teachers.ballot import Lot, ballots
-from consilium.party.teachers.inputs import query_inputs
+from consilium.party.teachers.ballot import Lot, ballots, query_inputs
 from consilium.protocol.devices import using_device
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.labels.service import Progress, no_progress
@@ -583,7 +582,7 @@ def _of_home(where: Path, federation: Path | None, pool: Path | None) -> tuple[H
     from consilium.party.home import open_home
     from consilium.protocol.config_files import load
     from consilium.protocol.rows.queries import canonical_queries
-    from consilium.student.asking.pool import PoolFile
+    from consilium.student.pool import PoolFile
 
     if federation is None:
         raise ConfigError("a party's home needs the federation's file", "Give it after the home: HOME FEDERATION.json")

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from consilium.models.evaluation import calibration, evaluate
 from consilium.simulations.artifact import UNIT_SCORES, Arrays
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.base import BY_CLASS, BY_ROW, TEST_DRAWS, Predicted
@@ -22,8 +23,6 @@ from consilium.simulations.metrics import (
     ratio_interval,
     wilson,
 )
-from consilium.student.calibration import calibration
-from consilium.student.evaluation import evaluate
 
 
 class Row(NamedTuple):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from consilium.protocol.own_models.naming import STUDENTS, resolve
-from consilium.student.published.file import read
-from consilium.student.published.model import Published, find_model, load_model
-from consilium.student.published.own_models import ESTIMATOR, TORCH
+from consilium.models.naming import STUDENTS, resolve
+from consilium.models.published.file import read
+from consilium.models.published.model import Published, find_model, load_model
+from consilium.models.published.own_models import ESTIMATOR, TORCH
 
 
 def load_own(run_dir: Path) -> Published:

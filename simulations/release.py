@@ -27,6 +27,7 @@ from consilium.coordinator.ledger.privacy import close, promised_to_student, spe
 from consilium.coordinator.ledger.store import Batch, Ledger
 from consilium.coordinator.mechanisms.shares import sum_of_shares
 from consilium.coordinator.run_log import EventLog
+from consilium.models.published.model import Published
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.labels.service import NO_LABEL, Outcome, Progress, no_progress
 from consilium.protocol.noise import SeededNoise
@@ -35,8 +36,7 @@ from consilium.simulations.divide import Case
 from consilium.simulations.own_student import load_own
 from consilium.simulations.population.parties import simulated_weights
 from consilium.simulations.teach import Said
-from consilium.student.asking.pool import Pool
-from consilium.student.published.model import Published
+from consilium.student.pool import Pool
 from consilium.student.run import run_student
 
 

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from consilium.coordinator.config import FederationConfig, check_threshold
 from consilium.coordinator.ledger.privacy import NODES, promised
+from consilium.models.published.model import check_names
 from consilium.node.progress import PREPARE, REPORT, stage
 from consilium.protocol.config_files import validate
 from consilium.protocol.devices import Device, one_thread, resolve_device, using_device
@@ -42,8 +43,7 @@ from consilium.simulations.stage_seconds import stage_seconds
 from consilium.simulations.warned import run_warnings
 from consilium.simulations.workspace import Workspace, federation_config, identities_of, lay_out, make_run_dir, nodes_of
 from consilium.student.config import StudentSpec
-from consilium.student.published.model import check_names
-from consilium.student.published.trial import check_trainer
+from consilium.student.learn import check_trainer
 
 Engine = Literal["local", "ray"]
 

@@ -16,6 +16,7 @@ from consilium.coordinator.mechanisms import ALL_MECHANISMS
 from consilium.coordinator.planning.facts import PublicFacts
 from consilium.coordinator.planning.plan import PlannedFederation, PlannedMechanism, Tasks, is_open, plan, stand_in
 from consilium.coordinator.planning.rehearsal import made_up
+from consilium.models.specs import TRAINERS
 from consilium.protocol.config_files import drop_other_kinds, read_table, validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.models import Frozen, Terse
@@ -30,7 +31,6 @@ from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.public import completed, public_facts, without_near_rows
 from consilium.simulations.population.specs import DataSpec, SimulationSpec
 from consilium.student.config import StudentSpec
-from consilium.student.trainers.kinds import TRAINERS
 
 
 class Scenario(Terse, Frozen):

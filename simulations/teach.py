@@ -21,12 +21,9 @@ from consilium.data.private_rows import load_rows, remarks
 from consilium.node.progress import TRAIN_TEACHERS
 from consilium.party.home import open_home
 from consilium.party.teachers import shards
-from consilium.party.teachers.ballot import Lot, ballots
-from consilium.party.teachers.builders import Teacher
-from consilium.party.teachers.ensemble import check_rows
-from consilium.party.teachers.inputs import query_inputs
-from consilium.party.teachers.making import make, simulated_seeds
+from consilium.party.teachers.ballot import Lot, ballots, query_inputs
 from consilium.party.teachers.store import TeacherSet
+from consilium.party.teachers.teach import Teacher, check_rows, make, simulated_seeds
 from consilium.protocol.labels.service import Progress, no_progress
 from consilium.protocol.parties.teachers import LogisticRegressionSpec, RidgeSpec, TeacherKind
 from consilium.protocol.rows.queries import query_set_hash

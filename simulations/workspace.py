@@ -50,8 +50,8 @@ from consilium.simulations.population.parties import (
 )
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.scenario import Scenario
-from consilium.student.asking.pool import Pool, load_pool
 from consilium.student.config import StudentSpec
+from consilium.student.pool import Pool, load_pool
 
 
 @dataclass(frozen=True)

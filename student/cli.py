@@ -13,8 +13,8 @@ from consilium.protocol.output import Format, FormatOption, QuietOption, show
 
 if TYPE_CHECKING:
     from consilium.data.files import CsvRule
-    from consilium.student.asking.pool import PoolFile
     from consilium.student.channel import LabelChannel
+    from consilium.student.pool import PoolFile
     from consilium.student.watching import StudentBoard
 
 LabelOption = Annotated[
@@ -120,7 +120,7 @@ def predict(
     missing: MissingOption = None,
 ) -> None:
     """Class and probabilities of each row, by a published student. Loading a student runs no code of its maker."""
-    from consilium.student.published.predict import predict_file
+    from consilium.models.published.predict import predict_file
 
     rule = _csv_rule("predict", separator, decimal_comma, encoding)
     text = predict_file(model, rows, rule, output.value, out, _note, tuple(missing or ()))
@@ -145,7 +145,7 @@ def _csv_rule(command: str, separator: str, decimal_comma: bool, encoding: str) 
 
 
 def _pool(path: Path, label: str | None, test: Path | None, missing: list[str] | None, csv: CsvRule) -> PoolFile:
-    from consilium.student.asking.pool import PoolFile
+    from consilium.student.pool import PoolFile
 
     return PoolFile(path, csv, label, test, tuple(missing or ()))
 

@@ -7,18 +7,17 @@ from typing import Any, ClassVar
 
 from pydantic import Field, FiniteFloat, field_validator
 
+from consilium.models.specs import GONE, Inputs, LogisticRegressionStudent, TrainerSpec
 from consilium.protocol.models import Frozen, Terse
 from consilium.protocol.provenance import Provenance
-from consilium.student.asking.selection import Strategy
-from consilium.student.trainers.kinds import LogisticRegressionStudent, TrainerSpec
-from consilium.student.trainers.settings import Inputs
+from consilium.student.selection import Strategy
 
 FURTHEST_SUM = 1e-6
 """Of declared shares from 1."""
 
 
 class StudentSpec(Terse, Frozen):
-    """One student: how it asks, and what it trains (`student.trainers.kinds`)."""
+    """One student: how it asks, and what it trains (`models.specs`)."""
 
     UNWRITTEN: ClassVar[Mapping[str, Any]] = {"later": (), "provenance": ()}
 
@@ -67,9 +66,11 @@ class StudentSpec(Terse, Frozen):
 
     @field_validator("trainer", mode="before")
     @classmethod
-    def _is_a_table(cls, value: Any) -> Any:
+    def _is_a_table_of_a_kind_that_is_there(cls, value: Any) -> Any:
         if isinstance(value, str):
             raise ValueError(f'a table says what is trained: write [trainer] with name = "{value}", and its keys there')
+        if isinstance(value, Mapping) and (instead := GONE.get(str(value.get("name")))):
+            raise ValueError(f'{value["name"]} is gone since 0.10: write name = "{instead}"')
         return value
 
     @field_validator("prevalence")
@@ -119,10 +120,12 @@ class StudentSpec(Terse, Frozen):
     @property
     def constants(self) -> tuple[Provenance, ...]:
         """Where the numbers are from that the trainer of the published student has beside its settings."""
+        from consilium.models.train import constants_of  # it brings all trainers
+
         trainer = self.last.trainer
         return tuple(
             each.model_copy(update={"keys": tuple(f"{trainer.name}: {key}" for key in each.keys)})
-            for each in trainer.constants()
+            for each in constants_of(trainer)
         )
 
     @property

@@ -24,8 +24,8 @@ from consilium.protocol.plain_words import in_plain_words
 from consilium.protocol.rows.queries import canonical_queries, query_ids
 from consilium.protocol.rows.schema import Schema
 from consilium.protocol.warnings import MOST_EPSILON
-from consilium.student.asking.pool import Pool, PoolFile, check_fits
 from consilium.student.channel import LabelChannel
+from consilium.student.pool import Pool, PoolFile, check_fits
 
 SECONDS = 10.0
 """That the doctor waits for an answer."""

@@ -12,6 +12,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from consilium.models.base import Job, Model, Shares
+from consilium.models.evaluation import calibration, evaluate, operating_point
+from consilium.models.images.pixels import shape_of
+from consilium.models.published.model import MODEL_FILE, Published, check_names, publish
 from consilium.node.progress import ASK, ROUND, TRAIN_STUDENT, stage
 from consilium.protocol.devices import asked_device, resolve_device
 from consilium.protocol.errors import BudgetExceeded, ConfigError
@@ -28,20 +32,13 @@ from consilium.protocol.labels.service import (
 )
 from consilium.protocol.rows.queries import canonical_queries, first_equal, query_ids
 from consilium.protocol.rows.schema import Schema
-from consilium.student.asking.plan import AskingPlan
-from consilium.student.asking.pool import Pool, check_fits
-from consilium.student.asking.selection import BY_ROWS, choose
-from consilium.student.calibration import calibration
+from consilium.student.ask import AskingPlan
+from consilium.student.card import make_card, tested_on, write_cards
 from consilium.student.config import StudentSpec
-from consilium.student.evaluation import evaluate
-from consilium.student.operating import operating_point
-from consilium.student.published.card import make_card, tested_on, write_cards
-from consilium.student.published.model import MODEL_FILE, Published, check_names, publish
-from consilium.student.published.trial import check_trainer
+from consilium.student.learn import check_trainer, inputs, train
+from consilium.student.pool import Pool, check_fits
 from consilium.student.result import StudentResult
-from consilium.student.trainers.base import SILENT, Aids, Job, Model, Represent, Shares, SharesTrainer, constant
-from consilium.student.trainers.images.rows import shape_of
-from consilium.student.trainers.self_training import SelfTraining
+from consilium.student.selection import BY_ROWS, choose
 from consilium.student.warned import student_warnings
 
 DEVIATIONS = 1e-9, 1e9
@@ -100,37 +97,6 @@ def votes_in_sums(histograms: Histograms) -> np.ndarray:
     share = counted.mean() / most.mean()
     fewer = counted.mean() < most.mean() - FEWER * deviation
     return np.maximum(most * share, 1.0) if fewer else most
-
-
-def train(
-    x: np.ndarray,
-    y: np.ndarray,
-    unlabelled: np.ndarray,
-    classes: int,
-    spec: StudentSpec,
-    seed: int,
-    job: Job = SILENT,
-    represent: Represent = np.asarray,
-    told: Shares | None = None,
-) -> Model:
-    """Train by `spec` on rows as `inputs` gives them; labels of fewer than two classes give a constant model.
-
-    `represent` is the schema's, for a student that takes bare features and also needs their representation. `told`: the
-    noisy shares of the votes on these rows, where they are known; a trainer that cannot use them takes the labels.
-    """
-    trainer = spec.trainer.trainer(Aids(unlabelled, represent, job))
-    if told is not None and len(told) and isinstance(trainer, SharesTrainer):
-        return trainer.fit_shares(x, told, seed)
-    if len(np.unique(y)) < 2:
-        return constant(y, classes)
-    if spec.self_training:
-        trainer = SelfTraining(trainer, spec.self_training_confidence, spec.self_training_rounds, unlabelled)
-    return trainer.fit(x, y, classes, seed)
-
-
-def inputs(spec: StudentSpec, schema: Schema, rows: np.ndarray) -> np.ndarray:
-    """Canonical rows (n, features) -> what the student's model takes, see `StudentSpec.inputs`."""
-    return rows if spec.inputs == "features" else schema.inputs(rows)
 
 
 def run_student(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from consilium.models.specs import TRAINERS
 from consilium.protocol.parties.teachers import TEACHERS, AnyTeacher, teacher_spec
 from consilium.student.config import StudentSpec
-from consilium.student.trainers.kinds import TRAINERS
 
 
 def teacher_of(model: str, **keys: Any) -> AnyTeacher:

@@ -16,7 +16,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import nn
 
-from consilium.protocol.own_models.backbones import weights_into, with_head
+from consilium.models.backbones import weights_into, with_head
 
 
 class Nearest:

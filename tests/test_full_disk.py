@@ -22,9 +22,9 @@ import numpy as np
 import pytest
 
 from consilium.coordinator.run_log import EventLog
+from consilium.models.published.model import publish
 from consilium.protocol.errors import OutputExists, PathError, StorageError
 from consilium.protocol.files import new_here, typed, write_private, writing
-from consilium.student.published.model import publish
 from tests.command_line import consilium
 from tests.deploy.kits import make_kits
 from tests.federation import make_config, make_home

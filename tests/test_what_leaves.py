@@ -34,7 +34,7 @@ from consilium.protocol.noise import SeededNoise
 from consilium.protocol.parties.messages import VotesMode
 from consilium.simulations.report.build import render
 from consilium.simulations.scenario import load_scenario, shipped
-from consilium.student.asking.pool import Pool
+from consilium.student.pool import Pool
 from consilium.student.run import run_student
 from tests.coordinator.mechanisms.drawing import MECHANISMS
 from tests.docs.pages import PAGES, ROOT

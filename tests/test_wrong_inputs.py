@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.student.published.model import publish
+from consilium.models.published.model import publish
 from tests.command_line import consilium
 from tests.deploy.kits import edit, make_kits
 from tests.federation import make_config, make_home

@@ -18,7 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from consilium.party.teachers.ensemble import Teacher
+from consilium.models.naming import unpickled
+from consilium.models.teachers import Teacher
 from consilium.protocol.files import replacing
 from consilium.protocol.parties.refusals import Refused, Rule
 from consilium.protocol.rows.schema import Schema
@@ -84,7 +85,7 @@ def load(folder: Path, federation: str) -> TeacherSet:
             teacher = (folder / f"teacher-{index:03d}.pickle").read_bytes()
             if hashlib.sha256(teacher).hexdigest() != expected:
                 raise Refused(Rule.NOT_TRAINED, detail=f"{folder}: teacher {index} is not the file that was written")
-            teachers.append(pickle.loads(teacher))
+            teachers.append(unpickled(teacher))
         return TeacherSet(
             Schema.model_validate(manifest["schema"]),
             manifest["made_from"],

@@ -13,6 +13,7 @@ import polars as pl
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger.privacy import epsilon_by_query, promised
 from consilium.coordinator.ledger.store import Batch, Ledger
+from consilium.models.published.model import MODEL_FILE, Published, load_model
 from consilium.node.progress import ACCOUNTING, CURVES, stage
 from consilium.protocol.files import replace_private
 from consilium.protocol.labels.service import Progress, no_progress
@@ -29,7 +30,6 @@ from consilium.simulations.population.specs import SimulationSpec
 from consilium.simulations.report.data import LeftOut, PartyQuality
 from consilium.simulations.workspace import Workspace
 from consilium.student.config import StudentSpec
-from consilium.student.published.model import MODEL_FILE, Published, load_model
 
 
 @dataclass(frozen=True)

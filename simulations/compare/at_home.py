@@ -18,7 +18,7 @@ from scipy.stats import rankdata
 
 from consilium.data.private_rows import Rows
 from consilium.node.progress import AT_HOME
-from consilium.party.teachers.ensemble import train_all
+from consilium.party.teachers.teach import train_all
 from consilium.protocol.labels.service import Progress, no_progress
 from consilium.protocol.parties.teachers import LogisticRegressionSpec, NetworkSpec, RidgeSpec, TeacherKind
 from consilium.protocol.rows.schema import Schema

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from consilium.coordinator.config import FederationConfig
+from consilium.models.evaluation import evaluate
 from consilium.node.progress import BASELINES, POOLED, stage
 from consilium.party.teachers import store
 from consilium.party.teachers.ballot import Lot, cast
@@ -31,7 +32,6 @@ from consilium.simulations.population.partition import Partition
 from consilium.simulations.report.data import PartyQuality
 from consilium.simulations.teach import ClippedSums, class_probabilities, linear_scores, vote_shares
 from consilium.simulations.workspace import Workspace
-from consilium.student.evaluation import evaluate
 
 
 @dataclass(frozen=True)

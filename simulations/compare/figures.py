@@ -13,6 +13,8 @@ import polars as pl
 
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger.store import Batch
+from consilium.models.base import Shares
+from consilium.models.published.model import Published
 from consilium.party.home import open_home
 from consilium.protocol.disclosure import ReleaseKind
 from consilium.protocol.labels.service import NO_LABEL, Progress, no_progress
@@ -25,8 +27,6 @@ from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.specs import HandLabelMode
 from consilium.simulations.workspace import Workspace
 from consilium.student.config import StudentSpec
-from consilium.student.published.model import Published
-from consilium.student.trainers.base import Shares
 
 BINS = 10
 """Of the calibration curve, with equally many rows each."""

@@ -20,14 +20,14 @@ from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger.privacy import promised
 from consilium.coordinator.mechanisms.base import Mechanism
 from consilium.coordinator.mechanisms.calibration import noise_scales
+from consilium.models.base import Shares
+from consilium.models.published.prevalence import PrevalenceShift
 from consilium.protocol.labels.service import NO_LABEL
 from consilium.protocol.noise import SeededNoise
 from consilium.simulations.methods.manual_labels import PublicTruth
 from consilium.simulations.metrics import Metric, area_interval, leading_metric, mean_interval, row_scores
 from consilium.student.config import StudentSpec
-from consilium.student.published.prevalence import PrevalenceShift
-from consilium.student.run import train
-from consilium.student.trainers.base import Shares
+from consilium.student.learn import train
 
 PARTS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)
 """Of the answers, of the curve by labels."""

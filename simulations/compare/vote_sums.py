@@ -13,7 +13,7 @@ from consilium.party.teachers import store
 from consilium.party.teachers.ballot import Lot, cast
 from consilium.protocol.rows.queries import query_ids
 from consilium.simulations.workspace import Workspace
-from consilium.student.asking.pool import load_pool
+from consilium.student.pool import load_pool
 
 
 def vote_sums(space: Workspace, config: FederationConfig, weights: Mapping[str, int]) -> dict[str, np.ndarray]:

@@ -16,6 +16,7 @@ import polars as pl
 import tomli_w
 
 from consilium.coordinator.verify import holds
+from consilium.models.published.model import Published, find_model, load_model
 from consilium.node.progress import showing
 from consilium.protocol.config_files import validate
 from consilium.protocol.devices import Device, one_thread
@@ -31,7 +32,6 @@ from consilium.simulations.engines.ray import OWN_RAY
 from consilium.simulations.progress import Tell, following, following_with
 from consilium.simulations.run import run_scenario, unwatched
 from consilium.simulations.scenario import Scenario, apply_override, load_scenario, scenario_json
-from consilium.student.published.model import Published, find_model, load_model
 
 if TYPE_CHECKING:
     import altair as alt

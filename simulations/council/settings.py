@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from consilium.accounting.units import Unit
-from consilium.protocol.own_models.pickles import write_estimator
+from consilium.models.naming import write_estimator
 from consilium.protocol.parties.teachers import TEACHERS
 from consilium.simulations.council.frames import BadSetting, Given
 from consilium.simulations.datasets.spec import MEMORY

@@ -21,25 +21,27 @@ import numpy as np
 from pydantic import Field
 from scipy.linalg import solve
 
+from consilium.models.base import Model
+from consilium.models.evaluation import evaluate
+from consilium.models.specs import (
+    FeatureMatchingStudent,
+    GraphCnnStudent,
+    ImageStudent,
+    KernelStudent,
+    LogisticRegressionStudent,
+    SpreadingStudent,
+    TrainerKind,
+    TreesStudent,
+)
 from consilium.protocol.rows.schema import Schema
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.base import TEST_DRAWS, Predicted, StudyMethod
 from consilium.simulations.metrics import Metric, drawn_intervals, leading_metric, mean_metrics, row_scores
 from consilium.simulations.population.specs import HandLabelMode
 from consilium.simulations.teach import Ensemble
-from consilium.student.asking.selection import BY_ROWS
 from consilium.student.config import StudentSpec
-from consilium.student.evaluation import evaluate
-from consilium.student.run import inputs, train
-from consilium.student.trainers.base import Model
-from consilium.student.trainers.kinds import FeatureMatchingStudent, LogisticRegressionStudent, TreesStudent
-from consilium.student.trainers.settings import (
-    GraphAndNetworksStudent,
-    ImageStudent,
-    KernelStudent,
-    SpreadingStudent,
-    TrainerKind,
-)
+from consilium.student.learn import inputs, train
+from consilium.student.selection import BY_ROWS
 
 MOST_DRAWS: dict[HandLabelMode, int] = {"full": 60, "quick": 20, "none": 0}
 FEWEST_DRAWS = 3
@@ -110,7 +112,7 @@ def _(kind: TreesStudent, rows: int, inputs: int, classes: int, mode: HandLabelM
 
 
 @effort.register(ImageStudent)
-@effort.register(GraphAndNetworksStudent)
+@effort.register(GraphCnnStudent)
 @effort.register(FeatureMatchingStudent)
 def _(kind: TrainerKind, rows: int, inputs: int, classes: int, mode: HandLabelMode) -> Effort:
     """Minutes each, so once and never in the search."""

@@ -9,10 +9,9 @@ import numpy as np
 from pydantic import Field
 from scipy.linalg import solve
 
-from consilium.party.teachers.builders import sklearn_weight
-from consilium.party.teachers.network import NetworkTeacher
-from consilium.party.teachers.own_code import fit
-from consilium.party.teachers.own_teacher import OwnCode
+from consilium.models.specs import OwnCode
+from consilium.models.teachers import NetworkTeacher
+from consilium.party.teachers.teach import fit, sklearn_weight
 from consilium.protocol.parties.teachers import (
     GradientBoostingSpec,
     NetworkSpec,

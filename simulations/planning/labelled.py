@@ -16,7 +16,7 @@ from consilium.coordinator.planning.facts import PublicFacts
 from consilium.coordinator.planning.rehearsal import TaskSet
 from consilium.coordinator.planning.tasks import FeatureMap, PublicTask
 from consilium.data.private_rows import Rows
-from consilium.party.teachers.ensemble import train_all, vote
+from consilium.party.teachers.teach import train_all, vote
 from consilium.protocol.errors import DataError
 from consilium.protocol.files import unreadable
 from consilium.protocol.parties.teachers import TeacherKind

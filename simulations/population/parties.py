@@ -17,7 +17,7 @@ from consilium.coordinator.config import Federation
 from consilium.coordinator.rosters import least_accepted
 from consilium.party.policy import Policy
 from consilium.party.promise import Promise, largest_weight
-from consilium.party.teachers.ensemble import check_rows
+from consilium.party.teachers.teach import check_rows
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.parties.refusals import Refused

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from consilium.party.teachers.own_teacher import OwnTeacher
+from consilium.models.specs import OwnTeacher
 from consilium.protocol.models import Frozen
 from consilium.protocol.rows.images import Representation
 from consilium.simulations.datasets.spec import PublicSpec, SourceSpec, said

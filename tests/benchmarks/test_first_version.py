@@ -19,13 +19,13 @@ from benchmarks.plain_network import accuracy, learn, one_hot
 from benchmarks.siamese import SameClass, SameImage, matches, siamese
 from consilium.accounting.curves.gdp import epsilon_of, mu_squared
 from consilium.coordinator.ledger.privacy import promised_to_student
+from consilium.models.images.loop import Material
+from consilium.models.images.network import network
+from consilium.models.images.pixels import Distortion, Pixels
 from consilium.simulations.scenario import load_scenario
 from consilium.simulations.study.cells import plots
 from consilium.simulations.study.row_scores import RowScores
 from consilium.simulations.study.spec import load_study
-from consilium.student.trainers.images.loop import Material
-from consilium.student.trainers.images.network import network
-from consilium.student.trainers.images.rows import Distortion, Pixels
 from tests.docs.pages import ROOT
 
 SIDE = 8

@@ -12,7 +12,8 @@ from benchmarks import pate_gan
 from benchmarks.exact import SHARED, load
 from benchmarks.papers import Kept
 from benchmarks.pate_gan import POOL, Task, drawn_in_2017, measure, mnist_test, rows
-from consilium.student.trainers.images import feature_matching, improved_gan
+from consilium.models.images import feature_matching
+from consilium.models.images import feature_matching as improved_gan
 from tests.benchmarks.test_papers_page import eight_moments
 from tests.student.published.models import bars
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from consilium.data.mapping import DataRules
 from consilium.data.private_rows import load_rows, read_rows
-from consilium.party.teachers.ensemble import train
+from consilium.party.teachers.teach import train
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.rows.schema import Range, Schema
 from tests.specs import teacher_of

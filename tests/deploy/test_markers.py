@@ -38,7 +38,7 @@ from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.provision import kits
 from consilium.node.kit import open_kit
 from consilium.party.teachers import store
-from consilium.party.teachers.ensemble import vote
+from consilium.party.teachers.teach import vote
 from consilium.protocol.config_files import load
 from consilium.protocol.labels.tls import TlsFiles
 from consilium.protocol.rows.queries import canonical_queries, query_ids

@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from consilium.models.published.model import load_model
 from consilium.node.kit import open_kit
 from consilium.party.deploy.keys import join, make
-from consilium.student.published.model import load_model
 from tests.deploy.kits import accept_all
 from tests.docs.pages import ROOT, blocks
 from tests.federation import FEATURES, make_rows

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import tomli_w
 
+from consilium.models.published.model import load_model
 from consilium.node.acceptance import read_policy
 from consilium.node.kit import POLICY_FILE
 from consilium.node.log import MonitorSettings
@@ -24,7 +25,6 @@ from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import load_scenario
 from consilium.simulations.study.cells import expand
 from consilium.simulations.study.spec import load_study
-from consilium.student.published.model import load_model
 from tests.docs.conftest import Desk, write_heart
 from tests.docs.pages import ROOT, Block, blocks
 from tests.simulations.council.warm import hospitals

@@ -11,12 +11,12 @@ import torch
 from pydantic import TypeAdapter
 from safetensors.torch import save_file
 
-from consilium.party.teachers.builders import check
-from consilium.party.teachers.own_teacher import OwnTeacher
-from consilium.protocol.own_models.naming import resolve
+from consilium.models.naming import resolve
+from consilium.models.specs import OwnTeacher
+from consilium.party.teachers.teach import check
 from consilium.protocol.rows.schema import Schema
 from consilium.student.config import StudentSpec
-from consilium.student.published.trial import check_trainer
+from consilium.student.learn import check_trainer
 from tests.docs.pages import Block, blocks
 from tests.federation import make_config
 

@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from consilium.cli import DefaultGroup, app
-from consilium.protocol.own_models.naming import STUDENTS, TEACHERS
+from consilium.models.naming import STUDENTS, TEACHERS
 from consilium.simulations.datasets import installed
 from tests.docs.pages import PAGES, ROOT, commands, inline_code
 

@@ -16,10 +16,10 @@ from consilium.coordinator.mechanisms import Confident, Distributed, Distributed
 from consilium.coordinator.run_log import EventLog
 from consilium.coordinator.stages import Phase
 from consilium.coordinator.verify import find_run, verify_run, verify_student
-from consilium.student.asking.pool import Pool
+from consilium.models.specs import LogisticRegressionStudent
 from consilium.student.config import StudentSpec
+from consilium.student.pool import Pool
 from consilium.student.run import run_student
-from consilium.student.trainers.kinds import LogisticRegressionStudent
 from tests.federation import FEATURES, FakeTransport, make_config, make_homes, make_rows
 
 FIRST = Confident(threshold=2, sigma1=2.0, sigma2=1.0)

@@ -24,7 +24,7 @@ from consilium.coordinator.verify import find_run, verify_run, verify_student
 from consilium.protocol.errors import BudgetExceeded, ConfigError
 from consilium.protocol.labels.service import Outcome
 from consilium.protocol.noise import SeededNoise
-from consilium.student.asking.plan import AskingPlan
+from consilium.student.ask import AskingPlan
 from consilium.student.config import StudentSpec
 from tests.coordinator.verify.runs import rechain
 from tests.federation import make_rows

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import tomli_w
 
+from consilium.models.published.model import load_model
 from consilium.simulations.audit import audit_run
 from consilium.simulations.datasets.source import load_dataset
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
-from consilium.student.published.model import load_model
 from tests.simulations.datasets.own import FEDERATION
 from tests.simulations.datasets.photographs import cifar_parts, write_cifar, write_svhn
 from tests.simulations.engines.test_engines_agree import quiet

@@ -7,6 +7,7 @@ import doctest
 import numpy as np
 import pytest
 
+from consilium.models.evaluation import calibration, evaluate
 from consilium.simulations import metrics
 from consilium.simulations.metrics import (
     Metric,
@@ -21,8 +22,6 @@ from consilium.simulations.metrics import (
     row_scores,
     wilson,
 )
-from consilium.student.calibration import calibration
-from consilium.student.evaluation import evaluate
 
 NAMES = ("a", "b", "c")
 

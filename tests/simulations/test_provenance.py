@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import tomllib
 from typing import Any
 
 import pytest
 
+from consilium.models import evidence, shares
+from consilium.models.images import graph_cnn
+from consilium.models.specs import TRAINERS
+from consilium.models.train import constants_of
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.provenance import Provenance, keys_of, uncovered
 from consilium.simulations.scenario import Scenario, load_scenario, scenario_json, scenario_table, shipped
 from consilium.simulations.study.cells import plots
 from consilium.simulations.study.spec import load_study
-from consilium.student import trainers
-from consilium.student.trainers.kinds import TRAINERS
 
 TUNABLE = (
     "data.least_rows",
@@ -81,20 +81,18 @@ def test_what_was_chosen_on_rows_that_judge_is_said(name: str) -> None:
     if name in ("mnist-250", "mnist-writers"):
         assert {"federation.teacher.alpha", "student.trainer.neighbours", "student.trainer.gamma"} <= judged
     if scenario.student.trainer.name == "logistic_regression":
-        assert [each.rows for each in scenario.student.trainer.constants()] == ["judged"]
+        assert [each.rows for each in constants_of(scenario.student.trainer)] == ["judged"]
     assert "own" not in {each.votes for each in scenario.provenance}
 
 
 def test_every_constant_that_a_trainer_states_is_in_its_module_and_reaches_a_kind() -> None:
     stated = {}
-    for package in ("counts", "images"):
-        path = importlib.import_module(f"{trainers.__name__}.{package}").__path__
-        for module in pkgutil.iter_modules(path, f"{trainers.__name__}.{package}."):
-            loaded = importlib.import_module(module.name)
-            if isinstance(entry := getattr(loaded, "PROVENANCE", None), Provenance):
-                stated[module.name] = entry
-                assert all(hasattr(loaded, key) for key in entry.keys), module.name
-    assert len(stated) >= 4
+    for module in (evidence, shares, graph_cnn):
+        for name, entry in vars(module).items():
+            if isinstance(entry, Provenance):
+                stated[name] = entry
+                assert all(hasattr(module, key) for key in entry.keys), name
+    assert len(stated) == 5
     made = [{"name": kind.model_fields["name"].default} for kind in TRAINERS if "factory" not in kind.model_fields]
     kinds = {kind.model_fields["name"].default: kind for kind in TRAINERS}
     reached = []
@@ -102,7 +100,7 @@ def test_every_constant_that_a_trainer_states_is_in_its_module_and_reaches_a_kin
         if table["name"] == "pickled":
             continue
         even = {"even": True} if "even" in kinds[table["name"]].model_fields else {}
-        reached += kinds[table["name"]].model_validate(even).constants()
+        reached += constants_of(kinds[table["name"]].model_validate(even))
     assert all(entry in reached for entry in stated.values())
 
 

@@ -18,8 +18,8 @@ from consilium.protocol.labels.wire import id_blocks, ids_of, standings_of
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.rows.pool import PoolTree
 from consilium.protocol.rows.queries import canonical_queries, query_ids
-from consilium.student.asking.pool import Pool
 from consilium.student.channel import LabelChannel
+from consilium.student.pool import Pool
 from consilium.student.run import run_student
 from tests.coordinator.labels.test_service import T, Votes
 from tests.federation import FEATURES, make_config, make_rows

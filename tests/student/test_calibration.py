@@ -6,8 +6,14 @@ import numpy as np
 import pytest
 from sklearn.metrics import brier_score_loss
 
-from consilium.student.calibration import calibration, calibration_error
-from consilium.student.operating import at_threshold, operating_point, recall_at_specificity, threshold_for
+from consilium.models.evaluation import (
+    at_threshold,
+    calibration,
+    calibration_error,
+    operating_point,
+    recall_at_specificity,
+    threshold_for,
+)
 
 TWO, THREE = ("well", "ill"), ("a", "b", "c")
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from consilium.student.evaluation import area_under_curve
+from consilium.models.evaluation import area_under_curve
 
 
 @pytest.mark.parametrize("decimals", [0, 1, 2, 9])  # few decimals: many ties

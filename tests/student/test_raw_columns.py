@@ -13,12 +13,12 @@ import pytest
 
 from consilium.data.encoding import encode, infer
 from consilium.data.files import CsvRule
+from consilium.models.published.model import BadModel, check_names, load_model
+from consilium.models.published.predict import predict_file
 from consilium.protocol.errors import DataError
 from consilium.protocol.labels.service import Answers, LabelTerms, Outcome
 from consilium.protocol.rows.schema import Schema
-from consilium.student.asking.pool import PoolFile
-from consilium.student.published.model import BadModel, check_names, load_model
-from consilium.student.published.predict import predict_file
+from consilium.student.pool import PoolFile
 from consilium.student.run import run_student
 from tests.specs import student_of
 

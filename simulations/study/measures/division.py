@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.spatial.distance import pdist
 
+from consilium.models.evaluation import area_under_curve
 from consilium.simulations.artifact import Arrays
 from consilium.simulations.divide import Case
 from consilium.simulations.judge import Row
@@ -21,7 +22,6 @@ from consilium.simulations.study.measures.figures import (
     ratio,
     shares,
 )
-from consilium.student.evaluation import area_under_curve
 
 MOST_ROWS = 20_000
 """Rows that MMD looks at: of each party at most so many, by lot, that all parties together have no more."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.stats import binomtest
 
+from consilium.models.evaluation import area_under_curve
 from consilium.simulations.divide import Case
 from consilium.simulations.judge import Row
 from consilium.simulations.methods.base import Predicted
@@ -29,7 +30,6 @@ from consilium.simulations.study.measures.figures import (
     rank_correlation,
     ratio,
 )
-from consilium.student.evaluation import area_under_curve
 
 AGAINST = "local"
 """The method that gains are against: each party's own teachers."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from consilium.coordinator.federation import noise_for
 from consilium.coordinator.mechanisms.base import Drawn, Mechanism
+from consilium.models.base import Shares
 from consilium.protocol.errors import DataError
 from consilium.protocol.labels.service import NO_LABEL, Outcome
 from consilium.protocol.noise import NoiseSource, SeededNoise
@@ -30,7 +31,6 @@ from consilium.simulations.study.measures.figures import (
 from consilium.simulations.study.measures.votes import DIGITS, shares_for
 from consilium.simulations.teach import Ensemble, Said
 from consilium.student.run import DEVIATIONS
-from consilium.student.trainers.base import Shares
 
 _Law = Callable[[NoiseSource, tuple[int, ...]], np.ndarray]
 """Noise of one law and scale, of that shape, from a source."""

@@ -26,8 +26,8 @@ from consilium.protocol.labels import labels_pb2 as pb
 from consilium.protocol.labels import labels_pb2_grpc as rpc
 from consilium.protocol.labels.wire import BLOCK_BYTES, GENERIC, blocks, refusal_from_wire, refusal_to_wire
 from consilium.protocol.noise import SeededNoise
-from consilium.student.asking.pool import Pool
 from consilium.student.channel import LabelChannel
+from consilium.student.pool import Pool
 from consilium.student.run import run_student
 from consilium.sums.errors import BadShare, BadSum, BrokenBlock, ThresholdNotMet
 from tests.coordinator.labels.test_service import T, Votes

@@ -35,7 +35,7 @@ from consilium.protocol.identity import Identity
 from consilium.protocol.labels.tls import load_certificate
 from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloRequest, Terms
 from consilium.protocol.rows.queries import canonical_queries, query_ids
-from consilium.student.asking.pool import PoolFile
+from consilium.student.pool import PoolFile
 from consilium.sums.roster import Roster
 from tests.deploy.kits import NOISY, PARTIES, STUDENT, make_kits, plan_table, write_plan
 

@@ -17,7 +17,7 @@ from consilium.data.private_rows import read_rows
 from consilium.protocol.config_files import load, validate
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
 from consilium.protocol.rows.schema import Schema
-from consilium.student.asking.pool import PoolFile
+from consilium.student.pool import PoolFile
 from tests.coordinator.provision.test_provision import write_plan
 
 CLASSES = ["well", "ill"]

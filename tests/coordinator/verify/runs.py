@@ -21,8 +21,8 @@ from consilium.protocol.config_files import load
 from consilium.protocol.identity import Identity
 from consilium.protocol.ledger_statement import GENESIS
 from consilium.protocol.rows.pool import PoolTree
-from consilium.student.asking.pool import load_pool
 from consilium.student.config import StudentSpec
+from consilium.student.pool import load_pool
 from consilium.student.run import run_student
 from consilium.sums.roster import Roster
 from tests.deploy.kits import PARTIES, STUDENT, make_kits, write_pool

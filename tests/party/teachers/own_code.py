@@ -9,9 +9,9 @@ import numpy as np
 import tomli_w
 
 from consilium.data.private_rows import Rows
+from consilium.models.specs import EstimatorSpec
 from consilium.party.policy import PartyFile
-from consilium.party.teachers.ensemble import train_all
-from consilium.party.teachers.own_teacher import EstimatorSpec
+from consilium.party.teachers.teach import train_all
 from consilium.protocol.config_files import load
 from tests.party.test_node import CONFIG, make_rows
 

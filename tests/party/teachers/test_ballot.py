@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from consilium.data.private_rows import Rows
+from consilium.models.specs import SklearnSpec
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.party.teachers import store
 from consilium.party.teachers.ballot import Lot, ballots, cast, class_scores, thresholds_of
-from consilium.party.teachers.ensemble import train_all, vote
-from consilium.party.teachers.own_teacher import SklearnSpec
 from consilium.party.teachers.store import TeacherSet
+from consilium.party.teachers.teach import train_all, vote
 from consilium.protocol.parties.ballot import BallotKind, RelativeBallot, TopBallot
 from consilium.protocol.parties.choices import counted
 from consilium.protocol.parties.refusals import Rule

@@ -7,8 +7,8 @@ import pytest
 from pydantic import ValidationError
 
 from consilium.data.private_rows import Rows
-from consilium.party.teachers.ensemble import check_rows, train
-from consilium.party.teachers.network import NetworkTeacher, train_many
+from consilium.models.teachers import NetworkTeacher, train_many
+from consilium.party.teachers.teach import check_rows, train
 from consilium.protocol.parties.teachers import CnnSpec, teacher_from_json
 from consilium.protocol.rows.images import ImageShape, image_shape
 from consilium.protocol.rows.schema import Schema, why_no_images

@@ -13,10 +13,10 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-import consilium.party.teachers.network_training
+import consilium.models.network_training
 from consilium.data.private_rows import Rows
-from consilium.party.teachers.ensemble import Teacher, build, train, train_all, vote
-from consilium.party.teachers.network import NetworkTeacher, train_many
+from consilium.models.teachers import NetworkTeacher, Teacher, train_many
+from consilium.party.teachers.teach import build, train, train_all, vote
 from consilium.protocol.parties.teachers import CnnSpec, MlpSpec, NetworkSpec, teacher_spec
 from tests.specs import teacher_of
 
@@ -123,7 +123,7 @@ def test_stacks_are_cut_where_they_are_too_large(monkeypatch) -> None:
     x, y, parts = uneven()
     spec = SPECS["mlp"]
     whole = train_many(spec, x, y, parts, [1, 2, 3, 4], 3, stacked=True)
-    monkeypatch.setattr(consilium.party.teachers.network_training, "MOST_STACKED", 3)
+    monkeypatch.setattr(consilium.models.network_training, "MOST_STACKED", 3)
     for expected, found in zip(whole, train_many(spec, x, y, parts, [1, 2, 3, 4], 3, stacked=True), strict=True):
         alike(expected, found, 1e-3)
 

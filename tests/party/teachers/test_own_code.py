@@ -14,15 +14,12 @@ import numpy as np
 import pytest
 
 from consilium.data.private_rows import Rows
+from consilium.models.specs import EstimatorSpec, TorchSpec
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.party.policy import PartyFile
 from consilium.party.teachers import store
-from consilium.party.teachers.builders import check
-from consilium.party.teachers.ensemble import train_all
-from consilium.party.teachers.own_code import OwnCodeTeacher
-from consilium.party.teachers.own_code_trial import try_again
-from consilium.party.teachers.own_teacher import EstimatorSpec, TorchSpec
+from consilium.party.teachers.teach import OwnCodeTeacher, check, train_all, try_again
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.parties.refusals import Refused, Rule

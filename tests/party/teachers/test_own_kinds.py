@@ -10,15 +10,13 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from consilium.data.private_rows import Rows
+from consilium.models.naming import write_estimator
+from consilium.models.specs import EstimatorSpec, PickledSpec, TorchSpec
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.party.teachers import store
-from consilium.party.teachers.builders import check
-from consilium.party.teachers.ensemble import train_all
-from consilium.party.teachers.own_code import OwnCodeTeacher
-from consilium.party.teachers.own_teacher import EstimatorSpec, PickledSpec, TorchSpec
+from consilium.party.teachers.teach import OwnCodeTeacher, check, train_all
 from consilium.protocol.errors import ConsiliumError
-from consilium.protocol.own_models.pickles import write_estimator
 from consilium.protocol.parties.refusals import Refused
 from consilium.protocol.rows.schema import Schema
 from tests import strangers

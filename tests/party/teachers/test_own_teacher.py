@@ -16,13 +16,13 @@ from sklearn.svm import SVC
 from typer.testing import CliRunner
 
 from consilium import cli
+from consilium.models.specs import SklearnSpec
+from consilium.models.teachers import NetworkTeacher
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.party.policy import PartyFile
 from consilium.party.teachers import store
-from consilium.party.teachers.network import NetworkTeacher
-from consilium.party.teachers.own_code import OwnCodeTeacher
-from consilium.party.teachers.own_teacher import SklearnSpec
+from consilium.party.teachers.teach import OwnCodeTeacher
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.parties.messages import TrainRequest

@@ -7,8 +7,8 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from consilium.data.private_rows import Rows
-from consilium.party.teachers.ensemble import train, vote
-from consilium.party.teachers.ridge import RidgeTeacher
+from consilium.models.teachers import RidgeTeacher
+from consilium.party.teachers.teach import train, vote
 from consilium.protocol.parties.teachers import RidgeSpec
 
 

@@ -22,12 +22,13 @@ from consilium import cli
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.stages import Privacy
 from consilium.data import private_rows as identities
+from consilium.models import network_training
+from consilium.models.teachers import train_many
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.party.policy import PartyFile, Policy
 from consilium.party.promise import epsilon
-from consilium.party.teachers import network_training, shards, store
-from consilium.party.teachers.network import train_many
+from consilium.party.teachers import shards, store
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.parties.refusals import Rule

@@ -12,10 +12,9 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from consilium.protocol.own_models.backbones import backbone, weights_into, with_head
-from consilium.protocol.own_models.keys import TorchKeys
-from consilium.protocol.own_models.naming import TEACHERS, UnusableModel
-from consilium.protocol.own_models.torch_classifier import classifier_of
+from consilium.models.backbones import backbone, weights_into, with_head
+from consilium.models.naming import UnusableModel
+from consilium.models.specs import TorchSpec
 from tests.strangers import Sees, frozen
 
 
@@ -37,8 +36,8 @@ def test_only_the_head_learns(folder: Path) -> None:
     x = generator.random((120, 8, 8))
     x[y == 1, :4] += 1
     settings = {"folder": str(folder), "side": 16}
-    keys = TorchKeys(factory="tests.strangers:frozen", parameters=settings, images=True, epochs=30, learning_rate=0.02)
-    fitted = classifier_of(keys, 0, TEACHERS).fit(x.reshape(120, -1), y)
+    keys = TorchSpec(factory="tests.strangers:frozen", parameters=settings, images=True, epochs=30, learning_rate=0.02)
+    fitted = keys.build(0).fit(x.reshape(120, -1), y)
     assert (fitted.predict(x.reshape(120, -1)) == y).mean() > 0.9
     before, after = frozen((1, 8, 8), 2, **settings).body.state_dict(), fitted.module_.body.state_dict()
     assert all(torch.equal(before[name], after[name]) for name in before)

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from consilium.protocol.own_models.building import estimator_of, seeded
-from consilium.protocol.own_models.naming import STUDENTS, TEACHERS, UnusableModel, installed, resolve
+from consilium.models.naming import STUDENTS, TEACHERS, UnusableModel, estimator_of, installed, resolve, seeded
 
 
 def install(site: Path, package: str, group: str, name: str, value: str) -> None:

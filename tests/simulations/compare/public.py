@@ -7,7 +7,7 @@ import numpy as np
 from consilium.protocol.rows.schema import Schema
 from consilium.simulations.methods.manual_labels import PublicTruth
 from consilium.student.config import StudentSpec
-from consilium.student.run import train
+from consilium.student.learn import train
 
 INPUTS = 6
 

@@ -10,13 +10,13 @@ import pytest
 
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger.privacy import promised
+from consilium.models.base import Shares
+from consilium.models.specs import CnnStudent, LogisticRegressionStudent, RandomForestStudent
 from consilium.protocol.labels.service import NO_LABEL
 from consilium.simulations.compare.figures import learning_curves
 from consilium.simulations.compare.learning import NOISES, CurveLearner, GivenAnswers, by_epsilon, by_labels
 from consilium.simulations.methods.manual_labels import PublicTruth
 from consilium.student.config import StudentSpec
-from consilium.student.trainers.base import Shares
-from consilium.student.trainers.kinds import CnnStudent, LogisticRegressionStudent, RandomForestStudent
 from tests.simulations.compare.public import made_up
 
 SPEC = StudentSpec(trainer=LogisticRegressionStudent(C=1.0))

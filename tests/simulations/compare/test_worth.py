@@ -11,11 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import isotonic_regression
 
-from consilium.protocol.rows.schema import Schema
-from consilium.simulations.compare.worth import FEWEST, BreakEven, break_even, crossing, isotonic, worth
-from consilium.simulations.methods.manual_labels import PLAIN, Effort, HandLabels, PublicTruth, effort
-from consilium.student.config import StudentSpec
-from consilium.student.trainers.kinds import (
+from consilium.models.specs import (
     CnnStudent,
     FeatureMatchingStudent,
     GraphCnnStudent,
@@ -24,8 +20,12 @@ from consilium.student.trainers.kinds import (
     LogisticRegressionStudent,
     MlpStudent,
     RandomForestStudent,
+    TrainerKind,
 )
-from consilium.student.trainers.settings import TrainerKind
+from consilium.protocol.rows.schema import Schema
+from consilium.simulations.compare.worth import FEWEST, BreakEven, break_even, crossing, isotonic, worth
+from consilium.simulations.methods.manual_labels import PLAIN, Effort, HandLabels, PublicTruth, effort
+from consilium.student.config import StudentSpec
 from tests.simulations.compare.public import made_up, student_on
 
 SPEC = StudentSpec(trainer=LogisticRegressionStudent(C=1.0))

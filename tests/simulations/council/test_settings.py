@@ -11,7 +11,7 @@ from sklearn.naive_bayes import GaussianNB
 from torch import nn
 
 from consilium.coordinator.mechanisms import GNMax
-from consilium.protocol.own_models.pickles import read_estimator
+from consilium.models.naming import read_estimator
 from consilium.protocol.parties.teachers import RidgeSpec
 from consilium.simulations.council.estimator import Council
 from consilium.simulations.council.frames import BadSetting, Given

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from consilium.models.published.model import check_names
 from consilium.protocol.errors import DataError
 from consilium.simulations.datasets.source import load_dataset
 from consilium.simulations.population.public import schema
 from consilium.simulations.scenario import divided_data, load_scenario
-from consilium.student.published.model import check_names
 
 
 def arrays(**changes: Any) -> dict[str, Any]:

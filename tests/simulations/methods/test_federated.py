@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from consilium.models.evaluation import evaluate
 from consilium.simulations.divide import Case, make_case
 from consilium.simulations.methods import federated
 from consilium.simulations.methods.averaging import Federated
 from consilium.simulations.methods.base import Predicted
 from consilium.simulations.methods.federated import FedAvgMethod, FedProxMethod
 from consilium.simulations.scenario import load_scenario
-from consilium.student.evaluation import evaluate
 
 QUICK: dict[str, Any] = {"rounds": 3, "learning_rate": 0.2}
 SIXTEEN = ["data.least_rows=150", "federation.minimum_parties=5"]

@@ -20,7 +20,7 @@ from consilium.simulations.divide import Case, make_case
 from consilium.simulations.methods.base import BY_CLASS, BY_ROW, TEST_DRAWS, Predicted, StatedGuarantee
 from consilium.simulations.methods.kinds import METHODS, method_of
 from consilium.simulations.methods.manual_labels import by_lot
-from consilium.student.run import train
+from consilium.student.learn import train
 from tests.simulations.methods.cases import SEED, few, taught
 
 CONFIDENT = "federation.mechanism={name='confident', threshold=9, sigma1=20.0, sigma2=8.0}"

@@ -14,7 +14,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 
 from consilium.accounting.units import Neighbouring, Unit
-from consilium.party.teachers.ridge import RidgeTeacher
+from consilium.models.teachers import RidgeTeacher
 from consilium.protocol.parties.teachers import (
     CnnSpec,
     GradientBoostingSpec,

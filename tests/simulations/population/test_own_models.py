@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 from lightgbm import LGBMClassifier
 
+from consilium.models.naming import write_estimator
+from consilium.models.published.model import load_model
+from consilium.models.specs import EstimatorSpec, PickledSpec
 from consilium.party.teachers import store
-from consilium.party.teachers.own_code import OwnCodeTeacher
-from consilium.party.teachers.own_teacher import EstimatorSpec, PickledSpec
+from consilium.party.teachers.teach import OwnCodeTeacher
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.own_models.pickles import write_estimator
 from consilium.protocol.parties.teachers import RidgeSpec
 from consilium.simulations.audit import audit_run
 from consilium.simulations.population.parties import check_own_teachers, own_teachers
 from consilium.simulations.population.specs import SimulationSpec, TeacherShare
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
-from consilium.student.published.model import load_model
 from tests.federation import make_config
 from tests.simulations.engines.test_engines_agree import quiet
 from tests.simulations.population.test_kinds import SMALL

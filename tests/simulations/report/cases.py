@@ -11,11 +11,11 @@ import numpy as np
 
 from consilium.accounting.guarantee import Guarantee, Kind
 from consilium.accounting.units import Neighbouring, Towards, Unit
+from consilium.models.evaluation import evaluate
 from consilium.protocol.disclosure import ReleaseKind
 from consilium.simulations.compare.figures import confusion, student_figures
 from consilium.simulations.metrics import metric_intervals
 from consilium.simulations.report.data import LeftOut, PartyQuality, ReportData
-from consilium.student.evaluation import evaluate
 
 # Numbers that occur nowhere else: finding one in the public version means that something secret is in it.
 SECRET_EPSILON, SECRET_AUC, SECRET_ACCURACY, SECRET_ROWS = 0.31337, 0.66613, 0.59973, 41807

@@ -23,7 +23,7 @@ from consilium.coordinator.mechanisms import Confident, GNMax
 from consilium.data import private_rows
 from consilium.party.home import open_home
 from consilium.party.policy import PartyFile
-from consilium.party.teachers import making
+from consilium.party.teachers import teach
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.noise import SeededNoise
@@ -117,13 +117,13 @@ def test_one_record_moves_no_more_votes_relative_to_a_teachers_own_scores(
 
 def test_thresholds_that_teachers_share_are_caught(folder: Path, monkeypatch) -> None:
     """The mistake: one threshold for all teachers of a party, so that a record of one shard reaches every vote."""
-    own = making.thresholds_of
+    own = teach.thresholds_of
 
     def shared(*arguments: Any) -> np.ndarray | None:
         found = own(*arguments)
         return found if found is None else np.repeat(found.mean(axis=0, keepdims=True), len(found), axis=0)
 
-    monkeypatch.setattr(making, "thresholds_of", shared)
+    monkeypatch.setattr(teach, "thresholds_of", shared)
     found = audited(folder, Neighbouring.REPLACE, Unit.RECORD, make_relative)
     assert found.violated
     assert found.most_teachers > found.claimed

@@ -13,7 +13,7 @@ from consilium.data.files import CsvRule
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, PathError
 from consilium.protocol.rows.queries import canonical_queries
 from consilium.protocol.rows.schema import Range, Schema
-from consilium.student.asking.pool import PoolFile, check_fits
+from consilium.student.pool import PoolFile, check_fits
 
 PUBLIC = pl.DataFrame(
     {

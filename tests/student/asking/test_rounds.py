@@ -10,10 +10,10 @@ import pytest
 
 from consilium.protocol.errors import BudgetExceeded, DataError
 from consilium.protocol.labels.service import NO_LABEL, Answers, Outcome
-from consilium.student.asking.plan import AskingPlan
-from consilium.student.asking.selection import choose
+from consilium.student.ask import AskingPlan
 from consilium.student.config import StudentSpec
 from consilium.student.run import run_student
+from consilium.student.selection import choose
 from tests.specs import student_of
 from tests.student.test_run import Source, pool
 

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from sklearn.ensemble import RandomForestClassifier
 
-from consilium.protocol.own_models.pickles import write_estimator
+from consilium.models.base import Model
+from consilium.models.naming import write_estimator
 from consilium.protocol.rows.schema import Range, Schema
 from consilium.student.config import StudentSpec
-from consilium.student.run import inputs, train
-from consilium.student.trainers.base import Model
+from consilium.student.learn import inputs, train
 from tests.federation import make_rows
 from tests.specs import student_of
 from tests.strangers import Net
@@ -37,7 +37,7 @@ TABLE: dict[str, dict[str, Any]] = {
 }
 IMAGES: dict[str, dict[str, Any]] = {
     name: {"steps": 4, "channels": 4, "gamma": 0.5, "networks": 2, "looks": 4, "settled": 0.0}
-    for name in ("cnn", "vat", "fixmatch", "mixmatch", "gan", "graph_cnn", "kernel_ridge", "graph", "random_forest")
+    for name in ("cnn", "vat", "graph_cnn", "kernel_ridge", "graph", "random_forest")
 } | {"feature_matching": {"epochs": 2}}
 SCATTERED = ("graph_cnn", "kernel_ridge", "graph", "logistic_regression")
 CASES = [

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from sklearn.naive_bayes import GaussianNB
 
-from consilium.protocol.own_models.torch_classifier import TorchClassifier
+from consilium.models.own_model import OwnTrainer
+from consilium.models.published.file import read, write
+from consilium.models.published.model import Published, publish
+from consilium.models.torch_classifier import TorchClassifier
 from consilium.protocol.rows.schema import Schema
-from consilium.student.published.file import read, write
-from consilium.student.published.model import Published, publish
-from consilium.student.trainers.own_model import OwnTrainer
 from tests import strangers
 from tests.federation import make_rows
 

@@ -23,8 +23,8 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
-from consilium.student.published.file import BadModel
-from consilium.student.published.model import load_model
+from consilium.models.published.file import BadModel
+from consilium.models.published.model import load_model
 from tests.student.published.own_models import SCHEMA, X, Y, file_of, torch_file
 
 

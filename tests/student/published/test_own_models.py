@@ -31,15 +31,15 @@ from sklearn.tree import DecisionTreeClassifier
 from torch import nn
 
 from consilium.data.files import CsvRule
-from consilium.protocol.own_models.guard import GuardedClassifier
-from consilium.protocol.own_models.naming import STUDENTS, UnusableModel
-from consilium.protocol.own_models.torch_classifier import TorchClassifier
-from consilium.student.published.file import BadModel, read, write
-from consilium.student.published.model import Published, load_model, publish
-from consilium.student.published.predict import predict_file
-from consilium.student.published.trial import check_trainer
-from consilium.student.trainers.own_kinds import EstimatorStudent, PickledStudent, TorchStudent
-from consilium.student.trainers.own_model import OwnModel, OwnTrainer
+from consilium.models.guard import GuardedClassifier
+from consilium.models.naming import STUDENTS, UnusableModel
+from consilium.models.own_model import OwnModel, OwnTrainer
+from consilium.models.published.file import BadModel, read, write
+from consilium.models.published.model import Published, load_model, publish
+from consilium.models.published.predict import predict_file
+from consilium.models.specs import EstimatorStudent, PickledStudent, TorchStudent
+from consilium.models.torch_classifier import TorchClassifier
+from consilium.student.learn import check_trainer
 from tests import strangers
 from tests.protocol.own_models.test_naming import install
 from tests.student.published.own_models import SCHEMA, X, Y, published, torch_file

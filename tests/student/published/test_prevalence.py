@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 from scipy.special import logit
 
 from consilium.data.files import CsvRule
+from consilium.models.base import Constant
+from consilium.models.evaluation import area_under_curve
+from consilium.models.published.file import BadModel, read, write
+from consilium.models.published.model import load_model, publish
+from consilium.models.published.predict import predict_file
+from consilium.models.published.prevalence import FURTHEST_MEAN, PrevalenceShift
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
 from consilium.student.config import StudentSpec
-from consilium.student.evaluation import area_under_curve
-from consilium.student.published.file import BadModel, read, write
-from consilium.student.published.model import load_model, publish
-from consilium.student.published.predict import predict_file
-from consilium.student.published.prevalence import FURTHEST_MEAN, PrevalenceShift
-from consilium.student.trainers.base import Constant
 from tests.federation import CLASSES, FEATURES, make_rows
 from tests.student.published.models import case
 
@@ -118,7 +118,7 @@ def test_what_does_not_fit_is_refused(change: dict[str, object], tmp_path: Path)
 @pytest.fixture
 def flagging(tmp_path: Path) -> Path:
     """A student of two classes with an operating point; half of the pool is to be flagged."""
-    from consilium.student.run import inputs, train
+    from consilium.student.learn import inputs, train
     from tests.federation import make_config
     from tests.specs import student_of
 

@@ -13,12 +13,11 @@ import torch
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
+from consilium.models.published.file import BadModel, read
+from consilium.models.published.model import check_names, load_model, publish
+from consilium.models.specs import TRAINERS
+from consilium.models.tabular import MlpModel, boosted_arrays, forest_arrays, linear_arrays
 from consilium.protocol.errors import DataError
-from consilium.student.published.file import BadModel, read
-from consilium.student.published.model import check_names, load_model, publish
-from consilium.student.trainers.kinds import TRAINERS
-from consilium.student.trainers.mlp import MlpModel
-from consilium.student.trainers.tabular import boosted_arrays, forest_arrays, linear_arrays
 from tests.student.published.models import CASES, case
 
 KINDS = {"constant", "linear", "forest", "boosted", "mlp", "kernel", "network", "dense", "both", "estimator", "torch"}
@@ -150,7 +149,7 @@ for path in map(Path, sys.argv[1:]):
     if path.suffix == ".joblib":
         import joblib
         joblib.load(path)
-    from consilium.student.published.model import load_model
+    from consilium.models.published.model import load_model
     from tests.strangers import Net
     model = load_model(path, factory=Net)
     model.predict_proba(np.zeros((1, len(model.schema.features))))

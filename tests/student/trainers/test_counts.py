@@ -10,19 +10,15 @@ import pytest
 from scipy.special import softmax
 from scipy.stats import multivariate_normal
 
+from consilium.models.base import Job, Shares
+from consilium.models.evaluation import area_under_curve
+from consilium.models.evidence import Landmarks, column_scales, contrasts, fit_softmax, graph_functions, regress
+from consilium.models.kernel import kernel
+from consilium.models.published.model import publish
+from consilium.models.shares import AutoTrainer, denoise, fit_kernel
 from consilium.protocol.rows.schema import Schema
 from consilium.student.config import StudentSpec
-from consilium.student.evaluation import area_under_curve
-from consilium.student.published.model import publish
-from consilium.student.run import train
-from consilium.student.trainers.base import Job, Shares
-from consilium.student.trainers.counts.automatic import AutoTrainer
-from consilium.student.trainers.counts.denoise import denoise
-from consilium.student.trainers.counts.features import Landmarks, column_scales, graph_functions
-from consilium.student.trainers.counts.regression import contrasts, regress
-from consilium.student.trainers.counts.smooth import fit_kernel
-from consilium.student.trainers.counts.softmax import fit_softmax
-from consilium.student.trainers.kernel import kernel
+from consilium.student.learn import train
 from tests.specs import student_of
 
 SPECS = {

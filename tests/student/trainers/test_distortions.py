@@ -9,8 +9,8 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from consilium.student.trainers.images.rows import DIGITS, INVARIANCES, NONE, OBJECTS, Distortion, Pixels
-from consilium.student.trainers.settings import Augment
+from consilium.models.images.pixels import DIGITS, INVARIANCES, NONE, OBJECTS, Distortion, Pixels
+from consilium.models.specs import Augment
 from tests.student.trainers.digits import digits, spec
 
 pytestmark = pytest.mark.slow

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from consilium.student.run import train
-from consilium.student.trainers.base import Shares
-from consilium.student.trainers.counts.even import even, even_model
-from consilium.student.trainers.kernel import KernelModel
+from consilium.models.base import Shares
+from consilium.models.kernel import KernelModel
+from consilium.models.shares import even, even_model
+from consilium.student.learn import train
 from tests.specs import student_of
 
 CLASSES, EACH = 12, 60

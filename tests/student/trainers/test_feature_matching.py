@@ -12,15 +12,24 @@ from pydantic import ValidationError
 from sklearn.datasets import load_digits
 from torch.nn import functional
 
+from consilium.models.base import Job
+from consilium.models.images import feature_matching
+from consilium.models.images import feature_matching as improved_gan
+from consilium.models.images.feature_matching import (
+    Deck,
+    Discriminator,
+    Duel,
+    FlooredAdam,
+    ImprovedGanTrainer,
+    ImprovedGanTraining,
+    Maker,
+    Normed,
+)
+from consilium.models.images.network import DenseModel
+from consilium.models.specs import FeatureMatchingStudent
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.student.config import StudentSpec
-from consilium.student.run import train
-from consilium.student.trainers.base import Job
-from consilium.student.trainers.images import feature_matching, improved_gan
-from consilium.student.trainers.images.dense import DenseModel
-from consilium.student.trainers.images.feature_matching import Deck, Discriminator, Duel, FlooredAdam, Maker, Normed
-from consilium.student.trainers.images.improved_gan import ImprovedGanTrainer, ImprovedGanTraining
-from consilium.student.trainers.kinds import FeatureMatchingStudent
+from consilium.student.learn import train
 from tests.specs import student_of
 
 SPEC = FeatureMatchingStudent()

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 import torch
 
+from consilium.models.images.graph_cnn import GraphCnnModel
+from consilium.models.images.network import HIDDEN
+from consilium.models.published.model import load_model
 from consilium.protocol.devices import using_device
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.labels.service import Answers, LabelTerms, Outcome
 from consilium.protocol.rows.schema import Schema
-from consilium.student.asking.pool import Pool
-from consilium.student.published.model import load_model
+from consilium.student.pool import Pool
 from consilium.student.run import run_student
-from consilium.student.trainers.images.graph_cnn import GraphCnnModel
-from consilium.student.trainers.images.network import HIDDEN
 from tests.student.trainers.digits import digits, spec
 
 pytestmark = pytest.mark.slow

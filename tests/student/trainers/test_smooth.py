@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from consilium.student.asking.graph import nearest_rows, neighbour_graph, principal_places, smoothest
-from consilium.student.trainers.base import Shares
-from consilium.student.trainers.images.smooth import smooth_shares
+from consilium.models.base import Shares
+from consilium.models.images.graph_cnn import smooth_shares
+from consilium.models.kernel import nearest_rows, neighbour_graph, principal_places, smoothest
 
 CLOUDS, EACH = 6, 120
 

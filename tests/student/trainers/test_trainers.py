@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from consilium.models.evaluation import evaluate
 from consilium.student.config import StudentSpec
-from consilium.student.evaluation import evaluate
-from consilium.student.run import train
+from consilium.student.learn import train
 from tests.federation import make_rows
 from tests.specs import student_of
 

@@ -10,6 +10,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from consilium.coordinator.federation import noise_for
+from consilium.models.base import Shares
 from consilium.protocol.errors import DataError
 from consilium.protocol.labels.service import NO_LABEL, Outcome
 from consilium.protocol.rows.queries import query_ids
@@ -21,8 +22,7 @@ from consilium.simulations.study.measures import influence
 from consilium.simulations.study.measures import influence as without_party
 from consilium.simulations.study.measures.influence import Rerun, influence_rows, winners_flipped
 from consilium.simulations.teach import Ensemble, Said
-from consilium.student.run import train
-from consilium.student.trainers.base import Shares
+from consilium.student.learn import train
 from tests.simulations.study.measures.made import made_rows, taught
 
 SIZES = [30, 8, 50, 4, 16, 90, 25, 12, 40, 6, 20, 35]

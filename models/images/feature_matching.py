@@ -1,0 +1,340 @@
+"""The two networks of a semi-supervised GAN on MNIST with feature matching, and one step of each.
+
+Salimans, Goodfellow, Zaremba, Cheung, Radford, Chen, Improved techniques for training GANs, NIPS 2016,
+arXiv:1606.03498, sections 3.1, 5 and 6.1; every number below is that of the code they published
+(github.com/openai/improved-gan, mnist_svhn_cifar10/train_mnist_feature_matching.py and nn.py, 4f5d1ec), with which
+Papernot et al. 2017 trained the MNIST student of PATE-G (train_mnist_fm_custom_labels.py beside it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Generator, Tensor, nn
+from torch.nn import functional
+
+from consilium.models.base import SILENT, Job
+from consilium.models.images.loop import checkpoint_path, read_checkpoint, write_checkpoint
+from consilium.models.images.network import DenseModel, few_threads
+from consilium.models.images.pixels import Pixels
+from consilium.models.specs import TrainerKind
+from consilium.protocol.devices import asked_device, resolve_device
+
+HIDDEN = (1000, 500, 250, 250, 250)
+"""Widths of the discriminator's hidden layers; the means of the last of them are matched."""
+NOISE_OF_PIXELS = 0.3
+NOISE_OF_FEATURES = 0.5
+"""Standard deviations of the Gaussian noise on what a layer of the discriminator is given."""
+SEEDS = 100
+WIDTH = 500
+"""Even random numbers that an image is made of, and the width of the generator's two hidden layers."""
+BATCH = 100
+EPOCHS = 300
+UNLABELLED_WEIGHT = 1.0
+RATE = 3e-3
+MOMENTUM = 0.5
+SQUARES = 0.999
+FLOOR = 1e-8
+"""Adam's: the rate does not fall, and the floor is added within the root."""
+AVERAGED = 1e-4
+"""Weight of a step in the average of the discriminator's parameters, which is what is kept. Theirs begins at 0, ours at
+the first step, with weights that sum to 1: after 24,000 steps theirs are nine tenths of that, in short runs nothing."""
+FIRST_LOOK = 500
+"""Images by which the discriminator's weights are scaled before the first step."""
+
+
+class Normed(nn.Module):
+    """A dense layer of which each output has its own length of weights (Salimans, Kingma, arXiv:1602.07868).
+
+    Of a hidden layer the length stays what the first look made it; of the last it is learned.
+    """
+
+    def __init__(self, inputs: int, outputs: int, learned: bool, generator: Generator) -> None:
+        super().__init__()
+        self.direction = nn.Parameter(0.1 * torch.randn(outputs, inputs, generator=generator))
+        self.length = nn.Parameter(torch.ones(outputs), requires_grad=learned)
+        self.offset = nn.Parameter(torch.zeros(outputs))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Float (n, inputs) -> (n, outputs)."""
+        return functional.linear(x, self.direction) * self._scale() + self.offset
+
+    def first_look(self, x: Tensor) -> None:
+        """Scale and shift so that every output has mean 0 and variance 1 over the rows `x`."""
+        with torch.no_grad():
+            told = functional.linear(x, self.direction) * self._scale()
+            deviation = told.std(dim=0, correction=0)
+            self.length.div_(deviation)
+            self.offset.copy_(-told.mean(dim=0) / deviation)
+
+    def plain(self) -> tuple[Tensor, Tensor]:
+        """Weights (outputs, inputs) and offsets of the dense layer that it is, as numbers of their own."""
+        with torch.no_grad():
+            return self.direction * self._scale()[:, None], self.offset.detach().clone()
+
+    def _scale(self) -> Tensor:
+        return self.length / torch.linalg.vector_norm(self.direction, dim=1)
+
+
+class Discriminator(nn.Module):
+    """Images float (n, pixels) from 0 to 1 -> logits (n, classes); that an image is made up has the logit 0."""
+
+    def __init__(self, pixels: int, classes: int, generator: Generator) -> None:
+        super().__init__()
+        widths = (pixels, *HIDDEN, classes)
+        last = len(HIDDEN)
+        self.layers = nn.ModuleList(
+            Normed(widths[at], widths[at + 1], learned=at == last, generator=generator) for at in range(last + 1)
+        )
+        self._generator = generator
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits, with fresh noise on what each layer is given."""
+        return self.layers[-1](self._noisy(self.features(x), NOISE_OF_FEATURES))
+
+    def features(self, x: Tensor) -> Tensor:
+        """What the last hidden layer gives, float (n, `HIDDEN[-1]`), with fresh noise before it."""
+        for layer, noise in zip(self.layers, self._noises(), strict=False):
+            x = torch.relu(layer(self._noisy(x, noise)))
+        return x
+
+    def first_look(self, x: Tensor) -> None:
+        """Scale all layers, one after the other, by what they make of the images `x`."""
+        with torch.no_grad():
+            for layer, noise in zip(self.layers, (*self._noises(), NOISE_OF_FEATURES), strict=True):
+                x = self._noisy(x, noise)
+                layer.first_look(x)  # pyright: ignore[reportCallIssue]
+                x = torch.relu(layer(x))
+
+    def plain(self) -> list[tuple[Tensor, Tensor]]:
+        """Weights and offsets of all layers as dense ones, without noise."""
+        return [layer.plain() for layer in self.layers]  # pyright: ignore[reportCallIssue]
+
+    def _noises(self) -> tuple[float, ...]:
+        return (NOISE_OF_PIXELS, *[NOISE_OF_FEATURES] * (len(HIDDEN) - 1))
+
+    def _noisy(self, x: Tensor, deviation: float) -> Tensor:
+        return x + deviation * torch.randn(x.shape, generator=self._generator).to(x.device)
+
+
+class Maker(nn.Module):
+    """Even random numbers (n, `SEEDS`) from 0 to 1 -> images (n, pixels) from 0 to 1.
+
+    Batches are normalised in the hidden layers, without a gain; weights of the last have a length that is learned.
+    """
+
+    def __init__(self, pixels: int, generator: Generator) -> None:
+        super().__init__()
+        widths = (SEEDS, WIDTH, WIDTH, pixels)
+        self.weights = nn.ParameterList(_glorot(widths[at], widths[at + 1], generator) for at in range(3))
+        self.offsets = nn.ParameterList(torch.zeros(width) for width in widths[1:])
+        self.length = nn.Parameter(torch.ones(pixels))
+
+    def forward(self, seeds: Tensor) -> Tensor:
+        """See the class."""
+        x = seeds
+        for weights, offsets in list(zip(self.weights, self.offsets, strict=True))[:2]:
+            x = functional.linear(x, weights)
+            x = functional.softplus(functional.batch_norm(x, None, None, None, offsets, training=True, eps=1e-6))
+        weights = self.weights[2]
+        scale = self.length / torch.sqrt(1e-6 + weights.square().sum(dim=1))
+        return torch.sigmoid(functional.linear(x, weights) * scale + self.offsets[2])
+
+
+def _glorot(inputs: int, outputs: int, generator: Generator) -> nn.Parameter:
+    """Even between +-sqrt(6 / (inputs + outputs)) (Glorot, Bengio 2010)."""
+    most = (6 / (inputs + outputs)) ** 0.5
+    return nn.Parameter((2 * torch.rand(outputs, inputs, generator=generator) - 1) * most)
+
+
+class FlooredAdam:
+    """Adam (Kingma, Ba 2015), but its floor is within the root: sqrt(v + 1e-8) moves small gradients less."""
+
+    def __init__(self, parameters: Iterable[Tensor]) -> None:
+        self.parameters = [parameter for parameter in parameters if parameter.requires_grad]
+        self._first = [torch.zeros_like(parameter) for parameter in self.parameters]
+        self._second = [torch.zeros_like(parameter) for parameter in self.parameters]
+        self.steps = 0
+
+    def step(self, loss: Tensor) -> None:
+        """One step down `loss`; other parameters that it depends on get no gradient."""
+        gradients = torch.autograd.grad(loss, self.parameters)
+        self.steps += 1
+        rate = RATE / (1 - MOMENTUM**self.steps)
+        unseen = 1 - SQUARES**self.steps
+        with torch.no_grad():
+            rows = zip(self.parameters, gradients, self._first, self._second, strict=True)
+            for parameter, gradient, first, second in rows:
+                first.lerp_(gradient, 1 - MOMENTUM)
+                second.mul_(SQUARES).addcmul_(gradient, gradient, value=1 - SQUARES)
+                parameter.addcmul_(first, second.div(unseen).add_(FLOOR).rsqrt_(), value=-rate)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What `load_state_dict` takes."""
+        return {"first": self._first, "second": self._second, "steps": self.steps}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from that state. Raises what a mapping of another form raises."""
+        for mine, theirs in ((self._first, state["first"]), (self._second, state["second"])):
+            for tensor, kept in zip(mine, theirs, strict=True):
+                tensor.copy_(kept)
+        self.steps = int(state["steps"])
+
+
+class Deck:
+    """`count` rows in an order by lot, again and again in another one: each is drawn once before any is drawn twice."""
+
+    def __init__(self, count: int, generator: Generator) -> None:
+        self._count, self._generator = count, generator
+        self._order = torch.empty(0, dtype=torch.int64)
+
+    def draw(self, size: int) -> Tensor:
+        """The next rows, int64 (size,)."""
+        while len(self._order) < size:
+            self._order = torch.cat([self._order, torch.randperm(self._count, generator=self._generator)])
+        drawn, self._order = self._order[:size], self._order[size:]
+        return drawn
+
+    def state_dict(self) -> dict[str, Any]:
+        """What `load_state_dict` takes."""
+        return {"order": self._order.clone()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from that state. Raises KeyError for another mapping."""
+        self._order = state["order"]
+
+
+class Duel:
+    """Both networks, and what trains them.
+
+    images: float (m, pixels) from 0 to 1, all of the pool, of which the first have `labels` int64 (n,). parts:
+    everything that a step changes but the generator of random numbers, by name.
+    """
+
+    def __init__(self, images: Tensor, labels: Tensor, classes: int, generator: Generator) -> None:
+        self._images, self._labels, self._generator = images, labels, generator
+        pixels = images.shape[1]
+        self.discriminator = Discriminator(pixels, classes, generator).to(images.device)
+        self.maker = Maker(pixels, generator).to(images.device)
+        self._learn = FlooredAdam(self.discriminator.parameters())
+        self._make = FlooredAdam(self.maker.parameters())
+        self.averaged = Discriminator(pixels, classes, torch.Generator()).to(images.device)
+        counts = {"labelled": len(labels), "real": len(images), "matched": len(images)}
+        self._decks = {name: Deck(count, generator) for name, count in counts.items()}
+        self.parts: dict[str, Any] = {
+            "discriminator": self.discriminator,
+            "averaged": self.averaged,
+            "maker": self.maker,
+            "discriminator's Adam": self._learn,
+            "maker's Adam": self._make,
+            **self._decks,
+        }
+
+    def first_look(self) -> None:
+        """Before the first step."""
+        self.discriminator.first_look(self._images[Deck(len(self._images), self._generator).draw(FIRST_LOOK)])
+        self.averaged.load_state_dict(self.discriminator.state_dict())
+
+    def step(self) -> None:
+        """One step of the discriminator, then one of the generator."""
+        rows = self._decks["labelled"].draw(BATCH)
+        with torch.no_grad():
+            made = self._made()
+        logits = self.discriminator(torch.cat([self._images[rows], self._real("real"), made]))
+        supervised = functional.cross_entropy(logits[:BATCH], self._labels[rows])
+        # an image is real with probability Z / (Z + 1), Z = sum exp logits
+        real, false = torch.logsumexp(logits[BATCH:], dim=1).split(BATCH)
+        doubt = (functional.softplus(-real).mean() + functional.softplus(false).mean()) / 2
+        self._learn.step(supervised + UNLABELLED_WEIGHT * doubt)
+        share = AVERAGED / (1 - (1 - AVERAGED) ** self._learn.steps)
+        with torch.no_grad():
+            for mean, now in zip(self.averaged.parameters(), self.discriminator.parameters(), strict=True):
+                mean.lerp_(now, share)
+
+        with torch.no_grad():
+            aim = self.discriminator.features(self._real("matched")).mean(dim=0)
+        self._make.step((self.discriminator.features(self._made()).mean(dim=0) - aim).square().mean())
+
+    def _real(self, deck: str) -> Tensor:
+        return self._images[self._decks[deck].draw(BATCH)]
+
+    def _made(self) -> Tensor:
+        return self.maker(torch.rand(BATCH, SEEDS, generator=self._generator).to(self._images.device))
+
+
+KEPT_EVERY = 200
+"""Steps between two checkpoints, which are large."""
+
+
+@dataclass(frozen=True)
+class ImprovedGanTrainer:
+    """Trains on labels and on `unlabelled` float (n, pixels) for so many epochs of both; that costs no privacy."""
+
+    spec: TrainerKind
+    epochs: int
+    unlabelled: np.ndarray = field(repr=False)
+    job: Job = SILENT
+
+    def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> DenseModel:
+        """See `Trainer.fit`, but `x` float (n, pixels) are features as they travel.
+
+        Raises
+        ------
+        ConfigError : rows are no square images, or the device is absent. DataError : the checkpoint is damaged.
+        """
+        training = self.begun(x, y, classes, seed)
+        while training.step < training.steps:
+            training.advance(min(KEPT_EVERY, training.steps - training.step))
+        return training.model()
+
+    def begun(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> ImprovedGanTraining:
+        """As `fit`, but only to where it was stopped."""
+        return ImprovedGanTraining(self, x, y, classes, seed)
+
+
+class ImprovedGanTraining:
+    """One training. step: so many were made. steps: of all epochs, each every full batch of the pool. duel: what is
+    trained."""
+
+    def __init__(self, trainer: ImprovedGanTrainer, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> None:
+        rows = np.concatenate([x, trainer.unlabelled])
+        self.step, self.steps = 0, trainer.epochs * max(1, len(rows) // BATCH)
+        self._pixels, self._job, self._name = Pixels.of(rows), trainer.job, f"train student, {trainer.spec.name}"
+        device = resolve_device(asked_device())
+        self._generator = torch.Generator().manual_seed(seed)
+        images, labels = torch.from_numpy(self._pixels.scaled(rows)).to(device), torch.from_numpy(y).to(device)
+        self._path = checkpoint_path(trainer.job.folder, trainer.spec, x, y, trainer.unlabelled, seed)
+        with few_threads():
+            self.duel = Duel(images, labels, classes, self._generator)
+            self.duel.first_look()
+        read_checkpoint(self._path, self._restore)
+        self._job.progress(self._name, self.step, self.steps)
+
+    def advance(self, steps: int) -> None:
+        """Make so many steps, and write the checkpoint."""
+        with few_threads():
+            for _ in range(steps):
+                self.duel.step()
+        self.step += steps
+        if self._path is not None:
+            parts = {name: part.state_dict() for name, part in self.duel.parts.items()}
+            state = {"step": self.step, "generator": self._generator.get_state(), "parts": parts}
+            write_checkpoint(self._path, state)
+        self._job.progress(self._name, self.step, self.steps)
+
+    def model(self) -> DenseModel:
+        """The average of the discriminator so far."""
+        plain = self.duel.averaged.plain()
+        return DenseModel(
+            self._pixels, tuple((weights.cpu().numpy(), offsets.cpu().numpy()) for weights, offsets in plain)
+        )
+
+    def _restore(self, content: dict[str, Any]) -> None:
+        self.step = int(content["step"])
+        self._generator.set_state(content["generator"])
+        for name, part in self.duel.parts.items():
+            part.load_state_dict(content["parts"][name])

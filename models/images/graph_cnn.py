@@ -1,0 +1,213 @@
+"""Two students of different kinds that teach each other: a graph of like rows, and convolutional networks.
+
+The first network learns without labels which images show the same. A graph of images that look alike to it and in a
+fixed representation smooths what was released over the pool; a network learns that from distorted images and outvotes
+much that is wrong; what it sees in the rows then helps to tell which are alike, and what was released, nothing else, is
+smoothed anew (Yarowsky 1995; Blum, Mitchell, Combining labeled and unlabeled data with co-training, COLT 1998; Iscen,
+Tolias, Avrithis, Chum, Label propagation for deep semi-supervised learning, CVPR 2019, who have no fixed representation
+beside the network's). Last comes a kernel ridge regression on both.
+
+Shares are smoothed as a sum of the graph's smoothest functions with normal coefficients, those of less smooth ones
+smaller: variance tau exp(-t u), u from 0 for the smoothest to 1 for the last (a diffusion kernel: Kondor, Lafferty,
+ICML 2002; Smola, Kondor, COLT 2003). The noise is known, so tau and t have a likelihood (MacKay 1992; Rasmussen,
+Williams 2006, section 5.4) and are the best of a grid: nothing is tuned on a label, and where the votes are mostly
+noise few functions are left. Post-processing of what was released: costs no privacy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from consilium.models.base import SILENT, Job, Model, Represent, Shares
+from consilium.models.images.loop import Contrast, ImageTrainer, Material, Supervised
+from consilium.models.images.network import ImageModel, normalised_network
+from consilium.models.images.pixels import INVARIANCES
+from consilium.models.kernel import (
+    KernelModel,
+    kernel_ridge,
+    nearest_rows,
+    neighbour_graph,
+    principal_places,
+    smoothest,
+)
+from consilium.models.specs import GraphCnnStudent
+from consilium.protocol.provenance import Provenance
+
+if TYPE_CHECKING:
+    from torch import nn
+
+_LAST = 2
+"""Networks that are looked at: earlier ones learned from worse labels."""
+
+_LABEL_NOISE = 0.2
+"""Standard deviation of a label: about one in 25 is taken to be wrong."""
+
+_PLACES = 256
+"""Dimensions of the fixed representation in which like rows are sought."""
+
+_TWINS = 3
+"""Nearest rows that the first network is told show the same: of digits, 96 in 100 do."""
+
+NETWORKS_PROVENANCE = Provenance(
+    keys=("_LAST", "_LABEL_NOISE", "_PLACES", "_TWINS"),
+    rows="development",
+    votes="simulated",
+    where="Training images of MNIST, two splits by writers, and of Fashion-MNIST. A forerunner was measured on MNIST's"
+    " last thousand test images while it was built (docs/decisions/image-students.md)",
+)
+
+
+@dataclass(frozen=True)
+class Sight:
+    """The representation of rows by `represent` beside that by each of `networks`, each times its scale."""
+
+    represent: Represent
+    networks: tuple[ImageModel, ...]
+    scales: tuple[float, ...]
+
+    def __call__(self, x: np.ndarray) -> np.ndarray:
+        """Features as they travel (n, features) -> float32 (n, inputs and what all networks see)."""
+        parts = [self.represent(x), *[network.features(x) for network in self.networks]]
+        return np.concatenate(
+            [part.astype(np.float32) * np.float32(scale) for part, scale in zip(parts, self.scales, strict=True)],
+            axis=1,
+        )
+
+
+@dataclass(frozen=True)
+class GraphCnnModel:
+    """Takes features as they travel. `rows` float32 (m, features): what `kernel` is around, as they travel too."""
+
+    sight: Sight
+    rows: np.ndarray = field(repr=False)
+    kernel: KernelModel
+
+    @classmethod
+    def around(cls, sight: Sight, rows: np.ndarray, weights: np.ndarray, gamma: float) -> GraphCnnModel:
+        """The same model again, from what cannot be computed anew; `weights` float32 (m, classes)."""
+        return cls(sight, rows, KernelModel(sight(rows), weights, gamma))
+
+    def predict_proba(self, x: np.ndarray) -> np.ndarray:
+        """See `Model.predict_proba`."""
+        return self.kernel.predict_proba(self.sight(x))
+
+
+@dataclass(frozen=True)
+class GraphCnnTrainer:
+    """`unlabelled` float (n, pixels), features as they travel. Both kinds use them; that costs no privacy."""
+
+    spec: GraphCnnStudent
+    unlabelled: np.ndarray = field(repr=False)
+    represent: Represent
+    job: Job = SILENT
+
+    def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> Model:
+        """See `Trainer.fit` and `ImageTrainer.fit`: labels are shares of 0 and 1 that are now and then wrong."""
+        return self.fit_shares(x, Shares(np.eye(classes)[y], np.full(len(y), _LABEL_NOISE)), seed)
+
+    def fit_shares(self, x: np.ndarray, told: Shares, seed: int) -> Model:
+        """See `SharesTrainer.fit_shares` and `ImageTrainer.fit`. Trains one network after the other."""
+        spec, pool = self.spec, np.concatenate([x, self.unlabelled]).astype(np.float32)
+        inputs = self.represent(pool).astype(np.float32)
+        look, *seeds = (int(own) for own in np.random.SeedSequence(seed).generate_state(1 + spec.networks))
+        places = principal_places(inputs, _PLACES)
+        networks = self.first_look(pool, places, told.classes, look)
+        sight, seen = self._sight(inputs, networks, pool)
+        shares = smooth_shares(_beside(places, seen, sight), told, spec.neighbours)
+        for own in seeds:
+            trainer = ImageTrainer(self._supervised, spec, pool[:0], self.job, normalised_network)
+            network = trainer.fit(pool, shares.argmax(axis=1), told.classes, own)
+            networks = (*networks, network)[-_LAST:]
+            sight, seen = self._sight(inputs, networks, pool)
+            shares = smooth_shares(_beside(places, seen, sight), told, spec.neighbours)
+        known = np.eye(told.classes, dtype=np.float32)[shares.argmax(axis=1)]
+        kernel = kernel_ridge(sight(pool), known, spec.gamma, spec.alpha)  # bit by bit as `around`
+        return GraphCnnModel(sight, pool, kernel)
+
+    def first_look(self, pool: np.ndarray, places: np.ndarray, classes: int, seed: int) -> tuple[ImageModel, ...]:
+        """None, or a network whose features of the `pool` tell what shows the same as the nearest in `places`."""
+        if not self.spec.looks or len(pool) < 2:
+            return ()
+        near, _ = nearest_rows(places, _TWINS)
+
+        def contrast(net: nn.Sequential, material: Material) -> Contrast:
+            return Contrast(net, material, INVARIANCES[self.spec.augment].strong, near)
+
+        own = self.spec.model_copy(update={"steps": self.spec.looks, "settled": 0.0})
+        trainer = ImageTrainer(contrast, own, pool, self.job, normalised_network)
+        return (trainer.fit(pool[:0], np.zeros(0, dtype=np.int64), classes, seed),)
+
+    def _supervised(self, net: nn.Sequential, material: Material) -> Supervised:
+        return Supervised(net, material, INVARIANCES[self.spec.augment].strong, cycle=True)
+
+    def _sight(
+        self, inputs: np.ndarray, networks: tuple[ImageModel, ...], pool: np.ndarray
+    ) -> tuple[Sight, list[np.ndarray]]:
+        """Half of the mean squared distance between two rows is of `inputs`, half of the networks' in equal parts.
+
+        It is as large as that of `inputs` alone, so that `gamma` suits both. Returns what the networks see, too.
+        """
+        if not networks:
+            return Sight(self.represent, (), (1.0,)), []
+        whole = _total_variance(inputs)
+        scales, seen = [np.sqrt(1 / 2)], [network.features(pool) for network in networks]
+        for features in seen:
+            own = _total_variance(features)
+            scales.append(np.sqrt(whole / (2 * len(networks) * own)) if own > 0 else 0.0)
+        return Sight(self.represent, networks, tuple(float(scale) for scale in scales)), seen
+
+
+def _beside(places: np.ndarray, seen: list[np.ndarray], sight: Sight) -> np.ndarray:
+    """As `Sight.__call__`, of places in fewer dimensions."""
+    parts = zip([places, *seen], sight.scales, strict=True)
+    return np.concatenate([part * np.float32(scale) for part, scale in parts], axis=1)
+
+
+def _total_variance(rows: np.ndarray) -> float:
+    """Of rows (n, columns), over all columns: half the mean squared distance between two of them."""
+    return float(rows.var(axis=0, dtype=np.float64).sum())
+
+
+FUNCTIONS = 100
+
+GRAPH_PROVENANCE = Provenance(
+    keys=("FUNCTIONS",),
+    rows="development",
+    votes="simulated",
+    where="Training images of Fashion-MNIST, three splits (docs/decisions/image-students.md)",
+)
+
+_VARIANCES = np.geomspace(1e-4, 3.0, 18)
+_DECAYS = np.concatenate([[0.0], np.geomspace(0.2, 50.0, 13)])
+
+
+def smooth_shares(rows: np.ndarray, told: Shares, neighbours: int) -> np.ndarray:
+    """Shares of all float32 `rows` (m, inputs), of which the first are `told`: float64 (m, classes), means of the
+    posterior, which may lie a little outside 0 to 1."""
+    if len(rows) < 2:
+        return told.shares
+    values, vectors = smoothest(neighbour_graph(*nearest_rows(rows, neighbours)), FUNCTIONS)
+    basis = vectors * np.sqrt(len(rows))
+    rough = (values[0] - values) / max(values[0] - values[-1], 1e-12)
+    return basis @ _coefficients(basis[: len(told)], rough, told) + 1 / told.classes
+
+
+def _coefficients(basis: np.ndarray, rough: np.ndarray, told: Shares) -> np.ndarray:
+    """Posterior means (functions, classes) from `basis` (n, functions) at the rows that were told."""
+    weighted = basis / told.deviation[:, None]
+    product = weighted.T @ weighted
+    seen = weighted.T @ ((told.shares - 1 / told.classes) / told.deviation[:, None])
+    best, found = -np.inf, np.zeros_like(seen)
+    for decay in _DECAYS:
+        for variance in _VARIANCES:
+            root = np.sqrt(variance * np.exp(-decay * rough))
+            inner = root[:, None] * product * root + np.eye(len(root))
+            mean = np.linalg.solve(inner, root[:, None] * seen)
+            fit = float((root[:, None] * seen * mean).sum())
+            evidence = fit - told.classes * np.linalg.slogdet(inner)[1]
+            if evidence > best:
+                best, found = evidence, root[:, None] * mean
+    return found

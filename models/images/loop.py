@@ -1,0 +1,411 @@
+"""The loop that students of images share, with its checkpoints, and the methods that run in it: labels, VAT, contrast.
+
+The moving average is that of Tarvainen and Valpola, Mean teachers are better role models, NIPS 2017, without its loss.
+A checkpoint is written whole or not at all, and named by what is trained on what.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import io
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from consilium.models.base import SILENT, Job
+from consilium.models.images.network import HIDDEN, ImageModel, few_threads, network, plain
+from consilium.models.images.pixels import Distortion, Invariances, Pixels
+from consilium.models.specs import ImageStudent, TrainerKind
+from consilium.protocol.devices import asked_device, resolve_device
+from consilium.protocol.errors import DataError
+from consilium.protocol.files import replacing
+from consilium.protocol.rows.images import ImageShape
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor, nn
+
+
+def checkpoint_path(folder: Path | None, spec: TrainerKind, x: np.ndarray, y: np.ndarray, unlabelled: np.ndarray,
+                    seed: int) -> Path | None:  # fmt: skip
+    """Its name tells what is trained on what, so that rounds and pseudo-labels never take each other's state."""
+    if folder is None:
+        return None
+    digest = hashlib.sha256(f"{spec.model_dump_json()} {seed}".encode())
+    for array in (x, y, unlabelled):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return folder / f"checkpoint-{digest.hexdigest()[:16]}.pt"
+
+
+def write_checkpoint(path: Path, content: dict[str, Any]) -> None:
+    """Write `content`, numbers and tensors, whole or not at all."""
+    import torch
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    whole = io.BytesIO()
+    torch.save(content, whole)  # to a full disk, torch itself would raise what nobody can tell from a bug
+    with replacing(path) as file:
+        file.write(whole.getbuffer())
+
+
+def read_checkpoint(path: Path | None, restore: Callable[[dict[str, Any]], None]) -> None:
+    """Give what was written to `restore`, if anything was; without a path nothing was. Runs nothing of the file.
+
+    Raises
+    ------
+    DataError : it cannot be read, or `restore` cannot use it.
+    """
+    import torch
+
+    if path is None or not path.exists():
+        return
+    try:
+        restore(torch.load(path, map_location="cpu", weights_only=True))
+    except (OSError, EOFError, RuntimeError, UnpicklingError, KeyError, IndexError, TypeError, ValueError):
+        raise DataError(f"checkpoint {path} is damaged", "Remove it: training then begins anew") from None
+
+
+CHECK_EVERY = 50
+"""Steps between two looks at the predictions, each with a checkpoint."""
+
+_CALM_CHECKS = 4
+AVERAGED = 0.998
+"""The moving average of most methods is over about 500 steps."""
+
+_RATE = 2e-3
+_RISE = 0.15
+_BLOCK = 500
+
+
+@dataclass(frozen=True)
+class Material:
+    """Images on the device of training: `labelled` (n, channels, side, side) with `labels` int64 (n,), and `every`
+    image of the pool, those with a label too (m, channels, side, side). `generator` is on the CPU; everything random
+    comes from it."""
+
+    labelled: Tensor
+    labels: Tensor
+    every: Tensor
+    classes: int
+    generator: Generator
+
+    def labelled_batch(self, size: int) -> tuple[Tensor, Tensor]:
+        """Drawn with replacement: `size` images and their labels."""
+        rows = self._draw(len(self.labels), size)
+        return self.labelled[rows], self.labels[rows]
+
+    def batch(self, size: int) -> Tensor:
+        """`size` images of the pool, drawn with replacement."""
+        return self.every[self._draw(len(self.every), size)]
+
+    def _draw(self, count: int, size: int) -> Tensor:
+        import torch
+
+        return torch.randint(count, (size,), generator=self.generator).to(self.labels.device)
+
+
+class Method(Protocol):
+    """One way to learn.
+
+    parts: everything with a state that changes, by name: modules and optimisers. decay: of the moving average of the
+        weights in each step; 0 for none.
+    """
+
+    parts: dict[str, Any]
+    decay: float
+
+    def update(self, done: float) -> None:
+        """One step; `done` is the share of all steps that were made, from 0 to 1."""
+        ...
+
+
+MakeMethod = Callable[["nn.Sequential", Material], Method]
+
+
+@dataclass(frozen=True)
+class ImageTrainer:
+    """Trains what `build` makes by `method` on labels and on `unlabelled` float (n, pixels); that costs no privacy.
+
+    It stops after `spec.steps`, or earlier once at most a share `spec.settled` of the pool's predictions has changed
+    in each of the last few checks: that needs no labels. With a folder it goes on where a killed run of the same
+    labels, rows, specification and seed stopped, with the same result on a CPU.
+    """
+
+    method: MakeMethod
+    spec: ImageStudent
+    unlabelled: np.ndarray = field(repr=False)
+    job: Job = SILENT
+    build: Callable[[ImageShape, int, int], nn.Sequential] = network
+
+    def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> ImageModel:
+        """See `Trainer.fit`, but `x` float (n, pixels) are features as they travel. Gives the weights' moving average.
+
+        Raises
+        ------
+        ConfigError : rows are no square images, or the device is absent. DataError : the checkpoint is damaged.
+        """
+        import torch
+
+        spec = self.spec
+        rows = np.concatenate([x, self.unlabelled])
+        pixels, device = Pixels.of(rows), resolve_device(asked_device())
+        generator = torch.Generator().manual_seed(seed)
+        with few_threads(), torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            net = self.build(pixels.shape, classes, spec.channels).to(device)
+            every = pixels.images(rows).to(device)
+            labels = torch.from_numpy(y).to(device)
+            method = self.method(net, Material(every[: len(y)], labels, every, classes, generator))
+            path = checkpoint_path(self.job.folder, spec, x, y, self.unlabelled, seed)
+            state = _State(net, method, generator, spec, path)
+            state.load()
+            name = f"train student, {spec.name}"
+            self.job.progress(name, state.step, spec.steps)
+            while state.step < spec.steps and not state.settled:
+                method.update(state.step / spec.steps)
+                state.after_update(every)
+                if state.step % CHECK_EVERY == 0:
+                    self.job.progress(name, state.step, spec.steps)
+        found = plain(state.average).state_dict()
+        weights = {name: value.detach().cpu().contiguous().numpy() for name, value in found.items()}
+        return ImageModel(pixels, classes, spec.channels, weights)
+
+
+@dataclass
+class _State:
+    """All that a step changes. `predicted` int64 (m,): the pool's classes at the last check; `calm`: checks in a row
+    at which few had changed."""
+
+    net: nn.Sequential
+    method: Method
+    generator: Generator
+    spec: ImageStudent
+    path: Path | None
+    step: int = 0
+    calm: int = 0
+    predicted: Tensor | None = None
+    average: nn.Sequential = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.average = copy.deepcopy(self.net).eval()
+
+    @property
+    def settled(self) -> bool:
+        """Whether it may stop before its last step."""
+        return self.calm >= _CALM_CHECKS
+
+    def after_update(self, every: Tensor) -> None:
+        """Count the step; at times look at the predictions and write the checkpoint."""
+        import torch
+
+        self.step += 1
+        decay = min(self.method.decay, (1 + self.step) / (10 + self.step))
+        with torch.no_grad():
+            for mean, now in zip(self.average.parameters(), self.net.parameters(), strict=True):
+                mean.lerp_(now, 1 - decay)
+            for kept, now in zip(self.average.buffers(), self.net.buffers(), strict=True):
+                kept.copy_(now)
+        if self.step % CHECK_EVERY and self.step != self.spec.steps:
+            return
+        if self.spec.settled:
+            with torch.no_grad():
+                classes = torch.cat([self.average(part).argmax(dim=1) for part in every.split(_BLOCK)]).cpu()
+            if self.predicted is not None:
+                changed = float((classes != self.predicted).float().mean())
+                self.calm = self.calm + 1 if changed <= self.spec.settled else 0
+            self.predicted = classes
+        self.save()
+
+    def save(self) -> None:
+        """Write the checkpoint."""
+        if self.path is None:
+            return
+        content = {
+            "step": self.step,
+            "calm": self.calm,
+            "predicted": self.predicted,
+            "average": self.average.state_dict(),
+            "generator": self.generator.get_state(),
+            "parts": {name: part.state_dict() for name, part in self.method.parts.items()},
+        }
+        write_checkpoint(self.path, content)
+
+    def load(self) -> None:
+        """Go on from the checkpoint if there is one. Raises DataError if it cannot be read."""
+        read_checkpoint(self.path, self._restore)
+
+    def _restore(self, content: dict[str, Any]) -> None:
+        self.step, self.calm, self.predicted = int(content["step"]), int(content["calm"]), content["predicted"]
+        self.average.load_state_dict(content["average"])
+        self.generator.set_state(content["generator"])
+        for name, part in self.method.parts.items():
+            part.load_state_dict(content["parts"][name])
+
+
+def _falling(done: float) -> float:
+    """The rate of FixMatch: cos(7 pi done / 16)."""
+    return _RATE * math.cos(7 * math.pi * done / 16)
+
+
+def _one_cycle(done: float) -> float:
+    """Up to twice the rate, then down to nothing (Smith, Topin, Super-convergence, arXiv:1708.07120)."""
+    rising = done / _RISE
+    falling = (1 + math.cos(math.pi * (done - _RISE) / (1 - _RISE))) / 2
+    return 2 * _RATE * (min(rising, falling) + 1e-3)
+
+
+@dataclass(frozen=True)
+class Descent:
+    """Adam (Kingma, Ba 2015) with weight decay apart (Loshchilov, Hutter 2019); `rate` of the share of steps done."""
+
+    optimiser: Any
+    rate: Callable[[float], float]
+
+    @classmethod
+    def of(cls, *nets: nn.Module, cycle: bool = False) -> Descent:
+        """For all parameters of `nets`; in one cycle for those with batch normalisation."""
+        import torch
+
+        parameters = [parameter for net in nets for parameter in net.parameters()]
+        return cls(torch.optim.AdamW(parameters, lr=_RATE, weight_decay=5e-3), _one_cycle if cycle else _falling)
+
+    def step(self, loss: Tensor, done: float) -> None:
+        """One step down `loss`."""
+        for group in self.optimiser.param_groups:
+            group["lr"] = self.rate(done)
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        self.optimiser.step()
+
+
+_BATCH_OF_LABELS = 64
+
+
+class Supervised:
+    """The labels alone, on distorted copies if asked (Simard et al. 2003). See `Method`.
+
+    cycle : for a network with batch normalisation, which needs no average.
+    """
+
+    def __init__(self, net: nn.Sequential, material: Material, change: Distortion, cycle: bool = False) -> None:
+        self._net, self._material, self._change = net, material, change
+        self._descent = Descent.of(net, cycle=cycle)
+        self.decay = 0.0 if cycle else AVERAGED
+        self.parts: dict[str, Any] = {"net": net, "optimiser": self._descent.optimiser}
+
+    def update(self, done: float) -> None:
+        """See `Method.update`."""
+        from torch.nn import functional
+
+        images, labels = self._material.labelled_batch(_BATCH_OF_LABELS)
+        images = self._change(images, self._material.generator)
+        self._descent.step(functional.cross_entropy(self._net(images), labels), done)
+
+
+_LABELLED = 32
+_UNLABELLED = 128
+_PROBE = 0.01
+"""Length of the step that finds the direction: small, but far above what float32 rounds away."""
+
+
+class Vat:
+    """Virtual adversarial training with entropy minimisation: predictions must not change in the worst near direction.
+
+    Miyato, Maeda, Koyama, Ishii, TPAMI 2018, arXiv:1704.03976, equations 5 to 8, 11 and 18, with one power iteration;
+    the entropy term is that of Grandvalet and Bengio, NIPS 2004. Its weight grows from 0 to 1: without batch
+    normalisation an early wish to be sure can make the network call everything one class.
+    """
+
+    def __init__(self, net: nn.Sequential, material: Material, change: Invariances, radius: float) -> None:
+        self._net, self._material, self._change = net, material, change
+        self._length = radius * math.sqrt(material.every[0].numel())
+        self._descent = Descent.of(net)
+        self.decay = AVERAGED
+        self.parts: dict[str, Any] = {"net": net, "optimiser": self._descent.optimiser}
+
+    def update(self, done: float) -> None:
+        """See `Method.update`."""
+        import torch
+        from torch.nn import functional
+
+        images, labels = self._material.labelled_batch(_LABELLED)
+        other = self._material.batch(_UNLABELLED)
+        images = self._change.strong(images, self._material.generator)
+        other = self._change.weak(other, self._material.generator)
+        logits = self._net(torch.cat([images, other]))
+        supervised = functional.cross_entropy(logits[:_LABELLED], labels)
+        rest = logits[_LABELLED:]
+        logs = torch.log_softmax(rest, dim=1)
+        entropy = -(logs.exp() * logs).sum(dim=1).mean()
+        fixed = logs.detach()
+        moved = self._net(other + self._length * self._worst_direction(other, fixed))
+        self._descent.step(supervised + _divergence(fixed, moved) + done * entropy, done)
+
+    def _worst_direction(self, images: Tensor, logs: Tensor) -> Tensor:
+        """Unit vectors (n, channels, side, side) along which the predictions `logs` change most."""
+        import torch
+
+        start = _unit(torch.randn(images.shape, generator=self._material.generator).to(images.device))
+        probe = (_PROBE * start).requires_grad_()
+        (slope,) = torch.autograd.grad(_divergence(logs, self._net(images + probe)), probe)
+        return _unit(slope)
+
+
+def _unit(images: Tensor) -> Tensor:
+    """Each image scaled to length 1; one of zeros stays so."""
+    return images / images.flatten(1).norm(dim=1).clamp(min=1e-30)[:, None, None, None]
+
+
+def _divergence(logs: Tensor, logits: Tensor) -> Tensor:
+    """Mean Kullback-Leibler divergence of softmax(`logits`) from exp(`logs`), both (n, classes)."""
+    import torch
+
+    return (logs.exp() * (logs - torch.log_softmax(logits, dim=1))).sum(dim=1).mean()
+
+
+_BATCH_OF_VIEWS = 128
+_PLACES = 64
+_TEMPERATURE = 0.2
+
+
+class Contrast:
+    """What images show, learned without a label: two views of one image are alike, those of different images are not.
+
+    Chen, Kornblith, Norouzi, Hinton, ICML 2020, arXiv:2002.05709, equation 1. The second view is of one of the nearest
+    images instead of the same one (Dwibedi, Aytar, Tompson, Sermanet, Zisserman, ICCV 2021, arXiv:2104.14548, there
+    nearest in the network's own eyes): of the pool that is public, so it costs no privacy.
+
+    near : int64 (m, k), for each image of the pool those whose views are like its own.
+    """
+
+    def __init__(self, net: nn.Sequential, material: Material, change: Distortion, near: np.ndarray) -> None:
+        import torch
+        from torch import nn
+
+        self._material, self._change, self._seen = material, change, net[0]
+        self._near = torch.from_numpy(near).to(material.every.device)
+        head = nn.Sequential(nn.Linear(HIDDEN, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, _PLACES))
+        self._head = head.to(material.every.device)
+        self._descent = Descent.of(self._seen, self._head, cycle=True)
+        self.decay = 0.0
+        self.parts: dict[str, Any] = {"net": net, "head": self._head, "optimiser": self._descent.optimiser}
+
+    def update(self, done: float) -> None:
+        """See `Method.update`."""
+        import torch
+        from torch.nn import functional
+
+        generator, device = self._material.generator, self._near.device
+        count, neighbours = self._near.shape
+        one = torch.randint(count, (_BATCH_OF_VIEWS,), generator=generator).to(device)
+        other = self._near[one, torch.randint(neighbours, (_BATCH_OF_VIEWS,), generator=generator).to(device)]
+        images = self._change(self._material.every[torch.cat([one, other])], generator)
+        places = functional.normalize(self._head(self._seen(images)), dim=1)
+        likeness = (places @ places.T / _TEMPERATURE).fill_diagonal_(-torch.inf)
+        twin = torch.arange(2 * _BATCH_OF_VIEWS, device=device).roll(_BATCH_OF_VIEWS)
+        self._descent.step(functional.cross_entropy(likeness, twin), done)

@@ -1,0 +1,231 @@
+"""Models that others wrote: from a name to the callable that is meant, and from that to an untrained estimator.
+
+A name is `package.module:callable`, `package.module.Class`, or an entry point. An untrained estimator may also stand in
+a file of one's own, as cloudpickle writes it. Reading a pickle runs what is in it, so only a file is read that nobody
+but its owner can have changed, by a name that its owner wrote down.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import inspect
+import io
+import pickle
+from collections.abc import Callable, Mapping
+from functools import reduce
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any
+
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.files import read_private, write_private
+
+_WORD = r"[A-Za-z_][A-Za-z0-9_]*"
+NAME_PATTERN = rf"^({_WORD}(\.{_WORD})*:{_WORD}(\.{_WORD})*|{_WORD}(\.{_WORD})+|[A-Za-z0-9_][A-Za-z0-9_-]*)$"
+"""A name with a colon or a dot is imported; one without either is an entry point."""
+
+TEACHERS = "consilium.teachers"
+STUDENTS = "consilium.students"
+"""Groups of entry points: a name -> a callable that returns an untrained model."""
+
+_LONGEST = 200
+
+
+_OF_PARTIES, _OF_ALL = "consilium.party.teachers", "consilium.protocol.own_models"
+MOVED = {
+    f"{_OF_PARTIES}.network": "consilium.models.teachers",
+    f"{_OF_PARTIES}.own_code": "consilium.models.own_model",
+    f"{_OF_PARTIES}.ridge": "consilium.models.teachers",
+    f"{_OF_ALL}.backbones": "consilium.models.backbones",
+    f"{_OF_ALL}.guard": "consilium.models.guard",
+    f"{_OF_ALL}.torch_classifier": "consilium.models.torch_classifier",
+}
+"""Modules up to version 0.9 that files of that time name, and where their classes and functions are now."""
+
+
+class UnusableModel(ConfigError):
+    """A model of somebody's own cannot be found, built, trained on made-up rows, or kept."""
+
+
+def resolve(name: str, group: str) -> Callable[..., Any]:
+    """What `name` stands for; `group` is that of the entry points. Imports the module that the name says.
+
+    Raises
+    ------
+    UnusableModel : there is none, its import fails, or it cannot be called.
+
+    >>> resolve("fractions:Fraction.limit_denominator", TEACHERS).__name__
+    'limit_denominator'
+    """
+    found = _imported(name) if ":" in name or "." in name else _loaded(_entry(name, group))
+    if not callable(found):
+        raise UnusableModel(f"{name} is no callable but {type(found).__name__}", "Name a class or a function")
+    return found
+
+
+def installed(name: str, group: str) -> bool:
+    """Whether an installed package offers `name` under this group, as an entry point or as what one points to.
+
+    Imports nothing: for names that come from somebody else.
+    """
+    return any(name in (point.name, point.value) for point in entry_points(group=group))
+
+
+def told(error: BaseException) -> str:
+    """Class and first line of an error that no private row can have caused, short enough for a line."""
+    text = " ".join(str(error).split())
+    short = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+    return f"{type(error).__name__}: {short}" if short else type(error).__name__
+
+
+def _imported(name: str) -> Any:
+    module, colon, path = name.partition(":")
+    if not colon:
+        module, _, path = name.rpartition(".")
+    try:
+        return reduce(getattr, path.split("."), importlib.import_module(MOVED.get(module, module)))
+    except ModuleNotFoundError as error:
+        action = f"Install it beside consilium, or put its folder on PYTHONPATH: {error.name} is not there"
+        raise UnusableModel(f"{name} cannot be imported", action) from None
+    except AttributeError as error:
+        raise UnusableModel(f"{name} is not there: {told(error)}", "Look for a slip in the name") from None
+    except (Exception, SystemExit) as error:  # a module runs whatever its author wrote
+        raise UnusableModel(f"{name} cannot be imported: {told(error)}", "Import it in Python first") from None
+
+
+def _entry(name: str, group: str) -> EntryPoint:
+    found = entry_points(group=group, name=name)
+    if len(found) == 1:
+        return next(iter(found))
+    if found:
+        packages = ", ".join(sorted(point.dist.name if point.dist else "?" for point in found))
+        raise UnusableModel(f"{len(found)} packages offer {name!r} under {group}: {packages}", "Uninstall all but one")
+    known = ", ".join(sorted(point.name for point in entry_points(group=group))) or "none"
+    raise UnusableModel(
+        f"no installed package offers {name!r} under the entry points {group}; there are: {known}",
+        "Install it, or write package.module:callable",
+    )
+
+
+def _loaded(point: EntryPoint) -> Any:
+    try:
+        return point.load()
+    except (Exception, SystemExit) as error:
+        raise UnusableModel(f"entry point {point.name!r}, {point.value}, cannot be loaded: {told(error)}",
+                            "Import it in Python first") from None  # fmt: skip
+
+
+_SEED, _JOBS = "random_state", "n_jobs"
+
+
+def estimator_of(name: str, parameters: Mapping[str, Any], seed: int, group: str) -> Any:
+    """What the callable `name` returns for `parameters`, see `naming.resolve`.
+
+    Wherever it has a `random_state` or an `n_jobs` that nobody set, also within a Pipeline, they become `seed` and 1:
+    the parallelism of a federation is its parties.
+
+    Raises
+    ------
+    UnusableModel : no such name, it raises, or what it returns has no `fit` and `predict`.
+    """
+    make, given = resolve(name, group), dict(parameters)
+    if _SEED in _arguments(make):
+        given.setdefault(_SEED, seed % 2**32)
+    try:
+        made = make(**given)
+    except (Exception, SystemExit) as error:
+        raise UnusableModel(f"{name} cannot be built: {told(error)}", "Correct its parameters") from None
+    return seeded(checked(made, name), seed)
+
+
+def checked(made: Any, name: str) -> Any:
+    """`made`, if it is an untrained estimator. Raises UnusableModel."""
+    lacking = [method for method in ("fit", "predict") if not callable(getattr(made, method, None))]
+    if inspect.isclass(made):
+        raise UnusableModel(f"{name} gives the class {made.__name__}, no estimator", "Name the class itself")
+    if lacking:
+        what = f"{name} gives {type(made).__name__}, which has no {' and no '.join(lacking)}"
+        raise UnusableModel(what, "A model needs the methods of a classifier of scikit-learn")
+    return made
+
+
+def seeded(estimator: Any, seed: int) -> Any:
+    """The estimator with `seed` wherever it has a `random_state` that is None, and 1 where `n_jobs` is None."""
+    if not hasattr(estimator, "get_params") or not hasattr(estimator, "set_params"):
+        return estimator
+    unset = {
+        key: value
+        for key, found in estimator.get_params(deep=True).items()
+        for name, value in ((_SEED, seed % 2**32), (_JOBS, 1))
+        if found is None and (key == name or key.endswith(f"__{name}"))
+    }
+    return estimator.set_params(**unset) if unset else estimator
+
+
+def _arguments(make: Any) -> set[str]:
+    try:
+        return set(inspect.signature(make).parameters)
+    except (TypeError, ValueError):  # some callables of C have no signature
+        return set()
+
+
+def write_estimator(path: Path, estimator: Any) -> str:
+    """Write an untrained estimator, or a callable that returns one, to a new file with mode 0600; returns its SHA-256.
+
+    Classes and functions of a notebook go into the file; those of installed packages are named and must be installed
+    where it is read.
+
+    Raises
+    ------
+    UnusableModel : it cannot be pickled. FileExistsError : the file is there.
+    """
+    import cloudpickle
+
+    try:
+        content = cloudpickle.dumps(estimator)
+    except Exception as error:
+        action = "Make it of classes that can be pickled; open files, locks and generators cannot"
+        raise UnusableModel(f"{type(estimator).__name__} cannot be pickled: {told(error)}", action) from None
+    write_private(path, content)
+    return hashlib.sha256(content).hexdigest()
+
+
+class _Unpickler(pickle.Unpickler):
+    """Finds what moved since it was written."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """See `pickle.Unpickler.find_class`."""
+        return super().find_class(MOVED.get(module, module), name)
+
+
+def unpickled(content: bytes) -> Any:
+    """What a file of one's own holds, also one that version 0.9 wrote. It runs what is in it, and raises what that
+    raises."""
+    return _Unpickler(io.BytesIO(content)).load()
+
+
+def digest_of(path: Path) -> str:
+    """SHA-256 of the file, hex. Raises PathError, ConfigError as `files.read_private`."""
+    return hashlib.sha256(read_private(path)).hexdigest()
+
+
+def read_estimator(path: Path, sha256: str, seed: int) -> Any:
+    """The untrained estimator of a file, a new one each time, with the seed; see `building.seeded`.
+
+    Raises
+    ------
+    PathError : no such file. ConfigError : others than its owner may use it. UnusableModel : it is not the file with
+        this SHA-256, where that is not empty, or holds no estimator.
+    """
+    content = read_private(path)
+    if sha256 and hashlib.sha256(content).hexdigest() != sha256:
+        raise UnusableModel(f"{path} is not the file whose SHA-256 was written down", "Write the right one down anew")
+    try:
+        found = unpickled(content)
+        if inspect.isclass(found) or not hasattr(found, "fit"):
+            found = found()
+    except (Exception, SystemExit) as error:
+        action = "Write it with cloudpickle, and install here what it needs"
+        raise UnusableModel(f"{path} cannot be read as an estimator: {told(error)}", action) from None
+    return seeded(checked(found, path.name), seed)

@@ -1,0 +1,184 @@
+"""Teachers and students whose estimator others wrote.
+
+Whether an estimator can be fitted to a shard, or answers for a row, may depend on private labels. Who takes part must
+not: a teacher that has no answer says its shard's most frequent class. What a student learns from is public, so what
+goes wrong there is told.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from consilium.models.base import Model
+from consilium.models.guard import GuardedClassifier, quoted, unless_signalled, weight_key
+from consilium.models.naming import UnusableModel
+from consilium.models.tabular import (
+    Boosted,
+    Forest,
+    Linear,
+    among,
+    boosted_arrays,
+    forest_arrays,
+    linear_arrays,
+    weighted_labels,
+)
+
+log = logging.getLogger("consilium.party")
+
+COPIES = 10
+"""Of a row, divided among its classes, for an estimator that takes no weights."""
+
+_SAME = 1e-6
+
+
+@dataclass
+class OwnCodeTeacher:
+    """Wraps a trained classifier; has scikit-learn's methods, and never raises."""
+
+    trained: GuardedClassifier = field(repr=False)
+    title: str
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """The classes int64 (seen,) in the rows that it was trained on."""
+        return self.trained.seen
+
+    def predict(self, x: np.ndarray) -> np.ndarray:
+        """The most probable class of each row, int64 (n,)."""
+        return self.classes_[self.predict_proba(x).argmax(axis=1)]
+
+    def predict_proba(self, x: np.ndarray) -> np.ndarray:
+        """Probabilities float64 (n, seen); where the estimator has none, 1 for its shard's most frequent class."""
+        found = np.full((len(x), len(self.classes_)), np.nan)
+        try:
+            found = self.trained.probabilities(x)
+        except (Exception, SystemExit) as error:
+            unless_signalled(error)
+            log.warning("[teacher] %s fails on %d questions: %s", self.title, len(x), type(error).__name__)
+        silent = np.isnan(found).any(axis=1)
+        if silent.any():
+            log.warning("[teacher] %s gave no probabilities for %d of %d questions", self.title, silent.sum(), len(x))
+            found[silent] = self.classes_ == self.trained.usual
+        return found
+
+
+@dataclass(frozen=True)
+class OwnModel:
+    """A trained estimator, and how many `classes` there are in all. `title`: what people call it."""
+
+    classifier: GuardedClassifier = field(repr=False)
+    classes: int
+    title: str
+
+    def predict_proba(self, x: np.ndarray) -> np.ndarray:
+        """See `Model.predict_proba`.
+
+        Raises
+        ------
+        UnusableModel : the estimator raises something, or gives no probabilities.
+        """
+        try:
+            found = self.classifier.probabilities(x)
+        except (Exception, SystemExit) as error:
+            unless_signalled(error)
+            raise UnusableModel(f"the student {self.title} fails on {len(x)} rows: {quoted(error)}") from None
+        if bad := int(np.isnan(found).any(axis=1).sum()):
+            raise UnusableModel(f"the student {self.title} gives no probabilities for {bad} of {len(x)} rows")
+        return among(found, self.classifier.seen, self.classes)
+
+
+@dataclass(frozen=True)
+class OwnTrainer:
+    """Trains what `make` gives for a seed: an untrained estimator with scikit-learn's methods."""
+
+    title: str
+    make: Callable[[int], Any]
+
+    def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> Model:
+        """See `Trainer.fit`. Raises UnusableModel."""
+        try:
+            trained = GuardedClassifier.trained(self.make(seed), x, y)
+        except (Exception, SystemExit) as error:
+            unless_signalled(error)
+            raise self._failed(error, len(x)) from None
+        return in_arrays(OwnModel(trained, classes, self.title), x)
+
+    def fit_soft(self, x: np.ndarray, shares: np.ndarray, seed: int) -> Model:
+        """See `SoftTrainer.fit_soft`: each row once for each class, with its share as its weight.
+
+        An estimator that takes no weights, or fails with them, gets `COPIES` of each row. Raises UnusableModel.
+        """
+        estimator = self.make(seed)
+        if weight_key(estimator) is not None:
+            rows, labels, weights = weighted_labels(x, shares)
+            try:
+                trained = GuardedClassifier.trained(estimator, rows, labels, weights)
+            except (Exception, SystemExit) as error:
+                unless_signalled(error)  # else a Pipeline whose steps pass weights on to what takes none, say
+            else:
+                return in_arrays(OwnModel(trained, shares.shape[1], self.title), x)
+        return self.fit(*copied_labels(x, shares), shares.shape[1], seed)
+
+    def _failed(self, error: BaseException, rows: int) -> UnusableModel:
+        if isinstance(error, UnusableModel):
+            return UnusableModel(f"the student {self.title}: {error.what}", error.action)
+        what = f"the student {self.title} cannot be trained on {rows} rows: {quoted(error)}"
+        return UnusableModel(
+            what, "Correct it, or its parameters; what was answered is in the ledger and costs nothing"
+        )
+
+
+def copied_labels(x: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Each row `COPIES` times, its labels in proportion to its `shares` (n, classes): rows, labels int64.
+
+    By largest remainders, so without a random part. Where all copies have one class, one is of another: a classifier
+    of one class is none.
+
+    >>> copied_labels(np.array([[7.0]]), np.array([[0.26, 0.74]]))[1].tolist()
+    [0, 0, 0, 1, 1, 1, 1, 1, 1, 1]
+    """
+    wanted = shares * COPIES
+    counts = np.floor(wanted).astype(np.int64)
+    order = np.argsort(counts - wanted, axis=1, kind="stable")
+    lacking = COPIES - counts.sum(axis=1)
+    np.put_along_axis(
+        counts, order, np.take_along_axis(counts, order, 1) + (np.arange(shares.shape[1]) < lacking[:, None]), 1
+    )
+    if np.count_nonzero(counts.sum(axis=0)) < 2:
+        usual, second = np.argsort(-shares[0], kind="stable")[:2]
+        counts[0, usual] -= 1
+        counts[0, second] += 1
+    rows, labels = (
+        np.repeat(np.arange(len(x)), COPIES),
+        np.repeat(np.tile(np.arange(shares.shape[1]), len(x)), counts.ravel()),
+    )
+    return x[rows], labels.astype(np.int64)
+
+
+def in_arrays(model: OwnModel, x: np.ndarray) -> Model:
+    """The same model as plain arrays, where it is one of scikit-learn's that are arrays; else as it is.
+
+    A file of numbers can be checked as a whole, and read without the library. Held against the library's own
+    probabilities for rows `x` float64 (n, inputs).
+    """
+    from sklearn.ensemble import ExtraTreesClassifier, GradientBoostingClassifier, RandomForestClassifier
+    from sklearn.linear_model import LogisticRegression
+
+    estimator, seen = model.classifier.estimator, len(model.classifier.seen)
+    makers: dict[type, Callable[[], Linear | Forest | Boosted]] = {
+        LogisticRegression: lambda: linear_arrays(estimator, seen),
+        RandomForestClassifier: lambda: forest_arrays(estimator, seen),
+        ExtraTreesClassifier: lambda: forest_arrays(estimator, seen),
+        GradientBoostingClassifier: lambda: boosted_arrays(estimator, x[:1], seen),
+    }
+    if type(estimator) not in makers:
+        return model
+    arrays = makers[type(estimator)]()
+    if np.abs(arrays.predict_proba(x) - model.classifier.probabilities(x)).max() > _SAME:
+        return model  # another loss or link than the default one's
+    return replace(arrays, seen=model.classifier.seen, classes=model.classes)

@@ -1,0 +1,162 @@
+"""The file of a published student: safetensors, numbers with names and shapes, and one text of JSON about them.
+
+https://github.com/huggingface/safetensors, the format of version 0.8. Nothing in it is ever executed, imported or
+unpickled, and nothing is compressed: what a file claims to hold, it must be as long as.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from consilium.protocol.errors import DataError
+from consilium.protocol.files import replacing, unreadable
+from consilium.protocol.rows.schema import Schema
+
+MOST_BYTES = 4 * 2**30
+MOST_HEADER_BYTES = 32 * 2**20
+
+_KEY = "consilium"
+"""One entry only: the library writes several in an order by lot, and equal students should have equal files."""
+
+_TYPES = {"F64": "<f8", "F32": "<f4", "I64": "<i8", "I32": "<i4", "U8": "|u1"}
+
+
+class BadModel(DataError):
+    """A file is no published student, or is damaged, or was made to harm. Nothing of it was executed."""
+
+
+@dataclass(frozen=True)
+class Content:
+    """`header`: what the JSON says. `arrays`: numbers by name, all finite. `sha256`: of the whole file, hex."""
+
+    header: dict[str, Any]
+    arrays: dict[str, np.ndarray] = field(repr=False)
+    sha256: str
+
+
+def write(path: Path, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    """Write the file, whole or not at all. The same content gives the same bytes.
+
+    Raises
+    ------
+    BadModel : larger than `read` takes, of another type, or a number is not finite.
+    """
+    from safetensors.numpy import save
+
+    for name, array in arrays.items():
+        if array.dtype.newbyteorder("<").str not in _TYPES.values():
+            raise BadModel(f"student: {name} is {array.dtype}", f"Use {', '.join(_TYPES)}")
+        _check_finite(path, name, array)
+    text = json.dumps(header, allow_nan=False, sort_keys=True)
+    content = save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, {_KEY: text})
+    if len(content) > MOST_BYTES or len(text) > MOST_HEADER_BYTES // 2:  # quotes are escaped within the header
+        raise BadModel(f"the student has {len(content)} bytes, the most is {MOST_BYTES}", "Use a smaller one")
+    with replacing(path) as file:
+        file.write(content)
+
+
+def read(path: Path) -> Content:
+    """Read and check the form; what the numbers mean is for `structures` to say.
+
+    Raises
+    ------
+    BadModel : whatever is wrong with the file.
+    """
+    from safetensors import SafetensorError, deserialize
+
+    raw = _bytes(path)
+    try:
+        found = deserialize(raw)
+        text = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")]).get("__metadata__", {})[_KEY]
+        header = json.loads(text)
+    except SafetensorError:
+        what = f"{path} is no safetensors file, or is cut off; nothing of it was executed"
+        raise BadModel(what, _ACTION) from None
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
+        raise BadModel(f"{path} is a safetensors file, but no student of Consilium", _ACTION) from None
+    if not isinstance(header, dict):
+        raise BadModel(f"{path}: its description is no table", _ACTION)
+    arrays = {}
+    for name, tensor in found:
+        if tensor["dtype"] not in _TYPES:
+            raise BadModel(f"{path}: {name[:40]!r} is {tensor['dtype']}, not of {', '.join(_TYPES)}", _ACTION)
+        array = np.frombuffer(tensor["data"], dtype=_TYPES[tensor["dtype"]]).reshape(tensor["shape"])
+        _check_finite(path, name, array)
+        arrays[name] = array
+    return Content(header, arrays, hashlib.sha256(raw).hexdigest())
+
+
+_ACTION = "Get the student's folder anew from whoever trained it"
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        if not path.is_file():
+            raise BadModel(f"{path} is no file", _ACTION)
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > MOST_BYTES:
+                raise BadModel(f"{path} has {size} bytes, the most is {MOST_BYTES}", _ACTION)
+            length = int.from_bytes(file.read(8), "little")
+            if size > length > MOST_HEADER_BYTES:
+                raise BadModel(f"{path}: a header of {length} bytes, the most is {MOST_HEADER_BYTES}", _ACTION)
+            file.seek(0)
+            return file.read(size)
+    except OSError as error:
+        raise unreadable(path, error, "Check the path and its rights") from None
+
+
+def _check_finite(path: Path, name: str, array: np.ndarray) -> None:
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise BadModel(f"{path}: {name[:40]!r} has a number that is not finite", "Such a student must not be used")
+
+
+Arrays = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A model taken apart: its kind, a few settings, and arrays."""
+
+    kind: str
+    settings: dict[str, Any]
+    arrays: Arrays = field(repr=False)
+
+
+def check_shapes(arrays: Arrays, bound: dict[str, int], wanted: dict[str, tuple[str, str]]) -> dict[str, int]:
+    """Exactly the `wanted` arrays, each with its type and the named sizes; a size without a value gets one here.
+
+    Raises
+    ------
+    BadModel
+    """
+    if set(arrays) != set(wanted):
+        odd = sorted(name[:40] for name in set(arrays) ^ set(wanted))
+        raise unfit(f"arrays that are missing or too many: {', '.join(map(repr, odd[:5]))}")
+    bound = dict(bound)
+    for name, (kind, sizes) in wanted.items():
+        array, names = arrays[name], sizes.split()
+        expected = tuple(bound.get(size, found) for size, found in zip(names, array.shape, strict=False))
+        if array.dtype != np.dtype(f"<{kind}") or array.ndim != len(names) or array.shape != expected or not array.size:
+            raise unfit(f"{name} is {array.dtype} of shape {array.shape}")
+        bound |= dict(zip(names, array.shape, strict=True))
+    return bound
+
+
+def check_seen(seen: np.ndarray, schema: Schema) -> np.ndarray:
+    """The classes that a model has seen, int64 (seen,): two or more of the schema's, ascending. Raises BadModel."""
+    if len(seen) < 2 or seen[0] < 0 or seen[-1] >= len(schema.classes) or (np.diff(seen) <= 0).any():
+        raise unfit("classes that the schema does not have")
+    return seen
+
+
+def unfit(what: str) -> BadModel:
+    """The error for a file whose parts do not belong together."""
+    return BadModel(f"the student's parts do not fit: {what}", "Such a student must not be used")

@@ -1,0 +1,209 @@
+"""A published student: raw rows in the schema's order and units -> probabilities of its classes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+from unicodedata import category
+
+import numpy as np
+from pydantic import Field
+
+from consilium.models.base import Model
+from consilium.models.naming import UnusableModel
+from consilium.models.published.file import BadModel, Parts, read, write
+from consilium.models.published.own_models import OwnCodeTrust, needed, trust_of_maker
+from consilium.models.published.prevalence import PrevalenceShift
+from consilium.models.published.structures import Inputs, put_together, take_apart
+from consilium.protocol.config_files import read_table, validate
+from consilium.protocol.errors import ConfigError, PathError
+from consilium.protocol.models import Frozen
+from consilium.protocol.rows.queries import canonical_queries
+from consilium.protocol.rows.schema import Schema
+
+FORMAT = "consilium-student-1"
+MODEL_FILE = "model.safetensors"
+CARD_FILE = "student.json"
+PEOPLES_CARD_FILE = "MODEL_CARD.md"
+
+_BLOCK = 2000
+_FORMULA = re.compile(r"[=@]|[+-].*[(|!]")
+_FURTHEST_SUM = 1e-3
+
+
+class _Header(Frozen):
+    """What the file says beside its numbers."""
+
+    format: Literal["consilium-student-1"]
+    rows: Schema
+    inputs: Inputs
+    kind: str = Field(max_length=40)
+    settings: dict[str, Any]
+    calibration: PrevalenceShift | None = None
+
+
+@dataclass(frozen=True)
+class Published:
+    """A student with everything that it needs. `kind`: see `structures`. `sha256`: of its file, hex.
+
+    calibration: how the model's probabilities are brought to a declared prevalence; None where none was declared.
+    needs: what it takes to load it, where others wrote it.
+    """
+
+    schema: Schema
+    inputs: Inputs
+    kind: str
+    model: Model
+    sha256: str
+    calibration: PrevalenceShift | None = None
+    needs: str = ""
+
+    def predict_proba(self, rows: np.ndarray) -> np.ndarray:
+        """Rows (n, features), raw, in the schema's order -> probabilities float64 (n, classes).
+
+        Raises
+        ------
+        DataError : no rows, another width, or a number that is missing or beyond float32.
+        BadModel : what comes out are no probabilities.
+        """
+        canonical = canonical_queries(rows, len(self.schema.features))
+        found = [self._block(canonical[start : start + _BLOCK]) for start in range(0, len(canonical), _BLOCK)]
+        return np.concatenate(found)
+
+    def _block(self, rows: np.ndarray) -> np.ndarray:
+        with np.errstate(all="ignore"):  # what comes of it is looked at below
+            x = rows if self.inputs == "features" else self.schema.inputs(rows)
+            try:
+                probabilities = self.model.predict_proba(x)
+            except UnusableModel as error:
+                raise BadModel(error.what, "It is damaged, or was not made for such rows") from None
+            good = (probabilities >= 0).all(axis=1) & (np.abs(probabilities.sum(axis=1) - 1) <= _FURTHEST_SUM)
+        if not good.all():
+            raise BadModel(
+                f"the student's answer for {np.count_nonzero(~good)} rows is no probabilities",
+                "Their values are far beyond what it was made for, or it is damaged",
+            )
+        return probabilities if self.calibration is None else self.calibration.applied(probabilities)
+
+
+def publish(
+    path: Path, model: Model, schema: Schema, inputs: Inputs, pool: np.ndarray, prevalence: tuple[float, ...] = ()
+) -> Published:
+    """Write the student to `path`, and return it as it was written; `pool`: see `structures.take_apart`.
+
+    prevalence: declared shares of the classes, to which the mean of its probabilities over the pool is brought; empty:
+        they stay what the model says.
+
+    Raises
+    ------
+    BadModel : it is too large, or has a number that is not finite. UnusableModel : others wrote it, and it cannot be
+        written without a pickle.
+    """
+    parts = take_apart(model, schema, pool)
+    trusted = trust_of_maker(model, parts)
+    header = {
+        "format": FORMAT,
+        "rows": schema.model_dump(mode="json"),
+        "inputs": inputs,
+        "kind": parts.kind,
+        "settings": parts.settings,
+    }
+    write(path, header, parts.arrays)
+    written = _loaded(path, trusted)
+    if not prevalence:
+        return written
+    calibration = PrevalenceShift.onto(prevalence, written.predict_proba(pool))
+    write(path, {**header, "calibration": calibration.model_dump(mode="json")}, parts.arrays)
+    return _loaded(path, trusted)
+
+
+def check_names(schema: Schema) -> None:
+    """Names reach terminals and spreadsheets: there, too, nothing of a student may be executed.
+
+    Raises
+    ------
+    BadModel : a name has a control character, or a class is what a spreadsheet takes for a formula.
+    """
+    values = [value for column in schema.columns for value in column.values]
+    for name in (*schema.features, *schema.classes, *values):
+        if any(category(sign) == "Cc" for sign in name):
+            raise BadModel(f"the name {name!r} has a control character", "Rename it in the federation's schema")
+    for name in schema.classes:
+        if _FORMULA.match(name):
+            raise BadModel(f"a spreadsheet would take the class {name!r} for a formula", "Rename it in the schema")
+
+
+def load_model(path: Path, trust: Collection[str] = (), factory: Callable[..., Any] | None = None) -> Published:
+    """Read one file. It builds known structures from numbers, and runs nothing that the file could bring.
+
+    A student that others wrote needs more. trust: names of classes, beside those of scikit-learn, LightGBM and XGBoost
+    (`skops_file.TRUSTED`), of which an estimator may be made. factory: makes a torch module, of which the file has the
+    weights; called as factory(inputs=..., classes=..., **parameters), parameters of the file.
+
+    Raises
+    ------
+    BadModel
+    """
+    return _loaded(path, OwnCodeTrust(frozenset(trust), factory))
+
+
+def _loaded(path: Path, trusted: OwnCodeTrust) -> Published:
+    content = read(path)
+    try:
+        header = validate(content.header, _Header, "its description")
+    except ConfigError as error:
+        raise BadModel(
+            f"{path} is no student that this version knows: {error.what}", "Upgrade, or get it anew"
+        ) from None
+    check_names(header.rows)
+    parts = Parts(header.kind, header.settings, content.arrays)
+    model = put_together(parts, header.rows, header.inputs, trusted)
+    if header.calibration is not None and len(header.calibration.shift) != len(header.rows.classes):
+        raise BadModel(f"{path}: a shift of another number of classes", "Such a student must not be used")
+    return Published(header.rows, header.inputs, header.kind, model, content.sha256, header.calibration, needed(parts))
+
+
+def find_model(given: Path) -> Path:
+    """The file in a student's folder, in the folder of a run, or as given.
+
+    Raises
+    ------
+    PathError : nothing is there. BadModel : it holds no model that may be read.
+    """
+    folders = (given, given / "student")
+    for path in (given, *(folder / MODEL_FILE for folder in folders)):
+        if path.is_file():
+            return path
+    if any((folder / "model.joblib").exists() for folder in folders):
+        raise BadModel(
+            f"{given} has a model.joblib, which runs code when it is loaded, so that it is not read",
+            f"Train the student again: its folder then has a {MODEL_FILE}",
+        )
+    action = "Give the student's folder, or that of a finished run"
+    if not given.exists():
+        raise PathError(f"{given} is not there", action)
+    raise BadModel(f"{given} has no {MODEL_FILE}", action)
+
+
+def check_card(folder: Path, published: Published) -> None:
+    """Whether the card beside a model, if there is one, is of this model.
+
+    That tells a mixed-up or half-copied folder, not a forged one: whoever can change the file can change the card.
+
+    Raises
+    ------
+    BadModel : it is not, or cannot be read.
+    """
+    path = folder / CARD_FILE
+    if not path.exists():
+        return
+    action = "Get the student's folder anew from whoever trained it"
+    try:
+        claimed = read_table(path)["model"]["sha256"]
+    except (ConfigError, KeyError, TypeError, RecursionError):
+        raise BadModel(f"{path} cannot be read, or has no model.sha256", action) from None
+    if claimed != published.sha256:
+        raise BadModel(f"{path} is the card of another model: the SHA-256 of {MODEL_FILE} differs", action)

@@ -1,0 +1,170 @@
+"""Published students that others wrote, without a pickle: estimators as skops writes them, torch modules as arrays.
+
+What a file names is neither imported nor run, unless it is trusted: classes of `TRUSTED` and those that whoever loads
+it names; the factory of a module only as it is passed, or where an installed package offers it as an entry point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from pydantic import Field, JsonValue
+
+from consilium.models.base import Model
+from consilium.models.guard import GuardedClassifier
+from consilium.models.naming import NAME_PATTERN, STUDENTS, UnusableModel, installed, resolve, told
+from consilium.models.own_model import OwnModel
+from consilium.models.published import skops_file
+from consilium.models.published.file import BadModel, Parts, check_seen, check_shapes, unfit
+from consilium.protocol.config_files import validate
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.models import Frozen
+from consilium.protocol.rows.images import width
+from consilium.protocol.rows.schema import Schema
+
+ESTIMATOR, TORCH = "estimator", "torch"
+OWN_INPUTS = "representation"
+"""What these models take, see `StudentSpec.inputs`."""
+
+_MODULE = "module."
+
+
+@dataclass(frozen=True)
+class OwnCodeTrust:
+    """What of a model that others wrote may be used: names of `classes`, and the `factory` of a torch module.
+
+    factory : called as factory(inputs=..., classes=..., **parameters), the parameters being those of the file.
+    """
+
+    classes: frozenset[str] = frozenset()
+    factory: Callable[..., Any] | None = field(default=None, repr=False)
+
+
+NOTHING = OwnCodeTrust()
+"""No more than what this package itself trusts."""
+
+
+class _Estimator(Frozen):
+    title: str = Field(max_length=1000)
+    classes: tuple[str, ...] = Field(max_length=1000)
+
+
+class _Torch(Frozen):
+    factory: str = Field(pattern=NAME_PATTERN, max_length=200)
+    parameters: dict[str, JsonValue]
+    images: bool
+
+
+def own_parts(model: OwnModel) -> Parts:
+    """The trained model as settings and arrays.
+
+    Raises
+    ------
+    UnusableModel : it cannot be written without a pickle.
+    """
+    estimator, seen = model.classifier.estimator, model.classifier.seen.astype(np.int64)
+    module = getattr(estimator, "module_", None)
+    if hasattr(module, "state_dict"):
+        return _torch_parts(estimator, seen)
+    content, classes = skops_file.written(estimator, model.title)
+    settings = {"title": model.title, "classes": list(classes)}
+    return Parts(ESTIMATOR, settings, {"skops": np.frombuffer(content, dtype=np.uint8), "seen": seen})
+
+
+def trust_of_maker(model: Model, parts: Parts) -> OwnCodeTrust:
+    """What whoever trained `model` trusts when it is read again: itself."""
+    if parts.kind == ESTIMATOR:
+        return OwnCodeTrust(frozenset(parts.settings["classes"]))
+    if isinstance(model, OwnModel):
+        return OwnCodeTrust(factory=model.classifier.estimator.factory)
+    return NOTHING
+
+
+def needed(parts: Parts) -> str:
+    """What it takes to load it, for its card; empty for a model of numbers alone."""
+    if parts.kind == TORCH:
+        return (
+            f"a torch module that `{parts.settings['factory']}` makes: pass that as `factory` to `load_model`, if you"
+            f" trust it, or install what offers it under `{STUDENTS}`; no code of it is in the file"
+        )
+    if parts.kind != ESTIMATOR:
+        return ""
+    use = "; `consilium predict FOLDER ROWS.csv` then uses it"
+    foreign = [name for name in parts.settings["classes"] if name not in skops_file.TRUSTED]
+    action = f"; load it with `load_model(path, trust={foreign!r})`, if you trust them" if foreign else use
+    return f"{parts.settings['title']} as skops writes it: the libraries of its classes must be installed{action}"
+
+
+def _estimator(parts: Parts, schema: Schema, trusted: OwnCodeTrust) -> Model:
+    settings = validate(parts.settings, _Estimator, parts.kind)
+    check_shapes(parts.arrays, {}, {"skops": ("u1", "bytes"), "seen": ("i8", "seen")})
+    seen = check_seen(parts.arrays["seen"], schema)
+    features = width(schema.representation, len(schema.features))
+    estimator = skops_file.read(parts.arrays["skops"].tobytes(), trusted.classes, features)
+    return OwnModel(_guarded(seen, estimator), len(schema.classes), settings.title)
+
+
+def _torch(parts: Parts, schema: Schema, trusted: OwnCodeTrust) -> Model:
+    settings = validate(parts.settings, _Torch, parts.kind)
+    arrays = dict(parts.arrays)
+    seen = arrays.pop("seen", np.zeros(0, dtype=np.int64))
+    check_shapes({"seen": seen}, {}, {"seen": ("i8", "seen")})
+    check_seen(seen, schema)
+    if not all(name.startswith(_MODULE) for name in arrays):
+        raise unfit("arrays that are of no module")
+    factory = trusted.factory or _installed(settings.factory)
+
+    import torch  # two seconds to import
+
+    from consilium.models.torch_classifier import TorchClassifier, module_of
+
+    features = width(schema.representation, len(schema.features))
+    restored = TorchClassifier(factory, name=settings.factory, parameters=settings.parameters, images=settings.images)
+    weights = {name.removeprefix(_MODULE): torch.from_numpy(array.copy()) for name, array in arrays.items()}
+    try:
+        with torch.random.fork_rng(devices=[]):
+            module = module_of(factory, restored.shape(features), len(seen), settings.parameters)
+        module.load_state_dict(weights, strict=True)
+    except (Exception, SystemExit) as error:
+        action = "Pass the factory that it was trained with"
+        raise BadModel(f"the student is not what {settings.factory} makes: {told(error)}", action) from None
+    restored.module_, restored.classes_, restored.n_features_in_ = module.eval(), np.arange(len(seen)), features
+    return OwnModel(_guarded(seen, restored), len(schema.classes), f"torch {settings.factory}")
+
+
+OWN_KINDS: dict[str, Callable[[Parts, Schema, OwnCodeTrust], Model]] = {ESTIMATOR: _estimator, TORCH: _torch}
+
+
+def _torch_parts(estimator: Any, seen: np.ndarray) -> Parts:
+    arrays = {}
+    for name, tensor in estimator.module_.state_dict().items():
+        array = tensor.detach().cpu().numpy()
+        if array.dtype.str not in ("<f4", "<f8", "<i8", "<i4", "|u1"):
+            raise UnusableModel(
+                f"the module's {name} is {array.dtype}, which a student's file does not hold",
+                "Keep it as float32, float64, int32, int64 or uint8",
+            )
+        arrays[_MODULE + name] = array
+    settings = {"factory": estimator.public_name(), "parameters": dict(estimator.parameters or {})}
+    try:
+        validate({**settings, "images": estimator.images}, _Torch, TORCH)
+    except ConfigError as error:
+        action = "Its parameters must be numbers, texts, truth values, and lists and tables of them"
+        raise UnusableModel(f"the torch module cannot be published: {error.what}", action) from None
+    return Parts(TORCH, {**settings, "images": estimator.images}, {**arrays, "seen": seen})
+
+
+def _installed(name: str) -> Callable[..., Any]:
+    if not installed(name, STUDENTS):
+        raise BadModel(
+            f"the student is a torch module that {name} makes; nothing was imported",
+            f"In Python: load_model(path, factory=...), if you trust it; or install what offers it under {STUDENTS}",
+        )
+    return resolve(name, STUDENTS)
+
+
+def _guarded(seen: np.ndarray, estimator: Any) -> GuardedClassifier:
+    return GuardedClassifier(seen, b"", int(seen[0]), estimator)

@@ -1,0 +1,133 @@
+"""Probabilities shifted to a declared prevalence: one number for each class, added to log-probabilities.
+
+A student learns shares of votes, and a share of votes is no risk: teachers that all call the likelier class make 0.6 of
+it look like 1, and balanced ones make 0.1 look like 0.5. What lacks is how frequent the classes are among the rows that
+the student is for. Where somebody knows that from outside, the shift makes the mean over the public pool equal to it;
+ranks within two classes stay (the prior shift of Saerens et al. 2002, with the means known instead of estimated).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from pydantic import Field, FiniteFloat, model_validator
+from scipy.special import expit, logsumexp, softmax
+
+from consilium.models.evaluation import threshold_for
+from consilium.models.published.file import BadModel
+from consilium.protocol.models import Frozen
+
+FURTHEST_MEAN = 1e-9
+"""Of a class's mean over the pool from its prevalence."""
+
+_FLOOR = 1e-300
+_FURTHEST_SUM = 1e-6
+_MOST_SHIFT = 2000.0  # -ln(_FLOOR) is 691, twice that tells certain rows of two classes apart
+_ROUNDS = 200
+_DAMPINGS = (0.0, 1e-12, 1e-9, 1e-6, 1e-3, 1.0)
+
+
+class PrevalenceShift(Frozen):
+    """prevalence: declared shares of the classes. shift: softmax(log p + shift), the first being 0. threshold: of two
+    classes, the probability of the last above which a row is flagged."""
+
+    prevalence: tuple[FiniteFloat, ...] = Field(min_length=2)
+    shift: tuple[FiniteFloat, ...]
+    threshold: float | None = Field(default=None, ge=0, le=1)
+
+    @model_validator(mode="after")
+    def _fits_itself(self) -> PrevalenceShift:
+        if len(self.shift) != len(self.prevalence) or max(map(abs, self.shift)) > _MOST_SHIFT:
+            raise ValueError(f"{len(self.shift)} shifts for {len(self.prevalence)} classes, or one is too large")
+        if min(self.prevalence) <= 0 or abs(sum(self.prevalence) - 1) > _FURTHEST_SUM:
+            raise ValueError("prevalence: positive shares that sum to 1")
+        if (self.threshold is None) != (len(self.prevalence) > 2):
+            raise ValueError("a threshold is that of two classes")
+        return self
+
+    @classmethod
+    def onto(cls, prevalence: tuple[float, ...], probabilities: np.ndarray) -> PrevalenceShift:
+        """The shift after which the mean of the pool's `probabilities` float64 (n, classes) is `prevalence`.
+
+        Raises
+        ------
+        BadModel : there is none that is near enough.
+        """
+        shares = np.array(prevalence) / sum(prevalence)
+        logs = _logs(probabilities)
+        shift = _bisected(logs, shares) if len(shares) == 2 else _fitted(logs, shares)
+        shifted = softmax(logs + shift, axis=1)
+        if np.abs(shifted.mean(axis=0) - shares).max() > FURTHEST_MEAN:
+            raise BadModel(
+                f"the student's probabilities cannot be shifted to the prevalence {list(prevalence)}",
+                "Leave [student] prevalence out, or choose another trainer",
+            )
+        threshold = threshold_for(shifted[:, 1], shares[1]) if len(shares) == 2 else None
+        return cls(prevalence=tuple(shares.tolist()), shift=tuple(shift.tolist()), threshold=threshold)
+
+    def applied(self, probabilities: np.ndarray) -> np.ndarray:
+        """Probabilities float64 (n, classes), shifted."""
+        return softmax(_logs(probabilities) + np.array(self.shift), axis=1)
+
+    def flagged(self, shifted: np.ndarray) -> np.ndarray | None:
+        """bool (n,): which rows of shifted probabilities are flagged as the last of two classes; None of more."""
+        return None if self.threshold is None else shifted[:, -1] > self.threshold
+
+
+def _logs(probabilities: np.ndarray) -> np.ndarray:
+    return np.log(np.maximum(probabilities, _FLOOR))
+
+
+def _bisected(logs: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """Two classes: the mean grows with the one shift that there is."""
+    return np.array([0.0, _solved(logs[:, 1] - logs[:, 0], shares[1])])
+
+
+def _solved(odds: np.ndarray, share: float) -> float:
+    """The shift after which the mean of expit(odds + shift) is `share`."""
+    low, high = -_MOST_SHIFT, _MOST_SHIFT
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (low, middle) if expit(odds + middle).mean() > share else (middle, high)
+    return high
+
+
+def _fitted(logs: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """More classes: the minimum of the convex mean of logsumexp(logs + shift) - shares shift, whose gradient is what
+    the means lack. Newton's steps, and where one does not help, the best of damped ones, each taken to the lowest
+    point of its line: students that are sure of every row leave plateaus, on which the Hessian says nothing."""
+    shift = np.zeros(len(shares))
+    for _ in range(_ROUNDS):
+        p = softmax(logs + shift, axis=1)
+        gap = p.mean(axis=0) - shares
+        furthest = np.abs(gap).max()
+        if furthest < FURTHEST_MEAN / 1000:
+            break
+        hessian = (np.diag(p.mean(axis=0)) - p.T @ p / len(p))[1:, 1:]
+        tried = []
+        for damping in _DAMPINGS:
+            damped = hessian + damping * np.eye(len(hessian))
+            step = np.concatenate([[0.0], np.linalg.lstsq(damped, -gap[1:], rcond=None)[0]])
+            if 0 < np.abs(step).max() < _MOST_SHIFT and np.abs(_gap(logs, shares, shift + step)).max() < furthest / 2:
+                tried = [shift + step]
+                break
+            if 0 < np.abs(step).max() < np.inf:
+                tried.append(_lowest(logs, shares, shift, step))
+        if not tried:
+            break
+        shift = min(tried, key=lambda found: _height(logs, shares, found))
+    return shift
+
+
+def _height(logs: np.ndarray, shares: np.ndarray, shift: np.ndarray) -> float:
+    return float(np.asarray(logsumexp(logs + shift, axis=1)).mean() - shares @ shift)
+
+
+def _gap(logs: np.ndarray, shares: np.ndarray, shift: np.ndarray) -> np.ndarray:
+    return np.asarray(softmax(logs + shift, axis=1)).mean(axis=0) - shares
+
+
+def _lowest(logs: np.ndarray, shares: np.ndarray, shift: np.ndarray, step: np.ndarray) -> np.ndarray:
+    """The lowest point of the convex function on the line from `shift` along `step`."""
+    low, high = 0.0, 2 * _MOST_SHIFT / np.abs(step).max()
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (middle, high) if _gap(logs, shares, shift + middle * step) @ step < 0 else (low, middle)
+    return shift + high * step

@@ -1,0 +1,347 @@
+"""Which models a published student may be: a fixed list, each with its arrays, and what must hold of them.
+
+Whatever a file says, only these are built, out of numbers whose shapes, types and ranges were checked first; and those
+that others wrote (`published.own_models`), as far as whoever loads the file trusts them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field, FiniteFloat
+
+from consilium.models.base import Constant, Model
+from consilium.models.images.graph_cnn import GraphCnnModel, Sight
+from consilium.models.images.network import HIDDEN, DenseModel, ImageModel
+from consilium.models.images.pixels import Pixels, shape_of
+from consilium.models.kernel import KernelModel
+from consilium.models.own_model import OwnModel
+from consilium.models.published.file import Arrays, BadModel, Parts, check_seen, check_shapes, unfit
+from consilium.models.published.own_models import NOTHING, OWN_INPUTS, OWN_KINDS, OwnCodeTrust, own_parts
+from consilium.models.tabular import LEAF, Boosted, Forest, Linear, MlpModel, TreeNodes
+from consilium.protocol.config_files import validate
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.models import Frozen
+from consilium.protocol.rows.images import width
+from consilium.protocol.rows.queries import query_ids
+from consilium.protocol.rows.schema import Schema
+
+Inputs = Literal["features", "representation"]
+"""What a model takes, see `StudentSpec.inputs`."""
+
+MOST_ROWS = 100_000
+"""Within a model with a kernel: they are few bytes in the file, and far more once they are represented."""
+
+MOST_DEPTH = 64
+MOST_NETWORKS = 4
+MOST_LAYERS = 20
+
+
+class _None(Frozen):
+    pass
+
+
+class _Kernel(Frozen):
+    gamma: FiniteFloat = Field(gt=0)
+    rows: Form
+
+
+class _Pixels(Frozen):
+    low: FiniteFloat
+    high: FiniteFloat
+
+
+class _Dense(_Pixels):
+    layers: int = Field(ge=1, le=MOST_LAYERS)
+
+
+class _Network(_Pixels):
+    channels: int = Field(ge=1, le=1024)
+
+
+class _GraphCnn(Frozen):
+    gamma: FiniteFloat = Field(gt=0)
+    rows: Form
+    scales: tuple[FiniteFloat, ...]
+    networks: tuple[_Network, ...] = Field(min_length=1, max_length=MOST_NETWORKS)
+
+
+def take_apart(model: Model, schema: Schema, pool: np.ndarray) -> Parts:
+    """A trained model as settings and arrays; `pool` float32 (n, features), the public rows that it may have kept.
+
+    Raises
+    ------
+    UnusableModel : one that others wrote, which cannot be written without a pickle. TypeError : a model of no known
+        kind, which is a fault of this program.
+    """
+    match model:
+        case Constant():
+            return Parts("constant", {}, {"probabilities": np.array(model.probabilities, dtype=np.float64)})
+        case Linear():
+            arrays = {"coefficients": model.coefficients, "intercept": model.intercept, "seen": model.seen}
+            return Parts("linear", {}, arrays)
+        case Forest():
+            return Parts("forest", {}, {**vars(model.nodes), "seen": model.seen})
+        case Boosted():
+            return Parts("boosted", {}, {**vars(model.nodes), "baseline": model.baseline, "seen": model.seen})
+        case MlpModel():
+            return Parts("mlp", {}, dict(vars(model)))
+        case ImageModel():
+            return Parts("network", _network_settings(model), dict(model.weights))
+        case DenseModel():
+            arrays = {}
+            for number, (weights, offsets) in enumerate(model.layers):
+                arrays |= {f"{number}.weight": weights, f"{number}.offset": offsets}
+            return Parts("dense", {**_pixel_settings(model.pixels), "layers": len(model.layers)}, arrays)
+        case KernelModel():
+            form, rows = pack(model.rows, schema, pool)
+            settings = {"gamma": model.gamma, "rows": form}
+            offset = {} if model.offset is None else {"offset": model.offset}
+            return Parts("kernel", settings, {"rows": rows, "weights": model.weights, **offset})
+        case GraphCnnModel():
+            form, rows = pack(model.rows)
+            networks = model.sight.networks
+            settings = {
+                "gamma": model.kernel.gamma,
+                "rows": form,
+                "scales": list(model.sight.scales),
+                "networks": [_network_settings(network) for network in networks],
+            }
+            seen = {
+                f"network-{number}.{name}": array
+                for number, network in enumerate(networks)
+                for name, array in network.weights.items()
+            }
+            return Parts("both", settings, {"rows": rows, "weights": model.kernel.weights, **seen})
+        case OwnModel():
+            return own_parts(model)
+    raise TypeError(f"{type(model).__name__} is no model that can be published")
+
+
+def put_together(parts: Parts, schema: Schema, inputs: Inputs, trusted: OwnCodeTrust = NOTHING) -> Model:
+    """The model again. `trusted`: what of a model that others wrote may be used here.
+
+    Raises
+    ------
+    BadModel : not one of the known kinds, or its parts do not fit each other or the schema.
+    """
+    if parts.kind not in {**_BUILDERS, **OWN_KINDS}:
+        known = ", ".join((*_BUILDERS, *OWN_KINDS))
+        raise BadModel(f"the student is of the unknown kind {parts.kind[:40]!r}", f"Known: {known}")
+    wanted = OWN_INPUTS if parts.kind in OWN_KINDS else _BUILDERS[parts.kind][0]
+    if wanted not in (inputs, None):
+        raise BadModel(f"a student of kind {parts.kind} does not take {inputs}", "Such a student must not be used")
+    try:
+        if parts.kind in OWN_KINDS:
+            return OWN_KINDS[parts.kind](parts, schema, trusted)
+        _, settings_type, build = _BUILDERS[parts.kind]
+        settings = validate(parts.settings, settings_type, parts.kind)
+        return build(dict(parts.arrays), settings, schema)
+    except ConfigError as error:
+        raise BadModel(f"the student's description: {error.what}", "Such a student must not be used") from None
+
+
+def _constant(arrays: Arrays, settings: _None, schema: Schema) -> Model:
+    check_shapes(arrays, {"classes": len(schema.classes)}, {"probabilities": ("f8", "classes")})
+    return Constant(tuple(float(value) for value in arrays["probabilities"]))
+
+
+def _linear(arrays: Arrays, settings: _None, schema: Schema) -> Model:
+    wanted = {"coefficients": ("f8", "seen inputs"), "intercept": ("f8", "seen"), "seen": ("i8", "seen")}
+    check_shapes(arrays, {"inputs": _width(schema)}, wanted)
+    check_seen(arrays["seen"], schema)
+    return Linear(**arrays, classes=len(schema.classes))  # pyright: ignore[reportArgumentType]
+
+
+def _forest(arrays: Arrays, settings: _None, schema: Schema) -> Model:
+    check_shapes(arrays, {}, {**_NODES, "value": ("f8", "nodes seen"), "seen": ("i8", "seen")})
+    seen = check_seen(arrays.pop("seen"), schema)
+    return Forest(_nodes(arrays, _width(schema)), seen, len(schema.classes))
+
+
+def _boosted(arrays: Arrays, settings: _None, schema: Schema) -> Model:
+    wanted = {**_NODES, "value": ("f8", "nodes one"), "baseline": ("f8", "outputs"), "seen": ("i8", "seen")}
+    bound = check_shapes(arrays, {"one": 1}, wanted)
+    seen = check_seen(arrays.pop("seen"), schema)
+    outputs = 1 if len(seen) == 2 else len(seen)
+    if bound["outputs"] != outputs or bound["trees"] % outputs:
+        raise unfit(f"{bound['trees']} trees and {bound['outputs']} outputs for {len(seen)} classes")
+    baseline = arrays.pop("baseline")
+    return Boosted(_nodes(arrays, _width(schema)), baseline, seen, len(schema.classes))
+
+
+def _mlp(arrays: Arrays, settings: _None, schema: Schema) -> Model:
+    wanted = {
+        "first": ("f4", "hidden inputs"),
+        "first_offset": ("f4", "hidden"),
+        "last": ("f4", "classes hidden"),
+        "last_offset": ("f4", "classes"),
+    }
+    check_shapes(arrays, {"inputs": _width(schema), "classes": len(schema.classes)}, wanted)
+    return MlpModel(**arrays)
+
+
+def _network(arrays: Arrays, settings: _Network, schema: Schema) -> Model:
+    pixels = _pixels(settings, schema)
+    shape, channels, classes = pixels.shape, settings.channels, len(schema.classes)
+    bound = {"planes": shape.channels, "five": 5, "c": channels, "d": 2 * channels, "h": HIDDEN, "classes": classes}
+    bound["flat"] = 2 * channels * (shape.side // 4) ** 2
+    check_shapes(
+        arrays,
+        bound,
+        {
+            "0.0.weight": ("f4", "c planes five five"),
+            "0.0.bias": ("f4", "c"),
+            "0.3.weight": ("f4", "d c five five"),
+            "0.3.bias": ("f4", "d"),
+            "0.7.weight": ("f4", "h flat"),
+            "0.7.bias": ("f4", "h"),
+            "1.weight": ("f4", "classes h"),
+            "1.bias": ("f4", "classes"),
+        },
+    )
+    return ImageModel(pixels, classes, channels, arrays)
+
+
+def _dense(arrays: Arrays, settings: _Dense, schema: Schema) -> Model:
+    pixels, last = _pixels(settings, schema), settings.layers
+    wanted = {}
+    for number in range(last):
+        inner, outer = f"width-{number}", f"width-{number + 1}"
+        wanted |= {f"{number}.weight": ("f4", f"{outer} {inner}"), f"{number}.offset": ("f4", outer)}
+    check_shapes(arrays, {"width-0": len(schema.features), f"width-{last}": len(schema.classes)}, wanted)
+    layers = tuple((arrays[f"{number}.weight"], arrays[f"{number}.offset"]) for number in range(last))
+    return DenseModel(pixels, layers)
+
+
+def _pixels(settings: _Pixels, schema: Schema) -> Pixels:
+    if settings.high <= settings.low:
+        raise unfit(f"pixels from {settings.low:g} to {settings.high:g}")
+    return Pixels(shape_of(len(schema.features)), settings.low, settings.high)
+
+
+def _kernel(arrays: Arrays, settings: _Kernel, schema: Schema) -> Model:
+    offset = arrays.pop("offset", None)
+    if offset is not None:
+        check_shapes({"offset": offset}, {"classes": len(schema.classes)}, {"offset": ("f8", "classes")})
+    rows = _kernel_rows(arrays, settings.rows, schema)
+    return KernelModel(unpack(settings.rows, rows, schema), arrays["weights"], settings.gamma, offset)
+
+
+def _graph_cnn(arrays: Arrays, settings: _GraphCnn, schema: Schema) -> Model:
+    if settings.rows.of != "features" or len(settings.scales) != 1 + len(settings.networks):
+        raise unfit(f"{len(settings.scales)} scales for {len(settings.networks)} networks")
+    networks = []
+    for number, network in enumerate(settings.networks):
+        start = f"network-{number}."
+        own = {name.removeprefix(start): arrays.pop(name) for name in list(arrays) if name.startswith(start)}
+        networks.append(_network(own, network, schema))
+    rows = unpack(settings.rows, _kernel_rows(arrays, settings.rows, schema))
+    sight = Sight(schema.inputs, tuple(networks), settings.scales)
+    return GraphCnnModel.around(sight, rows, arrays["weights"], settings.gamma)
+
+
+_NODES = {
+    "roots": ("i8", "trees"),
+    "feature": ("i4", "nodes"),
+    "threshold": ("f8", "nodes"),
+    "left": ("i4", "nodes"),
+    "right": ("i4", "nodes"),
+}
+
+_BUILDERS: dict[str, tuple[Inputs | None, type[Frozen], Callable[[Arrays, Any, Schema], Model]]] = {
+    "constant": (None, _None, _constant),
+    "linear": ("representation", _None, _linear),
+    "forest": ("representation", _None, _forest),
+    "boosted": ("representation", _None, _boosted),
+    "mlp": ("representation", _None, _mlp),
+    "kernel": ("representation", _Kernel, _kernel),
+    "network": ("features", _Network, _network),
+    "dense": ("features", _Dense, _dense),
+    "both": ("features", _GraphCnn, _graph_cnn),  # the word for graph_cnn in files
+}
+
+
+def _width(schema: Schema) -> int:
+    return width(schema.representation, len(schema.features))
+
+
+def _network_settings(model: ImageModel) -> dict[str, Any]:
+    return {**_pixel_settings(model.pixels), "channels": model.channels}
+
+
+def _pixel_settings(pixels: Pixels) -> dict[str, Any]:
+    return {"low": pixels.low, "high": pixels.high}
+
+
+def _kernel_rows(arrays: Arrays, form: Form, schema: Schema) -> np.ndarray:
+    width = _width(schema) if form.of == "inputs" else len(schema.features)
+    wanted = {"rows": ("u1" if form.unit else "f4", "rows width"), "weights": ("f4", "rows classes")}
+    bound = check_shapes(arrays, {"width": width, "classes": len(schema.classes)}, wanted)
+    if bound["rows"] > MOST_ROWS:
+        raise unfit(f"{bound['rows']} rows, the most is {MOST_ROWS}")
+    return arrays["rows"]
+
+
+def _nodes(arrays: Arrays, inputs: int) -> TreeNodes:
+    """Trees in which every way ends: one parent for each node but the roots, before it and in the same tree."""
+    nodes = TreeNodes(**arrays)
+    total, at = len(nodes.left), np.arange(len(nodes.left))
+    if nodes.roots[0] != 0 or (np.diff(nodes.roots) <= 0).any() or nodes.roots[-1] >= total:
+        raise unfit("roots that are no nodes")
+    end = np.append(nodes.roots[1:], total)[np.searchsorted(nodes.roots, at, side="right") - 1]
+    inner = nodes.left != LEAF
+    children = np.concatenate([nodes.left[inner], nodes.right[inner]])
+    within = all(((side > at) & (side < end))[inner].all() for side in (nodes.left, nodes.right))
+    if not within or (nodes.right[~inner] != LEAF).any() or len(np.unique(children)) != total - len(nodes.roots):
+        raise unfit("nodes that form no trees")
+    if len(children) != total - len(nodes.roots) or (nodes.feature < 0).any() or (nodes.feature >= inputs).any():
+        raise unfit("nodes that ask for inputs which there are not")
+    level = nodes.roots
+    for _ in range(MOST_DEPTH + 1):
+        level = level[inner[level]]
+        level = np.concatenate([nodes.left[level], nodes.right[level]])
+    if level.size:
+        raise unfit(f"trees deeper than {MOST_DEPTH}")
+    return nodes
+
+
+_UNITS = (1, 255)
+
+
+class Form(Frozen):
+    """of: rows as they travel, or as the schema represents them. unit: bytes that are this many times the number."""
+
+    of: Literal["features", "inputs"]
+    unit: Literal[1, 255] | None = None
+
+
+def pack(rows: np.ndarray, schema: Schema | None = None, pool: np.ndarray | None = None) -> tuple[Any, np.ndarray]:
+    """Rows -> their form, as JSON, and the array of the file, float32 or uint8 (m, width).
+
+    Without `schema` they are rows as they travel. With it they are its representation of some of `pool` float32 (n,
+    features), and are looked up there where that is shorter.
+    """
+    form: dict[str, Any] = {"of": "features" if schema is None else "inputs", "unit": None}
+    if schema is not None and pool is not None and schema.representation != "none":
+        place = {name: index for index, name in enumerate(query_ids(schema.inputs(pool).astype(np.float32)))}
+        found = [place.get(name) for name in query_ids(rows)]
+        if None not in found:
+            rows, form["of"] = pool[np.array(found, dtype=np.int64)], "features"
+    rows = rows.astype(np.float32)
+    for unit in _UNITS:
+        whole = np.round(rows * np.float32(unit))
+        if (whole >= 0).all() and (whole <= 255).all() and (whole / np.float32(unit) == rows).all():
+            form["unit"] = unit
+            return form, whole.astype(np.uint8)
+    return form, rows
+
+
+def unpack(form: Form, stored: np.ndarray, schema: Schema | None = None) -> np.ndarray:
+    """float32 rows: as they travel without `schema`, else as it represents them."""
+    rows = stored if form.unit is None else stored.astype(np.float32) / np.float32(form.unit)
+    if schema is not None and form.of == "features":
+        rows = schema.inputs(rows)
+    return rows.astype(np.float32)

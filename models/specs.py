@@ -1,0 +1,492 @@
+"""What a configuration says of a model: one class for each kind of student, and of each model that others wrote.
+
+`name` says which kind of student it is, `model` which kind of teacher, and a key of another kind is refused. The kinds
+of teachers that a coordinator may ask for are in `protocol.parties.teachers`. A party's own `party.toml` may also name
+code in `[teacher]`; nobody else can make a party import anything. What is described here is made in `models.train` and
+in `party.teachers`. A new kind of student is a class here and a case there.
+
+Reading a configuration imports nothing but scikit-learn and builds nothing of others: a scenario or a run folder may
+come from anybody, and who looks at one runs no code of it. Names are looked up where a model is trained.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import inspect
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
+
+from pydantic import Field, JsonValue, field_validator, model_validator
+
+from consilium.models.naming import (
+    NAME_PATTERN,
+    STUDENTS,
+    TEACHERS,
+    digest_of,
+    estimator_of,
+    read_estimator,
+    resolve,
+)
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.files import read_private, write_private
+from consilium.protocol.models import Frozen
+from consilium.protocol.parties.teachers import AnyTeacher, TeacherKind
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
+Inputs = Literal["features", "representation"]
+"""What a model takes: features as they travel, or what the schema makes of them (`Schema.inputs`)."""
+
+Augment = Literal["digits", "objects", "signs", "photos", "none"]
+"""What images show, and so what may change in them: a key of `images.pixels.INVARIANCES`."""
+
+Optimiser = Literal["adamw", "adam", "sgd"]
+CROSS_ENTROPY = "cross_entropy"
+CLASS_PATTERN = r"^sklearn(\.[a-z][a-z0-9_]*)+\.[A-Z][A-Za-z0-9]*$"
+MissingForTeacher = Literal["mean", "keep"]
+
+
+class FactoryKeys(Frozen):
+    """Which callable makes the model, and with which arguments."""
+
+    factory: str = Field(
+        pattern=NAME_PATTERN,
+        max_length=200,
+        description="`package.module:callable` or `package.module.Class`, importable where it is trained; a name"
+        " without a dot is an entry point",
+    )
+    parameters: dict[str, JsonValue] = Field(default_factory=dict, description="its arguments, by name")
+
+    @field_validator("parameters")
+    @classmethod
+    def _can_be_written_as_toml(cls, value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        if _has_null(value):
+            raise ValueError("null is no value of TOML: leave the argument out")
+        return value
+
+
+class OwnEstimator(FactoryKeys):
+    """An estimator that others wrote, of a teacher or a student. `group`: of the entry points of such models."""
+
+    group: ClassVar[str]
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        return self.factory
+
+    def build(self, seed: int) -> Any:
+        """An untrained estimator with the methods of a classifier of scikit-learn. Raises ConfigError."""
+        return estimator_of(self.factory, self.parameters, seed, self.group)
+
+
+class TorchKeys(FactoryKeys):
+    """A torch module, and how it is trained. The factory is called with `inputs`, `classes` and `parameters`."""
+
+    group: ClassVar[str]
+
+    loss: str = Field(
+        default=CROSS_ENTROPY,
+        pattern=NAME_PATTERN,
+        max_length=200,
+        description="`cross_entropy`, or the name of a callable (logits (n, outputs), labels (n,)) -> scalar",
+    )
+    epochs: int = Field(default=20, ge=1, le=100_000, description="times that every row is seen")
+    steps: int = Field(default=0, ge=0, le=10_000_000, description="steps, whatever `epochs` says; 0: by `epochs`")
+    batch: int = Field(default=32, ge=1, le=65_536, description="rows in one step")
+    learning_rate: float = Field(default=0.003, gt=0, le=10, description="at the start of a cosine schedule")
+    weight_decay: float = Field(default=0.01, ge=0, lt=100, description="of the optimiser")
+    optimiser: Optimiser = Field(default="adamw", description="torch's, with its own defaults else")
+    images: bool = Field(
+        default=False,
+        description="rows are square images of one channel, or of three: the module gets (n, channels, side, side), its"
+        " factory `inputs` = [channels, side, side]",
+    )
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        return f"torch {self.factory}"
+
+    def build(self, seed: int) -> Any:
+        """See `OwnEstimator.build`. Raises UnusableModel for a name that is none."""
+        from consilium.models.torch_classifier import TorchClassifier  # torch takes two seconds to import
+
+        shared = ("epochs", "steps", "batch", "learning_rate", "weight_decay", "optimiser", "images")
+        return TorchClassifier(
+            resolve(self.factory, self.group),
+            name=self.factory,
+            parameters=self.parameters,
+            loss=None if self.loss == CROSS_ENTROPY else resolve(self.loss, self.group),
+            **{name: getattr(self, name) for name in shared},
+            random_state=seed % 2**32,
+        )
+
+
+class PickleKeys(Frozen):
+    """An untrained estimator that cloudpickle wrote, or a callable without arguments that returns one."""
+
+    file: str = Field(default="", max_length=1000, description="where it is")
+    sha256: str = Field(default="", pattern=r"^([0-9a-f]{64})?$", description="of the file; left out: any")
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        return f"pickled {Path(self.file).name}"
+
+    def build(self, seed: int) -> Any:
+        """See `OwnEstimator.build`."""
+        return read_estimator(Path(self.file), self.sha256, seed)
+
+
+def _has_null(value: JsonValue) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_null, value.values()))
+    if isinstance(value, list):
+        return any(map(_has_null, value))
+    return value is None
+
+
+class OwnCode(TeacherKind):
+    """Base of the kinds of teachers that name an estimator which others wrote: anything may be wrong with it.
+
+    missing: what it gets for a value that `[missing]` says is replaced by the mean: that, or NaN with "keep".
+    """
+
+    group: ClassVar[str] = TEACHERS
+
+    missing: MissingForTeacher = Field(
+        default="mean",
+        description="what it gets where `[missing]` says `mean`: that, or NaN (`keep`), for estimators that know what"
+        " to do with it; questions have no missing values",
+    )
+
+    def build(self, seed: int) -> Any:
+        """See `OwnEstimator.build`."""
+        raise NotImplementedError
+
+    @property
+    def keeps_missing(self) -> bool:
+        """See `TeacherKind.keeps_missing`."""
+        return self.missing == "keep"
+
+    @property
+    def known_by(self) -> str:
+        """Equal for two tables that train the same. Raises ConfigError."""
+        return self.model_dump_json()
+
+
+class SklearnSpec(OwnCode):
+    """Any classifier of scikit-learn, by name.
+
+    estimator: for example "sklearn.svm.SVC". parameters: its arguments; `random_state` is given where it has one.
+    """
+
+    model: Literal["sklearn"]
+    estimator: str = Field(pattern=CLASS_PATTERN, max_length=200)
+    parameters: dict[str, bool | int | float | str] = Field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        return self.estimator
+
+    @model_validator(mode="after")
+    def _can_be_built(self) -> SklearnSpec:
+        try:
+            self.build(0)
+        except (TypeError, ImportError, AttributeError) as error:
+            raise ValueError(f"{self.estimator} cannot be built: {error}") from None
+        return self
+
+    def build(self, seed: int) -> BaseEstimator:
+        """The untrained estimator.
+
+        Raises
+        ------
+        ValueError : the name is of something else than a classifier of scikit-learn. TypeError, ImportError,
+            AttributeError : there is no such class, or it has no such arguments.
+        """
+        from sklearn.base import BaseEstimator, ClassifierMixin  # a second to import: only for those who name a class
+
+        module, _, name = self.estimator.rpartition(".")
+        named = getattr(importlib.import_module(module), name)
+        if not (inspect.isclass(named) and issubclass(named, ClassifierMixin) and issubclass(named, BaseEstimator)):
+            raise ValueError(f"{self.estimator} is no classifier")
+        if not named.__module__.startswith("sklearn."):
+            raise ValueError(f"{self.estimator} is a class of {named.__module__}, not of scikit-learn")
+        parameters: dict[str, Any] = dict(self.parameters)
+        if "random_state" in inspect.signature(named).parameters:
+            parameters.setdefault("random_state", seed % 2**32)
+        return named(**parameters)
+
+
+class EstimatorSpec(OwnEstimator, OwnCode):
+    """Any classifier or Pipeline with scikit-learn's methods: LightGBM, XGBoost, or what your own function makes."""
+
+    model: Literal["estimator"] = "estimator"
+
+
+class TorchSpec(TorchKeys, OwnCode):
+    """A torch module of your own, trained on one thread."""
+
+    model: Literal["torch"] = "torch"
+
+
+class PickledSpec(PickleKeys, OwnCode):
+    """An estimator in a file of the party's own home, as the Python API writes it.
+
+    file: a name in the home, mode 0600. sha256: filled in when the home is opened, so that another file is another
+        teacher.
+    """
+
+    model: Literal["pickled"] = "pickled"
+    file: str = Field(default="teacher.pkl", min_length=1, max_length=1000, description="in the party's own home")
+
+    @property
+    def known_by(self) -> str:
+        """See `OwnCode.known_by`: by what is in the file, wherever it is."""
+        digest = self.sha256 or digest_of(Path(self.file))
+        return self.model_copy(update={"file": "", "sha256": digest}).model_dump_json()
+
+    def at(self, home: Path) -> PickledSpec:
+        """See `TeacherKind.at`. Raises ConfigError for a name that leads out of the home, or a file of others."""
+        if Path(self.file).name != self.file:
+            raise ConfigError(
+                f"[teacher] file is {self.file!r}, which is not in the party's home", "Give the name of a file in it"
+            )
+        path = home / self.file
+        digest = digest_of(path)
+        if self.sha256 not in ("", digest):
+            raise ConfigError(f"{path} has SHA-256 {digest}, [teacher] says {self.sha256}", "Write the right one there")
+        return self.model_copy(update={"file": str(path), "sha256": digest})
+
+    def placed(self, home: Path) -> PickledSpec:
+        """See `TeacherKind.placed`: `file` may be anywhere here. Raises ConfigError."""
+        content, name = read_private(Path(self.file)), "teacher.pkl"
+        write_private(home / name, content)
+        return self.model_copy(update={"file": name, "sha256": hashlib.sha256(content).hexdigest()})
+
+
+OwnTeacher = Annotated[AnyTeacher | SklearnSpec | EstimatorSpec | TorchSpec | PickledSpec, Field(discriminator="model")]
+"""Any kind that a coordinator may ask for, or an estimator that others wrote."""
+
+
+class TrainerKind(Frozen):
+    """Base of all kinds of students."""
+
+    inputs: ClassVar[Inputs] = "representation"
+
+    name: str = Field(description="the kind of student")
+
+
+class LogisticRegressionStudent(TrainerKind):
+    """scikit-learn's logistic regression."""
+
+    name: Literal["logistic_regression"] = "logistic_regression"
+    C: float = Field(
+        default=0.01, gt=0, description="inverse regularisation; not of histograms, where the evidence decides"
+    )
+
+
+class TreesStudent(TrainerKind):
+    """What the two tree ensembles share."""
+
+    trees: int = Field(default=200, ge=1, le=5000, description="number of trees")
+    depth: int = Field(default=6, ge=1, le=64, description="most levels of a tree")
+
+
+class RandomForestStudent(TreesStudent):
+    """scikit-learn's random forest."""
+
+    name: Literal["random_forest"] = "random_forest"
+
+
+class GradientBoostingStudent(TreesStudent):
+    """scikit-learn's gradient boosting."""
+
+    name: Literal["gradient_boosting"] = "gradient_boosting"
+
+
+class MlpStudent(TrainerKind):
+    """A torch network with one hidden layer."""
+
+    name: Literal["mlp"] = "mlp"
+    hidden: int = Field(default=32, ge=1, le=4096, description="width of the hidden layer")
+    epochs: int = Field(default=200, ge=1, le=100_000, description="times that every row is seen")
+
+
+class KernelStudent(TrainerKind):
+    """What the students with a Gaussian kernel share."""
+
+    gamma: float = Field(
+        default=2.0,
+        gt=0,
+        description="of the Gaussian kernel, exp(-gamma |a - b|^2); of histograms one of those that are tried,"
+        " of `kernel_ridge` with `even` the only one",
+    )
+    alpha: float = Field(default=0.1, gt=0, description="penalty; `kernel_ridge` needs none for histograms")
+
+
+class EvenStudent(KernelStudent):
+    """What the students share that can tell many classes apart which are named unequally often."""
+
+    even: bool = Field(
+        default=False,
+        description="of histograms: every class's share is brought to one spread over the public rows, and all classes"
+        " are found on as many of them, before the largest is looked for; for many classes that are about as frequent"
+        " as each other",
+    )
+
+
+class KernelRidgeStudent(EvenStudent):
+    """Kernel ridge regression on the labels alone."""
+
+    name: Literal["kernel_ridge"] = "kernel_ridge"
+
+
+class SpreadingStudent(EvenStudent):
+    """What the students share that spread labels over a graph of like rows."""
+
+    neighbours: int = Field(default=10, ge=1, le=1000, description="of a row in the graph")
+    spread: float = Field(default=0.99, gt=0, lt=1, description="share that a row takes from its neighbours")
+
+
+class GraphStudent(SpreadingStudent):
+    """Labels spread to all public rows over a graph of like ones, then kernel ridge regression."""
+
+    name: Literal["graph"] = "graph"
+
+
+class AutoStudent(TrainerKind):
+    """Linear, a kernel or a graph, whichever the released answers speak for; the student's card says which."""
+
+    name: Literal["auto"] = "auto"
+
+
+class ImageStudent(TrainerKind):
+    """What the students of square images share: a small convolutional network and the loop that trains it."""
+
+    inputs: ClassVar[Inputs] = "features"
+
+    channels: int = Field(default=16, ge=1, le=1024, description="filters of the first layer")
+    steps: int = Field(default=3000, ge=1, le=1_000_000, description="most steps")
+    settled: float = Field(
+        default=0.001,
+        ge=0,
+        lt=1,
+        description="stop once at most this share of the public rows' predictions changed in each of the last four"
+        " checks; 0: never",
+    )
+
+
+class AugmentedStudent(ImageStudent):
+    """What the students of images share that see changed copies."""
+
+    augment: Augment = Field(
+        default="digits",
+        description="what may change in an image that still shows the same: of `digits` place, size, slant and strokes;"
+        " of `objects`, such as clothes, place, size, light, and left and right; of `signs`, digits or letters in"
+        " photographs, place, size, slant, light and colours; of `photos` of anything else these, and left and right;"
+        " `none`: no changed copies are made",
+    )
+
+
+class CnnStudent(AugmentedStudent):
+    """The labels alone, on distorted copies (LeCun et al. 1998, Simard et al. 2003)."""
+
+    name: Literal["cnn"] = "cnn"
+
+
+class VatStudent(AugmentedStudent):
+    """The labels, and predictions that do not change in the worst near direction, and are sure (Miyato et al. 2018)."""
+
+    name: Literal["vat"] = "vat"
+    radius: float = Field(default=0.07, gt=0, description="root mean square of the change of pixels from 0 to 1")
+
+
+class FeatureMatchingStudent(TrainerKind):
+    """The student of PATE-G as published: dense networks, a generator that matches features (Salimans et al. 2016)."""
+
+    inputs: ClassVar[Inputs] = "features"
+
+    name: Literal["feature_matching"] = "feature_matching"
+    epochs: int = Field(default=300, ge=1, le=100_000, description="times that every public row is seen, 100 at a time")
+
+
+class GraphCnnStudent(KernelStudent, AugmentedStudent):
+    """A graph of like images and networks that help each other to label the pool."""
+
+    name: Literal["graph_cnn"] = "graph_cnn"
+    neighbours: int = Field(default=10, ge=1, le=1000, description="of a row in the graph")
+    looks: int = Field(
+        default=600,
+        ge=0,
+        le=1_000_000,
+        description="steps in which a first network learns without labels which images show the same; 0: there is none",
+    )
+    networks: int = Field(default=3, ge=1, le=100, description="how many learn the classes, one after the other")
+    steps: int = Field(default=1000, ge=1, le=1_000_000, description="steps of each of them")
+    settled: float = Field(default=0.0, ge=0, lt=1, description="as of the other students of images, for each network")
+
+
+class OwnCodeStudent(TrainerKind):
+    """Base of the kinds of students that others wrote."""
+
+    group: ClassVar[str] = STUDENTS
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        return self.name
+
+    def build(self, seed: int) -> Any:
+        """See `OwnEstimator.build`."""
+        raise NotImplementedError
+
+
+class EstimatorStudent(OwnEstimator, OwnCodeStudent):
+    """Any classifier or Pipeline with scikit-learn's methods (models.md)."""
+
+    name: Literal["estimator"] = "estimator"
+
+
+class TorchStudent(TorchKeys, OwnCodeStudent):
+    """A torch module of your own (models.md)."""
+
+    name: Literal["torch"] = "torch"
+
+
+class PickledStudent(PickleKeys, OwnCodeStudent):
+    """An estimator in a file of your own, mode 0600, as the Python API writes it (models.md)."""
+
+    name: Literal["pickled"] = "pickled"
+    file: str = Field(default="student.pkl", min_length=1, max_length=1000, description="on the student's machine")
+
+
+AnyTrainer = (
+    LogisticRegressionStudent
+    | RandomForestStudent
+    | GradientBoostingStudent
+    | MlpStudent
+    | KernelRidgeStudent
+    | GraphStudent
+    | AutoStudent
+    | CnnStudent
+    | VatStudent
+    | FeatureMatchingStudent
+    | GraphCnnStudent
+    | EstimatorStudent
+    | TorchStudent
+    | PickledStudent
+)
+TrainerSpec = Annotated[AnyTrainer, Field(discriminator="name")]
+"""The field type of a configuration: a table whose `name` says which kind it is."""
+
+TRAINERS: tuple[type[TrainerKind], ...] = get_args(AnyTrainer)
+"""Every kind of student."""
+
+GONE = {"fixmatch": "graph_cnn", "mixmatch": "graph_cnn", "gan": "feature_matching"}
+"""Kinds of students of images that were there up to version 0.9, and what does at least as well in docs/results.md."""

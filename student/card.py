@@ -1,0 +1,349 @@
+"""The card of a published student: `student.json` for programs, MODEL_CARD.md for people.
+
+Everything in it may be known to anybody: public statistics, what was released and what follows from it, and the epsilon
+that was promised before anything was asked, never one that depends on the votes.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from consilium.models.evaluation import BINS, DECLARED
+from consilium.models.published.model import CARD_FILE, FORMAT, MODEL_FILE, PEOPLES_CARD_FILE, Published
+from consilium.models.published.prevalence import PrevalenceShift
+from consilium.protocol.disclosure import ReleaseKind, one_histogram, people
+from consilium.protocol.files import replace_text
+from consilium.protocol.labels.service import LabelTerms
+from consilium.protocol.plain_words import epsilon_text
+from consilium.protocol.provenance import NOT_COVERED, NOT_STATED, uncovered, well_formed
+from consilium.protocol.strict_json import dumps
+from consilium.protocol.versions import versions
+from consilium.protocol.warnings import listed
+from consilium.student.config import StudentSpec
+from consilium.student.result import StudentResult
+
+_MOST_FEATURES_SHOWN = 60
+_MOST_VALUES_SHOWN = 20
+_Z = 1.959963984540054
+_SHARES_OF_VOTES = (
+    "Its probabilities are shares of votes, not risks: use their order, and check them before they are read as risks."
+)
+_SHIFTED = (
+    "Its probabilities were shifted so that their mean over the public pool is the declared prevalence ({shares}, in"
+    " the order of the classes). They"
+    " are risks only as far as that declaration holds for the pool and for the rows that are judged."
+)
+LIMITS = (
+    "Not a medical device: nobody has validated it for decisions about patients, and this card is no validation.",
+    "It learned from the parties' votes with noise, not from the truth: where most teachers are wrong, so is it.",
+    "Rows from elsewhere (other devices, coding, years, case mix) may differ from the public rows: measure it there.",
+    "The guarantee says nothing about people in the public rows, which were never private.",
+)
+
+
+def interval(right: int, total: int) -> tuple[float, float]:
+    """Wilson's 95 % interval of a share (Wilson 1927).
+
+    >>> [round(end, 3) for end in interval(8, 10)]
+    [0.49, 0.943]
+    """
+    share, spread = right / total, _Z**2 / total
+    centre = (share + spread / 2) / (1 + spread)
+    half = math.sqrt(share * (1 - share) * spread + spread**2 / 4) / (1 + spread)
+    return centre - half, centre + half
+
+
+def tested_on(y: np.ndarray, metrics: dict[str, Any], classes: tuple[str, ...], among_asked: int) -> dict[str, Any]:
+    """How the metrics came about: `y` int64 (n,) are the test rows' classes; `among_asked`: those that are queries."""
+    counts = np.bincount(y, minlength=len(classes))
+    low, high = interval(round(metrics["accuracy"] * len(y)), len(y))
+    return {
+        "how": "labelled public rows that the student's team held out: neither asked nor trained on, though their"
+        " features may have entered the public means and spreads",
+        "rows": len(y),
+        "rows_per_class": {name: int(count) for name, count in zip(classes, counts, strict=True)},
+        "rows_that_are_also_in_the_pool": among_asked,
+        "accuracy_95": [low, high],
+        "accuracy_of_the_largest_class": float(counts.max() / len(y)),
+    }
+
+
+def make_card(
+    terms: LabelTerms,
+    spec: StudentSpec,
+    published: Published,
+    result: StudentResult,
+    tested: dict[str, Any] | None,
+    choice: dict[str, Any],
+) -> dict[str, Any]:
+    """The content of student.json. `choice`: what the trainer chose by what was released; empty if there was none."""
+    schema, calibration = terms.schema, published.calibration
+    return {
+        "federation": terms.federation,
+        "classes": list(schema.classes),
+        "features": list(schema.features),
+        "center": list(schema.center),
+        "scale": list(schema.scale),
+        "ranges": [allowed.model_dump(mode="json") for allowed in schema.ranges],
+        **({"columns": [column.model_dump(mode="json") for column in schema.columns]} if schema.columns else {}),
+        "representation": schema.representation,
+        "inputs": spec.inputs,
+        "spec": spec.model_dump(mode="json", exclude={"provenance"}),
+        "provenance": [each.model_dump(mode="json") for each in (*spec.provenance, *spec.constants)],
+        "choice": choice or None,
+        "mechanism": terms.mechanism,
+        "release": terms.release,
+        "count_sigma": terms.count_sigma,
+        "parties": terms.parties,
+        "privacy": {
+            "unit": terms.unit,
+            "neighbouring": terms.neighbouring,
+            "towards": f"whoever sees the released {terms.release.noun}s, or anything made of them: the student, and"
+            " all who get it",
+            "delta": terms.delta,
+            "epsilon": terms.epsilon,
+            **({"epsilon_nodes": terms.epsilon_nodes} if terms.epsilon_nodes else {}),
+            "simulation": terms.simulation,
+        },
+        "asked": result.asked,
+        "answered": result.answered,
+        "reinforced": result.reinforced,
+        "metrics": result.metrics,
+        "test": tested,
+        "warnings": listed(result.warnings),
+        "calibration": calibration.model_dump(mode="json") if calibration else None,
+        "limits": [*LIMITS, _of_probabilities(calibration)],
+        "model": {
+            "file": MODEL_FILE,
+            "format": FORMAT,
+            "kind": published.kind,
+            "needs": published.needs,
+            "sha256": published.sha256,
+            "holds_public_rows": published.kind in ("kernel", "both"),
+        },
+        "versions": versions(),
+    }
+
+
+def write_cards(folder: Path, card: dict[str, Any]) -> None:
+    """Both of them, each whole or not at all."""
+    replace_text(folder / PEOPLES_CARD_FILE, for_people(card))
+    replace_text(folder / CARD_FILE, dumps(card, indent=2) + "\n")
+
+
+def for_people(card: dict[str, Any]) -> str:
+    """The card as Markdown."""
+    warnings = [("Warnings", [f"- **{each['code']}**: {_plain(each['text'])}" for each in card["warnings"]])]
+    sections = [
+        *(warnings if card["warnings"] else []),
+        ("What it is", _what(card)),
+        ("Data", _data(card)),
+        ("Privacy", _privacy(card)),
+        ("Chosen values", _chosen(card)),
+        ("Quality", _quality(card)),
+        ("Limits", [f"- {limit}" for limit in card["limits"]]),
+        ("File", _file(card)),
+    ]
+    body = "\n\n".join("\n".join([f"## {title}", "", *lines]) for title, lines in sections)
+    return f"# Student of federation {card['federation'][:12]}\n\n{body}\n"
+
+
+def _what(card: dict[str, Any]) -> list[str]:
+    spec, classes = card["spec"], ", ".join(map(_plain, card["classes"]))
+    noun = ReleaseKind(card["release"]).noun
+    how = f" and then taught itself ({spec['self_training_rounds']} rounds)" if spec["self_training"] else ""
+    choice = card["choice"]
+    chosen = f": {choice['trainer']}, chosen by the {choice['by']}" if choice else ""
+    return [
+        f"A model ({_trained(spec['trainer'])}{chosen}) that tells {len(card['classes'])} classes apart: {classes}.",
+        "",
+        f"It was trained on {noun}s that were released of the votes of up to {card['parties']} data holders on public"
+        f" rows, and on nothing else of theirs{how}. {card['asked']} rows were asked, {card['answered']} got a {noun}"
+        f" ({_plain(card['mechanism'])}), {card['reinforced']} were confirmed.",
+    ]
+
+
+def _trained(trainer: dict[str, Any]) -> str:
+    """The kind of student, and the name of one that others wrote."""
+    return f"{trainer['name']}, `{trainer['factory']}`" if "factory" in trainer else trainer["name"]
+
+
+def _data(card: dict[str, Any]) -> list[str]:
+    count = len(card["features"])
+    told = "The public statistics of a column are those that the model standardises with, inside."
+    if card["representation"] != "none" or card["inputs"] == "features":
+        told = "The model computes its representation of a row itself."
+    lines = [f"A row has {count} numbers, as they are measured: nothing must be standardised before. {told}"]
+    if columns := card.get("columns"):
+        what = f"A row has {len(columns)} columns, as they are written: numbers as measured, categories by these names"
+        lines = [f"{what}. They become {count} numbers, inside. {told}", "", *_columns(columns)]
+    if count > _MOST_FEATURES_SHOWN:
+        return [*lines, "", f"The names, statistics and ranges of all {count} are in `{CARD_FILE}`."]
+    ranges = {allowed["feature"]: allowed for allowed in card["ranges"]}
+    lines += ["", "| column | public mean | public standard deviation | range |", "|---|---|---|---|"]
+    for name, center, scale in zip(card["features"], card["center"], card["scale"], strict=True):
+        allowed = ranges.get(name)
+        span = f"{allowed['low']:g} to {allowed['high']:g}{', whole' * allowed['whole']}" if allowed else "not stated"
+        lines.append(f"| {_plain(name)} | {center:.6g} | {scale:.6g} | {span} |")
+    return lines
+
+
+def _columns(columns: list[dict[str, Any]]) -> list[str]:
+    """A table of raw columns."""
+    lines = ["| column | values | may be missing |", "|---|---|---|"]
+    for column in columns:
+        shown = ", ".join(map(_plain, column["values"][:_MOST_VALUES_SHOWN]))
+        more = len(column["values"]) - _MOST_VALUES_SHOWN
+        values = f"{shown} and {more} more" if more > 0 else shown or "a number"
+        lines.append(f"| {_plain(column['column'])} | {values} | {'yes' if column['missing'] else 'no'} |")
+    return lines
+
+
+def _privacy(card: dict[str, Any]) -> list[str]:
+    privacy = card["privacy"]
+    epsilon = epsilon_text(privacy["epsilon"]) if math.isfinite(privacy["epsilon"]) else "without bound"
+    unprotected = "this was made in a simulation" if privacy["simulation"] else ""
+    if math.isinf(privacy["epsilon"]):
+        unprotected = "the mechanism has no bound"
+    lines = [
+        *(f"- {line}" for line in _released(card, unprotected)),
+        f"- epsilon at most **{epsilon}** at delta {privacy['delta']:g}: the worst case of the caps, fixed before"
+        " anything was asked. It does not depend on anybody's data",
+        f"- unit: a {_plain(privacy['unit'])}; neighbouring: {_relation(privacy['neighbouring'])}",
+        f"- towards {privacy['towards']}",
+        f"- {_towards_nodes(privacy)}",
+        "- it holds for all students of the federation together, and for whatever anybody computes from the model",
+    ]
+    if privacy["simulation"]:
+        lines.append("- **made in a simulation**: noise that follows a seed protects nobody")
+    if card["model"]["holds_public_rows"]:
+        lines.append("- the file holds public rows of the pool: give it only to those who may have these rows")
+    return lines
+
+
+def _towards_nodes(privacy: dict[str, Any]) -> str:
+    """What is promised towards whoever collects the votes, of which a student knows a number at most."""
+    if "epsilon_nodes" not in privacy:
+        return (
+            "towards the coordinator, who collects votes, no epsilon is stated: it is trusted, as the federation's"
+            " threat model says"
+        )
+    nodes = epsilon_text(privacy["epsilon_nodes"])
+    return (
+        f"epsilon at most **{nodes}** at delta {privacy['delta']:g} towards the coordinator, who sees noisy sums of the"
+        " votes; the federation's threat model says towards which other nodes"
+    )
+
+
+def _released(card: dict[str, Any], unprotected: str) -> list[str]:
+    """What was released, with what noise, and who is not protected; unprotected: why nobody is, if so."""
+    lines, sigma = [ReleaseKind(card["release"]).sentence], card["count_sigma"]
+    if sigma > 0:
+        lines.append(
+            f"noise on each count: Gaussian with a standard deviation of {sigma:.4g} votes, where all {card['parties']}"
+            f" data holders are in the sum. {one_histogram(sigma)}"
+        )
+    return [
+        *lines,
+        *(f"{each.who}: protected: {each.protected}; {each.why}" for each in people(unprotected=unprotected)),
+    ]
+
+
+def _chosen(card: dict[str, Any]) -> list[str]:
+    """On which rows values were chosen, and which of them no epsilon covers."""
+    entries = well_formed(card["provenance"])
+    lines = [f"- {', '.join(map(_code, each.keys))}: {each.chosen}. {_plain(each.where)}" for each in entries]
+    if len(entries) == len(StudentSpec.model_validate(card["spec"]).constants):
+        lines = [f"- {NOT_STATED}.", *lines]
+    keys = uncovered(entries)
+    return [*lines, f"- {NOT_COVERED}: {', '.join(map(_code, keys))}"] if keys else lines
+
+
+def _code(key: str) -> str:
+    return f"`{key.replace('`', '')}`"
+
+
+def _quality(card: dict[str, Any]) -> list[str]:
+    metrics, test = card["metrics"], card["test"]
+    if metrics is None or test is None:
+        return ["Nobody has measured it: there were no labelled test rows."]
+    low, high = test["accuracy_95"]
+    lines = [
+        f"Measured with this very file on {test['rows']} rows: {test['how']}"
+        f" ({test['rows_that_are_also_in_the_pool']} of them equal a row of the pool).",
+        "",
+        "| measure | value |",
+        "|---|---|",
+        f"| accuracy | {metrics['accuracy']:.4f} (95 % interval {low:.4f} to {high:.4f}) |",
+        f"| accuracy of always saying the largest class | {test['accuracy_of_the_largest_class']:.4f} |",
+        f"| AUC | {_number(metrics['auc'])} |",
+    ]
+    for name, recall in metrics["recall_per_class"].items():
+        rows = test["rows_per_class"][name]
+        lines.append(f"| recall of {_plain(name)} ({rows} rows) | {_number(recall)} |")
+    lines += [
+        f"| calibration error ({BINS} bins of equally many rows) | {metrics['calibration_error']:.4f} |",
+        f"| Brier score | {metrics['brier']:.4f} |",
+    ]
+    for name, mean in metrics["mean_predicted"].items():
+        lines.append(f"| mean probability of {_plain(name)}, and its rate | {mean:.4f}, {metrics['rate'][name]:.4f} |")
+    return [*lines, *_operating(metrics["operating_point"])]
+
+
+def _operating(point: dict[str, Any] | None) -> list[str]:
+    """The operating point of a student of two classes, with what it does on the test rows."""
+    if point is None:
+        return []
+    chosen = (
+        "so that the share of the public pool that is flagged equals the declared prevalence"
+        if point["by"] == DECLARED
+        else "the more probable class, since no prevalence was declared"
+    )
+    others = point["recall_at_specificity"]
+    return [
+        "",
+        f"Operating point: a row is flagged as {_plain(point['class'])} where its probability is above"
+        f" {point['threshold']:.4f}, {chosen}. Test rows had no part in it.",
+        "",
+        "| at the operating point | value |",
+        "|---|---|",
+        *(f"| {name} | {_number(point[name])} |" for name in ("flagged", "recall", "specificity", "precision")),
+        *(f"| recall where specificity is {at} (to compare; not chosen) | {_number(others[at])} |" for at in others),
+    ]
+
+
+def _of_probabilities(calibration: PrevalenceShift | None) -> str:
+    if calibration is None:
+        return _SHARES_OF_VOTES
+    return _SHIFTED.format(shares=", ".join(f"{share:.4g}" for share in calibration.prevalence))
+
+
+def _file(card: dict[str, Any]) -> list[str]:
+    model, made_by = card["model"], card["versions"]
+    holds = "it holds numbers only; loading it runs no code of whoever made it"
+    if model["needs"]:
+        holds = f"it holds {model['needs']}"
+    use = [] if model["needs"] else ["- `consilium predict FOLDER ROWS.csv` uses it"]
+    return [
+        f"- `{model['file']}` ({model['format']}, {model['kind']}), SHA-256 `{model['sha256']}`",
+        f"- {holds}",
+        f"- made with {', '.join(f'{name} {version}' for name, version in made_by.items())}",
+        *use,
+    ]
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
+
+
+def _relation(neighbouring: str) -> str:
+    return "its data is replaced by other data" if neighbouring == "replace" else "its data is there or is not there"
+
+
+def _plain(text: str) -> str:
+    """Text from others inside Markdown, where it must not be markup."""
+    return "".join(f"\\{sign}" if sign in "\\`*_{}[]<>()#+!|~&" else sign for sign in text)

@@ -1,0 +1,58 @@
+"""A student's trainer on the labels, or noisy shares, that it was given."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from consilium.models.base import SILENT, Aids, Job, Model, Represent, Shares, SharesTrainer, constant
+from consilium.models.published.own_models import trust_of_maker
+from consilium.models.published.structures import put_together, take_apart
+from consilium.models.specs import TrainerKind
+from consilium.models.tabular import SelfTraining
+from consilium.models.train import rehearsed, trainer_of
+from consilium.protocol.rows.schema import Schema
+from consilium.student.config import StudentSpec
+
+
+def train(
+    x: np.ndarray,
+    y: np.ndarray,
+    unlabelled: np.ndarray,
+    classes: int,
+    spec: StudentSpec,
+    seed: int,
+    job: Job = SILENT,
+    represent: Represent = np.asarray,
+    told: Shares | None = None,
+) -> Model:
+    """Train by `spec` on rows as `inputs` gives them; labels of fewer than two classes give a constant model.
+
+    `represent` is the schema's, for a student that takes bare features and also needs their representation. `told`: the
+    noisy shares of the votes on these rows, where they are known; a trainer that cannot use them takes the labels.
+    """
+    trainer = trainer_of(spec.trainer, Aids(unlabelled, represent, job))
+    if told is not None and len(told) and isinstance(trainer, SharesTrainer):
+        return trainer.fit_shares(x, told, seed)
+    if len(np.unique(y)) < 2:
+        return constant(y, classes)
+    if spec.self_training:
+        trainer = SelfTraining(trainer, spec.self_training_confidence, spec.self_training_rounds, unlabelled)
+    return trainer.fit(x, y, classes, seed)
+
+
+def inputs(spec: StudentSpec, schema: Schema, rows: np.ndarray) -> np.ndarray:
+    """Canonical rows (n, features) -> what the student's model takes, see `StudentSpec.inputs`."""
+    return rows if spec.inputs == "features" else schema.inputs(rows)
+
+
+def check_trainer(spec: TrainerKind, schema: Schema) -> None:
+    """A student that others wrote, trained on made-up rows, taken apart and put together: before anything is asked.
+
+    Raises
+    ------
+    UnusableModel, BadModel : it can be trained on no rows, or not be published.
+    """
+    model = rehearsed(spec, schema)
+    if model is not None:
+        parts = take_apart(model, schema, np.zeros((0, len(schema.features)), dtype=np.float32))
+        put_together(parts, schema, spec.inputs, trust_of_maker(model, parts))

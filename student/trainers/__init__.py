@@ -1,1 +1,0 @@
-"""Ways to train a student, one module each, behind one interface (`base.Trainer`)."""
