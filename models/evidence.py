@@ -102,7 +102,7 @@ def graph_functions(rows: np.ndarray, neighbours: int, spread: float) -> np.ndar
     """The graph of float32 rows (m, inputs) as features float64 (m, functions): its smoothest functions.
 
     Their products are the kernel (1 - spread S)^-1 of the normalised graph S, cut to its largest eigenvalues: labels
-    spread over the graph (`student.asking.graph.spread`) are regressed on it (Zhou et al. 2003).
+    spread over the graph (`kernel.spread`) are regressed on it (Zhou et al. 2003).
     """
     values, vectors = smoothest(neighbour_graph(*nearest_rows(rows, neighbours)), _FUNCTIONS)
     return vectors / np.sqrt(1 - spread * np.minimum(values, 1.0))
