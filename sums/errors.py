@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 
 from consilium.protocol.errors import ConsiliumError
+from consilium.protocol.parties.refusals import Rule
 
 MOST_NAMED = 10
 
@@ -273,10 +274,10 @@ class AggregatorWentBack(AggregatorAway):
 class AggregatorRefuses(SecAggError):
     """The second aggregator does not serve in this federation, or does not give its half of this sum.
 
-    rule: of its refusal, by name.
+    rule: of its refusal; None where what it said is no refusal.
     """
 
-    def __init__(self, reason: str, cure: str, rule: str = "") -> None:
+    def __init__(self, reason: str, cure: str, rule: Rule | None = None) -> None:
         self.rule = rule
         ask = "Its own log has the detail; nothing was given"
         super().__init__(f"the second aggregator refuses: {reason}", f"{cure}. {ask}" if cure else ask)

@@ -13,7 +13,7 @@ from flwr.app import RecordDict
 from consilium.accounting.units import Unit
 from consilium.coordinator.collection.admission import Member
 from consilium.coordinator.collection.clear import Keep, Standing
-from consilium.coordinator.collection.exchange import Failure
+from consilium.coordinator.collection.exchange import Failure, no_answer
 from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.config import Caps, FederationConfig, Timeouts
 from consilium.coordinator.mechanisms.checked import Confident
@@ -212,7 +212,7 @@ class Singles(dict[str, np.ndarray]):
 
 def drop(_: RecordDict) -> Failure:
     """A fault: the reply never comes."""
-    return Failure("no answer within 5 s")
+    return no_answer(5)
 
 
 def with_array(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Fault:

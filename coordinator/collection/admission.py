@@ -25,8 +25,9 @@ from consilium.coordinator.run_log import EventLog
 from consilium.node.supervisor import BackOff
 from consilium.protocol.errors import LedgerError, NotEnoughParties
 from consilium.protocol.files import replace_private
+from consilium.protocol.labels.service import Progress, no_progress
 from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloReply, HelloRequest, LedgerPosition, TrainReply
-from consilium.protocol.parties.refusals import Rule, cure_of
+from consilium.protocol.parties.refusals import Rule
 from consilium.protocol.versions import program_versions
 
 SEEN_FILE = "seen.json"
@@ -102,8 +103,6 @@ class Greeting:
 AGAIN, SOON = BackOff(first=60, most=900), BackOff(first=5, most=60)
 """Seconds until a party is asked again that refused, whose policy or data may have been corrected; that was silent."""
 PAUSE_SECONDS = 1.0
-NO_PARTY = f"refused: {Rule.NODE_KIND}"
-"""What a second aggregator answers: it is no party that is left out, and is not asked again."""
 
 
 @dataclass(frozen=True)
@@ -146,20 +145,23 @@ class Unregistered:
 
 
 class Steps:
-    """Tells of a stage: its beginning, and each step."""
+    """Tells of a stage: its beginning, and each step. progress: who waits for it, and is told as well."""
 
-    def __init__(self, log: EventLog, stage: str, total: int) -> None:
-        self._log, self._stage = log, stage
-        log.write("stage", stage=stage, total=total)
+    def __init__(
+        self, log: EventLog, stage: str, total: int, progress: Progress = no_progress, **facts: object
+    ) -> None:
+        self._log, self._stage, self._progress = log, stage, progress
+        log.write("stage", stage=stage, total=total, **facts)
 
     def __call__(self, done: int, total: int) -> None:
         self._log.write("progress", stage=self._stage, done=done, total=total)
+        self._progress(self._stage, done, total)
 
 
 class QuietSteps(Steps):
     """Tells nothing: what is done beside a stage that the run is in."""
 
-    def __init__(self, log: EventLog, stage: str, total: int) -> None:
+    def __init__(self, *_: object) -> None:
         """Nothing begins."""
 
     def __call__(self, done: int, total: int) -> None:
@@ -233,7 +235,7 @@ class Admission:
         replies = exchange(
             self._transport, dict.fromkeys(sorted(due), request), HelloReply, self._config.timeouts.enrol, tell
         )
-        self._no_party |= {node for node, failure in replies.failures.items() if failure.reason == NO_PARTY}
+        self._no_party |= {node for node, failure in replies.failures.items() if failure.rule is Rule.NODE_KIND}
         failures = {
             self._name(node): failure for node, failure in replies.failures.items() if node not in self._no_party
         }
@@ -359,7 +361,8 @@ def assemble(
 def tell_left_out(log: EventLog, stage: str, failures: Mapping[str, Failure]) -> None:
     """Write one event for each party that is left out: its name, the reason, and whether that is what its data hold."""
     for party, failure in sorted(failures.items()):
-        log.write("left-out", stage=stage, party=party, reason=failure.reason, for_data=failure.for_data)
+        rule = {} if failure.rule is None else {"rule": failure.rule}
+        log.write("left-out", stage=stage, party=party, reason=failure.reason, for_data=failure.for_data, **rule)
 
 
 def require(members: int, minimum: int, stage: str, failures: Mapping[str, Failure]) -> None:
@@ -370,7 +373,7 @@ def require(members: int, minimum: int, stage: str, failures: Mapping[str, Failu
     reasons: dict[str, int] = {}
     for failure in failures.values():
         reasons[failure.reason] = reasons.get(failure.reason, 0) + 1
-    cure = next(filter(None, (cure_of(failure.reason) for failure in failures.values())), "")
+    cure = next(filter(None, (failure.cure() for failure in failures.values())), "")
     told = "; ".join(f"{count} x {reason}" for reason, count in sorted(reasons.items(), key=lambda item: -item[1])[:3])
     raise NotEnoughParties(
         f"{members} parties after stage {stage!r}, at least {minimum} are required" + (f" ({told})" if told else ""),

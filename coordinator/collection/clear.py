@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from consilium.coordinator.collection.admission import Member, require, tell_left_out
+from consilium.coordinator.collection.admission import Member, Steps, require, tell_left_out
 from consilium.coordinator.collection.exchange import Failure, Transport, stream
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.run_log import EventLog
@@ -125,19 +125,14 @@ def collect(
 ) -> Histogram:
     """Ask `query.vote` of every member and add up the valid answers. Raises NotEnoughParties."""
     queries = request.queries
-    log.write("stage", stage="vote", total=len(members), queries=len(queries))
+    steps = Steps(log, "vote", len(members), progress, queries=len(queries))
     by_node = {member.node: member for member in members}
-
-    def told(done: int, total: int) -> None:
-        log.write("progress", stage="vote", done=done, total=total)
-        progress("vote", done, total)
-
     counted: list[str] = []
     failures: dict[str, Failure] = {}
     teachers = 0
     total = np.zeros((len(queries), len(config.rows.classes)), dtype=np.int64)
     with nullcontext(_forget) if sink is None else sink as keep:
-        for node, reply in _answers(transport, config, by_node, request, told):
+        for node, reply in _answers(transport, config, by_node, request, steps):
             member = by_node[node]
             if isinstance(reply, Failure):
                 failures[member.party] = reply

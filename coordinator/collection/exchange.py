@@ -15,39 +15,60 @@ from flwr.serverapp import Grid
 from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.parties.messages import WireModel
 from consilium.protocol.parties.records import from_record, refusal_from_record, to_record
-from consilium.protocol.parties.refusals import FOR_DATA, Rule
+from consilium.protocol.parties.refusals import CURES, FOR_DATA, Refusal, Rule
 
 Reply = TypeVar("Reply", bound=WireModel)
 
 
-SILENT = ("no answer within ", "node ")
-"""How the reasons begin that a transport gives: "node is not connected"."""
-
-
 @dataclass(frozen=True)
 class Failure:
-    """Why a party is left out of a stage. `reason` is the coordinator's own words, never text of the party.
+    """Why a node is left out of a stage. `reason` is the coordinator's own words, never text of the node.
 
-    rule: by which it refused; None where it did not. accused: the party that it names as the cause, or nobody.
+    refusal: what it answered instead; None where it did not refuse. silent: it said nothing: it is busy, or away, and
+    may answer the next time.
     """
 
     reason: str
-    rule: Rule | None = None
-    accused: str | None = None
+    refusal: Refusal | None = None
+    silent: bool = False
+
+    @classmethod
+    def of(cls, refusal: Refusal) -> Failure:
+        """The node refused.
+
+        >>> Failure.of(Refusal(rule=Rule.STORAGE)).reason
+        'refused: storage'
+        """
+        return cls(f"refused: {refusal}", refusal)
+
+    @property
+    def rule(self) -> Rule | None:
+        """By which it refused."""
+        return None if self.refusal is None else self.refusal.rule
+
+    @property
+    def accused(self) -> str | None:
+        """The party that it names as the cause."""
+        return None if self.refusal is None else self.refusal.party
 
     @property
     def for_data(self) -> bool:
         """Whether the cause is what its data hold."""
         return self.rule in FOR_DATA
 
-    @property
-    def silent(self) -> bool:
-        """Whether the party said nothing: it is busy, or away, and may answer the next time.
+    def cure(self, cures: Mapping[Rule, str] = CURES) -> str:
+        """What to do about it; empty where nothing is known. cures: of the kind of node that refused."""
+        return "" if self.rule is None else cures[self.rule]
 
-        >>> Failure("no answer within 60 s").silent, Failure("refused: data").silent
-        (True, False)
-        """
-        return self.reason.startswith(SILENT)
+
+def no_answer(seconds: float) -> Failure:
+    """The time was up."""
+    return Failure(f"no answer within {seconds:g} s", silent=True)
+
+
+def no_node(what: str = "is not connected") -> Failure:
+    """The node cannot be reached."""
+    return Failure(f"node {what}", silent=True)
 
 
 class Transport(Protocol):
@@ -112,7 +133,7 @@ def _parsed(record: RecordDict, model: type[Reply], most_bytes: int | None) -> R
     try:
         refusal = refusal_from_record(record)
         if refusal is not None:
-            return Failure(f"refused: {refusal}", refusal.rule, refusal.party)
+            return Failure.of(refusal)
         return from_record(record, model, most_bytes)
     except MalformedMessage as error:
         return Failure(f"malformed answer: {error.what}")
@@ -167,7 +188,7 @@ class FlowerTransport:
                 time.sleep(max(0.0, min(pause - (now - started), deadline - now)))
                 pause = min(2 * pause, LONGEST_PAUSE)
         for node in sorted(missing):
-            yield node, Failure(f"no answer within {timeout:g} s")
+            yield node, no_answer(timeout)
 
     def _push(self, requests: Mapping[int, WireModel], timeout: float) -> dict[str, int]:
         """Send the requests: node by the id of the message that was sent to it."""
@@ -205,5 +226,5 @@ class FlowerTransport:
 
 def _content(reply: Message) -> RecordDict | Failure:
     if reply.has_error():
-        return Failure(f"node {MEANINGS.get(reply.error.code, f'error {reply.error.code}')}")
+        return no_node(MEANINGS.get(reply.error.code, f"error {reply.error.code}"))
     return reply.content

@@ -16,7 +16,7 @@ from typing import Literal, cast
 import numpy as np
 
 from consilium.accounting.events import PartyNoise
-from consilium.coordinator.collection.admission import Member, tell_left_out
+from consilium.coordinator.collection.admission import Member, Steps, tell_left_out
 from consilium.coordinator.collection.clear import Histogram, Standing
 from consilium.coordinator.collection.exchange import Failure, Transport, exchange
 from consilium.coordinator.collection.history import HISTORY, History, narrowed, set_aside
@@ -117,6 +117,27 @@ def check_enough(roster: SumRoster, least: int) -> None:
         )
 
 
+def believed(accusers: Mapping[str, Collection[str]], colluders: int) -> list[str]:
+    """Parties of whom so many others say that they cannot use what they sent, that two of them are honest.
+
+    accusers: names by the party that they accuse. colluders: c.
+
+    >>> believed({"b": {"p0", "p1"}, "m": {"p0"}}, 0), believed({"b": {"p0", "p1"}}, 1)
+    (['b'], [])
+    """
+    return [name for name, names in accusers.items() if len(names) >= colluders + 2]
+
+
+def can_be_unmasked(summed: int, over: int, least: int) -> bool:
+    """Whether a session of which shares were asked for can still come to its end: enough parties remember it. over: of
+    those that are summed, for whom it is over. least: t.
+
+    >>> can_be_unmasked(9, 2, 7), can_be_unmasked(9, 3, 7)
+    (True, False)
+    """
+    return summed - over >= least
+
+
 class SecureCollector:
     """The `Collector` of secure and distributed votes.
 
@@ -143,6 +164,7 @@ class SecureCollector:
         self._summed: list[Path] = []
         self._accused: dict[str, set[str]] = {}
         self._over: set[str] = set()
+        self._failures: dict[str, Failure] = {}
 
     def __call__(
         self, queries: np.ndarray, query_set: str, progress: Progress = no_progress, phase: int = 1
@@ -272,7 +294,7 @@ class SecureCollector:
         except (ThresholdNotMet, BadShare, BadSum, ConfigError) as error:
             if machine is not None and machine.stage is Stage.UNMASK and isinstance(error, ThresholdNotMet):
                 over = self._over & {roster.name(place) for place in machine.summed}
-                if len(machine.summed) - len(over) >= roster.t:
+                if can_be_unmasked(len(machine.summed), len(over), roster.t):
                     raise
             if machine is not None and isinstance(error, BadSum):
                 self._doubt(machine.summed)
@@ -284,12 +306,12 @@ class SecureCollector:
 
     def _run(self, machine: Aggregation, path: Path, progress: Progress) -> SecureSum:
         def report(stage: StageReport) -> None:
-            tell_left_out(self._log, str(stage.stage), {name: Failure(why) for name, why in stage.dropped.items()})
+            self._tell_dropped(stage.stage, stage.dropped)
 
         def send(stage: Stage, asked: Mapping[str, SecAggMessage]) -> dict[str, WireModel | str]:
             return self._send(stage, asked, progress)
 
-        self._accused, self._over = {}, set()
+        self._accused, self._over, self._failures = {}, set(), {}
         attempts = 0
         while True:
             try:
@@ -299,8 +321,7 @@ class SecureCollector:
                 return result
             except ThresholdNotMet:
                 stage = machine.stage or Stage.UNMASK
-                reasons = {name: Failure(why) for name, why in machine.dropped.get(stage, {}).items()}
-                tell_left_out(self._log, stage, reasons)
+                self._tell_dropped(stage, machine.dropped.get(stage, {}))
                 self._check_accused()
                 attempts += 1
                 if attempts == ATTEMPTS:
@@ -311,37 +332,39 @@ class SecureCollector:
 
         One that accuses may lie itself; so many at once, and a session that fails without them, are believed.
         """
-        believed = [name for name, by in self._accused.items() if len(by) >= self._keys.roster.c + 2]
-        if believed:
-            accusers = set().union(*(self._accused[name] for name in believed))
-            raise BadShare(believed[0], f"{len(accusers)} parties cannot use what {named(believed)} sent", believed)
+        names = believed(self._accused, self._keys.roster.c)
+        if names:
+            accusers = set().union(*(self._accused[name] for name in names))
+            raise BadShare(names[0], f"{len(accusers)} parties cannot use what {named(names)} sent", names)
 
     def _send(self, stage: Stage, asked: Mapping[str, SecAggMessage], progress: Progress) -> dict[str, WireModel | str]:
         timeouts = self._config.timeouts
-        name = f"secure sum: {stage}"
-        self._log.write("stage", stage=name, total=len(asked))
-
-        def told(done: int, total: int) -> None:
-            self._log.write("progress", stage=name, done=done, total=total)
-            progress(name, done, total)
-
         by_node = {self._nodes[party]: party for party in asked}
         replies = exchange(
             self._transport,
             {self._nodes[party]: request for party, request in asked.items()},
             REPLIES[stage],
             timeouts.vote if stage is Stage.MASKED else timeouts.secure,
-            told,
+            Steps(self._log, f"secure sum: {stage}", len(asked), progress),
         )
-        for node, failure in replies.failures.items():
+        self._failures = {by_node[node]: failure for node, failure in replies.failures.items()}
+        for party, failure in self._failures.items():
             if failure.accused is not None:
-                self._accused.setdefault(failure.accused, set()).add(by_node[node])
+                self._accused.setdefault(failure.accused, set()).add(party)
             if stage is Stage.UNMASK and failure.rule is Rule.STAGE_ORDER:  # the session is over at this party
-                self._over.add(by_node[node])
+                self._over.add(party)
         return {
-            **{by_node[node]: failure.reason for node, failure in replies.failures.items()},
+            **{party: failure.reason for party, failure in self._failures.items()},
             **{by_node[node]: reply for node, reply in replies.answers.items()},
         }
+
+    def _tell_dropped(self, stage: Stage, dropped: Mapping[str, str]) -> None:
+        """Who is out after a stage, with the refusal where it is by one."""
+        failures = {}
+        for name, reason in dropped.items():
+            failure = self._failures.get(name)
+            failures[name] = failure if failure is not None and failure.reason == reason else Failure(reason)
+        tell_left_out(self._log, str(stage), failures)
 
     def _histogram(self, result: SecureSum) -> Histogram:
         return Histogram(

@@ -9,9 +9,9 @@ from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
 
-from consilium.coordinator.collection.admission import Greeting, Member, tell_left_out
+from consilium.coordinator.collection.admission import Greeting, Member, Steps, tell_left_out
 from consilium.coordinator.collection.clear import Histogram, Standing
-from consilium.coordinator.collection.exchange import Failure, Transport, exchange, stream
+from consilium.coordinator.collection.exchange import Failure, Transport, exchange, no_node, stream
 from consilium.coordinator.collection.history import HISTORY, History
 from consilium.coordinator.collection.kept_session import KeptSession
 from consilium.coordinator.collection.secure import check_enough
@@ -24,7 +24,7 @@ from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.labels.service import Progress, no_progress
 from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
 from consilium.protocol.parties.messages import PROTOCOL_VERSION, WireModel
-from consilium.protocol.parties.refusals import CURES_OF_SECOND, Rule, cure_of
+from consilium.protocol.parties.refusals import CURES_OF_SECOND, Rule
 from consilium.protocol.rows.queries import query_ids
 from consilium.sums.aggregators.half import VerifiedSum, WholeBlocks
 from consilium.sums.aggregators.leader import Leader
@@ -56,7 +56,6 @@ from consilium.sums.masks.machine import everybody, whole_blocks
 from consilium.sums.roster import VerifiedRoster
 
 Reply = TypeVar("Reply", bound=WireModel)
-REFUSED = "refused: "
 ATTEMPTS = 2
 """How often a message is sent to a node that is silent; it is looked for anew in between."""
 
@@ -115,7 +114,7 @@ class SecondAggregator:
         ------
         AggregatorAway : it is not there, or silent. AggregatorRefuses : it says no.
         """
-        failure = Failure("node is not connected")
+        failure = no_node()
         for _attempt in range(ATTEMPTS):
             node = self.find() if self._node is None else self._node
             replies = exchange(self._transport, {node: request}, model, timeout, _untold)
@@ -133,22 +132,20 @@ def _untold(done: int, total: int) -> None:
 
 def _why(failures: list[Failure], others: int) -> AggregatorAway | AggregatorRefuses:
     """What there is to say where no node is the one: the refusal of one that is no party, if there is any."""
-    of_parties = f"{REFUSED}{Rule.NODE_KIND}"
-    told = [failure for failure in failures if failure.reason != of_parties]
-    refused = next((failure for failure in told if not failure.silent), None)
+    others_of = [failure for failure in failures if failure.rule is not Rule.NODE_KIND]
+    refused = next((failure for failure in others_of if not failure.silent), None)
     if refused is not None:
         return _error(refused)
     if others:
         return AggregatorAway("a node answers as second aggregator, with another key than the roster's")
-    return AggregatorAway(told[0].reason if told else "no such node is connected")
+    return AggregatorAway(others_of[0].reason if others_of else "no such node is connected")
 
 
 def _error(failure: Failure) -> AggregatorAway | AggregatorRefuses:
     if failure.silent:
         return AggregatorAway(failure.reason)
-    reason = failure.reason.removeprefix(REFUSED)
-    rule = reason.partition(",")[0] if failure.reason.startswith(REFUSED) else ""
-    return AggregatorRefuses(reason, cure_of(failure.reason, CURES_OF_SECOND), rule)
+    reason = failure.reason if failure.refusal is None else str(failure.refusal)
+    return AggregatorRefuses(reason, failure.cure(CURES_OF_SECOND), failure.rule)
 
 
 @dataclass(frozen=True)
@@ -217,9 +214,9 @@ MOST_REFUSED = 3
 these it is not asked any more."""
 BATCH_BYTES = 2**26
 """Of uploads that are checked together: what is in memory at once is twice as much."""
-NO_HALF = frozenset({str(Rule.STAGE_ORDER), str(Rule.BAD_SIGNATURE), str(Rule.INCONSISTENT_VIEW)})
+NO_HALF = frozenset({Rule.STAGE_ORDER, Rule.BAD_SIGNATURE, Rule.INCONSISTENT_VIEW})
 """Refusals after which a session that was resumed is begun anew: the second aggregator does not know it so."""
-PASSING = frozenset({str(Rule.STORAGE), str(Rule.INTERNAL), str(Rule.POLICY), ""})
+PASSING = frozenset({Rule.STORAGE, Rule.INTERNAL, Rule.POLICY})
 """Refusals that may be mended at the second aggregator: the session is kept, since its half may have been given."""
 
 
@@ -279,10 +276,11 @@ class VerifiedCollector:
             except AggregatorAway:
                 raise
             except (SecAggError, ConfigError, MalformedMessage) as error:
-                rule = getattr(error, "rule", None)
-                if rule in PASSING:
+                refused = error if isinstance(error, AggregatorRefuses) else None
+                if refused is not None and (refused.rule is None or refused.rule in PASSING):
                     raise
-                lost = resumed and (isinstance(error, ConfigError) or rule in NO_HALF)
+                no_half = refused is not None and refused.rule in NO_HALF
+                lost = resumed and (isinstance(error, ConfigError) or no_half)
                 kept.forget()
                 if left == 0 or not (self._fewer or lost):
                     raise
@@ -379,10 +377,10 @@ class VerifiedCollector:
             if member.party not in out and roster.place(member.party) not in there
         }
         requests = {node: _upload_request(begin, keys, roster.place(party)) for node, party in by_node.items()}
-        told = self._telling("votes", len(by_node), progress)
+        steps = Steps(self._log, "secure sum: votes", len(by_node), progress)
         failures: dict[str, Failure] = {}
         most = upload_bytes(terms.grid)
-        replies = stream(self._transport, requests, UploadReply, self._config.timeouts.vote, told, most)
+        replies = stream(self._transport, requests, UploadReply, self._config.timeouts.vote, steps, most)
         for node, reply in replies:
             party = by_node[node]
             if isinstance(reply, Failure):
@@ -405,7 +403,7 @@ class VerifiedCollector:
 
     def _check(self, kept: KeptSession, leader: Leader, sid: bytes, chosen: list[int], progress: Progress) -> None:
         """Every chosen upload, with the second aggregator; who is not accepted is left out by name."""
-        told, roster = self._telling("check", len(chosen), progress), self._keys.roster
+        steps, roster = Steps(self._log, "secure sum: check", len(chosen), progress), self._keys.roster
         size, done = _batch_size(leader.terms), 0
         for at in range(0, len(chosen), size):
             for place in chosen[at : at + size]:
@@ -413,7 +411,7 @@ class VerifiedCollector:
             while (batch := leader.batch()) is not None:
                 leader.settle(self._link(sid, batch).content.tobytes())
             done += len(chosen[at : at + size])
-            told(done, len(chosen))
+            steps(done, len(chosen))
         if leader.left_out:
             reasons = {name: Failure(_reason(leader, name)) for name in leader.left_out}
             tell_left_out(self._log, "secure sum: check", reasons)
@@ -446,16 +444,6 @@ class VerifiedCollector:
             return SystemNoise()
         parts = [seed, "coordinator's half", terms.query_set, terms.phase, terms.release]
         return SeededNoise(int(canonical_digest(parts), 16))
-
-    def _telling(self, what: str, total: int, progress: Progress):
-        name = f"secure sum: {what}"
-        self._log.write("stage", stage=name, total=total)
-
-        def told(done: int, total: int) -> None:
-            self._log.write("progress", stage=name, done=done, total=total)
-            progress(name, done, total)
-
-        return told
 
     def _histogram(self, result: VerifiedSum) -> Histogram:
         votes = len(result.accepted) * self._config.teachers_per_party

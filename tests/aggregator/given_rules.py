@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import consilium.aggregator
-import consilium.sums.aggregators
+import consilium.sums
 from consilium.node import answering
 from consilium.node.answering import RULES, refusal_for
 from consilium.protocol.parties.refusals import Rule
@@ -17,9 +17,8 @@ ROOM = Path(consilium.aggregator.__path__[0])
 OF_OTHERS = {"leader.py"}
 """Of `sums.aggregators`: what the first aggregator runs."""
 OWN = sorted(ROOM.rglob("*.py"))
-PROTOCOL = [
-    path for path in sorted(Path(consilium.sums.aggregators.__path__[0]).glob("*.py")) if path.name not in OF_OTHERS
-]
+SUMS = Path(consilium.sums.__path__[0])
+PROTOCOL = [SUMS / "terms.py", *(path for path in sorted(SUMS.glob("aggregators/*.py")) if path.name not in OF_OTHERS)]
 
 
 def errors_raised() -> set[type[SecAggError]]:

@@ -22,7 +22,7 @@ from consilium.aggregator.deploy.installed_app import MODULE as MODULE_OF_SECOND
 from consilium.aggregator.home import open_home as open_second
 from consilium.aggregator.node import AggregatorNode
 from consilium.coordinator.collection.admission import Greeting
-from consilium.coordinator.collection.exchange import Failure
+from consilium.coordinator.collection.exchange import no_node
 from consilium.coordinator.collection.verified import SecondAggregator
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.deploy.room import Room
@@ -107,7 +107,7 @@ def of_second(site: Site, answer: Refusal | None) -> str:
 
         def exchange(self, requests: dict[int, object], *_: object) -> Iterator[tuple[int, Any]]:
             for node in requests:
-                yield node, refusal_to_record(answer) if answer else Failure("node is not connected")
+                yield node, refusal_to_record(answer) if answer else no_node()
 
     roster = VerifiedRoster.load(site.coordinator / "roster.json")
     transport: Any = OneNode()

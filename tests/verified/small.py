@@ -15,7 +15,7 @@ from flwr.app import RecordDict
 from consilium.aggregator.home import open_home as open_aggregator
 from consilium.aggregator.node import AggregatorNode
 from consilium.coordinator.collection.admission import Greeting, Member
-from consilium.coordinator.collection.exchange import Failure
+from consilium.coordinator.collection.exchange import Failure, no_node
 from consilium.coordinator.collection.verified import SecondAggregator, VerifiedCollector, VerifiedKeys
 from consilium.coordinator.config import Caps, FederationConfig
 from consilium.coordinator.mechanisms.counts import GNMax
@@ -104,7 +104,7 @@ class TwoKinds(FakeTransport):
 
     def _reply(self, node: int, request: WireModel) -> RecordDict | Failure:
         if node == SECOND and self.away:
-            return Failure("node is not connected")
+            return no_node()
         models, actions = (TO_SECOND, SECOND_ACTIONS) if node == SECOND else (TO_PARTIES, PARTY_ACTIONS)
         if request.kind not in models:
             return refusal_to_record(Refusal(rule=Rule.NODE_KIND))

@@ -13,7 +13,15 @@ from flwr.app import Error, Message, RecordDict
 from consilium.coordinator.collection import clear
 from consilium.coordinator.collection.admission import Member
 from consilium.coordinator.collection.clear import collect
-from consilium.coordinator.collection.exchange import AT_ONCE, Failure, FlowerTransport, exchange, stream
+from consilium.coordinator.collection.exchange import (
+    AT_ONCE,
+    Failure,
+    FlowerTransport,
+    exchange,
+    no_answer,
+    no_node,
+    stream,
+)
 from consilium.protocol.parties.choices import counted
 from consilium.protocol.parties.messages import VoteReply
 from consilium.protocol.parties.records import to_record
@@ -133,7 +141,7 @@ def test_replies_are_pulled_a_bounded_number_at_a_time_and_each_counts_once(requ
     assert max(shelf.asked) == AT_ONCE
     assert sorted(node for node, _ in found) == list(range(PARTIES))  # everybody once
     failed = {node: answer for node, answer in found if isinstance(answer, Failure)}
-    assert failed == {7: Failure("no answer within 250 s"), 9: Failure("node crashed")}
+    assert failed == {7: no_answer(250), 9: no_node("crashed")}
     assert told == [(done, PARTIES) for done in range(1, PARTIES)]
 
 
