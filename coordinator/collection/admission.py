@@ -359,10 +359,17 @@ def assemble(
 
 
 def tell_left_out(log: EventLog, stage: str, failures: Mapping[str, Failure]) -> None:
-    """Write one event for each party that is left out: its name, the reason, and whether that is what its data hold."""
+    """Write one event for each party that is left out: its name, and why."""
     for party, failure in sorted(failures.items()):
-        rule = {} if failure.rule is None else {"rule": failure.rule}
-        log.write("left-out", stage=stage, party=party, reason=failure.reason, for_data=failure.for_data, **rule)
+        log.write(
+            "left-out",
+            stage=stage,
+            party=party,
+            reason=failure.reason,
+            rule=failure.rule,
+            silent=failure.silent,
+            for_data=failure.for_data,
+        )
 
 
 def require(members: int, minimum: int, stage: str, failures: Mapping[str, Failure]) -> None:

@@ -6,16 +6,52 @@ The event log is the one record: what a killed coordinator knew is in it, and a 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from consilium.protocol.parties.refusals import cure_of
+from consilium.protocol.parties.refusals import CURES, Rule
 
 PASSING = frozenset({"enrol", "train"})
 """Stages that a party has to get through to take part; to miss another one costs it one sum."""
+SILENT_IN_0_9 = re.compile(r"(^|: )(no answer within|node )")
+REFUSED_IN_0_9 = re.compile(r"refused: ([a-z-]+)")
+"""How reasons began in logs of version 0.9, which have neither `rule` nor `silent`."""
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """The event of a party that is left out of a stage. rule: by which it refused; None where it did not. silent: it
+    said nothing."""
+
+    party: str
+    stage: str
+    reason: str
+    rule: Rule | None
+    silent: bool
+
+    @classmethod
+    def read(cls, event: Mapping[str, Any]) -> LeftOut:
+        """From the log. Raises KeyError where something is missing."""
+        reason, word, silent = str(event["reason"]), event.get("rule"), bool(event.get("silent"))
+        if "rule" not in event:
+            refused = REFUSED_IN_0_9.search(reason)
+            word, silent = refused and refused[1], SILENT_IN_0_9.search(reason) is not None
+        rule = Rule(word) if word in set(Rule) else None
+        return cls(str(event["party"]), str(event["stage"]), reason, rule, silent)
+
+    @property
+    def what(self) -> str:
+        """For a person."""
+        return f"{self.party} left out of stage {self.stage}: {self.reason}"
+
+    @property
+    def words(self) -> str:
+        """The same, and what to do about it where that is known."""
+        return f"{self.what}. {CURES[self.rule]}" if self.rule else self.what
 
 
 SECOND, AWAY = "aggregator ", "away"
@@ -52,13 +88,14 @@ class PartyState(StrEnum):
 
 @dataclass
 class RollEntry:
-    """One party. since: time of its last change. reason: why it is refused or was left out last. voted: its votes are
-    in a sum of this federation; ever: it took part at some time, before a restart too."""
+    """One party. since: time of its last change. reason: why it is refused or was left out last; rule: where it refused.
+    voted: its votes are in a sum of this federation; ever: it took part at some time, before a restart too."""
 
     state: PartyState = PartyState.AWAITED
     connected: bool = False
     since: str = ""
     reason: str = ""
+    rule: Rule | None = None
     voted: bool = False
     ever: bool = False
 
@@ -78,8 +115,7 @@ class RollEntry:
             case PartyState.LATE:
                 said += ["takes part from the next questions on"]
             case PartyState.REFUSED | PartyState.LEFT_OUT:
-                cure = cure_of(self.reason)
-                return f"{self.state.value}: {self.reason.removeprefix('refused: ')}{f'. {cure}' if cure else ''}"
+                return f"{self.reason}. {CURES[self.rule]}" if self.rule else f"{self.state.value}: {self.reason}"
             case _:
                 said += ["connected" if self.connected else "not connected"]
         return ", ".join(said)
@@ -165,7 +201,8 @@ class Roll:
                 self._left_out(event)
             case "excluded":
                 for entry in self._of({**event, "parties": [event["party"]]}):
-                    entry.state, entry.reason = PartyState.LEFT_OUT, f"found at fault: {event['reason']}"
+                    entry.state, entry.rule = PartyState.LEFT_OUT, None
+                    entry.reason = f"found at fault: {event['reason']}"
 
     def _of(self, event: dict[str, Any]) -> list[RollEntry]:
         names = [str(name) for name in event.get("parties", ()) if second_of(str(name)) is None]
@@ -180,15 +217,15 @@ class Roll:
         return found
 
     def _left_out(self, event: dict[str, Any]) -> None:
-        name, stage, reason = str(event["party"]), event["stage"], str(event["reason"])
-        if name not in self.entries and name.startswith("node "):
+        lost = LeftOut.read(event)
+        if lost.party not in self.entries and lost.party.startswith("node "):
             return  # a simulated one that never told its name
-        (entry,) = self._of({**event, "parties": [name]})
-        if stage in PASSING:
-            entry.state = PartyState.REFUSED if reason.startswith("refused") else PartyState.LEFT_OUT
-            entry.reason = reason
+        (entry,) = self._of({**event, "parties": [lost.party]})
+        if lost.stage in PASSING:
+            entry.state = PartyState.REFUSED if lost.rule else PartyState.LEFT_OUT
+            entry.reason, entry.rule = lost.reason, lost.rule
         else:
-            entry.reason = f"{stage}: {reason}"
+            entry.reason, entry.rule = f"{lost.stage}: {lost.reason}", None
 
 
 def read_events(path: Path) -> Iterator[dict[str, Any]]:

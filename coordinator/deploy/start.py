@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
+from consilium.coordinator.collection.roll import LeftOut
 from consilium.coordinator.deploy.flower import NodesFile, follow_run, prepare, super_link, sync_nodes, write_app
 from consilium.coordinator.deploy.ready import label_port, ports, set_up
 from consilium.coordinator.deploy.room import Room
@@ -46,7 +47,6 @@ from consilium.protocol.errors import (
     StorageError,
 )
 from consilium.protocol.files import held, is_held
-from consilium.protocol.parties.refusals import cure_of
 from consilium.protocol.warnings import before_run
 
 START_SECONDS = 300
@@ -260,10 +260,7 @@ def in_words(event: dict[str, Any]) -> str:
         case "stage":
             return f"stage {event['stage']}: {event['total']} parties"
         case "left-out":
-            cure = cure_of(event["reason"])
-            return (
-                f"{event['party']} left out of stage {event['stage']}: {event['reason']}{f'. {cure}' if cure else ''}"
-            )
+            return LeftOut.read(event).words
         case "version":
             return f"{event['party']} runs {event['theirs']}, this coordinator {event['ours']}: install one version"
         case "warned":

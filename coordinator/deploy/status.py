@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from consilium.coordinator.collection.roll import Roll, RollEntry, SecondEntry, read_events
+from consilium.coordinator.collection.roll import LeftOut, Roll, RollEntry, SecondEntry, read_events
 from consilium.coordinator.deploy.flower import NodesFile
 from consilium.coordinator.deploy.runs import KitRun, asked_before, current_run, run_of_kit
 from consilium.coordinator.deploy.start import listens
@@ -17,7 +17,6 @@ from consilium.coordinator.ledger.privacy import promised, promised_to_student, 
 from consilium.coordinator.ledger.store import Ledger
 from consilium.node.kit import Kit
 from consilium.protocol.config_files import load
-from consilium.protocol.parties.refusals import cure_of
 from consilium.protocol.plain_words import epsilon_text
 from consilium.protocol.rows.pool import PoolTree
 
@@ -116,7 +115,8 @@ def parties(kit: Kit, run: KitRun) -> dict[str, RollEntry]:
     roll, running = Roll.of(read_events(run.events), names), listens(kit.coordinator.internal_port)
     for name, entry in roll.entries.items():
         entry.connected = entry.connected and running and name in names
-        entry.reason = entry.reason if name in names else REVOKED
+        if name not in names:
+            entry.reason, entry.rule = REVOKED, None
     return dict(sorted(roll.entries.items()))
 
 
@@ -153,9 +153,7 @@ def _follow(events: Iterable[dict[str, Any]], found: Status) -> None:
             case "released":
                 found.stage, found.since = "serving students", event["at"]
             case "left-out":
-                errors.append(f"{event['at']} {event['party']} left out of stage {event['stage']}: {event['reason']}")
-                if cure := cure_of(event["reason"]):
-                    errors[-1] += f". {cure}"
+                errors.append(f"{event['at']} {LeftOut.read(event).words}")
             case "failed":
                 found.stage, found.since = "failed", event["at"]
                 errors.append(f"{event['at']} {event['what']}. {event['action']}")

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from consilium.protocol.parties.refusals import cure_of
+from consilium.coordinator.collection.roll import LeftOut
+from consilium.protocol.parties.refusals import CURES
 
 MOST_TROUBLES = 10
 NO_ANSWER = "Its team looks whether the node runs, with `consilium doctor .` and `consilium party status .`"
 UNKNOWN = "Run `consilium doctor .` at both ends; the run's events.jsonl has what the coordinator saw."
-NOT_THERE = re.compile(r"(^|: )(no answer within|node )")
-"""Reasons of the coordinator's own for a party that did not answer, perhaps after a stage."""
 STAGES = ("waiting", "enrol", "train", "vote", "secure sum", "serving", "closed", "failed", "not started", "other")
 """What metrics call them; stages of a secure sum are one."""
 
@@ -88,9 +86,9 @@ class Journal:
         self._trouble("failed", str(event["what"]), str(event["action"]))
 
     def _on_left_out(self, event: Mapping[str, Any]) -> None:
-        reason = str(event["reason"])
-        what = f"{event['party']} left out of stage {event['stage']}: {reason}"
-        self._trouble("left-out", what, _cure(reason))
+        lost = LeftOut.read(event)
+        cure = f"{CURES[lost.rule]}." if lost.rule else NO_ANSWER if lost.silent else UNKNOWN
+        self._trouble("left-out", lost.what, cure)
 
     def _on_excluded(self, event: Mapping[str, Any]) -> None:
         what = f"{event['party']} is in no further sum: its part in one was wrong ({event['reason']})"
@@ -106,14 +104,6 @@ class Journal:
 
     def _on_warned(self, event: Mapping[str, Any]) -> None:
         self.warnings[str(event["code"])] = str(event["text"])
-
-
-def _cure(reason: str) -> str:
-    """For a `reason` of the event log, also where it is no refusal."""
-    found = cure_of(reason)
-    if found:
-        return f"{found}."
-    return NO_ANSWER if NOT_THERE.search(reason) else UNKNOWN
 
 
 _TAKEN = {

@@ -14,8 +14,8 @@ def event(kind: str, *names: str, **fields: Any) -> dict[str, Any]:
     return {"event": kind, "at": "12:00", **({"parties": list(names)} if names else {}), **fields}
 
 
-def left_out(stage: str, reason: str) -> dict[str, Any]:
-    return event("left-out", party="a", stage=stage, reason=reason)
+def left_out(stage: str, reason: str, **fields: Any) -> dict[str, Any]:
+    return event("left-out", party="a", stage=stage, reason=reason, **fields)
 
 
 CONNECTED, ENROLLED, PART = event("connected", "a"), event("enrolled", "a"), event("takes-part", "a")
@@ -30,6 +30,14 @@ CASES = {
     "late": ([CONNECTED, ENROLLED, event("late", "a")], "late, takes part from the next questions on"),
     "taken in": ([CONNECTED, event("late", "a"), PART], "takes part, connected, in no sum yet"),
     "refused": ([CONNECTED, left_out("enrol", "refused: storage")], "refused: storage. Make room on the party's disk"),
+    "refused by a rule, whatever the words": (
+        [left_out("enrol", "no", rule="storage", silent=False)],
+        "no. Make room on the party's disk",
+    ),
+    "words that only look like a refusal": (
+        [left_out("enrol", "refused: storage", rule=None, silent=False)],
+        "left out: refused: storage",
+    ),
     "corrected": ([left_out("enrol", "refused: storage"), CONNECTED, ENROLLED], "enrolled, connected"),
     "silent": ([CONNECTED, left_out("train", "no answer within 60 s")], "left out: no answer within 60 s"),
     "missed one sum": (
