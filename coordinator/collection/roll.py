@@ -88,7 +88,7 @@ class PartyState(StrEnum):
 
 @dataclass
 class RollEntry:
-    """One party. since: time of its last change. reason: why it is refused or was left out last; rule: where it refused.
+    """One party. since: time of its last change. reason: why it is refused or was left out last. rule: of a refusal.
     voted: its votes are in a sum of this federation; ever: it took part at some time, before a restart too."""
 
     state: PartyState = PartyState.AWAITED
