@@ -60,28 +60,6 @@ def _left(delta: float, added: float) -> float:
     return delta - added
 
 
-def worst_case_before_run(
-    event: ReleaseEvent,
-    asked_cap: int,
-    answered_cap: int,
-    delta: float,
-    orders: object = DEFAULT_ORDERS,
-    method: Method = "cks",
-) -> EpsilonBound:
-    """The epsilon that a whole run cannot exceed, from caps that are fixed before it. Looks at no votes.
-
-    >>> from consilium.accounting.events import ConfidentEvent
-    >>> from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
-    >>> event = ConfidentEvent(asked=0, answered=0, unit=Unit.RECORD, neighbouring=Neighbouring.REPLACE,
-    ...                        teachers_per_party=1, towards=Towards.STUDENT, noise=Noise.DISCRETE,
-    ...                        threshold=200.0, sigma1=150.0, sigma2=40.0)
-    >>> round(worst_case_before_run(event, 640, 283, 1e-5).epsilon, 3)
-    2.141
-    """
-    full = event.with_counts(asked_cap, answered_cap)
-    return rdp_to_epsilon(full.worst_case_rdp(orders), orders, _left(delta, full.added_delta()), method)
-
-
 class Accountant:
     """Adds up releases with the same unit, neighbouring relation and audience.
 

@@ -48,16 +48,3 @@ def error_classes() -> Iterator[type[Exception]]:
 def in_a_sentence() -> str:
     """For `consilium --help`."""
     return f"Exit codes: {', '.join(f'{code} {meaning}' for code, meaning in exit_codes().items())}."
-
-
-def as_table() -> str:
-    """For docs/exit-codes.md: code, meaning and the classes of errors that set it, as Markdown."""
-    names: dict[int, list[str]] = {code: [] for code in exit_codes()}
-    for kind in error_classes():
-        if "exit_code" in vars(kind):
-            names[vars(kind)["exit_code"]].append(kind.__name__)
-    rows = [
-        f"| {code} | {meaning} | {', '.join(f'`{name}`' for name in sorted(names[code])) or '-'} |"
-        for code, meaning in exit_codes().items()
-    ]
-    return "\n".join(["| code | meaning | errors |", "|---|---|---|", *rows]) + "\n"

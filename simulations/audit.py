@@ -108,11 +108,6 @@ def audit_path(path: Path, students: Sequence[Path] = (), source: Source | None 
     return Audited("deployed" if checks is None else "simulation", run.finished, findings, place, run)
 
 
-def audit_run(run_dir: Path) -> list[Finding]:
-    """The findings alone."""
-    return audit_path(run_dir).findings
-
-
 class _Simulation:
     """Checks of a simulated run's own files. What one of them reads, later ones use."""
 

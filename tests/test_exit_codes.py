@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 from consilium.accounting.errors import AccountingError, CapExceededError, VotesError, VotesPathError
-from consilium.exit_codes import USAGE, as_table, error_classes, exit_codes, in_a_sentence
+from consilium.exit_codes import USAGE, error_classes, exit_codes, in_a_sentence
 from consilium.protocol.errors import BudgetExceeded, ConfigError, ConsiliumError, DataError, PathError
 from tests.command_line import consilium
 
@@ -61,6 +61,19 @@ def test_codes_that_scripts_rest_on() -> None:
     assert ConsiliumError.exit_code == 1
     signals = {128 + number for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)}
     assert set(exit_codes()) == {*range(13), *signals}
+
+
+def as_table() -> str:
+    """For docs/exit-codes.md: code, meaning and the classes of errors that set it, as Markdown."""
+    names: dict[int, list[str]] = {code: [] for code in exit_codes()}
+    for kind in error_classes():
+        if "exit_code" in vars(kind):
+            names[vars(kind)["exit_code"]].append(kind.__name__)
+    rows = [
+        f"| {code} | {meaning} | {', '.join(f'`{name}`' for name in sorted(names[code])) or '-'} |"
+        for code, meaning in exit_codes().items()
+    ]
+    return "\n".join(["| code | meaning | errors |", "|---|---|---|", *rows]) + "\n"
 
 
 def test_help_and_documents_list_them_all() -> None:

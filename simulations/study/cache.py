@@ -13,7 +13,6 @@ import json
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -161,11 +160,6 @@ def read_step(path: Path, address: str) -> bytes:
     if not whole:
         raise LostStep(address)
     return content
-
-
-def temporary_cache() -> StepCache:
-    """A cache of its own, for whoever wants nothing kept; its folder is the caller's to remove."""
-    return StepCache(Path(tempfile.mkdtemp(prefix="consilium-study-cache-")))
 
 
 def _head(path: Path) -> dict[str, Any]:

@@ -17,8 +17,6 @@ from cryptography.hazmat.primitives.ciphers.modes import CTR
 
 PRIME = 65521
 WIRE_DTYPE = np.dtype("<u2")
-MOST_EXACT = 2**53
-"""Integers up to here are exact in float64, and `reduce` takes them."""
 
 _INVERSE = 1.0 / PRIME
 

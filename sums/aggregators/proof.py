@@ -40,7 +40,6 @@ from consilium.sums.aggregators.field import (
     DEGREE,
     ORDER,
     PRIME,
-    WIRE_DTYPE,
     continuation,
     elements,
     inner,
@@ -303,11 +302,3 @@ def holds(grid: VoteGrid, one: np.ndarray, other: np.ndarray) -> bool:
     opened = reduce(one.astype(np.float64) + other).reshape(-1, DEGREE)
     squares = square_sums(opened[None, : grid.lines])[0]
     return not reduce(squares - opened[-3]).any() and not opened[-2:].any()
-
-
-def is_element_string(content: bytes, count: int) -> bool:
-    """Whether bytes are `count` numbers of 16 bits, each below the prime."""
-    if len(content) != count * WIRE_DTYPE.itemsize:
-        return False
-    values = np.frombuffer(content, dtype=WIRE_DTYPE)
-    return count == 0 or int(values.max()) < PRIME

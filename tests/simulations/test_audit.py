@@ -20,7 +20,7 @@ from consilium.protocol.errors import DataError
 from consilium.protocol.warnings import SINCE_0_9
 from consilium.simulations import attempt
 from consilium.simulations.attempt import check_sums, write_sums
-from consilium.simulations.audit import audit_path, audit_run
+from consilium.simulations.audit import audit_path
 from consilium.simulations.report import build
 from consilium.simulations.report.build import drawing
 from consilium.simulations.run import run_scenario
@@ -57,7 +57,7 @@ def drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def failed(run: Path) -> list[str]:
     """Checks that speak against the run."""
-    return [finding.check for finding in audit_run(run) if not finding.holds]
+    return [finding.check for finding in audit_path(run).findings if not finding.holds]
 
 
 def test_a_sound_run_passes(sound: Path) -> None:
@@ -197,13 +197,13 @@ def test_a_report_that_another_version_drew_is_no_lie(sound: Path, tmp_path: Pat
     check = "report.html: drawn from its data"
     assert failed(tmp_path / "run") == [check]  # nobody knows who changed it
     write_sums(tmp_path / "run")
-    found = {finding.check: finding for finding in audit_run(tmp_path / "run")}
+    found = {finding.check: finding for finding in audit_path(tmp_path / "run").findings}
     assert found[check].verdict is Verdict.ABSENT and "another version" in found[check].found
 
 
 def test_what_is_no_run(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no run here"):
-        audit_run(tmp_path)
+        audit_path(tmp_path)
 
 
 def truncated(content: bytes) -> bytes:
@@ -252,7 +252,7 @@ def test_a_damaged_file_is_named(sound: Path, tmp_path: Path, name: str) -> None
         run = tmp_path / damage
         shutil.copytree(sound, run)
         damaged(run, name, damage)
-        wrong = [f"{finding.check}: {finding.found}" for finding in audit_run(run) if not finding.holds]
+        wrong = [f"{finding.check}: {finding.found}" for finding in audit_path(run).findings if not finding.holds]
         if (name, damage) == ("SHA256SUMS", "removed"):
             assert wrong == []  # as a run of an older version, or one that died in its last moment
             continue

@@ -10,7 +10,7 @@ import pytest
 import tomli_w
 
 from consilium.models.published.model import load_model
-from consilium.simulations.audit import audit_run
+from consilium.simulations.audit import audit_path
 from consilium.simulations.datasets.source import load_dataset
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
@@ -55,7 +55,7 @@ def test_from_published_files_to_a_student(
     scenario = load_scenario(str(tmp_path / "scenario.toml"), [])
     summary = run_scenario(name, scenario, "local", 1, tmp_path / "run", quiet)  # pyright: ignore
     assert (summary["parties"], summary["queries"]["answered"]) == (3, 10)
-    assert [finding for finding in audit_run(tmp_path / "run") if not finding.holds] == []
+    assert [finding for finding in audit_path(tmp_path / "run").findings if not finding.holds] == []
     (path,) = (tmp_path / "run").rglob("*.safetensors")
     data = load_dataset(name, str(tmp_path))
     assert data.public is not None

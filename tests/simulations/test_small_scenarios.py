@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from consilium.simulations.audit import audit_run
+from consilium.simulations.audit import audit_path
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
 from tests.simulations.engines.test_engines_agree import quiet
@@ -68,7 +68,7 @@ def test_a_small_one_from_files_to_report(
     assert summary["worth"]["metric"] == ("auc" if len(scenario.data.classes) == 2 else "accuracy")
     assert summary["student"]["accuracy"] > least
     assert summary["baselines"]["pooled"]["auc"] > 0.55
-    assert [finding for finding in audit_run(tmp_path / "run") if not finding.holds] == []
+    assert [finding for finding in audit_path(tmp_path / "run").findings if not finding.holds] == []
     page = (tmp_path / "run" / "report.html").read_text()
     assert scenario.federation.name in page
     assert all(label in page for label in scenario.data.classes)

@@ -10,7 +10,7 @@ import pytest
 
 from consilium.coordinator.ledger.privacy import promised_at
 from consilium.protocol.errors import ConfigError
-from consilium.simulations.audit import audit_run
+from consilium.simulations.audit import audit_path
 from consilium.simulations.population.parties import own_limits, simulated_weights
 from consilium.simulations.population.specs import SimulationSpec
 from consilium.simulations.run import run_scenario
@@ -81,5 +81,5 @@ def test_a_run_of_parties_with_weights_from_scenario_to_report(tmp_path: Path, v
     told = [json.loads(line) for line in (tmp_path / "run" / "events.jsonl").read_text().splitlines()]
     refused = {event["reason"] for event in told if event["event"] == "left-out"}
     assert any(reason.startswith("refused: most-epsilon") and "limit 0.001" in reason for reason in refused)
-    assert [finding for finding in audit_run(tmp_path / "run") if not finding.holds] == []
+    assert [finding for finding in audit_path(tmp_path / "run").findings if not finding.holds] == []
     assert 'id="weights"' in (tmp_path / "run" / "report.html").read_text()

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from consilium import cli
 from consilium.coordinator.ledger.store import Ledger
-from consilium.simulations.audit import audit_run
+from consilium.simulations.audit import audit_path
 from tests.simulations.study.tiny import SCENARIO, rows
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -121,4 +121,4 @@ def test_a_run_killed_between_a_sum_and_its_ledger_ends_like_one_that_was_left_a
     assert pl.read_parquet(crashed / "labels.parquet").equals(pl.read_parquet(straight / "labels.parquet"))
     records = [json.loads(line) for line in (crashed / "aggregator.jsonl").read_text().splitlines()]
     assert len({line["record"] for line in records}) == len(records) == QUERIES // BATCH
-    assert [finding for finding in audit_run(crashed) if not finding.holds] == []
+    assert [finding for finding in audit_path(crashed).findings if not finding.holds] == []

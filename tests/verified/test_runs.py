@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from consilium.coordinator.ledger.privacy import promised
-from consilium.simulations.audit import audit_run
+from consilium.simulations.audit import audit_path
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
 from consilium.sums.packing import pack, unpack
@@ -61,7 +61,7 @@ def test_the_labels_are_those_of_clear_votes(verified: Path, tmp_path: Path) -> 
 
 
 def test_the_audit_holds(verified: Path) -> None:
-    findings = audit_run(verified)
+    findings = audit_path(verified).findings
     assert [finding for finding in findings if not finding.holds] == []
     (signed,) = (finding for finding in findings if "signed" in finding.check)
     assert signed.found == "1 of 1 signed sums, exact"
@@ -75,7 +75,7 @@ def test_with_noise_in_the_sums_of_any_mechanism_there_are_two_promises(tmp_path
     assert privacy["epsilon_promised"] == privacy["epsilon_student"] == pytest.approx(clear, rel=1e-12)
     assert 1.1 < privacy["epsilon_nodes"] / clear < 1.6
     assert privacy["towards"] == "student"
-    findings = {finding.check: finding for finding in audit_run(tmp_path / "run")}
+    findings = {finding.check: finding for finding in audit_path(tmp_path / "run").findings}
     assert [finding for finding in findings.values() if not finding.holds] == []
     if votes == "verified":
         assert findings["aggregator.jsonl: sums that were signed"].found.endswith("second aggregator, sigma 79.27")
@@ -84,7 +84,7 @@ def test_with_noise_in_the_sums_of_any_mechanism_there_are_two_promises(tmp_path
     assert "data_dependent" in claims["privacy"]
     claims["privacy"]["nodes"] = {**claims["privacy"]["nodes"], "epsilon": privacy["epsilon_student"]}
     path.write_text(json.dumps(claims))
-    wrong = [finding.check for finding in audit_run(tmp_path / "run") if not finding.holds]
+    wrong = [finding.check for finding in audit_path(tmp_path / "run").findings if not finding.holds]
     assert "coordinator.json: epsilon" in wrong
 
 
@@ -141,7 +141,7 @@ def test_control_without_commitments_another_total_is_not_found(verified: Path, 
     monkeypatch.setattr("consilium.coordinator.verify.charges._check_halves", lambda *_: None)
     shutil.copytree(verified, tmp_path / "run")
     total("leader")(tmp_path / "run")
-    wrong = {finding.check for finding in audit_run(tmp_path / "run") if not finding.holds}
+    wrong = {finding.check for finding in audit_path(tmp_path / "run").findings if not finding.holds}
     assert "aggregator.jsonl: sums that were signed" not in wrong
 
 
@@ -150,14 +150,14 @@ def test_a_forged_record_is_found(verified: Path, tmp_path: Path, name: str) -> 
     forged = tmp_path / "run"
     shutil.copytree(verified, forged)
     FORGED[name](forged)
-    wrong = {finding.check for finding in audit_run(forged) if not finding.holds}
+    wrong = {finding.check for finding in audit_path(forged).findings if not finding.holds}
     assert "aggregator.jsonl: sums that were signed" in wrong
 
 
 def test_with_noise_of_both_aggregators(tmp_path: Path) -> None:
     summary = run(tmp_path / "run", "local", *NOISY)
     assert summary["privacy"]["towards"] == "coordinator"
-    assert [finding for finding in audit_run(tmp_path / "run") if not finding.holds] == []
+    assert [finding for finding in audit_path(tmp_path / "run").findings if not finding.holds] == []
     page = (tmp_path / "run" / "report.html").read_text()
     assert "each added the whole noise to its half" in page and "noise by each of two aggregators, sigma 20" in page
 

@@ -17,7 +17,7 @@ from consilium.party.teachers import store
 from consilium.party.teachers.teach import OwnCodeTeacher
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.parties.teachers import RidgeSpec
-from consilium.simulations.audit import audit_run
+from consilium.simulations.audit import audit_path
 from consilium.simulations.population.parties import check_own_teachers, own_teachers
 from consilium.simulations.population.specs import SimulationSpec, TeacherShare
 from consilium.simulations.run import run_scenario
@@ -50,7 +50,7 @@ def test_a_federation_of_models_that_others_wrote(tmp_path: Path, monkeypatch) -
     assert summary["student"]["accuracy"] > 0.6
     assert summary["baselines"]["pooled"]["auc"] > 0.7
     assert summary["baselines"]["noisy_average"]["absent"] == "teachers of kind pickled theirs.pkl are not linear"
-    assert [finding for finding in audit_run(out) if not finding.holds] == []
+    assert [finding for finding in audit_path(out).findings if not finding.holds] == []
     student = load_model(out / "student" / "model.safetensors")
     assert (student.kind, student.schema.classes) == ("estimator", scenario.data.classes)
     card = (out / "student" / "MODEL_CARD.md").read_text()
