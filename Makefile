@@ -78,6 +78,7 @@ lint: $(VENV)/.dev
 
 types: $(VENV)/.dev
 	$(BIN)/pyright
+	$(BIN)/pyright -p tools/strict.json
 
 docs: $(VENV)/.dev
 	@# into site/; not --quiet, with which mkdocs counts no warnings and strict means nothing

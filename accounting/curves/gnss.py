@@ -13,6 +13,7 @@ attained on the path above, so no smaller formula is sound.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -103,5 +104,5 @@ def best_sigma_ss(order: float, beta: float, smooth: float, deviations: float = 
 
     from scipy.optimize import minimize_scalar  # as in `gdp`
 
-    found = minimize_scalar(total, bounds=(-5.0, 15.0), method="bounded", options={"xatol": 1e-10})
+    found: Any = minimize_scalar(total, bounds=(-5.0, 15.0), method="bounded", options={"xatol": 1e-10})
     return math.exp(float(found.x))

@@ -135,7 +135,7 @@ class Assessment:
         }
 
 
-def _event(mechanism: str, parameters: dict[str, float], common: dict[str, Any]) -> ReleaseEvent:
+def _event(mechanism: str, parameters: dict[str, Any], common: dict[str, Any]) -> ReleaseEvent:
     classes = {"gnmax": GNMaxEvent, "lnmax": LNMaxEvent, "confident": ConfidentEvent}
     if mechanism not in classes:
         raise AccountingError(f"mechanism must be one of {', '.join(classes)}, got {mechanism!r}.")

@@ -29,8 +29,8 @@ from consilium.accounting.curves.gaussian import (
 from consilium.accounting.errors import CalibrationError, VotesError
 from consilium.accounting.units import Noise
 
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(48)
-_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+_NODES, _MASSES = np.polynomial.hermite_e.hermegauss(48)
+_WEIGHTS = _MASSES / _MASSES.sum()
 _QUANTILES = 256
 
 

@@ -110,7 +110,7 @@ def from_dp_event(
     (100, 40.0)
     """
     dp = _dp_accounting()
-    claim = {
+    claim: dict[str, Any] = {
         "unit": unit,
         "neighbouring": neighbouring,
         "teachers_per_party": teachers_per_party,

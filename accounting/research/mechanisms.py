@@ -162,7 +162,7 @@ def Distributed(sigma: float, noise_shares: int = 1) -> Aggregator:
     return Aggregator("Distributed", (("sigma", sigma), ("noise_shares", noise_shares)))
 
 
-def as_aggregator(mechanism: Aggregator | str) -> Aggregator:
+def as_aggregator(mechanism: object) -> Aggregator:
     """A mechanism as it is, or from words such as its own ``repr``. Upper and lower case are one.
 
     Raises
