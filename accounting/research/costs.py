@@ -277,7 +277,12 @@ def epsilon(
     histograms, count = as_histograms(votes, classes, teachers)
     _check_reach(chosen, count)
     queries = len(histograms)
-    claim: dict[str, Any] = {"unit": unit, "neighbouring": neighbouring, "teachers_per_party": teachers_per_party, "noise": noise}
+    claim: dict[str, Any] = {
+        "unit": unit,
+        "neighbouring": neighbouring,
+        "teachers_per_party": teachers_per_party,
+        "noise": noise,
+    }
     cap = queries if answers is None else check_count(answers, "answers")
     event = chosen.event(queries, **claim)
     given = None if predictions is None else np.asarray(predictions, dtype=np.float64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
-from typing import Annotated, Any, ClassVar, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypedDict
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
@@ -151,6 +151,8 @@ class Mechanism(BaseModel, ABC):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    if TYPE_CHECKING:  # each has its own, which says of which kind a table is
+        name: str
     EVENT: ClassVar[type[ReleaseEvent]]
     """What it is charged for. Its parameters are fields of the mechanism, under the same names."""
     needs_probabilities: ClassVar[bool] = False
