@@ -47,9 +47,8 @@ from consilium.simulations.datasets.base import Dataset, Source
 from consilium.simulations.population import public as public_rows
 from consilium.simulations.population.look import look
 from consilium.simulations.population.partition import Partition
-from consilium.simulations.report.data import ReportData
+from consilium.simulations.report.data import ReportData, load_report_data
 from consilium.simulations.report.guarantees import shown_guarantees
-from consilium.simulations.report.store import load_report_data
 from consilium.simulations.run import FORMAT, data_facts
 from consilium.simulations.scenario import Scenario, divided_data
 from consilium.simulations.warned import run_warnings

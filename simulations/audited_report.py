@@ -17,9 +17,8 @@ from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
 from consilium.protocol.provenance import well_formed as well_formed_entries
 from consilium.protocol.warnings import before_run, listed, well_formed
 from consilium.simulations.audit import MANIFEST, REPORT_DATA, Audited, audit_path
-from consilium.simulations.report.data import LeftOut, ReportData
+from consilium.simulations.report.data import LeftOut, ReportData, load_report_data
 from consilium.simulations.report.guarantees import shown_guarantees
-from consilium.simulations.report.store import load_report_data
 from consilium.student.config import StudentSpec
 
 NOBODY_KNOWS = [

@@ -305,8 +305,8 @@ def _print_summary(summary: dict[str, Any]) -> None:
     from consilium.protocol.disclosure import Disclosure, ReleaseKind
     from consilium.protocol.plain_words import epsilon_text
     from consilium.protocol.strict_json import is_infinite, number
-    from consilium.simulations.report.own_epsilon import own_epsilons
-    from consilium.simulations.report.worth import hand_label_rows, worth_sentence
+    from consilium.simulations.report.guarantees import own_epsilons
+    from consilium.simulations.report.models import hand_label_rows, worth_sentence
 
     console = Console()
     privacy, queries, release = summary["privacy"], summary["queries"], ReleaseKind(summary["release"])

@@ -21,7 +21,7 @@ from consilium.node.progress import Display
 from consilium.protocol.disclosure import ReleaseKind
 from consilium.protocol.plain_words import epsilon_text
 from consilium.protocol.strict_json import number
-from consilium.simulations.report.wording import many
+from consilium.report.words import many
 
 EVENTS = "events.jsonl"
 BEGIN = "begin"

@@ -35,9 +35,8 @@ from consilium.simulations.population.look import look
 from consilium.simulations.population.parties import check_own_teachers, simulated_weights
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.progress import EVENTS, recording
-from consilium.simulations.report.data import ReportData
+from consilium.simulations.report.data import ReportData, save_report_data
 from consilium.simulations.report.guarantees import shown_guarantees
-from consilium.simulations.report.store import save_report_data
 from consilium.simulations.scenario import Scenario, divided_data, scenario_json
 from consilium.simulations.stage_seconds import stage_seconds
 from consilium.simulations.warned import run_warnings

@@ -29,11 +29,11 @@ from consilium.protocol.disclosure import Bound, ReleaseKind
 from consilium.protocol.labels.wire import terms_from_wire, terms_to_wire
 from consilium.protocol.parties.messages import VotesMode
 from consilium.protocol.plain_words import epsilon_text
+from consilium.report.words import plural
 from consilium.simulations.council.statement import PrivacyStatement
 from consilium.simulations.report.build import render
 from consilium.simulations.report.guarantees import disclosure_of, guarantee_rows, shown_guarantees
-from consilium.simulations.report.plain import plain_box
-from consilium.simulations.report.wording import plural
+from consilium.simulations.report.privacy import audiences
 from tests.command_line import consilium
 from tests.deploy.kits import SECOND, make_kits
 from tests.simulations.report.cases import Page, run
@@ -127,7 +127,7 @@ class TestEachNumber:
         shown = shown_guarantees({**stated, "spent": stated["promised"], "data_dependent": stated["promised"]}, votes)
         data = replace(run(), votes=votes, release=config.disclosure.release, guarantees=shown)
         assert disclosure_of(data) == config.disclosure
-        rows = {row.who: row.epsilon_text for row in plain_box(data, guarantee_rows(shown, public=True)).audiences}
+        rows = {line.name: line.cells[1].text for line in audiences(data, guarantee_rows(shown)).lines}
         right[Bound.LARGER] = max(right.values())
         for view in config.disclosure.audiences(data.party_label, plural(data.party_label)):
             expected = epsilon_text(right[view.bound]) if view.bound in right else view.bound.value
@@ -136,7 +136,7 @@ class TestEachNumber:
             page = " ".join(unescape(Page(render(data, public)).text).split())
             assert config.disclosure.how_collected() in page
             if config.disclosure.two_promises:
-                assert "Promised towards the nodes that see noisy sums" in page
+                assert "Guarantee towards the nodes that see noisy sums" in page
             elif votes in ("clear", "secure"):
                 assert "There is no epsilon towards the coordinator" in page
 

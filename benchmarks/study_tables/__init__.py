@@ -16,8 +16,7 @@ from pathlib import Path
 
 from benchmarks.study_tables.cells import StudyTables
 from benchmarks.study_tables.pages import TABLES
-from consilium.simulations.study.report.folder import open_folder
-from consilium.simulations.study.report.told import read_told
+from consilium.simulations.study.report.folder import open_folder, read_notes
 from consilium.simulations.study.summaries.view import study_view
 
 
@@ -29,12 +28,12 @@ def read_study(folder: Path) -> StudyTables:
     PathError, DataError : it is none.
     """
     found = open_folder(folder)
-    told = read_told(found.told, folder.name)
+    told = read_notes(found.notes, folder.name)
     view = study_view(found.results, told.order, logarithmic=told.logarithmic, row_scores=found.row_scores)
-    name = str(found.told.get("name") or folder.name)
+    name = str(found.notes.get("name") or folder.name)
     asked = {"stroke_skew": "benchmarks/studies/stroke_skew.toml"}.get(name, name)
     files = {"skew": " --set data.path=FOLDER", "writers": " --set data.path=FOLDER"}.get(name, "")
-    return StudyTables(name, view, f"consilium study {asked}{files}", float(found.told["seconds"]["computing"]))
+    return StudyTables(name, view, f"consilium study {asked}{files}", float(found.notes["seconds"]["computing"]))
 
 
 def main(arguments: Sequence[str] = ()) -> None:

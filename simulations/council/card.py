@@ -7,10 +7,10 @@ from html import escape
 from typing import Any
 
 from consilium.protocol.disclosure import ReleaseKind
+from consilium.report.words import share_text
 from consilium.simulations.council.statement import PrivacyStatement
 from consilium.simulations.report import meaning
-from consilium.simulations.report.wording import share_text
-from consilium.simulations.report.worth import hand_label_rows
+from consilium.simulations.report.models import hand_label_rows
 
 _STYLE = (
     "border:1px solid #8886;border-radius:6px;padding:.8em 1em;max-width:42em;font-family:sans-serif;line-height:1.4"

@@ -12,8 +12,8 @@ from consilium.coordinator.planning.facts import PublicFacts
 from consilium.coordinator.planning.plan import PlannedFederation, plan
 from consilium.coordinator.planning.rehearsal import made_up
 from consilium.protocol.errors import ConsiliumError
+from consilium.report.words import plural
 from consilium.simulations.council.frames import NothingToGain
-from consilium.simulations.report.wording import plural
 
 DRAWS = 40
 """Tasks on which another setting is tried: fewer than for a plan, since it is only whether to expect anything."""

@@ -16,7 +16,7 @@ from consilium.protocol.disclosure import Disclosure, ReleaseKind
 from consilium.protocol.parties.messages import VotesMode
 from consilium.protocol.plain_words import epsilon_text
 from consilium.protocol.strict_json import is_infinite, number
-from consilium.simulations.report.wording import delta_text
+from consilium.report.words import delta_text
 
 SEEDED = "The noise came from a seed, so that the run can be repeated: this protects nobody."
 _TOWARDS = {"student": "whoever sees the student or what was released", "coordinator": "the coordinator"}

@@ -1,36 +1,47 @@
 """The report of a run as one HTML file that needs no network, no scripts and no other file.
 
-`public` draws the version that may be shown to anybody: it leaves out every function of private data that the
-guarantee does not cover. What stays is the configuration, what the released labels determine, and public data.
+The public version may be shown to anybody: it leaves out every function of private data that the guarantee does not
+cover. What stays is the configuration, what the released labels determine, and public data.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template, UndefinedError
+from jinja2 import UndefinedError
+from markupsafe import Markup
 
 from consilium.protocol.errors import DataError
 from consilium.protocol.files import replacing, writing
+from consilium.protocol.plain_words import epsilon_text
 from consilium.protocol.provenance import NOT_COVERED, NOT_STATED, uncovered, well_formed
+from consilium.protocol.strict_json import number
 from consilium.protocol.warnings import SECRET
-from consilium.simulations.report import figures, plain, tables
-from consilium.simulations.report.charts.bars import bars_chart
+from consilium.report.charts import bars_chart
+from consilium.report.exhibits import NOT_COVERED as BADGE
+from consilium.report.exhibits import Cell, Chart, Exhibit, Line, Part, Table, Words, pairs, published, without_blanks
+from consilium.report.page import METHOD, Page, as_html, sources_digest
+from consilium.report.words import many, plural, share_text, upper_first
 from consilium.simulations.report.data import ReportData
-from consilium.simulations.report.guarantees import PROMISED, SPENT, disclosure_of, guarantee_rows
-from consilium.simulations.report.models import ABSENT, STUDENT_LABEL, alone, lead, model_rows
-from consilium.simulations.report.own_epsilon import own_epsilons
-from consilium.simulations.report.phases import phase_rows
-from consilium.simulations.report.tiles import tiles
-from consilium.simulations.report.wording import many, plural, share_text
-from consilium.simulations.report.worth import worth_explained, worth_sentence
+from consilium.simulations.report.guarantees import PROMISED, SPENT, GuaranteeRow, guarantee_rows
+from consilium.simulations.report.models import ABSENT, METRICS, lead
+from consilium.simulations.report.privacy import accountant_part, plain_part, privacy_part
+from consilium.simulations.report.results import (
+    MOST,
+    classes_part,
+    every_party,
+    parties_part,
+    results_part,
+    tiles,
+    worth_exhibits,
+)
 
-TEMPLATE = "template.html.j2"
 TOTAL = "total"
 
 
@@ -55,7 +66,8 @@ def render(data: ReportData, public: bool = False) -> str:
     DataError : a guarantee is missing or malformed, or a value is none that a run has.
     """
     try:
-        return _render(data, public)
+        _check(data)
+        return as_html(report_page(data.published() if public else data))
     except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, UndefinedError) as error:
         raise DataError(
             f"the report's data are not those of a run ({type(error).__name__})", "Run: consilium audit"
@@ -65,131 +77,240 @@ def render(data: ReportData, public: bool = False) -> str:
 @cache
 def drawing() -> str:
     """What draws reports, as 16 hexadecimal digits: a page of another one may look otherwise and be sound."""
-    sources = sorted(path for path in Path(__file__).parent.rglob("*") if path.suffix in (".py", ".j2"))
-    return hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()[:16]
+    return sources_digest(Path(__file__).parent)
 
 
-def _render(data: ReportData, public: bool) -> str:
-    asked, answered = len(data.answered), int(np.count_nonzero(data.answered))
-    _check_lengths(data, asked)
-    _check_guarantees(data, asked)
-    data = data.published() if public else data
-    guarantees = guarantee_rows(data.guarantees, public)
-    promised, models = guarantees[PROMISED], model_rows(data, public)
-    chosen = well_formed(data.provenance)
-    student = data.open_figures.get("student", {})
-    return _template().render(
-        data=data,
-        warnings=data.warnings,
-        secret_warnings=SECRET,
-        drawing=drawing(),
-        public=public,
-        asked=asked,
-        sentence=_sentence(data, asked, answered, public),
-        box=plain.plain_box(data, guarantees),
-        measured_on=plain.measured_on(data),
-        labels_explained=plain.labels_explained(data),
-        against_alone="" if public else plain.against_alone(data),
-        tiles=tiles(data, asked, answered, guarantees, public),
-        figures=figures.outcome_figures(data, promised, models, public),
-        student_figures=figures.student_figures(data),
-        party_figures=figures.party_figures(data),
-        privacy_figure=None if public else figures.privacy_figure(data, promised),
-        confusion=tables.matrix(student.get("confusion") or [], data.classes),
-        labels=tables.matrix(data.open_figures.get("labels") or [], data.classes),
-        votes=tables.matrix(data.secret_figures.get("votes") or [], data.classes),
-        confused=tables.taken_for(student.get("confusion") or [], data.classes),
-        mislabelled=tables.taken_for(data.open_figures.get("labels") or [], data.classes),
-        disputed=tables.taken_for(data.secret_figures.get("votes") or [], data.classes),
-        recall=tables.recall_table(data, models),
-        not_shown=_not_shown(data, public),
-        guarantees=list(guarantees.values()),
-        promised=promised,
-        promised_bounded=math.isfinite(promised.epsilon),
-        disclosure=disclosure_of(data),
-        own_epsilons=own_epsilons(data.by_party),
-        phases=phase_rows(data.phases),
-        chosen=chosen,
-        uncovered=uncovered(chosen),
-        not_covered=NOT_COVERED,
-        not_stated=NOT_STATED,
-        unbounded=any(math.isinf(row.epsilon) for row in guarantees.values()),
-        one_teacher=promised.teachers_per_party == 1,
-        models=models,
-        worth=worth_sentence(data.worth, promised.epsilon_text, data.release.noun) if data.worth else "",
-        worth_explained=worth_explained(data.worth) if data.worth else "",
-        alone=alone(data.baselines),
-        absent={name: item[ABSENT] for name, item in data.baselines.items() if ABSENT in item},
-        student_label=STUDENT_LABEL,
-        quality=sorted(data.quality, key=lambda item: (-item.rows, item.party)),
-        seconds=data.seconds,
-        time_chart=_time_chart(data),
+def report_page(data: ReportData) -> Page:
+    """All exhibits of a run. Of published data those that anybody may see."""
+    guarantees = guarantee_rows(data.guarantees)
+    parts: tuple[Part, ...] = (
+        plain_part(data, guarantees, worth_exhibits(data, guarantees[PROMISED].epsilon_text)),
+        Part("overview", "At a glance", without_blanks([_warnings(data), tiles(data, guarantees), _kind(data)])),
+        results_part(data, guarantees[PROMISED]),
+        classes_part(data),
+        parties_part(data),
+        privacy_part(data, guarantees),
+        _left_out(data),
+        _missing(data),
+        _chosen(data),
+        _how(data),
+        accountant_part(guarantees),
+        every_party(data),
+    )
+    if data.public:
+        parts = published(parts)
+    return Page(
+        f"Consilium · report of a run{' · public version' if data.public else ''}",
+        data.title,
+        [part for part in parts if part.exhibits or part.words],
+        summary=(_sentence(data), *([data.description] if data.description else [])),
+        top=without_blanks([_unfinished(data), _unbounded(data, guarantees)]),
+        footer=(Markup("<strong>Data.</strong> {}").format(data.attribution), METHOD),
+        window=f"{data.title} – Consilium{' (public version)' if data.public else ''}",
+        generator=f"Consilium, drawing {drawing()}",
     )
 
 
-@cache
-def _template() -> Template:
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(share=share_text, plural=plural)
-    environment.globals.update(many=many, few=tables.FEW, most=tables.MOST)
-    return environment.get_template(TEMPLATE)
-
-
-def _time_chart(data: ReportData) -> str:
-    """Seconds of each stage; with a total, these add up to it."""
-    stages = {stage: value for stage, value in data.seconds.items() if stage != TOTAL}
-    return bars_chart({stage: (max(value, 0.0), f"{value:,.2f} s") for stage, value in stages.items()})
-
-
-def _not_shown(data: ReportData, public: bool) -> list[str]:
-    """Why a figure is not there although the run is a simulation."""
-    found = {"Learning curve": data.open_figures.get("by_labels", {})}
-    if not public:
-        found |= {
-            "Curve by epsilon": data.secret_figures.get("by_epsilon", {}),
-            f"What each {data.party_label} gains": data.secret_figures.get("at_home", {}),
-        }
-    return [f"{name}: {item[ABSENT]}." for name, item in found.items() if ABSENT in item]
-
-
-def _check_lengths(data: ReportData, asked: int) -> None:
-    """One value for each query; consensus and the secret curve may be absent where nobody can know them."""
+def _check(data: ReportData) -> None:
+    """One value for each query; consensus and the secret curve may be absent where nobody can know them. The guarantee
+    is there, and what was spent unless nothing was asked."""
+    queries = len(data.answered)
     optional = {"consensus": data.consensus, "epsilon_data_dependent": data.epsilon_data_dependent}
     for name, values in {"epsilon_spent": data.epsilon_spent, **optional}.items():
-        if len(values) != asked and (len(values) or name not in optional):
-            raise DataError(f"{name} has {len(values)} values for {many(asked, 'query')}", "Run the scenario again")
-
-
-def _check_guarantees(data: ReportData, asked: int) -> None:
-    """The promise is there, and what was spent unless nothing was asked."""
-    for name in (PROMISED, SPENT) if asked else (PROMISED,):
+        if len(values) != queries and (len(values) or name not in optional):
+            raise DataError(f"{name} has {len(values)} values for {many(queries, 'query')}", "Run the scenario again")
+    for name in (PROMISED, SPENT) if queries else (PROMISED,):
         if name not in data.guarantees:
             raise DataError(f"the run has no guarantee {name!r}", "Run the scenario again")
+    guarantee_rows(data.guarantees)
 
 
-def _sentence(data: ReportData, asked: int, answered: int, public: bool) -> str:
+def _sentence(data: ReportData) -> str:
     """What happened, in one or two sentences."""
-    parties = f"{'Up to ' if public else ''}{many(data.parties, data.party_label)}"
-    if not asked:
+    queries, answers = len(data.answered), int(np.count_nonzero(data.answered))
+    parties = f"{'Up to ' if data.public else ''}{many(data.parties, data.party_label)}"
+    if not queries:
         return f"{parties} took part, but no public case was put to the vote, so nothing was released."
-    voted = f"{parties} voted on {many(asked, 'public case')}"
-    if not answered:
+    voted = f"{parties} voted on {many(queries, 'public case')}"
+    if not answers:
         return f"{voted}, but no {data.release.noun} was released: the student learnt nothing from them."
-    happened = f"{voted}, and {many(answered, data.release.noun)} {'was' if answered == 1 else 'were'} released"
+    happened = f"{voted}, and {many(answers, data.release.noun)} {'was' if answers == 1 else 'were'} released"
     student = data.student or {}
     metric = lead(data, student)
     if student.get(metric) is None:
         return f"{happened}. The student was not evaluated."
-    name = "AUC" if metric == "auc" else metric
-    reached = f"{happened}. The student that learnt from them reaches {name} {share_text(student[metric])}"
-    pooled = None if public else data.baselines.get("pooled", {}).get(metric)
+    reached = f"{happened}. The student that learnt from them reaches {METRICS[metric]} {share_text(student[metric])}"
+    pooled = data.baselines.get("pooled", {}).get(metric)
     if pooled is None:
         return f"{reached} on held-out public cases."
     against = f"a model without privacy, trained on all {plural(data.party_label)}’ rows pooled, reaches"
     return f"{reached} on held-out public cases; {against} {share_text(pooled)}."
+
+
+def _unfinished(data: ReportData) -> Exhibit | None:
+    if not data.unfinished:
+        return None
+    words = ("What follows is what its ledger holds so far.", data.unfinished)
+    return Exhibit("unfinished", "This run is not finished.", words, look="warn")
+
+
+def _unbounded(data: ReportData, guarantees: dict[str, GuaranteeRow]) -> Exhibit | None:
+    if not any(math.isinf(row.epsilon) for row in guarantees.values()):
+        return None
+    words: list[Words] = ["This mechanism protects nobody. Never do this with data that are not public already."]
+    if data.claimed_epsilon is not None:
+        claim = Markup("Its paper claims epsilon <del>{}</del> for this run; the real one is unbounded.")
+        words.insert(0, claim.format(f"{data.claimed_epsilon:.4g}"))
+    return Exhibit("unbounded", "No privacy guarantee: the worst case is unbounded.", tuple(words), look="warn")
+
+
+def _warnings(data: ReportData) -> Exhibit | None:
+    """Warnings, those that count votes with their badge; of published data these are not there."""
+    items = []
+    for warning in data.warnings:
+        badge = Markup(' <span class="badge">{}</span>').format(BADGE) if warning["code"] in SECRET else ""
+        text = Markup('{} <span class="small">({})</span>{}')
+        items.append(text.format(upper_first(warning["text"]), warning["code"], badge))
+    title = many(len(items), "warning")
+    return Exhibit("warnings", title, items=tuple(items), look="warn") if items else None
+
+
+def _kind(data: ReportData) -> Exhibit:
+    """Which of both versions it is, and what that means for who may see it."""
+    if not data.public:
+        words = Markup(
+            "Keep this version inside the project: what is marked <span class='badge'>not covered</span> or"
+            " <span class='badge'>secret</span> is computed from private data and has no noise on it."
+            " <code>consilium report RUN --public</code> draws the version without it."
+        )
+        return Exhibit("version", words=(words,), look="secret")
+    parties = plural(data.party_label)
+    left_out = (
+        "the data-dependent epsilon and its curve,",
+        "the epsilon spent at the released counts, which is chosen after the fact: the guarantee covers it,",
+        f"how far the {parties} agreed and how they voted (consensus of the votes),",
+        "all models to compare with that use private rows: mean teacher, noisy average, plurality, pooled; the"
+        " yardsticks that stay are public,",
+        f"what each {data.party_label} gains, and what another epsilon would give,",
+        f"the {parties} by name, size, weight and quality, how many were left out and why, and how long each stage"
+        " took.",
+    )
+    words = (
+        "This is the version for everybody. It shows the configuration, what was released and what follows from that,"
+        " and public data. Left out, because no guarantee covers them:"
+    )
+    return Exhibit("version", words=(words,), look="open", items=left_out)
+
+
+def _left_out(data: ReportData) -> Part:
+    word = data.party_label
+    exhibit = Exhibit("left-out", words=(f"Nobody: every {word} took part in every stage.",), secret=True)
+    if data.public:
+        words = (
+            f"Not shown, nor how many: that may follow from what the rows of a {word} are, and no guarantee covers it."
+            f" {many(data.invited, word)} might have taken part."
+        )
+        exhibit = Exhibit("left-out", words=(words,))
+    elif data.left_out:
+        lines = tuple(Line(item.party, (Cell(item.stage), Cell(item.reason))) for item in data.left_out)
+        exhibit = Exhibit("left-out", table=Table((word, "stage", "reason"), lines), secret=True)
+    return Part("who-was-left-out", "Who was left out", (exhibit,))
+
+
+def _missing(data: ReportData) -> Part:
+    """What nobody can show of this run, and why a figure is not there although the run is a simulation."""
+    figures = {
+        "Learning curve": data.open_figures.get("by_labels", {}),
+        "Curve by epsilon": data.secret_figures.get("by_epsilon", {}),
+        f"What each {data.party_label} gains": data.secret_figures.get("at_home", {}),
+    }
+    items = (*data.missing, *(f"{name}: {item[ABSENT]}." for name, item in figures.items() if ABSENT in item))
+    exhibits = (Exhibit("not-shown", items=items),) if items else ()
+    return Part("missing", "What this report cannot show", exhibits)
+
+
+def _chosen(data: ReportData) -> Part:
+    """Values that were chosen, on which rows, and which of them no guarantee covers."""
+    entries = well_formed(data.provenance)
+    lines = tuple(Line(", ".join(entry.keys), (Cell(entry.chosen), Cell(entry.where))) for entry in entries)
+    exhibits = [
+        Exhibit("values", table=Table(("value", "chosen", "where"), lines))
+        if entries
+        else Exhibit("values", words=(f"{NOT_STATED}.",))
+    ]
+    if keys := uncovered(entries):
+        exhibits.append(Exhibit("uncovered", words=(f"{NOT_COVERED}: {', '.join(keys)}.",), look="small"))
+    return Part("chosen", "What was chosen, and on which rows", tuple(exhibits))
+
+
+def _how(data: ReportData) -> Part:
+    classes = f"{len(data.classes)}, from {data.classes[0]} to {data.classes[-1]}"
+    configuration = [
+        ("scenario", data.scenario),
+        ("engine", data.engine),
+        ("mechanism", data.mechanism),
+        ("query budget", f"{many(data.most_queries, 'query')}, {many(data.most_answers, 'answer')}"),
+        ("noise", "seeded" if data.seeded_noise else "operating system entropy"),
+        ("seed", "–" if data.seed is None else data.seed),
+        ("classes", ", ".join(data.classes) if len(data.classes) <= MOST else classes),
+        ("started", data.created),
+    ]
+    exhibits = [
+        Exhibit("configuration", table=pairs(configuration)),
+        _stages(data),
+        Exhibit("software", table=Table(("software", "version"), pairs(list(data.versions.items())).lines, look=""))
+        if data.versions
+        else None,
+        _seconds(data),
+    ]
+    return Part("how", "How it was run", without_blanks(exhibits), look="columns")
+
+
+def stage_lines(stages: Sequence[Mapping[str, Any]]) -> tuple[Line, ...]:
+    """Of each stage of a schedule what was asked and answered of its budget, and what it may cost by itself. All of it
+    may be shown.
+
+    Raises
+    ------
+    DataError : they are not those of `coordinator.ledger.privacy.by_phase`.
+    """
+    try:
+        return tuple(
+            Line(
+                f"{index}",
+                (
+                    Cell(str(stage["mechanism"])),
+                    Cell(f"{stage['asked']:,} of {stage['most_queries']:,}"),
+                    Cell(f"{stage['answered']:,} of {stage['most_answers']:,}"),
+                    Cell(f"{stage['reinforced']:,}"),
+                    Cell(epsilon_text(number(dict(stage), "epsilon"))),
+                ),
+            )
+            for index, stage in enumerate(stages, 1)
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError("the report's stages are not those of a run", "Run: consilium audit") from error
+
+
+def _stages(data: ReportData) -> Exhibit | None:
+    columns = ("stage", "mechanism", "asked", "answered", "confirmed", "epsilon by itself")
+    table = Table(columns, stage_lines(data.phases), frozenset((2, 3, 4, 5)), look="")
+    return Exhibit("stages", table=table) if table.lines else None
+
+
+def _seconds(data: ReportData) -> Exhibit | None:
+    """Seconds of each stage; with a total, these add up to it. Secret: they follow from rows as votes do."""
+    if not data.seconds:
+        return None
+    words = "Stages as the coordinator timed them; what lies between them is in none."
+    if TOTAL in data.seconds:
+        words = f"Stages follow each other and add up to {data.seconds[TOTAL]:.1f} s, until this report was drawn."
+    bars = {name: (max(took, 0.0), f"{took:,.2f} s") for name, took in data.seconds.items() if name != TOTAL}
+    texts = ", ".join(f"{name} {took:.1f}" for name, took in data.seconds.items())
+    return Exhibit(
+        "seconds",
+        "Time",
+        (f"{words} Bytes that travelled are recorded by no node, so no traffic is shown.",),
+        chart=Chart(f"Seconds of each stage: {texts}", (("", bars_chart(bars)),)),
+        secret=True,
+    )

@@ -1,14 +1,24 @@
-"""What a report shows. Filled by `simulations.run` or `.audited_report`, drawn by `simulations.report.build`."""
+"""What a report shows: filled by `simulations.run` or `.audited_report`, drawn by `simulations.report.build`.
+
+It holds functions of the votes, so on disk it lies in the run folder's `private/`.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+import json
+import math
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from consilium.protocol.disclosure import ReleaseKind
+from consilium.protocol.errors import DataError
+from consilium.protocol.files import replace_private
+from consilium.protocol.old_names import OF_SPENT, renamed
 from consilium.protocol.parties.messages import VotesMode
+from consilium.protocol.strict_json import INFINITE, dumps
 from consilium.protocol.warnings import publishable
 
 
@@ -57,6 +67,7 @@ class ReportData:
         `compare.figures.open_figures`, and by_labels, see `compare.learning`. secret_figures: functions of private rows
         or votes: votes, at_home, by_epsilon, alone, see `compare.figures`; `public` leaves them out. Both are empty
         where nobody computed them: in deployed runs, and in runs before version 0.5.
+    public: whether this is what `published` left; in no file.
     missing: sentences on what nobody can show of this run; only a simulation knows it all. unfinished: why the run is
         not finished, or empty. seed: None where every node has its own entropy.
     """
@@ -102,6 +113,7 @@ class ReportData:
     provenance: list[dict[str, Any]] = field(default_factory=list)
     open_figures: dict[str, Any] = field(default_factory=dict, repr=False)
     secret_figures: dict[str, Any] = field(default_factory=dict, repr=False)
+    public: bool = False
 
     def published(self) -> ReportData:
         """What the version for everybody is drawn from: none of it depends on anything private but through what was
@@ -127,4 +139,59 @@ class ReportData:
             consensus=np.zeros(0),
             epsilon_spent=np.zeros(0),
             epsilon_data_dependent=np.zeros(0),
+            public=True,
         )
+
+
+FILE = "report.json"
+ARRAYS = {
+    "consensus": np.float64,
+    "answered": np.bool_,
+    "epsilon_spent": np.float64,
+    "epsilon_data_dependent": np.float64,
+}
+KNOWN = {item.name for item in fields(ReportData)} - {"public"}
+REQUIRED = {item.name for item in fields(ReportData) if item.default is MISSING and item.default_factory is MISSING}
+
+
+def save_report_data(data: ReportData, folder: Path) -> None:
+    """Write all fields as plain values into `folder`."""
+    values = {
+        name: value.tolist() if isinstance(value, np.ndarray) else value
+        for name, value in asdict(data).items()
+        if name in KNOWN
+    }
+    replace_private(folder / FILE, dumps(values) + "\n")
+
+
+def load_report_data(folder: Path) -> ReportData:
+    """Read what `save_report_data` wrote into `folder`.
+
+    Raises
+    ------
+    DataError : the folder holds no finished run.
+    """
+    path = folder / FILE
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        values = renamed(values, OF_SPENT)
+        infinite = values.pop(INFINITE, []) if isinstance(values, dict) else []
+        if not isinstance(values, dict) or not REQUIRED <= set(values) <= KNOWN:
+            raise DataError(f"{path} was written by another version", "Run the scenario again")
+        for name, dtype in ARRAYS.items():
+            missing = math.inf if name in infinite else math.nan
+            values[name] = np.array([missing if value is None else value for value in values[name]], dtype=dtype)
+        values |= {name: math.inf for name in infinite if name in KNOWN - ARRAYS.keys()}
+        values["left_out"] = [LeftOut(**item) for item in values["left_out"]]
+        values["quality"] = [PartyQuality(**item) for item in values["quality"]]
+        values["classes"] = tuple(values["classes"])
+        values["guarantees"] = renamed(values["guarantees"], OF_SPENT)
+        # up to version 0.9 it was not written; a simulation's teachers were judged, or left out
+        known = {item.party for item in [*values["quality"], *values["left_out"]]}
+        values.setdefault("invited", max(len(known), values["parties"]))
+        values["release"] = ReleaseKind(values["release"])
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}", "Give the folder of a finished run") from None
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:  # whatever somebody has put there
+        raise DataError(f"{path} is damaged: {error}") from None
+    return ReportData(**values)

@@ -1,4 +1,4 @@
-"""Guarantees as rows of the report's table: an epsilon never appears without its meaning."""
+"""Guarantees in words, of all and of each party: an epsilon never appears without its meaning."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from consilium.protocol.errors import DataError
 from consilium.protocol.parties.messages import VotesMode
 from consilium.protocol.plain_words import epsilon_text
 from consilium.protocol.strict_json import number
+from consilium.report.words import delta_text
 from consilium.simulations.report.data import ReportData
-from consilium.simulations.report.wording import delta_text
 
 PROMISED, SPENT = "promised", "spent"
 _NAMES = {
-    PROMISED: "Promised before the run (all caps used up)",
-    NODES: "Promised towards the nodes that see noisy sums",
+    PROMISED: "Guarantee, fixed before the run (whole query budget used)",
+    NODES: "Guarantee towards the nodes that see noisy sums",
     SPENT: "Spent at the released counts",
     "data_dependent": "Spent at these very votes",
     "sanitised": "Estimate released with noise",
-    "student": "Promised towards who sees what is released",
-    "promised_record": "What the promise means for a record",
-    "promised_patient": "What the promise means for a patient",
-    "promised_party": "What the promise means for a whole party",
+    "student": "Guarantee towards who sees what is released",
+    "promised_record": "What the guarantee means for a record",
+    "promised_patient": "What the guarantee means for a patient",
+    "promised_party": "What the guarantee means for a whole party",
 }
 _KINDS = {
     Kind.WORST_CASE: "Worst case: holds for all data",
-    Kind.REALISED: "At the released counts, chosen after the fact: publish what was promised",
+    Kind.REALISED: "At the released counts, chosen after the fact: publish the guarantee",
     Kind.DATA_DEPENDENT: "Data-dependent",
     Kind.SANITISED: "Sanitised: data-dependent, released with noise; an estimate, not a ceiling",
 }
@@ -125,13 +125,42 @@ def shown_guarantees(privacy: dict[str, Any], votes: VotesMode) -> dict[str, Any
     return {name: claim for name, claim in privacy.items() if name not in left_out}
 
 
-def guarantee_rows(guarantees: dict[str, dict[str, Any]], public: bool) -> dict[str, GuaranteeRow]:
-    """All guarantees by name, promised first; if `public`, only those that may be published.
+def guarantee_rows(guarantees: dict[str, dict[str, Any]]) -> dict[str, GuaranteeRow]:
+    """All guarantees by name, the one that was fixed before the run first.
 
     Raises
     ------
     DataError : one of them is none.
     """
     names = [name for name in _NAMES if name in guarantees] + [name for name in guarantees if name not in _NAMES]
-    rows = {name: GuaranteeRow.from_json(name, guarantees[name]) for name in names}
-    return {name: row for name, row in rows.items() if row.publishable or not public}
+    return {name: GuaranteeRow.from_json(name, guarantees[name]) for name in names}
+
+
+@dataclass(frozen=True)
+class OwnEpsilon:
+    """Parties of one weight."""
+
+    weight: int
+    epsilon_text: str
+    count: int
+    names: tuple[str, ...]
+
+
+def own_epsilons(by_party: Mapping[str, Mapping[str, Any]]) -> list[OwnEpsilon]:
+    """One row for each weight, the least first; empty where every party counts once.
+
+    by_party : as `coordinator.ledger.privacy.by_party` gives it.
+
+    Raises
+    ------
+    DataError : it is not of that form.
+    """
+    rows = []
+    try:
+        for weight in sorted({claim["weight"] for claim in by_party.values()}):
+            names = [party for party, claim in by_party.items() if claim["weight"] == weight]
+            text = epsilon_text(number(dict(by_party[names[0]]), "epsilon"))
+            rows.append(OwnEpsilon(weight, text, len(names), tuple(sorted(names))))
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f"weights of the parties are malformed: {error}", "Run the scenario again") from None
+    return rows

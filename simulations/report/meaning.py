@@ -22,7 +22,7 @@ from typing import Literal
 
 from scipy.special import expit, logit
 
-from consilium.simulations.report.wording import many
+from consilium.report.words import many
 
 STRONG, MODERATE = 1.0, 3.0
 """Largest epsilon of a strong and of a moderate promise: a guess is then right in 74 and in 96 of 100 cases at most."""
@@ -73,8 +73,8 @@ def verdict(epsilon: float, delta: float, parties: int, seeded: bool, word: str 
     ('none', 'none')
     """
     if seeded:
-        told = "Whoever knows the seed can take the noise away again."
-        return PrivacyVerdict("none", (f"{told} Never do this with data that are not public already.",))
+        seed = "Whoever knows the seed can take the noise away again."
+        return PrivacyVerdict("none", (f"{seed} Never do this with data that are not public already.",))
     if math.isinf(epsilon):
         return PrivacyVerdict("none", ("No number bounds what the release tells about one of them.",))
     reasons = [_of_epsilon(epsilon)]
@@ -82,8 +82,8 @@ def verdict(epsilon: float, delta: float, parties: int, seeded: bool, word: str 
     level: Level = "strong" if epsilon <= STRONG else "moderate" if epsilon <= MODERATE else "weak"
     if expected >= 1:
         level = "weak"
-        told = f"Delta is {delta:g}: with {many(parties, word)} it would allow to name one of them outright."
-        reasons.insert(0, told)
+        outright = f"Delta is {delta:g}: with {many(parties, word)} it would allow to name one of them outright."
+        reasons.insert(0, outright)
     elif expected > NEARLY and level == "strong":
         level = "moderate"
         reasons.insert(0, f"Delta times the {many(parties, word)} is {expected:.2g}, above {NEARLY:g}.")

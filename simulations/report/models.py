@@ -1,15 +1,13 @@
-"""The models that a report compares, as rows; and what can be said of them class by class."""
+"""The models that a report compares, as rows; and what the student is worth in labels by hand."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from consilium.report.words import many, share_text, with_interval
 from consilium.simulations.metrics import wilson
 from consilium.simulations.report.data import ReportData
-from consilium.simulations.report.wording import share_text
-from consilium.simulations.report.worth import hand_label_rows
 
 STUDENT, SPREAD, ABSENT, MAJORITY = "student", "local_only", "absent", "majority"
 STUDENT_LABEL = "student"
@@ -21,7 +19,8 @@ _LABELS = {
     STUDENT: STUDENT_LABEL,
     "pooled": "pooled rows, not private",
 }
-METRIC_NAMES = ("accuracy", "auc")
+METRICS = {"accuracy": "accuracy", "auc": "AUC"}
+"""By which models are judged, with their words."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +37,8 @@ class ModelRow:
 
     def interval(self, metric: str) -> tuple[float, float] | None:
         """Its interval, or None where nobody computed one."""
-        found = self.intervals.get(metric)
-        return None if found is None else (found[0], found[1])
+        ends = self.intervals.get(metric)
+        return None if ends is None else (ends[0], ends[1])
 
     def text(self, metric: str) -> str:
         """The metric with its interval in parentheses."""
@@ -51,22 +50,12 @@ class ModelRow:
         return with_interval((self.metrics.get("recall_per_class") or {}).get(name), ends)
 
 
-def with_interval(value: float | None, ends: Sequence[float] | None) -> str:
-    """
-    >>> with_interval(0.7713, [0.7493, 0.7919]), with_interval(0.5, None), with_interval(None, None)
-    ('0.771 (0.749 to 0.792)', '0.500', '–')
-    """
-    if value is None or ends is None:
-        return share_text(value)
-    return f"{share_text(value)} ({share_text(ends[0])} to {share_text(ends[1])})"
-
-
-def model_rows(data: ReportData, public: bool) -> list[ModelRow]:
-    """In the order of the figure. What takes private rows is left out if `public`; the yardsticks that are public stay.
+def model_rows(data: ReportData) -> list[ModelRow]:
+    """In the order of the figure. Of published data there is nothing that takes private rows; public yardsticks stay.
 
     These are the most frequent class of the public test cases, and labels by hand on public rows.
     """
-    metrics = {} if public else {name: of for name, of in data.baselines.items() if name != SPREAD and ABSENT not in of}
+    metrics = {name: of for name, of in data.baselines.items() if name != SPREAD and ABSENT not in of}
     yardstick = public_majority(data)
     if yardstick is not None:
         metrics.pop(MAJORITY, None)
@@ -74,7 +63,7 @@ def model_rows(data: ReportData, public: bool) -> list[ModelRow]:
         metrics[STUDENT] = {**data.student, "intervals": data.open_figures.get("intervals")}
     order = [*_LABELS, *(name for name in metrics if name not in _LABELS)]
     rows = [_row(_LABELS.get(name, name), metrics[name]) for name in order if name in metrics]
-    before = next((at for at, row in enumerate(rows) if row.label == STUDENT_LABEL), len(rows))
+    before = next((index for index, row in enumerate(rows) if row.label == STUDENT_LABEL), len(rows))
     by_hand = [_row(label, point) for label, point in hand_label_rows(data.worth)]
     return [*([yardstick] if yardstick else []), *rows[:before], *by_hand, *rows[before:]]
 
@@ -102,7 +91,7 @@ def alone(baselines: dict[str, dict[str, Any]]) -> dict[str, str]:
     spread = baselines.get(SPREAD, {})
     if spread.get("accuracy") is None:
         return {}
-    return {name: _range(spread[f"{name}_p10"], spread[f"{name}_p90"]) for name in METRIC_NAMES}
+    return {name: _range(spread[f"{name}_p10"], spread[f"{name}_p90"]) for name in METRICS}
 
 
 def _range(low: float | None, high: float | None) -> str:
@@ -111,3 +100,70 @@ def _range(low: float | None, high: float | None) -> str:
 
 def _row(label: str, metrics: dict[str, Any]) -> ModelRow:
     return ModelRow(label, metrics, metrics.get("intervals") or {})
+
+
+def worth_sentence(worth: dict[str, Any], epsilon: str, release: str) -> str:
+    """One or two sentences for somebody who knows what it takes to label a case.
+
+    epsilon: as text. release: what the student got for a query, as it is counted.
+    """
+    released, metric = worth["released"], worth["metric"]
+    count, reached = released["labels"], f"{METRICS[metric]} is {share_text(released[metric])}"
+    cost = worth.get("label_cost", "")  # a run of 0.9 does not say it
+    can_be_had = "" if cost else ", if labels can be had by hand"
+    takes = f"; one such label takes {cost}" if cost else ""
+    return (
+        f"This student is worth {_in_labels(worth)}; {many(count, release)} {'was' if count == 1 else 'were'} released"
+        f" at epsilon {epsilon}. With {many(count, 'case')} labelled by hand instead{can_be_had}, {reached}{takes}."
+    )
+
+
+def worth_explained(worth: dict[str, Any]) -> str:
+    """How the number was found."""
+    draws, metric = worth["draws"], METRICS[worth["metric"]]
+    return (
+        f"Worth in hand-labelled cases: how many of the {worth['public_rows']:,} public cases, drawn by lot and given"
+        f" their true label, reach the student’s {metric} on the test cases: the mean of up to {draws} draws, by the"
+        " student’s own trainer or by ridge regression, whichever does better there (a trainer that takes long is not"
+        f" searched with). In parentheses the {worth['level']:.0%} interval over draws of labels and of test cases. It"
+        " takes public rows, their true labels and the published student, so the guarantee covers it."
+    )
+
+
+def hand_label_rows(worth: dict[str, Any] | None) -> list[tuple[str, dict[str, Any]]]:
+    """Labels and metrics of what as many labels by hand give, as were released and as were asked for."""
+    if worth is None:
+        return []
+    points = {point["labels"]: point for point in (worth["released"], worth["asked"])}
+    return [(f"{many(count, 'label')} by hand", point) for count, point in points.items()]
+
+
+def _in_labels(worth: dict[str, Any]) -> str:
+    """
+    >>> block = {"fewest": 5, "most": 900, "public_rows": 900, "hand_labels": 123, "low": 81, "high": 204}
+    >>> _in_labels(block)
+    'about 120 hand-labelled cases (81 to 200)'
+    >>> _in_labels({**block, "hand_labels": None, "high": None})
+    'more than all 900 public cases labelled by hand (81 at least)'
+    >>> _in_labels({**block, "hand_labels": 0, "low": 0})
+    'no hand-labelled cases: 5 do as well (0 to 200)'
+    """
+    labels, low, high = worth["hand_labels"], worth["low"], worth["high"]
+    most = f"{worth['most']:,}"
+    if labels is None:
+        every = f"all {most} public cases" if worth["most"] == worth["public_rows"] else f"the {most} that were tried"
+        least = "" if low is None else f" ({_about(low)} at least)"
+        return f"more than {every} labelled by hand{least}"
+    ends = f"({_about(low or 0)} to {f'more than {most}' if high is None else _about(high)})"
+    if labels == 0:
+        return f"no hand-labelled cases: {worth['fewest']} do as well {ends}"
+    return f"about {_about(labels)} hand-labelled cases {ends}"
+
+
+def _about(count: int) -> str:
+    """Two digits say all that is known.
+
+    >>> _about(1234), _about(57), _about(0)
+    ('1,200', '57', '0')
+    """
+    return f"{int(float(f'{count:.2g}')):,}"

@@ -25,8 +25,7 @@ from consilium.protocol.config_files import read_table
 from consilium.protocol.labels.service import NO_LABEL
 from consilium.simulations import run as running
 from consilium.simulations.report.build import render
-from consilium.simulations.report.data import ReportData
-from consilium.simulations.report.store import load_report_data
+from consilium.simulations.report.data import ReportData, load_report_data
 from consilium.simulations.run import run_scenario, unwatched
 from consilium.simulations.scenario import load_scenario
 from consilium.simulations.workspace import Workspace

@@ -18,7 +18,7 @@ from consilium.protocol.plain_words import epsilon_text
 from consilium.simulations.council.runs import Run
 from consilium.simulations.council.studies import StudyResults
 from consilium.simulations.report.build import render
-from consilium.simulations.report.store import load_report_data
+from consilium.simulations.report.data import load_report_data
 from consilium.simulations.study.report.folder import open_folder
 
 GUARANTEE, SPENT, DATA_DEPENDENT = 14.614296079073979, 13.369409763474108, 12.7074831507601

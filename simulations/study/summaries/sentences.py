@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+from consilium.report.words import range_text, signed_text, value_text
 from consilium.simulations.study.row_scores import RowScores
 from consilium.simulations.study.summaries.inference import LEAST, rank_correlation
 from consilium.simulations.study.summaries.questions import Family, Likeness, MeanContrast, compared, questions
@@ -21,12 +22,9 @@ from consilium.simulations.study.summaries.tidy import (
     methods_of,
     metric_words,
     private_methods,
-    range_text,
     short,
-    signed_text,
     tidy,
     title,
-    value_text,
 )
 from consilium.simulations.study.summaries.view import Point, StudyView, study_view
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 
 import polars as pl
 
 from consilium.protocol.errors import DataError
+from consilium.report.words import range_text, value_text
 from consilium.simulations.study.spec import COLUMNS as FIELDS
 from consilium.simulations.study.spec import FACTS
 
@@ -85,36 +85,6 @@ def metric_words(metric: str) -> str:
     return METRICS.get(metric) or _PHRASES.get(metric) or " ".join(_WORDS.get(part, part) for part in metric.split("_"))
 
 
-def value_text(value: float | None) -> str:
-    """Three places behind the point, fewer of large numbers, none of whole ones from 2 on; no sign of a nought.
-
-    >>> value_text(0.84312), value_text(1234.5), value_text(24.0), value_text(-0.00004), value_text(1e-5)
-    ('0.843', '1,234', '24', '0.000', '1e-5')
-    """
-    if value is None:
-        return "–"
-    if math.isinf(value):
-        return "unbounded"
-    if 1e-12 < value < 5e-4:
-        return f"{value:.2g}".replace("e-0", "e-")
-    if abs(value) >= 100 or (abs(value) >= 2 and value == round(value)):
-        return f"{value:,.0f}".replace("-", "−")
-    text = f"{value:.3f}" if abs(value) < 10 else f"{value:.1f}"
-    return text.removeprefix("-") if float(text) == 0 else text.replace("-", "−")
-
-
-def range_text(low: float | None, high: float | None) -> str:
-    """
-    >>> range_text(0.8, 0.9), range_text(-0.1, 0.02), range_text(None, None), range_text(0.0004, 0.02)
-    ('0.800 to 0.900', '−0.100 to 0.020', '', '0.000 to 0.020')
-    """
-    if low is None or high is None or low == high:
-        return ""
-    if min(abs(low), abs(high)) < 5e-4 and max(abs(low), abs(high)) >= 1e-2:  # in the same places
-        low, high = round(low, 3), round(high, 3)
-    return f"{value_text(low)} to {value_text(high)}"
-
-
 def figure_text(metric: str, value: float) -> str:
     """A value of a metric: `value_text`, of a mean of counts a whole number from 10 on.
 
@@ -133,23 +103,6 @@ def ends_text(metric: str, low: float | None, high: float | None) -> str:
     if metric in COUNTS and low is not None and high is not None and low != high and high >= 10:
         return f"{low:,.0f} to {high:,.0f}"
     return range_text(low, high)
-
-
-def signed_text(value: float) -> str:
-    """
-    >>> signed_text(0.0123), signed_text(-0.2), signed_text(0.00001)
-    ('+0.012', '−0.200', '0.000')
-    """
-    text = f"{value:+.3f}"
-    return text[1:] if float(text) == 0 else text.replace("-", "−")
-
-
-def upper_first(text: str) -> str:
-    """
-    >>> upper_first("accuracy"), upper_first("AUC")
-    ('Accuracy', 'AUC')
-    """
-    return text[:1].upper() + text[1:]
 
 
 _FACT_TYPES = dict(zip(FACTS, (pl.Float64, pl.Float64, pl.String, pl.String, pl.String), strict=True))

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from consilium.simulations.report.build import render
-from tests.simulations.report.browser import BROWSER, WHY_NONE, extent, measure, printed
+from tests.report.browser import IN_BROWSER, extent, measure, printed
 from tests.simulations.report.cases import DIGITS, cases, figured, run
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(BROWSER is None, reason=WHY_NONE)]
+pytestmark = [pytest.mark.slow, IN_BROWSER]
 
 LEAST_SIZE, LEAST_TEXT, LEAST_MARK = 11, 4.5, 3
 """Pixels; contrast of text and of marks (WCAG 2.2, level AA)."""

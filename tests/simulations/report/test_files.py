@@ -11,7 +11,7 @@ import pytest
 
 from consilium.protocol.errors import DataError, PathError, StorageError
 from consilium.simulations.report.build import render, write_report
-from consilium.simulations.report.store import load_report_data, save_report_data
+from consilium.simulations.report.data import load_report_data, save_report_data
 from tests.simulations.report import cases as made
 from tests.simulations.report.cases import figured, run
 

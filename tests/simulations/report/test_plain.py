@@ -12,18 +12,39 @@ import pytest
 from consilium.accounting.guarantee import Kind
 from consilium.accounting.units import Towards, Unit
 from consilium.protocol.disclosure import ReleaseKind
+from consilium.report.exhibits import Exhibit
 from consilium.simulations.report.build import render
 from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.guarantees import guarantee_rows
 from consilium.simulations.report.models import model_rows, public_majority
-from consilium.simulations.report.plain import PlainBox, against_alone, labels_explained, measured_on, plain_box
-from consilium.simulations.report.tables import LISTED, matrix, recall_table, taken_for
+from consilium.simulations.report.privacy import plain_part
+from consilium.simulations.report.results import (
+    LISTED,
+    against_alone,
+    labels_explained,
+    matrix,
+    measured_on,
+    recall_exhibit,
+    taken_for,
+)
 from tests.simulations.drawing import render_once
 from tests.simulations.report.cases import DIGITS, Page, figured, guarantee, run
 
 
-def box(data: ReportData) -> PlainBox:
-    return plain_box(data, guarantee_rows(data.guarantees, public=False))
+def box(data: ReportData) -> dict[str, Exhibit]:
+    """The exhibits of the box by name."""
+    return {item.name: item for item in plain_part(data, guarantee_rows(data.guarantees), ()).exhibits}
+
+
+def level(data: ReportData) -> str:
+    return plain_part(data, guarantee_rows(data.guarantees), ()).look.removeprefix("card ")
+
+
+def lines(item: Exhibit) -> list[list[str]]:
+    """Of its table the name and the text of each cell, line by line."""
+    return (
+        [[str(line.name), *(str(cell.text) for cell in line.cells)] for line in item.table.lines] if item.table else []
+    )
 
 
 def promised(epsilon: float, **change: Any) -> ReportData:
@@ -33,7 +54,7 @@ def promised(epsilon: float, **change: Any) -> ReportData:
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "level", "guess", "odds"),
+    ("epsilon", "strength", "guess", "odds"),
     [
         (0.8, "strong", "69 in 100", "2.23 to 1"),
         (2.0, "moderate", "89 in 100", "7.39 to 1"),
@@ -41,31 +62,31 @@ def promised(epsilon: float, **change: Any) -> ReportData:
         (20.0, "weak", "may be right always", "485,"),
     ],
 )
-def test_epsilon_is_told_as_cases_and_odds(epsilon: float, level: str, guess: str, odds: str) -> None:
-    found = box(promised(epsilon))
-    assert found.level == level
-    assert guess in found.meaning[0] and odds in found.meaning[0]
-    assert found.meaning[0].startswith("Protected is one hospital, with all its records.")
-    assert found.exceptions == "save with a chance of at most 1 in 1,000"
-    assert [before for before, _ in found.beliefs] == ["1 in 100", "10 in 100", "90 in 100"]
+def test_epsilon_is_told_as_cases_and_odds(epsilon: float, strength: str, guess: str, odds: str) -> None:
+    meaning = box(promised(epsilon))["meaning"]
+    assert level(promised(epsilon)) == strength
+    assert guess in meaning.words[0] and odds in meaning.words[0]
+    assert meaning.words[0].startswith("Protected is one hospital, with all its records.")
+    assert meaning.table is not None and "save with a chance of at most 1 in 1,000" in meaning.table.caption
+    assert [before for before, _ in lines(meaning)] == ["1 in 100", "10 in 100", "90 in 100"]
 
 
 def test_without_a_bound_no_number_is_told() -> None:
-    found = box(promised(float("inf")))
-    assert found.level == "none" and found.beliefs == ()
-    assert found.audiences[0].guess == "no limit"
+    exhibits = box(promised(float("inf")))
+    assert level(promised(float("inf"))) == "none" and exhibits["meaning"].table is None
+    assert lines(exhibits["audiences"])[0][-1] == "no limit"
 
 
 @pytest.mark.parametrize("public", [False, True])
 def test_seeded_noise_protects_nobody_and_says_what_would(public: bool) -> None:
     data = promised(0.8, seeded_noise=True)
-    found = box(data)
-    assert (found.level, found.headline) == ("none", "No protection")
-    assert "With real noise the same run would be: strong protection." in found.otherwise
+    assert level(data) == "none"
+    (verdict,) = box(data)["verdict"].words
+    assert "No protection" in verdict and "With real noise the same run would be: strong protection." in verdict
     text = " ".join(Page(render(data, public)).text.split())
     assert text.index("No protection") < text.index("What epsilon 0.800 means here")
     assert "69 in 100, were the noise real" in text
-    assert box(promised(float("inf"), seeded_noise=True)).otherwise == ""
+    assert "With real noise" not in box(promised(float("inf"), seeded_noise=True))["verdict"].words[0]
 
 
 EXPLICIT = {
@@ -91,10 +112,10 @@ TWO = {"nodes": {**guarantee(Kind.WORST_CASE, 1.2), "towards": Towards.COORDINAT
 )
 def test_each_audience_has_its_own_epsilon(votes: Any, guarantees: dict, sees: str, epsilons: list[str]) -> None:
     data = run()
-    rows = box(replace(data, votes=votes, guarantees={**data.guarantees, **guarantees})).audiences
-    assert [row.epsilon_text for row in rows] == epsilons[:1] + epsilons  # student and public have the same
-    assert rows[3].sees == sees
-    assert [row.who for row in rows] == [
+    rows = lines(box(replace(data, votes=votes, guarantees={**data.guarantees, **guarantees}))["audiences"])
+    assert [row[2] for row in rows] == epsilons[:1] + epsilons  # student and public have the same
+    assert rows[3][1] == sees
+    assert [row[0] for row in rows] == [
         "the student",
         "the public, which has the model",
         "the other hospitals",
@@ -103,23 +124,18 @@ def test_each_audience_has_its_own_epsilon(votes: Any, guarantees: dict, sees: s
     ][: len(rows)]
 
 
-def test_of_verified_votes_the_second_aggregator_has_a_row() -> None:
-    *_, coordinator, second = box(replace(run(), votes="verified")).audiences
-    assert (coordinator.who, coordinator.epsilon_text) == ("the coordinator", "none")
-    assert (second.who, second.epsilon_text) == ("the second aggregator", "0.988")
-
-
 @pytest.mark.parametrize("public", [False, True])
 def test_who_is_not_protected_has_a_row(public: bool) -> None:
     """Patients of held-out hospitals, whom nothing protects, in both versions; nobody is where there is no bound."""
     real = replace(run(), seeded_noise=False)
-    assert [each.protected for each in box(real).people] == ["yes", "no", "in part"]
-    assert "patients of held-out hospitals" in box(real).people[1].who
+    people = lines(box(real)["people"])
+    assert [protected for _, protected, _ in people] == ["yes", "no", "in part"]
+    assert "patients of held-out hospitals" in people[1][0]
     for nothing in (replace(run(), seeded_noise=True), promised(float("inf"))):
-        assert [each.protected for each in box(nothing).people] == ["no"] * 3
+        assert [protected for _, protected, _ in lines(box(nothing)["people"])] == ["no"] * 3
     text = " ".join(Page(render(real, public)).text.split())
-    for each in box(real).people:
-        assert each.who in text and each.why in text
+    for who, _, why in people:
+        assert who in text and why in text
 
 
 def test_a_release_of_counts_is_called_so_and_one_of_labels_is_not() -> None:
@@ -146,9 +162,9 @@ def test_what_is_protected_is_the_unit(unit: Unit, what: str) -> None:
         "spent": guarantee(Kind.WORST_CASE, 0.5, 4, unit),
         "promised_party": guarantee(Kind.WORST_CASE, 2.0, 4, Unit.PARTY),
     }
-    found = box(replace(data, guarantees=guarantees))
-    assert what in found.meaning[0]
-    assert "For a whole hospital it is less: epsilon 2.000, a guess right in 89 in 100." in found.reasons
+    exhibits = box(replace(data, guarantees=guarantees))
+    assert what in exhibits["meaning"].words[0]
+    assert "For a whole hospital it is less: epsilon 2.000, a guess right in 89 in 100." in exhibits["verdict"].words[0]
 
 
 @pytest.mark.parametrize(
@@ -193,64 +209,57 @@ def test_against_one_party_alone(difference: float, interval: list[float], how: 
 def test_what_nobody_computed_is_not_told() -> None:
     data = run()
     assert labels_explained(data) == against_alone(data) == measured_on(data) == ""
-    assert public_majority(data) is None and recall_table(data, []) is None and matrix([], ()) is None
+    assert public_majority(data) is None and recall_exhibit(data, []) is None and matrix([], ()) == ()
 
 
 def test_the_private_majority_gives_way_to_the_public_one() -> None:
-    before, after = model_rows(run(), False), model_rows(figured(run()), False)
+    before, after = model_rows(run()), model_rows(figured(run()))
     assert before[0].label == "majority class"
     assert after[0].label == "always “ill”"
     assert "majority class" not in [row.label for row in after]
-    assert [row.label for row in model_rows(figured(run()), True)] == [
+    assert [row.label for row in model_rows(figured(run()).published())] == [
         "always “ill”", "17 labels by hand", "40 labels by hand", "student",
     ]  # fmt: skip
 
 
 def test_ten_classes_have_an_area_each_and_narrow_numbers() -> None:
     data = figured(run(), DIGITS)
-    found = recall_table(data, model_rows(data, False))
-    assert found is not None and len(found.rows) == 10
-    assert found.models[0] == "student" and found.models[-1] == "student, AUC against the rest"
-    assert all(len(texts) == len(found.models) for _, _, texts in found.rows)
-    drawn = matrix([[12_345, 0]] * 2, ("a", "b"))
-    assert drawn is not None and drawn.rows[0][1][0].text == "12,345"
-    assert drawn.rows[0][1][0].shade == 5 and drawn.rows[0][1][1].shade == 0
+    recall = recall_exhibit(data, model_rows(data))
+    assert recall is not None and recall.table is not None and len(recall.table.lines) == 10
+    columns = recall.table.columns
+    assert columns[2] == "student" and columns[-1] == "student, AUC against the rest"
+    assert all(len(line.cells) == len(columns) - 1 for line in recall.table.lines)
+    first, second = matrix([[12_345, 0]] * 2, ("a", "b"))[0].cells
+    assert (first.text, first.look, second.look) == ("12,345", "shade5 diagonal", "shade0")
 
 
 def test_of_many_classes_the_worst_are_listed_in_place_of_matrices() -> None:
     names = tuple(f"sign {number}" for number in range(40))
     data = figured(run(), names, rows=2000)
-    found = recall_table(data, model_rows(data, False))
-    assert found is not None and len(found.rows) == LISTED
+    exhibit = recall_exhibit(data, model_rows(data))
+    assert exhibit is not None and len(lines(exhibit)) == LISTED
     recall = (data.student or {})["recall_per_class"]
-    assert {name for name, *_ in found.rows} == set(sorted(names, key=lambda name: recall[name])[:LISTED])
-    assert matrix(data.open_figures["student"]["confusion"], names) is None
+    assert {name for name, *_ in lines(exhibit)} == set(sorted(names, key=lambda name: recall[name])[:LISTED])
     page = " ".join(render_once(data).split())
     assert "Of the 40 classes the 20 that the student finds least." in page
-    for pair in taken_for(data.open_figures["student"]["confusion"], names):
-        assert f'{pair.true}</th><td>{pair.called}</td><td class="n">{pair.text}</td>' in page
+    for line in taken_for(data.open_figures["student"]["confusion"], names):
+        called, text = (cell.text for cell in line.cells)
+        assert f'{line.name}</th><td>{called}</td> <td class="n">{text}</td>' in page
     assert 'class="matrix' not in page
     assert "40, from sign 0 to sign 39" in page
     assert re.search(r"measured on 2,000 public test cases: \d+ to \d+ of each of 40 classes\.", page)
     assert 'id="votes"' in page and 'id="votes"' not in render_once(data, public=True)
 
 
-@pytest.mark.parametrize("classes", [2, 30])
-def test_of_few_classes_no_pairs_are_listed(classes: int) -> None:
-    counts = [[1] * classes] * classes
-    assert taken_for(counts, [str(name) for name in range(classes)]) == ()
-
-
 def test_pairs_are_in_the_order_of_their_shares_and_only_the_first_are_kept() -> None:
     generator = np.random.default_rng(0)
     counts = generator.integers(0, 9, (40, 40)).tolist()
-    found = taken_for(counts, [str(name) for name in range(40)])
-    shares = [counts[int(pair.true)][int(pair.called)] / sum(counts[int(pair.true)]) for pair in found]
+    pairs = [(int(line.name), int(line.cells[0].text)) for line in taken_for(counts, [str(name) for name in range(40)])]
+    shares = [counts[true][called] / sum(counts[true]) for true, called in pairs]
     assert shares == sorted(shares, reverse=True)
-    assert len(found) == LISTED and all(pair.true != pair.called for pair in found)
+    assert len(pairs) == LISTED and all(true != called for true, called in pairs)
 
 
 def test_a_class_without_rows_is_left_out_of_a_matrix() -> None:
-    found = matrix([[1, 1], [0, 0]], ("a", "b"))
-    assert found is not None and [name for name, _ in found.rows] == ["a"]
-    assert matrix([None, [0.25, 0.75]], ("a", "b")) is not None
+    assert [line.name for line in matrix([[1, 1], [0, 0]], ("a", "b"))] == ["a"]
+    assert [line.name for line in matrix([None, [0.25, 0.75]], ("a", "b"))] == ["b"]

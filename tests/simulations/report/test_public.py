@@ -43,9 +43,9 @@ class TestPublic:
         for secret in [*rounded, *names, made.SECRET_REASON, "do not publish"]:
             assert secret in full, secret
             assert secret not in public, secret
-        for name in ("consensus", "parties", "privacy", "at-home", "by-epsilon"):
-            assert f'id="figure-{name}"' in full
-            assert f'id="figure-{name}"' not in public
+        for name in ("consensus", "parties-by-size", "privacy-curve", "at-home", "by-epsilon"):
+            assert f'id="{name}"' in full
+            assert f'id="{name}"' not in public
 
     def test_says_what_it_leaves_out(self) -> None:
         text = Page(render(run(), public=True)).text
@@ -68,8 +68,8 @@ class TestPublic:
         text = " ".join(Page(page).text.split())
         assert f"always “{most}”" in text and f"{tested[most] / sum(tested.values()):.3f} (" in text
         assert "17 labels by hand" in text
-        for name in ("models", "roc", "calibration", "by-labels"):
-            assert f'id="figure-{name}"' in page
+        for name in ("models-chart", "roc", "calibration", "by-labels"):
+            assert f'id="{name}"' in page
         for name in ("confusion", "label-confusion", "recall"):
             assert f'id="{name}"' in page
         assert "not covered by the guarantee" not in page
@@ -82,7 +82,7 @@ class TestPublic:
     def test_publishes_the_promise_and_not_what_the_counts_came_to(self) -> None:
         full, public = render(run()), render(run(), public=True)
         assert "0.954" in full
-        assert "chosen after the fact: publish what was promised" in full
+        assert "chosen after the fact: publish the guarantee" in full
         assert "0.954" not in public
         promise = {**run().guarantees, "spent": guarantee(Kind.WORST_CASE, 0.95312)}
         assert "0.954" in render(replace(run(), guarantees=promise), public=True)  # the control: as it was marked

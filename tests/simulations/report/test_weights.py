@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from consilium.protocol.errors import DataError
-from consilium.simulations.report.own_epsilon import OwnEpsilon, own_epsilons
+from consilium.simulations.report.guarantees import OwnEpsilon, own_epsilons
 from tests.simulations.drawing import render_once
 from tests.simulations.report.cases import run
 

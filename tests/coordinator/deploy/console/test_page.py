@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -17,10 +16,9 @@ from consilium.coordinator.deploy.console.view import CertificateLine, ConsoleVi
 from consilium.node.log import MonitorSettings
 from consilium.node.monitor import Answer, MonitorPort
 from tests.deploy.kits import free_ports
-from tests.simulations.report.browser import BROWSER, WHY_NONE, measure
+from tests.report.browser import IN_BROWSER, browse, measure
 
 HOSTILE = "</style></title><script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
-IN_BROWSER = pytest.mark.skipif(BROWSER is None, reason=WHY_NONE)
 
 
 def view(text: str = "Four hospitals", parties: int = 4) -> ConsoleView:
@@ -114,16 +112,9 @@ def test_a_browser_obeys_the_policy(tmp_path: Path) -> None:
     pages = {"/": lambda: with_script, "/control": lambda: control}
     shot = tmp_path / "console.png"
     with MonitorPort(MonitorSettings(port=port), None, pages, lambda *_: None):
-        guarded = browse(f"http://127.0.0.1:{port}/", f"--screenshot={shot}", "--dump-dom")
-        loose = browse(f"http://127.0.0.1:{port}/control", "--dump-dom")
+        guarded = browse(f"--screenshot={shot}", "--dump-dom", f"http://127.0.0.1:{port}/")
+        loose = browse("--dump-dom", f"http://127.0.0.1:{port}/control")
     assert '<html lang="en" id="ran">' in loose  # the control: it would have run
     assert '<html lang="en">' in guarded
     assert "taken" not in re.findall(r"<title>(.*?)</title>", guarded, re.DOTALL)[0].split("&lt;")[0]
     assert shot.stat().st_size > 10_000
-
-
-def browse(url: str, *options: str) -> str:
-    """What a browser makes of a page."""
-    assert BROWSER is not None
-    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=3000", *options, url]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -12,10 +12,10 @@ from unicodedata import normalize
 import pytest
 
 from consilium.simulations.study.report.build import write_study_report
-from tests.simulations.report.browser import BROWSER, WHY_NONE, measure, printed
+from tests.report.browser import IN_BROWSER, measure, printed
 from tests.simulations.study.made_up import MadeUp
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(BROWSER is None, reason=WHY_NONE)]
+pytestmark = [pytest.mark.slow, IN_BROWSER]
 
 LEAST_SIZE, LEAST_TEXT, LEAST_MARK = 11, 4.5, 3
 """Pixels; contrast of text and of marks (WCAG 2.2, level AA)."""
@@ -61,7 +61,7 @@ def test_paper_has_every_table_and_the_findings(tmp_path: Path) -> None:
     pages = printed(page("divisions"), tmp_path)
     text = normalize("NFKC", " ".join("".join(each.extract_text() for each in pages).split()))  # no ligatures
     for told in (
-        "for all 20 comparisons",
+        "(4 comparisons)",
         "Less is better",
         "Findings",
         "How it was made",

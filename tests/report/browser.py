@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -14,8 +15,12 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 BROWSER = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "chromium-browser"))), None)
 WHY_NONE = "no chromium or chromium-headless-shell on the PATH"
+IN_BROWSER = pytest.mark.skipif(BROWSER is None and os.environ.get("CI") != "true", reason=WHY_NONE)
+"""Of tests that look at a page: without a browser they fail where CI=true, and are skipped at a developer's."""
 _OPTIONS = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=3000")
 _RULE = '<meta http-equiv="Content-Security-Policy"'
 
@@ -89,7 +94,7 @@ def measure(html: str, width: int, dark: bool, folder: Path) -> Measured:
     inside = html.replace(_RULE, '<meta name="was"').replace("</body>", f"<script>{_SCRIPT}</script></body>")
     page.write_text(_FRAME.format(width=width, inside=escape(inside)), encoding="utf-8")
     scheme = ["--blink-settings=preferredColorScheme=0"] if dark else []
-    told = _run(f"--window-size={max(width, 800)},1000", *scheme, "--dump-dom", page.as_uri())
+    told = browse(f"--window-size={max(width, 800)},1000", *scheme, "--dump-dom", page.as_uri())
     before = '<script type="application/json" id="measured">'
     return Measured(**json.loads(told[told.index(before) + len(before) :].split("</script>")[0]))
 
@@ -100,7 +105,7 @@ def printed(html: str, folder: Path) -> list[Any]:
 
     page, pdf = folder / "printed.html", folder / "printed.pdf"
     page.write_text(html, encoding="utf-8")
-    _run(f"--print-to-pdf={pdf}", "--no-pdf-header-footer", page.as_uri())
+    browse(f"--print-to-pdf={pdf}", "--no-pdf-header-footer", page.as_uri())
     return list(pypdf.PdfReader(io.BytesIO(pdf.read_bytes())).pages)
 
 
@@ -121,7 +126,8 @@ def extent(page: Any) -> tuple[float, float, float]:
     return 1 - lowest / height, min(across), max(across)
 
 
-def _run(*arguments: str) -> str:
-    assert BROWSER is not None
+def browse(*arguments: str) -> str:
+    """What the browser writes when it is given these options and an address."""
+    assert BROWSER is not None, f"{WHY_NONE}: apt-get install chromium"
     done = subprocess.run([BROWSER, *_OPTIONS, *arguments], capture_output=True, text=True, check=True)
     return done.stdout

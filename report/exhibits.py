@@ -1,0 +1,174 @@
+"""What a page shows: exhibits, in parts. Whether one may be shown to anybody is its own property.
+
+A page, a card, a console and a terminal are lists of the same exhibits: `page` draws them as HTML, `as_text` as lines.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from markupsafe import Markup
+
+from consilium.report.charts import Drawing, svg_file
+
+NOT_COVERED = "not covered by the guarantee"
+"""The badge of what is secret."""
+MOST_ROWS = 120
+"""Lines of a table on the page; the download has all."""
+
+Words = str | Markup
+"""A sentence: plain text, which is escaped, or markup of the program's own."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Text of a table's cell, with a second line in small letters, and a badge.
+
+    look: classes of the page's style, such as "faint" or "shade3 diagonal".
+    """
+
+    text: Words
+    under: str = ""
+    look: str = ""
+    badge: str = ""
+    span: int = 1
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a table: its name, and a cell for each further column."""
+
+    name: Words
+    cells: tuple[Cell, ...]
+    look: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """columns: headings, the first of the lines' names; () for a list of names and values.
+
+    numbers: of the columns those whose cells are numbers, the first being 0. look: "cards" turns lines into cards on a
+    telephone, "matrix" is as narrow as its cells, "long" scrolls. headings: words for abbreviated columns.
+    """
+
+    columns: tuple[str, ...]
+    lines: tuple[Line, ...]
+    numbers: frozenset[int] = frozenset()
+    look: str = "cards"
+    headings: tuple[str, ...] = ()
+    caption: Words = ""
+
+    @property
+    def shown(self) -> tuple[Line, ...]:
+        """The lines on the page."""
+        return self.lines if self.look == "long" else self.lines[:MOST_ROWS]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """words: what it shows, for who cannot see it. parts: drawings below or beside each other, each with its title."""
+
+    words: str
+    parts: tuple[tuple[str, Drawing], ...] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """One thing that is shown: words, and a table or a chart or both.
+
+    name: its place on the page, and the name of its downloads. secret: a function of private data that no guarantee
+    covers: never in a published version. items: a list below the words. data: a frame of the numbers shown, unrounded,
+    for the download. look: "warn", "secret" or "open" (banners), "tiles", "halves" (words beside the table), "folded",
+    "wide" (a chart over the whole width), "numbered" (items), "small" (words).
+    """
+
+    name: str
+    title: Words = ""
+    words: tuple[Words, ...] = ()
+    table: Table | None = None
+    chart: Chart | None = None
+    secret: bool = False
+    look: str = ""
+    items: tuple[Words, ...] = ()
+    data: Any = field(repr=False, default=None)
+
+    @property
+    def csv(self) -> str:
+        """A data: address of the numbers as CSV."""
+        return _address("text/csv;charset=utf-8", self.data.write_csv().encode())
+
+    @property
+    def svg(self) -> str:
+        """A data: address of the picture as an SVG file."""
+        return _address("image/svg+xml", svg_file(str(self.title), self.chart.parts if self.chart else ()).encode())
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a page; words stand before its exhibits. look: "card LEVEL", or "columns" beside each other."""
+
+    name: str
+    title: str
+    exhibits: tuple[Exhibit, ...]
+    words: tuple[Words, ...] = ()
+    look: str = ""
+
+
+def published(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """What anybody may see: no secret exhibit is in it. The one place where these are left out.
+
+    A part that held secret exhibits alone goes with them.
+    """
+    shown = [replace(part, exhibits=tuple(item for item in part.exhibits if not item.secret)) for part in parts]
+    return tuple(new for new, old in zip(shown, parts, strict=True) if new.exhibits or new.words or not old.exhibits)
+
+
+def without_blanks(exhibits: Sequence[Exhibit | None]) -> tuple[Exhibit, ...]:
+    """Those that are there."""
+    return tuple(item for item in exhibits if item is not None)
+
+
+def pairs(rows: Sequence[tuple[str, object]]) -> Table:
+    """A list of names and values."""
+    return Table((), tuple(Line(name, (Cell(str(value)),)) for name, value in rows), look="")
+
+
+def as_text(parts: Sequence[Part]) -> str:
+    """The same for a terminal: titles, sentences and tables as lines; charts by their words.
+
+    >>> print(as_text([Part("a", "Queries", (Exhibit("b", "Asked", ("All of them.",), pairs([("rows", 3)])),))]))
+    Queries
+      Asked
+        All of them.
+        rows: 3
+    """
+    return "\n".join(line for part in parts for line in _lines(part))
+
+
+def _lines(part: Part) -> Iterator[str]:
+    yield part.title
+    yield from (f"  {_plain(words)}" for words in part.words)
+    for item in part.exhibits:
+        badge = f" [{NOT_COVERED}]" if item.secret else ""
+        if item.title or badge:
+            yield f"  {_plain(item.title)}{badge}"
+        yield from (f"    {_plain(words)}" for words in (*item.words, *item.items))
+        for line in item.table.lines if item.table else ():
+            cells = "; ".join(
+                " ".join(filter(None, (_plain(cell.text), cell.under, cell.badge and f"[{cell.badge}]")))
+                for cell in line.cells
+            )
+            yield f"    {_plain(line.name)}: {cells}"
+        if item.chart:
+            yield f"    {item.chart.words}"
+
+
+def _plain(words: Words) -> str:
+    return words.striptags() if isinstance(words, Markup) else words
+
+
+def _address(kind: Literal["text/csv;charset=utf-8", "image/svg+xml"], content: bytes) -> str:
+    return f"data:{kind};base64,{base64.b64encode(content).decode()}"

@@ -1,0 +1,98 @@
+"""One page for all that is shown: a list of exhibits as HTML that needs no network, no scripts and no other file."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from consilium.report.exhibits import NOT_COVERED, Exhibit, Part, Words
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+"""Of a page in a file: it may load and run nothing."""
+METHOD = "Method: private aggregation of teacher ensembles (PATE), Papernot et al. 2017 and 2018."
+_HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Page:
+    """brand: what kind of page it is. summary: what it says in a sentence or two, and further lines in small letters.
+
+    top: exhibits before the first part. contents: whether links to the parts stand above them. window: title of the
+    window, where it is another. refresh: seconds after which the page asks for itself again; 0 never. grid: parts
+    beside each other. generator: what drew it.
+    """
+
+    brand: str
+    title: str
+    parts: Sequence[Part] = field(repr=False)
+    summary: tuple[Words, ...] = ()
+    top: Sequence[Exhibit] = field(repr=False, default=())
+    footer: tuple[Words, ...] = ()
+    window: str = ""
+    contents: bool = False
+    refresh: int = 0
+    grid: bool = False
+    badges: bool = True
+    generator: str = "Consilium"
+
+
+def as_html(page: Page, policy: str = POLICY) -> str:
+    """The page. Every text in it is escaped, whoever wrote it; policy: its Content-Security-Policy."""
+    template = _environment().get_template("page.html.j2")
+    html = template.render(page=page, policy=Markup(policy), style=style(), not_covered=NOT_COVERED)
+    return html.lstrip()
+
+
+def fragment(exhibits: Sequence[Exhibit]) -> str:
+    """Exhibits without a page around them, for a notebook: it has styles of its own."""
+    module = (
+        _environment()
+        .get_template("page.html.j2", globals={"not_covered": NOT_COVERED})
+        .make_module({"page": Page("", "", ()), "policy": "", "style": "", "not_covered": NOT_COVERED})
+    )
+    return "".join(str(module.show(item)) for item in exhibits)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+@cache
+def style() -> str:
+    """The one style sheet, for screens, in the dark, on telephones and paper."""
+    return (_HERE / "page.css").read_text(encoding="utf-8")
+
+
+def sources_digest(*folders: Path) -> str:
+    """What draws pages, as 16 hexadecimal digits: a page of another one may look otherwise and be sound.
+
+    folders: that make the exhibits, beside this room.
+    """
+    paths = sorted(
+        path for folder in (_HERE, *folders) for path in folder.rglob("*") if path.suffix in (".py", ".j2", ".css")
+    )
+    return hashlib.sha256(b"\0".join(path.read_bytes() for path in paths)).hexdigest()[:16]
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["classed"] = _classed
+    return environment
+
+
+def _classed(names: str) -> Markup:
+    """The attribute `class`, where there is any.
+
+    >>> _classed("n faint "), _classed("")
+    (Markup(' class="n faint"'), Markup(''))
+    """
+    return Markup(' class="{}"').format(names.strip()) if names.strip() else Markup("")

@@ -1,0 +1,340 @@
+"""The charts: what is drawn is what was given, in places that fit any width."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from dataclasses import replace
+from types import ModuleType
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from consilium.accounting.guarantee import Kind
+from consilium.report import charts, exhibits, page, words
+from consilium.report.charts import (
+    FILE_STYLE,
+    LOOKS,
+    MOST_POINTS,
+    SHADES,
+    Axis,
+    Drawing,
+    Key,
+    Row,
+    Rule,
+    Series,
+    axis_over,
+    bars_chart,
+    bin_edges,
+    cloud_chart,
+    heat_chart,
+    histogram,
+    lines_chart,
+    rows_axis,
+    rows_chart,
+    svg_file,
+    thin,
+)
+from consilium.report.page import style
+from consilium.simulations.report import guarantees, meaning, models, privacy, results
+from consilium.simulations.report.guarantees import guarantee_rows
+from consilium.simulations.report.privacy import privacy_curve
+from consilium.simulations.report.results import (
+    calibration_chart,
+    learning_chart,
+    outcome_chart,
+    parties_chart,
+    roc_chart,
+)
+from tests.simulations.report.cases import guarantee, run
+
+HOSTILE = "<script>alert(1)</script>\"'&"
+
+
+def both(drawing: Drawing) -> list[str]:
+    """The chart as HTML, and as a file without its heading."""
+    plain = svg_file("title", [("", drawing)]).split("?>", 1)[1].replace(' xmlns="http://www.w3.org/2000/svg"', "")
+    return [str(drawing.html), plain]
+
+
+def marks(drawn: str, name: str) -> list[dict[str, str]]:
+    """Attributes of all elements of that name with the class `mark`, in order."""
+    page = ElementTree.fromstring(f"<div>{drawn}</div>")  # also: it is well formed
+    return [item.attrib for item in page.iter(name) if "mark" in item.get("class", "")]
+
+
+def places(drawn: str) -> list[list[tuple[float, float]]]:
+    """Of each line its points, as shares of the panel from its left and its foot."""
+    found = [line["points"].split() for line in marks(drawn, "polyline")]
+    return [[(float(x) / 1000, 1 - float(y) / 1000) for x, y in (pair.split(",") for pair in line)] for line in found]
+
+
+def share(text: str) -> float:
+    return float(text.removesuffix("%")) / 100
+
+
+@pytest.mark.parametrize("module", [charts, exhibits, page, words, guarantees, meaning, models, privacy, results])
+def test_examples_in_the_text_are_true(module: ModuleType) -> None:
+    assert doctest.testmod(module).failed == 0
+
+
+def agreed(shares: np.ndarray, yes: np.ndarray) -> str:
+    return str(histogram(shares, yes, ("share", "queries"), ("answered", "abstained")).html)
+
+
+@pytest.mark.parametrize("parties", [3, 8, 200, 207])
+def test_consensus_counts_every_query_once(parties: int) -> None:
+    votes = np.arange((parties + 1) // 2, parties + 1)
+    answered = votes % 3 == 0
+    drawn = marks(agreed(votes / parties, answered), "rect")[2:]  # the first two are the key
+    low, step = bin_edges(votes / parties)
+    count = round((1 - low) / step)
+    of = {"blue": np.zeros(count), "grey": np.zeros(count)}
+    for bar in drawn:
+        of[bar["class"].split()[-1]][round(share(bar["x"]) * count)] = share(bar["height"])
+    for colour, outcome in (("blue", answered), ("grey", ~answered)):
+        index = np.minimum(np.floor((votes[outcome] / parties - low) / step + 1e-9), count - 1).astype(int)
+        expected = np.bincount(index, minlength=count)
+        unit = (of["blue"] + of["grey"]).max() / np.bincount(
+            np.minimum(np.floor((votes / parties - low) / step + 1e-9), count - 1).astype(int)
+        ).max()
+        assert of[colour] / unit == pytest.approx(expected, abs=0.02)
+
+
+def test_edges_belong_to_the_bin_on_their_right() -> None:
+    """0.7 / 0.025 is 27.999... in floating point."""
+    drawn = marks(agreed(np.array([0.5, 0.7, 0.7]), np.array([True, True, False])), "rect")[2:]
+    assert [bar["x"] for bar in drawn] == ["0%", "40%", "40%"]
+
+
+@pytest.mark.parametrize("length", [1, 2, 499, 500, 501, 10_000])
+def test_thinning_keeps_both_ends(length: int) -> None:
+    kept = thin(np.arange(length, dtype=float))
+    assert kept[0] == 0 and kept[-1] == length - 1
+    assert len(kept) == min(length, MOST_POINTS) == len(set(kept))
+    assert thin(np.zeros(0)) == []
+
+
+def curve(spent: np.ndarray, secret: np.ndarray | None, guaranteed: float) -> str:
+    """The privacy curve of a run that spent so much."""
+    none = np.zeros(0)
+    data = replace(
+        run(asked=len(spent)), epsilon_spent=spent, epsilon_data_dependent=none if secret is None else secret
+    )
+    claims = {**data.guarantees, "promised": guarantee(Kind.WORST_CASE, guaranteed)}
+    drawn = privacy_curve(data, guarantee_rows(claims)["promised"])
+    assert drawn.secret and drawn.chart is not None
+    return str(drawn.chart.parts[0][1].html)
+
+
+def test_a_staircase_is_drawn_through_the_points_where_it_was_evaluated() -> None:
+    stairs = np.repeat(np.arange(1.0, 6.0), 10)
+    (line,) = places(curve(stairs, None, np.inf))
+    assert [round(x * 50) for x, _ in line] == [1, 10, 20, 30, 40, 50]
+    (line,) = places(curve(np.array([0.0, 1.0, 1.0, 2.0, 3.0]), None, np.inf))  # one flat place is what the curve does
+    assert len(line) == 5
+
+
+def test_the_privacy_curve_has_the_secret_line_only_if_given() -> None:
+    worst, secret = np.linspace(0.1, 0.9, 2000), np.linspace(0.05, 0.31337, 2000)
+    with_secret, without = curve(worst, secret, 0.98), curve(worst, None, 0.98)
+    assert [len(places(drawn)) for drawn in (with_secret, without)] == [2, 1]
+    assert places(with_secret)[1][-1] == (1, pytest.approx(0.31337 / (1.2 * 0.98), abs=1e-3))
+    assert "do not publish" in with_secret and "do not publish" not in without
+    assert "guaranteed: at most 0.980" in without and "at delta 1e-5" in without
+
+
+def test_no_guarantee_no_line() -> None:
+    drawn = curve(np.array([np.inf, np.inf]), None, np.inf)
+    assert "guaranteed" not in drawn and "inf" not in drawn and "nan" not in drawn.lower()
+    assert places(drawn) == []
+
+
+def test_dots_stand_at_their_values_with_their_intervals() -> None:
+    rows = [Row("a", 0.6, None, "0.600"), Row("student", 0.7, (0.65, 0.8), "0.700 (0.650 to 0.800)", marked=True)]
+    drawn = str(rows_chart("AUC", rows).html)
+    (circle,) = marks(drawn, "circle")
+    (bar,) = marks(drawn, "line")
+    low, at, high = share(circle["cx"]), share(bar["x1"]), share(bar["x2"])
+    assert (at - low) / (high - low) == pytest.approx((0.65 - 0.6) / (0.8 - 0.6), abs=1e-3)
+    assert "0.700 (0.650 to 0.800)" in drawn and ">0.600<" in drawn
+    assert len(marks(drawn, "path")) == 1  # the diamond: not by its colour alone
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.119, 0.995), (0.9, 0.99), (0.985, 0.995), (0.0, 1.0), (1.0, 1.0)])
+def test_no_tick_stands_above_one(low: float, high: float) -> None:
+    rows = [Row("a", low, None, "-"), Row("b", high, None, "-")]
+    drawn = str(rows_chart("accuracy", rows, rows_axis(rows, shares=True)).html)
+    ticks = [float(text) for text in re.findall(r">(\d\.\d\d)<", drawn)]
+    assert 1 <= len(ticks) <= 6 and min(ticks) >= 0 and max(ticks) <= 1
+    assert all(0 <= share(circle["cx"]) <= 1 for circle in marks(drawn, "circle"))
+
+
+def test_unanimous_votes_have_narrow_bins() -> None:
+    drawn = agreed(np.array([0.976, 0.984, 1.0, 1.0]), np.array([True] * 4))
+    labels = re.findall(r">(\d+(?:\.\d)?%)<", drawn)
+    assert len(labels) == len(set(labels)) >= 4
+
+
+def test_outcomes_are_written_out() -> None:
+    drawn = str(outcome_chart(1300, 500, 200).html)
+    for text in ("1,300 (65%)", "500 (25%)", "200 (10%)", "never asked"):
+        assert text in drawn
+    assert [bar["width"] for bar in marks(drawn, "rect")] == ["100%", "38.46%", "15.38%"]
+    assert ">0 (0%)<" in outcome_chart(0, 0, 0).html
+    assert "confirmed" not in drawn and ">4 (40%)<" in outcome_chart(3, 2, 1, 4).html
+
+
+def test_parties_of_one_size_can_be_drawn() -> None:
+    (path,) = marks(str(parties_chart([(30, 0.6), (30, 0.6)], None, ("rows", "AUC")).html), "path")
+    assert path["d"].count("h0") == 2
+
+
+@pytest.mark.parametrize("over", ["labels", "epsilon"])
+def test_a_learning_curve_has_every_point_inside(over: str) -> None:
+    points = [{over: at, "value": 0.6 + at / 1e4, "interval": [0.55, 0.65]} for at in (3, 30, 300, 2000)]
+    (line,) = places(str(learning_chart(points, over, ("x", "y")).html))
+    assert len(line) == 4 and all(0 < x < 1 and 0 < y < 1 for x, y in line)
+    steps = np.diff([x for x, _ in line])
+    assert steps[0] == pytest.approx(steps[1], abs=2e-3)  # tenfold is tenfold
+
+
+def test_several_curves_name_the_lowest() -> None:
+    found = [{"name": name, "auc": auc, "found": [0.0, auc, 1.0]} for name, auc in (("a", 0.9), ("b", 0.6), ("c", 0.8))]
+    drawn = str(roc_chart(found).html)
+    assert "lowest: b" in drawn and len(places(drawn)) == 4  # with that of chance
+    assert "c: AUC 0.800" in str(roc_chart(found[2:]).html)
+
+
+@pytest.mark.parametrize("length", [1, 10])
+def test_a_calibration_curve_has_a_point_for_each_bin(length: int) -> None:
+    bins = [{"mean": at / length, "rate": at / length, "interval": [0.0, 1.0]} for at in range(length)]
+    assert len(marks(str(calibration_chart(bins).html), "circle")) == length
+
+
+def test_what_is_written_is_escaped() -> None:
+    drawings = [
+        rows_chart(HOSTILE, [Row(HOSTILE, 0.5, None, HOSTILE)], keys=[Key("blue", HOSTILE)]),
+        bars_chart({HOSTILE: (1.0, HOSTILE)}),
+        roc_chart([{"name": HOSTILE, "auc": 0.5, "found": [0.0, 1.0]}]),
+    ]
+    for drawing in drawings:
+        assert HOSTILE in "".join(ElementTree.fromstring(f"<div>{drawing.html}</div>").itertext())
+        file = svg_file(HOSTILE, [(HOSTILE, drawing)])
+        assert "<script" not in str(drawing.html) + file
+        ElementTree.fromstring(file)
+
+
+@pytest.mark.parametrize("values", [[0.5], [0.0, 1.0], [0.999, 1.0]])
+def test_letters_are_never_scaled(values: list[float]) -> None:
+    """A view box that stretches may hold lines alone."""
+    drawn = str(rows_chart("AUC", [Row(str(value), value, None, "") for value in values]).html)
+    drawn += curve(np.array(values), None, 2.0)
+    tree = ElementTree.fromstring(f"<div>{drawn}</div>")
+    scaled = [item for item in tree.iter("svg") if item.get("viewBox")]
+    assert [text for item in scaled for text in item.iter("text")] == []
+
+
+def test_lines_go_through_their_values_with_their_intervals() -> None:
+    series = [Series("a", LOOKS[0], [1.0, 10.0, 100.0], [0.2, 0.4, 0.3], [(0.1, 0.3), None, (0.25, 0.35)])]
+    axis = Axis(0.0, 0.5)
+    across = axis_over([1.0, 10.0, 100.0], "")
+    assert across.log
+    for drawn in both(lines_chart(series, ("x", "y"), y=axis)):
+        (line,) = places(drawn)
+        assert [x for x, _ in line] == pytest.approx([across.place(value) for value in (1, 10, 100)], abs=1e-3)
+        assert [y for _, y in line] == pytest.approx([0.4, 0.8, 0.6], abs=1e-3)
+        bars = [each for each in marks(drawn, "line") if each.get("y1") != each.get("y2")]
+        found = [(1 - share(each["y1"]), 1 - share(each["y2"])) for each in bars]
+        assert found == [pytest.approx((0.2, 0.6)), pytest.approx((0.5, 0.7))]
+
+
+def test_lines_are_told_apart_without_colour() -> None:
+    assert len(set(LOOKS)) == len(LOOKS)
+    colours = [look.split()[0] for look in LOOKS]
+    for colour in set(colours):
+        dashes = [look for look in LOOKS if look.split()[0] == colour]
+        assert len(dashes) == len(set(dashes))
+    shown = lines_chart([Series(look, look, [1.0, 2.0], [0.1, 0.2]) for look in LOOKS], ("", ""))
+    assert all(f">{look}<" in str(shown.html) for look in LOOKS)
+
+
+def test_a_cloud_has_its_points_and_its_zero() -> None:
+    points = [(10.0, -0.1), (100.0, 0.3)]
+    for drawn in both(cloud_chart(points, ("rows", "gain"), True, [Rule(0.0, key="no gain")])):
+        (path,) = [each["d"] for each in marks(drawn, "path")]
+        found = [
+            tuple(float(part) / 1000 for part in pair.split(" ")) for pair in re.findall(r"M([\d.]+ [\d.]+)h0", path)
+        ]
+        x, y = axis_over([10, 100], "", True), axis_over([-0.1, 0.3, 0.0], "", False)
+        assert found == [pytest.approx((x.place(a), 1 - y.place(b)), abs=1e-3) for a, b in points]
+        zero = [each for each in marks(drawn, "line") if each.get("x2") == "100%"]
+        assert [share(each["y1"]) for each in zero] == [pytest.approx(1 - y.place(0.0), abs=1e-3)]
+        assert "no gain" in drawn
+
+
+def test_dots_stand_at_their_values_with_rings_and_words() -> None:
+    rows = [
+        Row("a", 0.6, (0.5, 0.7), "0.600 (0.500 to 0.700)", marked=True),
+        Row("b", 0.4, None, "0.400", other=0.3),
+        Row("c", 0.2, (0.1, 0.3), "not significant", faint=True),
+    ]
+    axis = Axis(0.0, 1.0, ((0.5, "0.5"),))
+    for drawn in both(rows_chart("AUC", rows, axis, zero=True, keys=[Key("ring blue", "floor", "dot")])):
+        circles = [each for each in marks(drawn, "circle") if "%" in each["cx"]]
+        assert [share(each["cx"]) for each in circles] == [0.3, 0.4, 0.2]
+        bars = [(share(each["x1"]), share(each["x2"])) for each in marks(drawn, "line")]
+        assert bars == [(0.5, 0.7), (0.1, 0.3)]
+        assert len(marks(drawn, "path")) == 1  # the diamond
+        assert [each["class"] for each in marks(drawn, "circle")][-1] == "mark fill grey"
+        assert all(text in drawn for text in ("0.600 (0.500 to 0.700)", "not significant", "floor"))
+
+
+def cells(drawn: str, rows: int, columns: int) -> np.ndarray:
+    """The shade of each cell; -1 where there is none."""
+    shades = np.full((rows, columns), -1)
+    for level, path in re.findall(r'<path class="heat(\d)" d="([^"]*)"', drawn):
+        for x, y, wide in re.findall(r"M([\d.]+) ([\d.]+)h([\d.]+)v", path):
+            first, count = round(float(x) / 1000 * columns), round(float(wide) / 1000 * columns)
+            row = round(float(y) / 1000 * rows)
+            assert (shades[row, first : first + count] == -1).all()
+            shades[row, first : first + count] = int(level)
+    return shades
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (7, 2), (120, 10), (60, 60)])
+def test_each_cell_of_a_matrix_has_its_shade(rows: int, columns: int) -> None:
+    values = np.random.default_rng(rows).random((rows, columns))
+    values[0, 0] = np.nan if values.size > 1 else 0.5
+    for drawn in both(heat_chart(values, (), ("x", "y"), (0.0, 1.0))):
+        expected = np.where(np.isnan(values), -1, np.floor(np.nan_to_num(values) * SHADES))
+        assert (cells(drawn, rows, columns) == expected).all()
+
+
+@pytest.mark.parametrize("values", [np.full((2, 2), 0.5), np.array([[np.nan, 1.0]]), np.full((1, 1), np.nan)])
+def test_a_matrix_that_does_not_vary_is_drawn(values: np.ndarray) -> None:
+    drawn = str(heat_chart(values, ("a",) * values.shape[1], ("x", "y")).html)
+    assert "nan" not in drawn.lower()
+    assert (cells(drawn, *values.shape) >= 0).sum() == np.isfinite(values).sum()
+
+
+def test_long_names_of_columns_are_numbered() -> None:
+    drawn = str(heat_chart(np.ones((2, 3)), ["a very long name of a class indeed"] * 3, ("", "")).html)
+    assert ">3<" in drawn and "very long" not in drawn
+
+
+@pytest.mark.parametrize("values", [[0.0], [5.0], [-1.0, 1.0], [0.05, 100.0], [1e-9, 1e9]])
+def test_axes_hold_all_values_with_ticks(values: list[float]) -> None:
+    axis = axis_over(values, "")
+    assert all(0 < axis.place(value) < 1 for value in values)
+    assert all(-1e-6 <= axis.place(value) <= 1 + 1e-6 for value, _ in axis.ticks) and len(axis.ticks) <= 8
+
+
+def test_files_have_the_colours_of_the_page_by_day() -> None:
+    day = dict(re.findall(r"--(\w+): (#\w+)", style().split("@media screen")[0]))
+    stroked = dict(re.findall(r"\.(blue|sky|orange|secret|ink|grey) \{ stroke: (#\w+)", FILE_STYLE))
+    filled = dict(re.findall(r"\.(?:fill\.)?(blue|sky|orange|secret|ink|grey|heat\d) \{ fill: (#\w+)", FILE_STYLE))
+    assert len(stroked) == 6 and len(filled) == 13
+    assert stroked == {name: day[name] for name in stroked}
+    assert filled == {name: day[name] for name in filled}
