@@ -12,7 +12,7 @@ from consilium.data.files import Lines, files_of, in_file
 from consilium.data.table import TableRule, read_raw, read_table
 from consilium.protocol.errors import ConfigError, DataError, PathError
 from consilium.simulations.datasets.folder import read_arrays
-from consilium.simulations.datasets.roles import JoinedRows, Part, Piece
+from consilium.simulations.datasets.roles import JoinedRows, Piece, parts_of
 from consilium.simulations.datasets.spec import SourceSpec
 from consilium.simulations.datasets.table import ArraySource, TableSource
 
@@ -28,22 +28,13 @@ def open_tables(spec: SourceSpec) -> TableSource:
     Raises
     ------
     ConfigError : it names no file. PathError : there is none. DataError : see `TableSource.of_pieces`, and
-        `protocol.tables.raw.read_raw`.
+        `data.table.read_raw`.
     """
     if not spec.path:
         raise ConfigError('data.set = "table" needs data.path, a file or files', 'For example path = "patients.csv"')
-    pieces = [_read(spec.path, spec, Part.PRIVATE)]
-    if spec.public is not None and spec.public.by == "file":
-        pieces.append(_read(spec.public.file, spec, Part.QUERIES))
-        if spec.public.test:
-            pieces.append(_read(spec.public.test, spec, Part.TEST))
-    return TableSource.of_pieces(pieces, spec)
-
-
-def _read(given: str, spec: SourceSpec, part: Part) -> Piece:
-    paths = files_of(given, Path())
-    table = read_raw(paths, TableRule(csv=spec.csv, columns=spec.cells, missing=spec.missing), HINTS)
-    return Piece(table.frame, table.lines, part)
+    rule = TableRule(csv=spec.csv, columns=spec.cells, missing=spec.missing)
+    tables = [(read_raw(files_of(name, Path()), rule, HINTS), part) for name, part in parts_of(spec.path, spec)]
+    return TableSource.of_pieces([Piece(table.frame, table.lines, part) for table, part in tables], spec)
 
 
 OPTIONAL = ("owner", "patient", "time")
@@ -61,11 +52,7 @@ def open_arrays(spec: SourceSpec) -> ArraySource:
     """
     if not spec.path:
         raise ConfigError('data.set = "npz" needs data.path, a file or files', 'For example path = "rows.npz"')
-    given = [(spec.path, Part.PRIVATE)]
-    if spec.public is not None and spec.public.by == "file":
-        given.append((spec.public.file, Part.QUERIES))
-        given += [(spec.public.test, Part.TEST)] if spec.public.test else []
-    files = [(path, part) for pattern, part in given for path in files_of(pattern, Path())]
+    files = [(path, part) for pattern, part in parts_of(spec.path, spec) for path in files_of(pattern, Path())]
     read = [_read_file(path) for path, _ in files]
     first = read[0]
     for (path, _), each in zip(files, read, strict=True):
@@ -172,10 +159,7 @@ def open_images(spec: SourceSpec) -> ArraySource:
         raise ConfigError('data.set = "images" needs either data.path, a folder, or data.list, a CSV file', "Give one")
     pillow = _pillow()
     find = _listed if spec.list else _in_folders
-    found = [(find(Path(spec.list or spec.path), spec), Part.PRIVATE)]
-    if spec.public is not None and spec.public.by == "file":
-        found.append((find(Path(spec.public.file), spec), Part.QUERIES))
-        found += [(find(Path(spec.public.test), spec), Part.TEST)] if spec.public.test else []
+    found = [(find(Path(name), spec), part) for name, part in parts_of(spec.list or spec.path, spec)]
     files = [Path(name) for frame, _ in found for name in frame[IMAGE]]
     x = np.stack([_pixels(pillow, path, spec.size, spec.colour) for path in files])
     _, ends = COLOURS[spec.colour]

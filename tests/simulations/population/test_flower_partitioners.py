@@ -200,6 +200,6 @@ def test_without_the_extra_it_is_one_line(monkeypatch: pytest.MonkeyPatch) -> No
             raise ImportError(name)
         return real(name, *more)
 
-    monkeypatch.setattr(flower.importlib, "import_module", without)
+    monkeypatch.setattr(importlib, "import_module", without)
     with pytest.raises(ConfigError, match=r"which is not installed. pip install 'consilium-pate\[partitions\]'"):
         index_sets({"label": np.arange(4)}, {"name": "IidPartitioner", "num_partitions": 2}, 0)
