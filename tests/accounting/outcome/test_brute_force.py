@@ -31,8 +31,15 @@ def histograms(classes: int, voters: int) -> np.ndarray:
         ("laplace", 2.0, "continuous"),
     ],
 )
-@pytest.mark.parametrize(("classes", "voters"), [(2, 6), (3, 5), (4, 3)])
-@pytest.mark.parametrize("both", [True, False])
+@pytest.mark.parametrize(
+    ("classes", "voters", "both"),
+    [
+        (2, 6, True),
+        (3, 5, True),
+        (3, 5, False),
+        *(pytest.param(*case, marks=pytest.mark.proofs) for case in [(4, 3, True), (4, 3, False), (2, 6, False)]),
+    ],
+)
 def test_all_histograms_cost_what_their_worst_neighbour_says(
     kind: argmax.Kind, scale: float, noise: str, classes: int, voters: int, both: bool
 ) -> None:

@@ -67,8 +67,9 @@ def test_independent_search_over_real_leads(sigma, orders, noise):
     assert np.all(bound <= 1.005 * truth)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("sigma", [3.0, 7.0, 20.0, 108.0, 333.0])
+@pytest.mark.parametrize(
+    "sigma", [7.0, *(pytest.param(s, marks=pytest.mark.proofs) for s in (3.0, 20.0, 108.0, 333.0))]
+)
 def test_independent_search_at_many_orders(sigma):
     orders = np.array([1.01, 1.2, 3.0, 7.5, 15.0, 33.0, 80.0, 200.0, 500.0])
     orders = orders[(orders - 1) / sigma <= 5]
@@ -78,8 +79,7 @@ def test_independent_search_at_many_orders(sigma):
     assert np.all(bound <= 1.005 * truth)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("sigma", [40.0, 60.0, 150.0])
+@pytest.mark.parametrize("sigma", [40.0, *(pytest.param(s, marks=pytest.mark.proofs) for s in (60.0, 150.0))])
 def test_real_histograms_with_integer_noise(sigma):
     """Leads of a near tie of three, of two, and of a clear winner, at the noise that is deployed."""
     bound = rdp_argmax(sigma, ORDERS, "discrete")
