@@ -14,11 +14,9 @@ from consilium.aggregator.store import GivenStore
 from consilium.node.acceptance import (
     LIMITS,
     PolicyRequest,
-    check_accepted,
-    check_covered,
+    check_kit_accepted,
     counting,
     guarantees,
-    is_kit,
     lines_of,
     load_federation_part,
     past_in_words,
@@ -27,7 +25,6 @@ from consilium.node.acceptance import (
     written_by_operator,
 )
 from consilium.node.checks import refused_is_wrong
-from consilium.protocol.errors import ConfigError
 from consilium.protocol.parties.messages import Terms
 from consilium.protocol.parties.refusals import CURES_OF_SECOND
 
@@ -45,13 +42,15 @@ class GivenSoFar:
 
 
 def check_is_accepted(home: AggregatorHome) -> None:
-    """Raise NotAccepted unless its people have allowed what its kit asks. What is no kit, as in a simulation, has a
-    policy of its own from the beginning."""
-    if not is_kit(home.folder):
-        return
-    known, terms = read_policy(home.folder, AggregatorPolicy, LIMITS), home.pinned_terms()
-    if not check_accepted(home.folder, known, "aggregator", LIMITS, terms) and terms is not None:
-        check_covered(home.folder, policy_request(home, terms))
+    """Raise NotAccepted, see `check_kit_accepted`."""
+    check_kit_accepted(
+        home.folder,
+        "aggregator",
+        AggregatorPolicy,
+        LIMITS,
+        home.pinned_terms,
+        lambda terms: policy_request(home, terms),
+    )
 
 
 def policy_request(home: AggregatorHome, terms: Terms) -> PolicyRequest:
@@ -61,10 +60,8 @@ def policy_request(home: AggregatorHome, terms: Terms) -> PolicyRequest:
     ------
     ConfigError : a file of the kit cannot be read, or its terms are none. LedgerError : its state cannot be read.
     """
-    requests: list[PolicyRequest] = []
     action = "Do not serve: ask the operator"
-    refused_is_wrong(lambda: requests.append(_policy_request(home, terms)), "terms.json", action, CURES_OF_SECOND)
-    return requests[0]
+    return refused_is_wrong(lambda: _policy_request(home, terms), "terms.json", action, CURES_OF_SECOND)
 
 
 def _policy_request(home: AggregatorHome, terms: Terms) -> PolicyRequest:
@@ -111,17 +108,6 @@ def _policy_request(home: AggregatorHome, terms: Terms) -> PolicyRequest:
 def _epsilon(events: Sequence[ReleaseEvent], policy: AggregatorPolicy) -> float:
     """Worst case of all of them together; inf where nothing is proved."""
     return cost_of(events, policy.unit, policy.neighbouring, policy.delta) if events else 0.0
-
-
-def terms_of(home: AggregatorHome) -> Terms:
-    """The terms of the one federation that a kit serves. Raises ConfigError."""
-    pinned = home.pinned_terms()
-    if pinned is None:
-        raise ConfigError(
-            "aggregator.toml pins no terms, so this node would serve in whatever a coordinator asks",
-            'Set terms = "terms.json" in aggregator.toml',
-        )
-    return pinned
 
 
 def given_in(home: AggregatorHome, terms: Terms) -> GivenSoFar:

@@ -14,11 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from consilium.aggregator.policy import AggregatorFile, AggregatorPolicy
-from consilium.node.acceptance import LIMITS, is_kit, not_accepted, read_policy, read_settings
-from consilium.protocol.config_files import validate
+from consilium.node.acceptance import LIMITS, not_accepted, read_terms, read_with_policy
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.parties.messages import Terms
@@ -69,11 +66,7 @@ class AggregatorHome:
         """Terms of the one federation that it serves; None where it pins none. Raises ConfigError."""
         if not self.settings.terms:
             return None
-        path = self.folder / self.settings.terms
-        try:
-            return Terms.model_validate_json(path.read_bytes())
-        except (OSError, ValidationError):
-            raise ConfigError(f"{path} cannot be read", "Unpack the kit again") from None
+        return read_terms(self.folder / self.settings.terms)
 
     @property
     def store_file(self) -> Path:
@@ -90,8 +83,4 @@ def open_home(folder: Path) -> AggregatorHome:
     ------
     ConfigError : the folder or file is missing, or says something it may not say.
     """
-    settings = read_settings(folder / SETTINGS, AggregatorFile)
-    if is_kit(folder):
-        policy = read_policy(folder, AggregatorPolicy, LIMITS).policy
-        settings = validate({**dict(settings), "policy": policy}, AggregatorFile, str(folder / SETTINGS))
-    return AggregatorHome(folder, settings)
+    return AggregatorHome(folder, read_with_policy(folder / SETTINGS, AggregatorFile, AggregatorPolicy, LIMITS))

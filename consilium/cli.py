@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -14,13 +13,12 @@ from click.core import ParameterSource
 from typer.core import TyperGroup
 
 import consilium.accounting.cli
-import consilium.aggregator.cli
 import consilium.coordinator.cli
 import consilium.coordinator.deploy.cli
 import consilium.coordinator.provision.cli
 import consilium.node.cli
+import consilium.nodes
 import consilium.party.cli
-import consilium.party.deploy.cli
 import consilium.simulations.audit_teachers
 import consilium.simulations.cli
 import consilium.simulations.study.command
@@ -28,7 +26,7 @@ import consilium.student.cli
 from consilium.edge import run
 from consilium.exit_codes import in_a_sentence
 from consilium.protocol.disclosure import IN_A_SENTENCE
-from consilium.protocol.output import Format, FormatOption, show
+from consilium.protocol.output import Format, show
 from consilium.protocol.versions import DISTRIBUTION
 
 
@@ -119,22 +117,18 @@ consilium.simulations.cli.register(app)
 app.add_typer(consilium.simulations.study.command.app, name="study", cls=StudyGroup)
 app.add_typer(consilium.coordinator.provision.cli.app, name="provision", cls=ProvisionGroup)
 app.add_typer(consilium.node.cli.app, name="kit")
+app.add_typer(consilium.nodes.app, name="node")
+app.command()(consilium.nodes.status)
+app.command()(consilium.nodes.doctor)
+consilium.nodes.old_names(consilium.coordinator.deploy.cli.app, "coordinator", consilium.nodes.OLD_OF_COORDINATOR)
 app.add_typer(consilium.coordinator.deploy.cli.app, name="coordinator")
-for _command in (
-    consilium.party.deploy.cli.keys,
-    consilium.party.deploy.cli.join,
-    consilium.party.deploy.cli.fingerprint,
-    consilium.party.deploy.cli.accept,
-    consilium.party.deploy.cli.status,
-    consilium.party.deploy.cli.audit,
-    consilium.party.deploy.cli.start,
-):
-    consilium.party.cli.app.command()(_command)
+consilium.nodes.old_names(consilium.party.cli.app, "party", consilium.nodes.OLD_OF_PARTY)
 app.add_typer(consilium.party.cli.app, name="party")
-app.add_typer(consilium.aggregator.cli.app, name="aggregator")
+_aggregator = typer.Typer(help="The names of version 0.9; see `consilium node`.", pretty_exceptions_show_locals=False)
+consilium.nodes.old_names(_aggregator, "aggregator", consilium.nodes.OLD_OF_AGGREGATOR)
+app.add_typer(_aggregator, name="aggregator", hidden=True)
 app.add_typer(consilium.student.cli.app, name="student")
 app.command()(consilium.student.cli.predict)
-app.command()(consilium.coordinator.deploy.cli.status)
 consilium.coordinator.cli.audit_app.command("run")(consilium.simulations.cli.audit)
 consilium.coordinator.cli.audit_app.command("teachers")(consilium.simulations.audit_teachers.audit_teachers_command)
 app.add_typer(
@@ -145,43 +139,6 @@ app.add_typer(
     " party's teachers against the votes that a record may move (`audit teachers`).",
 )
 app.add_typer(consilium.accounting.cli.app, name="accounting")
-
-
-@app.command()
-def doctor(
-    kit: Annotated[Path, typer.Argument(metavar="KIT", help="Any node's kit.")],
-    pool: Annotated[Path | None, typer.Option(help="A student's public rows, to be checked too.")] = None,
-    output: FormatOption = Format.text,
-) -> None:
-    """Check a kit: keys, certificates, clock, ports, roster, policy and data. Exit code 1 if something is wrong."""
-    import consilium.aggregator.deploy.doctor
-    import consilium.coordinator.deploy.doctor
-    import consilium.party.deploy.doctor
-    import consilium.student.deploy
-    from consilium.node.checks import examine
-    from consilium.node.kit import open_kit
-    from consilium.protocol.files import is_held
-
-    node = open_kit(kit)
-    running = is_held(node.folder / "state" / "lock")
-    match node.kind:
-        case "coordinator":
-            checks = consilium.coordinator.deploy.doctor.checks(node, running)
-        case "party":
-            checks = consilium.party.deploy.doctor.checks(node, running)
-        case "aggregator":
-            checks = consilium.aggregator.deploy.doctor.checks(node, running)
-        case "student":
-            checks = consilium.student.deploy.checks(node, pool)
-    findings = examine(checks)
-    wrong = any(found.level == "wrong" for found in findings)
-    show(
-        output,
-        {"kit": str(kit), "kind": node.kind, "sound": not wrong, "findings": [asdict(found) for found in findings]},
-        (found.line for found in findings),
-    )
-    if wrong:
-        raise typer.Exit(1)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -210,6 +210,15 @@ def read_settings(path: Path, model: type[P]) -> P:
     return validate(table, model, str(path))
 
 
+def read_with_policy(path: Path, model: type[P], policy: type[Frozen], limits: Mapping[str, Limit]) -> P:
+    """A node's settings, and in a kit the policy that its people accepted. Raises ConfigError."""
+    settings = read_settings(path, model)
+    if not is_kit(path.parent):
+        return settings
+    accepted = read_policy(path.parent, policy, limits).policy
+    return validate({**dict(settings), "policy": accepted}, model, str(path))
+
+
 def written_by_operator(path: Path) -> Mapping[str, Any]:
     """The limits that the settings of a kit of version 0.9 carry."""
     written = read_table(path).get("policy", {})
@@ -462,6 +471,31 @@ def accepted_in_words(known: PolicyFile[Any]) -> str:
     """For the doctor."""
     last = known.accepted
     return "nothing yet" if last is None else f"{last.federation!r} on {last.at[:10]}, terms {last.terms[:12]}"
+
+
+def check_kit_accepted(
+    folder: Path,
+    kind: EnrolledKind,
+    model: type[Frozen],
+    limits: Mapping[str, Limit],
+    pinned: Callable[[], Terms | None],
+    request: Callable[[Terms], PolicyRequest],
+) -> None:
+    """Raise NotAccepted unless the node's people have allowed what its kit asks. What is no kit, as in a simulation,
+    has a policy of its own from the beginning. pinned: the kit's terms. request: what they ask."""
+    if not is_kit(folder):
+        return
+    known, terms = read_policy(folder, model, limits), pinned()
+    if not check_accepted(folder, known, kind, limits, terms) and terms is not None:
+        check_covered(folder, request(terms))
+
+
+def read_terms(path: Path) -> Terms:
+    """Of the one federation that a node takes part in. Raises ConfigError."""
+    try:
+        return Terms.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError):
+        raise ConfigError(f"{path} cannot be read", "Unpack the kit again") from None
 
 
 def not_accepted(folder: Path, kind: EnrolledKind) -> NotAccepted:

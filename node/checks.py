@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -37,6 +37,8 @@ from consilium.protocol.warnings import RunWarning
 
 Check = tuple[str, Callable[[], str]]
 """A name, and a function that returns what is in order or raises ConsiliumError with what is not."""
+
+Result = TypeVar("Result")
 
 SOON = timedelta(days=30)
 MOST_AHEAD_SECONDS, MOST_BEHIND_SECONDS = 4, 240
@@ -330,12 +332,12 @@ def _validity(certificate: x509.Certificate, path: Path, now: datetime | None) -
 
 
 def refused_is_wrong(
-    allows: Callable[[], object], what: str, action: str = "", cures: Mapping[Rule, str] = CURES
-) -> None:
-    """What the node would refuse, with the cure that the coordinator is told too; cures: of its kind of node. Raises
-    ConfigError."""
+    allows: Callable[[], Result], what: str, action: str = "", cures: Mapping[Rule, str] = CURES
+) -> Result:
+    """The result of `allows`; what the node would refuse is a ConfigError, with the cure that the coordinator is told
+    too. cures: of its kind of node."""
     try:
-        allows()
+        return allows()
     except Refused as error:
         cure = cures[error.refusal.rule]
         raise ConfigError(f"{what}: {error}", f"{cure}. {action}" if action else cure) from None

@@ -5,7 +5,8 @@ coordinator and imports it, so that whoever submits a run runs code at every nod
 that are not signed through its own hub. This one takes the message and ignores the bundle: nothing of it is unpacked,
 imported or read. It rests on names inside Flower, which `check_flower` asserts before anything starts.
 
-Each kind of node has a module that hands its own app to `serve`, and that `write_programs` is told.
+`python -P -m consilium.node.installed_app MODULE ...` is `flwr-clientapp ...` with the `app` of that installed
+module, that of a kind of node.
 """
 
 from __future__ import annotations
@@ -64,10 +65,10 @@ NAMES = {
 def write_programs(folder: Path, module: str) -> Path:
     """Small programs with the names that Flower looks up in PATH; the folder is to come first there.
 
-    module: run as a program, it calls `serve` with the app of this kind of node.
+    module: its `app` is that of this kind of node.
     """
     private_folder(folder)
-    start = f'#!/bin/sh\nexec "{sys.executable}" -P -m {module} "$@"\n'
+    start = f'#!/bin/sh\nexec "{sys.executable}" -P -m consilium.node.installed_app {module} "$@"\n'
     refuse = '#!/bin/sh\necho "refused: a node runs its own code only" >&2\nexit 1\n'
     for name in (PROGRAM, *OTHERS):
         replace_text(folder / name, start if name == PROGRAM else refuse)
@@ -110,13 +111,18 @@ def ignore_bundles(app: ClientApp) -> None:
         setattr(import_module(RUNTIME), name, replacement)
 
 
-def serve(app: ClientApp) -> None:
-    """What a node's `flwr-clientapp` is: Flower's client process with this app."""
+def main() -> None:
+    """Entry point: Flower's client process with the app of sys.argv[1]; the rest is Flower's own."""
     from flwr.supernode.cli.flwr_clientapp import flwr_clientapp
 
+    app = import_module(sys.argv.pop(1)).app
     try:
         ignore_bundles(app)
     except EngineError as error:
         sys.exit(f"refused: {error}")
     sys.argv[0] = PROGRAM
     flwr_clientapp()
+
+
+if __name__ == "__main__":
+    main()

@@ -55,8 +55,8 @@ NEWS = {
 }
 
 
-def supernode(kit: Kit, module: str) -> Program:
-    """The SuperNode of a kit. It refuses by itself if Flower is another one. module: see `write_programs`."""
+def supernode(kit: Kit, app: str) -> Program:
+    """The SuperNode of a kit. It refuses by itself if Flower is another one. app: see `write_programs`."""
     folder: Path = kit.state / "flower"
     return Program(
         name="supernode",
@@ -67,7 +67,7 @@ def supernode(kit: Kit, module: str) -> Program:
         ],
         folder=kit.state,
         log=kit.logs / "supernode.log",
-        environment=flower_environment(folder, write_programs(kit.state / "programs", module)),
+        environment=flower_environment(folder, write_programs(kit.state / "programs", app)),
         news=NEWS,
         well=frozenset({CONNECTED, BACK}),
     )  # fmt: skip

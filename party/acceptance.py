@@ -8,11 +8,9 @@ from typing import Any
 from consilium.accounting.events import ReleaseEvent
 from consilium.node.acceptance import (
     PolicyRequest,
-    check_accepted,
-    check_covered,
+    check_kit_accepted,
     counting,
     guarantees,
-    is_kit,
     lines_of,
     load_federation_part,
     past_in_words,
@@ -33,13 +31,10 @@ from consilium.protocol.parties.messages import EXACT_SUMS, Terms
 
 
 def check_is_accepted(home: Home) -> None:
-    """Raise NotAccepted unless the party's people have allowed what its kit asks. What is no kit, as in a simulation,
-    has a policy of its own from the beginning."""
-    if not is_kit(home.folder):
-        return
-    known, terms = read_policy(home.folder, Policy, LIMITS), home.pinned_terms()
-    if not check_accepted(home.folder, known, "party", LIMITS, terms) and terms is not None:
-        check_covered(home.folder, policy_request(home, terms))
+    """Raise NotAccepted, see `check_kit_accepted`."""
+    check_kit_accepted(
+        home.folder, "party", Policy, LIMITS, home.pinned_terms, lambda terms: policy_request(home, terms)
+    )
 
 
 def policy_request(home: Home, terms: Terms) -> PolicyRequest:
@@ -49,11 +44,7 @@ def policy_request(home: Home, terms: Terms) -> PolicyRequest:
     ------
     ConfigError : a file of the kit cannot be read, or its terms are none.
     """
-    requests: list[PolicyRequest] = []
-    refused_is_wrong(
-        lambda: requests.append(_policy_request(home, terms)), "terms.json", "Do not take part: ask the operator"
-    )
-    return requests[0]
+    return refused_is_wrong(lambda: _policy_request(home, terms), "terms.json", "Do not take part: ask the operator")
 
 
 def _policy_request(home: Home, terms: Terms) -> PolicyRequest:

@@ -20,13 +20,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from consilium.data.mapping import DataRules
-from consilium.node.acceptance import is_kit, not_accepted, read_policy, read_settings
+from consilium.node.acceptance import not_accepted, read_terms, read_with_policy
 from consilium.party.policy import LIMITS, PartyFile, Policy
-from consilium.protocol.config_files import validate
-from consilium.protocol.errors import ConfigError
 from consilium.protocol.parties.messages import Terms
 from consilium.protocol.parties.teachers import TeacherKind
 
@@ -64,10 +60,7 @@ class Home:
         """Terms of the one federation that this party takes part in; None where it pins none. Raises ConfigError."""
         if self.terms_file is None:
             return None
-        try:
-            return Terms.model_validate_json(self.terms_file.read_bytes())
-        except (OSError, ValidationError):
-            raise ConfigError(f"{self.terms_file} cannot be read", "Unpack the kit again") from None
+        return read_terms(self.terms_file)
 
     @property
     def state(self) -> Path:
@@ -88,11 +81,7 @@ class Home:
 
 def read_party(folder: Path) -> PartyFile:
     """Settings and policy. Raises ConfigError as `open_home`."""
-    settings = read_settings(folder / SETTINGS, PartyFile)
-    if not is_kit(folder):
-        return settings
-    policy = read_policy(folder, Policy, LIMITS).policy
-    return validate({**dict(settings), "policy": policy}, PartyFile, str(folder / SETTINGS))
+    return read_with_policy(folder / SETTINGS, PartyFile, Policy, LIMITS)
 
 
 def open_home(folder: Path, durable: bool = True) -> Home:

@@ -237,7 +237,7 @@ class TestNodes:
     def test_party(self, kits: tuple[Path, FederationConfig]) -> None:
         folder, config = kits
         kit = folder / "party-ward-a"
-        self.check(" ".join(consilium("party", "status", kit).stdout.split()), config)
+        self.check(" ".join(consilium("status", kit).stdout.split()), config)
         findings = consilium("doctor", kit, "--format", "json").json()["findings"]
         (promise,) = [found["what"] for found in findings if found["name"] == "promise"]
         self.check(promise, config)
@@ -246,7 +246,7 @@ class TestNodes:
         folder, config = kits
         if config.votes != "verified":
             pytest.skip("verified votes have one")
-        findings = consilium("aggregator", "check", folder / f"aggregator-{SECOND}", "--format", "json").json()[
+        findings = consilium("doctor", "--offline", folder / f"aggregator-{SECOND}", "--format", "json").json()[
             "findings"
         ]
         (policy,) = [found["what"] for found in findings if found["name"] == "policy"]

@@ -1,4 +1,4 @@
-"""`consilium coordinator`, and `consilium status`."""
+"""`consilium coordinator`, and what `consilium node start` and `consilium status` do with its kit."""
 
 from __future__ import annotations
 
@@ -12,33 +12,24 @@ from consilium.protocol.output import Format, FormatOption, show
 
 if TYPE_CHECKING:
     from consilium.coordinator.deploy.status import Status
+    from consilium.node.kit import Kit
 
 app = typer.Typer(no_args_is_help=True, help="The coordinator node, from its kit.")
 
 Folder = Annotated[Path, typer.Argument(metavar="KIT", help="The node's kit.")]
 
 
-@app.command()
-def start(
-    kit: Folder,
-    go_on: Annotated[
-        bool,
-        typer.Option("--go-on", help="Serve the federation that is open, though an update for the next was unpacked."),
-    ] = False,
-    output: FormatOption = Format.text,
-) -> None:
-    """Serve parties and students until the federation is closed; SIGTERM stops it, and a later start goes on."""
+def start(node: Kit, go_on: bool, output: Format) -> None:
+    """`consilium node start` of a coordinator."""
     from consilium.coordinator.deploy.console.node import watched
     from consilium.coordinator.deploy.start import start as serve
-    from consilium.node.kit import open_kit
     from consilium.node.log import Heard, load_monitor, log_of
     from consilium.node.monitor import monitored
     from consilium.node.supervisor import stop_on_signals
 
-    node = open_kit(kit, "coordinator")
     settings = load_monitor(node)
     heard = Heard(log_of(node, settings.log))
-    with writing(kit), stop_on_signals() as stop:
+    with writing(node.folder), stop_on_signals() as stop:
         summary = serve(node, heard.tell, stop, go_on, monitored(settings, watched(node, heard)))
     if summary is None:
         show(output, {"closed": False}, ())
@@ -94,15 +85,14 @@ def _show_closed(summary: dict[str, Any], output: Format) -> None:
     )
 
 
-def status(kit: Folder, output: FormatOption = Format.text) -> None:
-    """The coordinator's parties, stage, budget left and last errors."""
+def show_status(node: Kit, output: Format) -> None:
+    """`consilium status` of a coordinator."""
     from rich.console import Console
     from rich.table import Table
 
     from consilium.coordinator.deploy.status import status as read
-    from consilium.node.kit import open_kit
 
-    found = read(open_kit(kit, "coordinator"))
+    found = read(node)
     if output is Format.json:
         show(output, found.to_json(), ())
         return

@@ -11,17 +11,15 @@ import numpy as np
 import tomli_w
 
 from consilium.aggregator.acceptance import policy_request as policy_request_of_second
-from consilium.aggregator.acceptance import terms_of as terms_of_second
-from consilium.aggregator.deploy.keys import join as join_second
-from consilium.aggregator.deploy.keys import make as make_second
+from consilium.aggregator.deployed import AGGREGATOR
 from consilium.aggregator.home import open_home as open_second
 from consilium.coordinator.config import Federation
 from consilium.coordinator.provision import kits
+from consilium.node import keys as own_keys
 from consilium.node.acceptance import PolicyRequest, accept
 from consilium.node.kit import open_kit
 from consilium.party.acceptance import policy_request
-from consilium.party.deploy.keys import join, make
-from consilium.party.deploy.status import terms_of
+from consilium.party.deployed import PARTY
 from consilium.party.home import open_home
 from tests.federation import CLASSES, FEATURES, make_rows
 
@@ -103,15 +101,15 @@ def make_kits(folder: Path, own: Sequence[str] = (), accepted: bool = True, **ch
         {**party, "keys": f"{party['name']}.enrol.json"} if party["name"] in own else party for party in plan["party"]
     ]
     for name in wards:
-        make(name, folder / f"keys-{name}").save(folder / f"{name}.enrol.json")
+        own_keys.make("party", name, folder / f"keys-{name}").save(folder / f"{name}.enrol.json")
     if SECOND in own:
-        make_second(SECOND, folder / f"keys-{SECOND}").save(folder / f"{SECOND}.enrol.json")
+        own_keys.make("aggregator", SECOND, folder / f"keys-{SECOND}").save(folder / f"{SECOND}.enrol.json")
         plan["aggregator"] = {**plan["aggregator"], "keys": f"{SECOND}.enrol.json"}
     kits.make(write_plan(folder, **plan), out)
     for name in wards:
-        join(open_kit(out / f"party-{name}"), folder / f"keys-{name}")
+        PARTY.join(open_kit(out / f"party-{name}"), folder / f"keys-{name}")
     if SECOND in own:
-        join_second(open_kit(out / f"aggregator-{SECOND}"), folder / f"keys-{SECOND}")
+        AGGREGATOR.join(open_kit(out / f"aggregator-{SECOND}"), folder / f"keys-{SECOND}")
     for seed, name in enumerate(PARTIES):
         write_data(out / f"party-{name}", seed)
     if accepted:
@@ -136,9 +134,9 @@ def request_of_kit(folder: Path) -> PolicyRequest:
     """What its people are shown."""
     if open_kit(folder).kind == "party":
         home = open_home(folder)
-        return policy_request(home, terms_of(home))
+        return policy_request(home, PARTY.terms_of(home))
     second = open_second(folder)
-    return policy_request_of_second(second, terms_of_second(second))
+    return policy_request_of_second(second, AGGREGATOR.terms_of(second))
 
 
 def write_data(kit: Path, seed: int, rows: int = 240, label: int | None = None) -> None:

@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
-import consilium.aggregator.deploy.doctor
 import consilium.coordinator.deploy.doctor
-import consilium.party.deploy.doctor
+from consilium.aggregator.deployed import AGGREGATOR
 from consilium.coordinator.provision.authority import Authority
 from consilium.node.checks import Check, CheckResult, examine
 from consilium.node.kit import open_kit
+from consilium.party.deployed import PARTY
 from consilium.protocol.errors import ConsiliumError
 
 Spoil = Callable[[Path], object]
 DOCTORS: dict[str, Callable[..., list[Check]]] = {
     "coordinator": consilium.coordinator.deploy.doctor.checks,
-    "party": consilium.party.deploy.doctor.checks,
-    "aggregator": consilium.aggregator.deploy.doctor.checks,
+    "party": PARTY.checks,
+    "aggregator": AGGREGATOR.checks,
 }
 
 

@@ -27,7 +27,7 @@ from consilium.node.kit import POLICY_FILE, open_kit
 from consilium.node.manifest import MANIFEST, SignedManifest, check_signed
 from consilium.node.sending import open_archive
 from consilium.party.acceptance import check_is_accepted
-from consilium.party.deploy.doctor import checks
+from consilium.party.deployed import PARTY
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.party.policy import LIMITS as LIMITS_OF_PARTY
@@ -208,16 +208,16 @@ def test_the_second_aggregators_app_too(out: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_doctor_says_that_and_no_more_of_the_policy(kit: Path) -> None:
-    found = {each.name: each for each in examine(checks(open_kit(kit), running=True))}
+    found = {each.name: each for each in examine(PARTY.checks(open_kit(kit), running=True))}
     assert found["accepted"].level == "wrong"
     assert found["accepted"].action == f"Run: consilium party accept {kit}"
     assert not {"policy", "promise", "queries", "expectation"} & set(found)
     assert {name for name, each in found.items() if each.level == "wrong"} == {"accepted", "coordinator"}
-    status = consilium("party", "status", kit)
+    status = consilium("status", kit)
     assert (status.exit_code, "not accepted yet" in status.stderr) == (2, True)
     for command in ("check", "dry-run"):  # which send nothing, and whoever maps columns need not decide
         assert consilium("party", command, kit, kit / "federation.json").exit_code == 0
-    assert consilium("party", "fingerprint", kit).exit_code == 0
+    assert consilium("node", "fingerprint", kit).exit_code == 0
 
 
 # A yes for each line, and nothing written before the last.
@@ -283,7 +283,7 @@ def test_ctrl_c_writes_nothing(kit: Path) -> None:
 
 def test_without_a_terminal_every_line_is_named(kit: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "consilium", "party", "accept"], cwd=kit, input="yes\n" * 20, capture_output=True,
+        [sys.executable, "-m", "consilium", "node", "accept"], cwd=kit, input="yes\n" * 20, capture_output=True,
         text=True,
     )  # fmt: skip
     assert done.returncode == 2
@@ -318,9 +318,9 @@ def test_a_script_names_exactly_the_looser_lines(kit: Path, case: str) -> None:
 
 def test_json_says_what_is_asked_and_asks_nobody(kit: Path) -> None:
     keys = looser(kit)
-    silent = consilium("party", "accept", kit, "--format", "json")
+    silent = consilium("node", "accept", kit, "--format", "json")
     assert silent.exit_code == 2 and silent.json()["error"]["type"] == "NotAccepted"
-    done = consilium("party", "accept", kit, *(w for key in keys for w in ("--yes", key)), "--format", "json")
+    done = consilium("node", "accept", kit, *(w for key in keys for w in ("--yes", key)), "--format", "json")
     told = done.json()
     assert [line["key"] for line in told["lines"] if line["looser"]] == keys
     assert told["policy_file"] == str(kit / POLICY_FILE) and told["accepted"]
@@ -345,7 +345,7 @@ def test_the_page_has_the_guarantee_towards_each(sent: Path, tmp_path: Path) -> 
 
 def test_a_page_for_the_privacy_officer_changes_nothing(kit: Path) -> None:
     before = sorted((path.name, path.read_bytes()) for path in kit.iterdir() if path.is_file())
-    done = consilium("party", "accept", kit, "--print")
+    done = consilium("node", "accept", kit, "--print")
     assert done.exit_code == 0
     asked = request_of_kit(kit)
     assert done.stdout == markdown_page(asked) + "\n"

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from consilium.coordinator.config import FederationConfig
+from consilium.node import kinds
 from consilium.node.kit import open_kit
-from consilium.party.deploy import start as party
+from consilium.party.deployed import PARTY
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.party.policy import Policy
@@ -139,8 +140,8 @@ def test_a_party_that_would_refuse_starts_and_says_so(out: Path, monkeypatch: py
     kit, told, stop = out / "party-ward-a", [], threading.Event()
     FORESEEN[Rule.MOST_EPSILON].spoil(kit)
     stop.set()
-    monkeypatch.setattr(party, "Supervisor", lambda *_: ExitStack())
-    monkeypatch.setattr(party, "supernode", lambda *_: None)
-    party.start(open_kit(kit), lambda *line: told.append(line), stop)
+    monkeypatch.setattr(kinds, "Supervisor", lambda *_: ExitStack())
+    monkeypatch.setattr(kinds, "supernode", lambda *_: None)
+    PARTY.start(open_kit(kit), lambda *line: told.append(line), stop)
     found = found_by_doctor(kit, "policy")
     assert ("policy", f"{found.what}. {found.action}") in told

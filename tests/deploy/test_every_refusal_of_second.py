@@ -15,13 +15,12 @@ from typing import Any
 
 import pytest
 
-from consilium.aggregator.deploy import start as aggregator
-from consilium.aggregator.deploy.standing import NOT_YET, standing_now
+from consilium.aggregator.deployed import AGGREGATOR, NOT_YET
 from consilium.aggregator.home import open_home
 from consilium.aggregator.node import AggregatorNode
 from consilium.aggregator.store import GivenStore
 from consilium.coordinator.config import FederationConfig
-from consilium.node import flower
+from consilium.node import flower, kinds
 from consilium.node.checks import wait_for_ports
 from consilium.node.kit import open_kit
 from consilium.protocol.config_files import load
@@ -143,25 +142,25 @@ def test_a_second_aggregator_is_refused_in_the_words_of_its_doctor(kit: Path, ca
     spoil(kit)
     found = found_by_doctor(kit, name)
     assert (found.level, said in found.what) == ("wrong", True), found
-    assert (found.what, found.action) == said_by_start(kit, aggregator.start)
+    assert (found.what, found.action) == said_by_start(kit, AGGREGATOR.start)
     assert found.action or "did you mean" in found.what
     assert "party" not in f"{found.what} {found.action}"
 
 
 def test_a_second_aggregator_needs_its_port_too(kit: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aggregator, "wait_for_ports", partial(wait_for_ports, seconds=0.0))
+    monkeypatch.setattr(kinds, "wait_for_ports", partial(wait_for_ports, seconds=0.0))
     with socket.socket() as other:
         other.bind(("127.0.0.1", open_kit(kit).node_port))
         other.listen()
         found = found_by_doctor(kit, "port")
-        assert (found.what, found.action) == said_by_start(kit, aggregator.start)
+        assert (found.what, found.action) == said_by_start(kit, AGGREGATOR.start)
     assert "change node_port in kit.json" in found.action
 
 
 def test_its_path_must_be_one_that_flower_can_pass_on(kit: Path) -> None:
     moved = kit.rename(kit.parent / "the board")
     found = found_by_doctor(moved, "place")
-    assert (found.what, found.action) == said_by_start(moved, aggregator.start)
+    assert (found.what, found.action) == said_by_start(moved, AGGREGATOR.start)
     assert "a path with spaces" in found.what
 
 
@@ -169,17 +168,17 @@ def test_it_is_refused_with_another_flower(kit: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(flower, "version", lambda _: "1.50.0")
     found = found_by_doctor(kit, "flower")
     assert "flwr 1.50.0 is installed, and it is another version" in found.what
-    assert (found.what, found.action) == said_by_start(kit, aggregator.start)
+    assert (found.what, found.action) == said_by_start(kit, AGGREGATOR.start)
 
 
 @pytest.mark.parametrize("spoil", [newer_given, damaged_given])
 def test_whoever_tells_where_it_stands_goes_on(kit: Path, spoil: Spoil) -> None:
     """A state that becomes unreadable while it runs does not end what watches it."""
-    assert standing_now(open_kit(kit)) == NOT_YET
+    assert AGGREGATOR.standing(open_kit(kit)) == NOT_YET
     served(kit)
-    assert standing_now(open_kit(kit)) == "serves, no sum given yet"
+    assert AGGREGATOR.standing(open_kit(kit)) == "serves, no sum given yet"
     spoil(kit)
-    assert standing_now(open_kit(kit)) == "its files cannot be read: consilium doctor"
+    assert AGGREGATOR.standing(open_kit(kit)) == "its files cannot be read: consilium doctor"
 
 
 # What it refuses when it is asked.
@@ -293,8 +292,8 @@ def test_a_second_aggregator_that_would_refuse_starts_and_says_so(kit: Path, mon
     stop = threading.Event()
     FORESEEN[Rule.MOST_EPSILON].spoil(kit)
     stop.set()
-    monkeypatch.setattr(aggregator, "Supervisor", lambda *_: ExitStack())
-    monkeypatch.setattr(aggregator, "supernode", lambda *_: None)
-    aggregator.start(open_kit(kit), lambda *line: told.append(line), stop)
+    monkeypatch.setattr(kinds, "Supervisor", lambda *_: ExitStack())
+    monkeypatch.setattr(kinds, "supernode", lambda *_: None)
+    AGGREGATOR.start(open_kit(kit), lambda *line: told.append(line), stop)
     found = found_by_doctor(kit, "policy")
     assert ("policy", f"{found.what}. {found.action}") in told

@@ -18,12 +18,12 @@ import pytest
 from typer.testing import CliRunner
 
 import consilium.coordinator.deploy.doctor
-import consilium.party.deploy.doctor
 import consilium.student.deploy
 from consilium import cli
 from consilium.node import checks
 from consilium.node.checks import CheckResult, examine
 from consilium.node.kit import Kit, open_kit
+from consilium.party.deployed import PARTY
 from consilium.protocol.identity import Identity
 from tests.deploy.kits import STUDENT, edit, make_kits, write_data, write_pool
 from tests.deploy.refusals import fewer_nodes, other_authority, other_key
@@ -77,7 +77,7 @@ def test_sound_kits_are_sound(sound: Path) -> None:
     assert wanting(found) == {"expectation": "advice"}
     assert {"roster", "certificate", "label port", "ledger", "nodes", "monitor"} <= levels(found).keys()
     with Https(coordinator_kit):
-        found = examine(consilium.party.deploy.doctor.checks(open_kit(sound / "party-ward-a"), running=False))
+        found = examine(PARTY.checks(open_kit(sound / "party-ward-a"), running=False))
         assert wanting(found) == {"expectation": "advice"}
         assert {"policy", "data", "roster", "port", "coordinator", "monitor"} <= levels(found).keys()
 
@@ -94,7 +94,7 @@ def test_what_may_be_expected_of_it(tmp_path: Path, teachers: int, expected: dic
     assert {name: level for name, level in wanting(found).items() if name != "gateway"} == expected
     told = next(each for each in found if each.name == "expectation")
     assert ("noise-above-unanimity" in told.what) == bool(expected)
-    party = examine(consilium.party.deploy.doctor.checks(open_kit(out / "party-ward-a"), running=True))
+    party = examine(PARTY.checks(open_kit(out / "party-ward-a"), running=True))
     assert levels(party)["expectation"] == "ok"
 
 
@@ -163,7 +163,7 @@ def test_faults_of_a_party(out: Path, case: str) -> None:
     spoil, name, said, action = PARTY_CASES[case]
     kit = out / "party-ward-a"
     spoil(kit)
-    findings = wrong(examine(consilium.party.deploy.doctor.checks(open_kit(kit), running=True)), "coordinator")
+    findings = wrong(examine(PARTY.checks(open_kit(kit), running=True)), "coordinator")
     found = next(found for found in findings if found.name == name)
     assert said in found.what
     assert action in found.action
@@ -198,7 +198,7 @@ def test_a_taken_port_is_found(out: Path) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", kit.node_port))
         other.listen()
-        found = wrong(examine(consilium.party.deploy.doctor.checks(kit, running=False)), "coordinator")
+        found = wrong(examine(PARTY.checks(kit, running=False)), "coordinator")
     assert [(item.name, "node_port" in item.action) for item in found] == [("port", True)]
 
 
@@ -208,7 +208,7 @@ def test_a_full_disk_is_found(out: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10**13, 1, free.get(path.name, 10**12))
     )
     for kit, module in (
-        ("party-ward-a", consilium.party.deploy.doctor),
+        ("party-ward-a", PARTY),
         ("coordinator", consilium.coordinator.deploy.doctor),
     ):
         found = examine(module.checks(open_kit(out / kit), running=True))

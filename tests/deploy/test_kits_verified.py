@@ -88,7 +88,7 @@ def test_a_federation_with_a_second_aggregator(tmp_path: Path, changes: dict[str
         seen = json.loads(command("status", str(out / "coordinator"), "--format", "json").stdout)
         assert seen["aggregators"] == {SECOND: "connected, checks votes"}
         assert sorted(seen["parties"]) == sorted(PARTIES)  # it is none of them, and nobody waits for it as one
-        own = json.loads(command("aggregator", "status", str(out / f"aggregator-{SECOND}"), "--format", "json").stdout)
+        own = json.loads(command("status", str(out / f"aggregator-{SECOND}"), "--format", "json").stdout)
         assert (own["queries"], own["standing"]) == (15, "serves, 15 queries in sums of this federation")
         assert ask(port, "/readyz").status == 200
         assert b"consilium_queries_given 15.0" in ask(port, "/metrics").body

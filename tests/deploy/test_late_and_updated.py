@@ -47,7 +47,7 @@ def test_who_is_late_takes_part_and_what_was_begun_is_what_is_closed(tmp_path: P
         nodes.append(start(PARTIES[2], "party", "start", str(out / f"party-{PARTIES[2]}")))
         wait_for(lambda: f"late, and in sums from the next questions on: {PARTIES[2]}" in coordinator.said, 500, nodes)
         wait_for(lambda: "takes part; it came late" in nodes[-1].said, 100, nodes)
-        own = told("party", "status", str(out / f"party-{PARTIES[2]}"))
+        own = told("status", str(out / f"party-{PARTIES[2]}"))
         assert own["standing"] == "takes part; it came late, and votes from the next questions on"
         assert own["connection"].startswith("connected")
 

@@ -14,12 +14,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_ssh_private_key
 
-import consilium.party.deploy.doctor
 import consilium.sums.masks.checks
 from consilium.coordinator.provision import kits
+from consilium.node import keys as own_keys
 from consilium.node.checks import examine
 from consilium.node.kit import open_kit
-from consilium.party.deploy.keys import fingerprints, join, make
+from consilium.party.deployed import PARTY
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.identity import Identity
 from consilium.sums.errors import BadSignature, ThresholdNotMet
@@ -37,7 +37,7 @@ PEM = re.compile(rb"-----BEGIN PRIVATE KEY-----.*?-----END PRIVATE KEY-----", re
 def folder(tmp_path_factory) -> Path:
     """A mixed federation: `hospital` is at the party, `kits` is all that the operator ever had. No kit was joined."""
     folder = tmp_path_factory.mktemp("operator")
-    make(OWN, folder / "hospital").save(folder / f"{OWN}.enrol.json")
+    own_keys.make("party", OWN, folder / "hospital").save(folder / f"{OWN}.enrol.json")
     plan = plan_table(votes="secure")
     plan["party"][0]["keys"] = f"{OWN}.enrol.json"
     made = kits.make(write_plan(folder, **plan), folder / "kits")
@@ -146,11 +146,7 @@ def homes(folder: Path) -> dict[str, Path]:
 
 
 def roster_level(kit: Path) -> str:
-    return next(
-        item.level
-        for item in examine(consilium.party.deploy.doctor.checks(open_kit(kit), True))
-        if item.name == "roster"
-    )
+    return next(item.level for item in examine(PARTY.checks(open_kit(kit), True)) if item.name == "roster")
 
 
 def test_parties_that_compare_find_a_roster_that_is_not_everybodys(folder: Path, tmp_path: Path) -> None:
@@ -160,7 +156,7 @@ def test_parties_that_compare_find_a_roster_that_is_not_everybodys(folder: Path,
     kits.make(write_plan(tmp_path, votes="secure"), lie)
     shutil.copytree(truth / f"party-{OWN}", tmp_path / "own")
     own, other = open_kit(tmp_path / "own"), open_kit(lie / f"party-{MADE}")
-    join(own, folder / "hospital")
+    PARTY.join(own, folder / "hospital")
     for kit in (own, other):
         accept_kit(kit.folder)
 
@@ -173,13 +169,13 @@ def test_parties_that_compare_find_a_roster_that_is_not_everybodys(folder: Path,
     federation = session(tmp_path, lie, roster, others | {OWN: seat})
     assert np.array_equal(run_until(federation, None).result().sums, federation.total(PARTIES))
 
-    assert fingerprints(own).parties == fingerprints(other).parties == PARTIES
-    assert fingerprints(own).roster != fingerprints(other).roster
+    assert PARTY.fingerprints(own).parties == PARTY.fingerprints(other).parties == PARTIES
+    assert PARTY.fingerprints(own).roster != PARTY.fingerprints(other).roster
 
     # and if OWN is told the lie too: its software finds another key in its own name
     shutil.copy(other / "roster.json", own / "roster.json")
     with pytest.raises(ConfigError, match="another signing key"):
-        fingerprints(own)
+        PARTY.fingerprints(own)
     # even where the operator enrols it and sends the private keys along, as if this were the party's kit
     with pytest.raises(ConfigError, match="not made for keys of your own"):
-        join(open_kit(lie / f"party-{OWN}"), folder / "hospital")
+        PARTY.join(open_kit(lie / f"party-{OWN}"), folder / "hospital")

@@ -12,15 +12,14 @@ from typing import Any
 
 import pytest
 
-import consilium.party.deploy.doctor
 from consilium.coordinator.deploy import start as coordinator
 from consilium.coordinator.deploy.runs import begin, current_run
 from consilium.coordinator.ledger.store import Ledger
-from consilium.node import flower
+from consilium.node import flower, kinds
 from consilium.node.checks import wait_for_ports
 from consilium.node.kit import open_kit
 from consilium.node.manifest import MANIFEST
-from consilium.party.deploy import start as party
+from consilium.party.deployed import PARTY
 from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.identity import Identity
 from consilium.protocol.rows.pool import PoolTree
@@ -153,19 +152,19 @@ def test_a_port_that_becomes_free_is_taken(out: Path) -> None:
             told.append(line)
             stack.close()
 
-        checks = [consilium.party.deploy.doctor.port_check(kit)]
+        checks = [kinds.port_check(kit)]
         wait_for_ports(checks, tell, threading.Event(), seconds=100)
     assert len(told) == 1
 
 
 def test_a_party_needs_its_port_too(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kit = out / "party-ward-a"
-    monkeypatch.setattr(party, "wait_for_ports", partial(wait_for_ports, seconds=0.0))
+    monkeypatch.setattr(kinds, "wait_for_ports", partial(wait_for_ports, seconds=0.0))
     with socket.socket() as other:
         other.bind(("127.0.0.1", open_kit(kit).node_port))
         other.listen()
         found = found_by_doctor(kit, "port")
-        assert (found.what, found.action) == said_by_start(kit, party.start)
+        assert (found.what, found.action) == said_by_start(kit, PARTY.start)
 
 
 def newer_database(kit: Path, name: str) -> None:
@@ -173,7 +172,7 @@ def newer_database(kit: Path, name: str) -> None:
         connection.execute("PRAGMA user_version = 99")
 
 
-PARTY: dict[str, tuple[Spoil, str, str]] = {
+OF_PARTY: dict[str, tuple[Spoil, str, str]] = {
     "a file was changed": (lambda kit: (kit / "terms.json").write_text("{}"), "signature", "not as the federation's"),
     "a newer program's state": (newer_state, "versions", "used by consilium-pate 9.9, in format 99"),
     "another name": (lambda kit: edit(kit / "party.toml", 'name = "ward-a"', 'name = "w"'), "place", "the kit is that"),
@@ -192,25 +191,25 @@ PARTY: dict[str, tuple[Spoil, str, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", PARTY)
+@pytest.mark.parametrize("case", OF_PARTY)
 def test_a_party_is_refused_in_the_words_of_its_doctor(out: Path, case: str) -> None:
-    spoil, name, said = PARTY[case]
+    spoil, name, said = OF_PARTY[case]
     kit = out / "party-ward-a"
     spoil(kit)
     found = found_by_doctor(kit, name)
     assert (found.level, said in found.what) == ("wrong", True), found
-    assert (found.what, found.action) == said_by_start(kit, party.start)
+    assert (found.what, found.action) == said_by_start(kit, PARTY.start)
 
 
 def test_a_path_that_flower_cannot_pass_on(out: Path) -> None:
     kit = out / "ward a"
     (out / "party-ward-a").rename(kit)
     found = found_by_doctor(kit, "place")
-    assert (found.what, found.action) == said_by_start(kit, party.start)
+    assert (found.what, found.action) == said_by_start(kit, PARTY.start)
     assert "a path with spaces" in found.what
 
 
-@pytest.mark.parametrize(("node", "start"), [("coordinator", coordinator.start), ("party-ward-a", party.start)])
+@pytest.mark.parametrize(("node", "start"), [("coordinator", coordinator.start), ("party-ward-a", PARTY.start)])
 def test_another_flower_is_refused(out: Path, monkeypatch: pytest.MonkeyPatch, node: str, start: Any) -> None:
     monkeypatch.setattr(flower, "version", lambda _: "1.50.0")
     found = found_by_doctor(out / node, "flower")
@@ -227,9 +226,9 @@ def test_a_start_tells_what_is_promised(out: Path, monkeypatch: pytest.MonkeyPat
         raise Reached
 
     monkeypatch.setattr(coordinator, "prepare", reached)
-    monkeypatch.setattr(party, "supernode", reached)
+    monkeypatch.setattr(kinds, "supernode", reached)
     told: list[tuple[str, str]] = []
-    start = coordinator.start if node == "coordinator" else party.start
+    start = coordinator.start if node == "coordinator" else PARTY.start
     with pytest.raises(Reached):
         start(open_kit(out / node), lambda *line: told.append(line), threading.Event())
     by_name = dict(told)

@@ -15,7 +15,7 @@ from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger.store import Ledger
 from consilium.node.kit import open_kit
 from consilium.node.supernode import supernode
-from consilium.party.deploy.installed_app import MODULE
+from consilium.party.deployed import PARTY
 from consilium.protocol.errors import ServiceError
 from consilium.protocol.noise import SeededNoise
 from consilium.student.channel import LabelChannel
@@ -98,7 +98,7 @@ def test_a_proxy_that_refuses(out: Path, monkeypatch: pytest.MonkeyPatch, status
 @pytest.mark.slow
 def test_a_supernode_asks_the_proxy(out: Path, tmp_path: Path) -> None:
     kit = open_kit(out / "party-ward-a")
-    program = supernode(kit, MODULE)
+    program = supernode(kit, PARTY.app)
     with ConnectProxy({}) as proxy, open(tmp_path / "log", "wb") as log:
         process = subprocess.Popen(
             list(program.command), cwd=tmp_path, env={**program.environment, "HTTPS_PROXY": proxy.url},

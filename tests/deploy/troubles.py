@@ -17,8 +17,7 @@ from typing import Any
 import pytest
 
 import consilium.student.deploy
-from consilium.aggregator.deploy import start as aggregator
-from consilium.aggregator.deploy.installed_app import MODULE as MODULE_OF_SECOND
+from consilium.aggregator.deployed import AGGREGATOR
 from consilium.aggregator.home import open_home as open_second
 from consilium.aggregator.node import AggregatorNode
 from consilium.coordinator.collection.admission import Greeting
@@ -37,7 +36,7 @@ from consilium.node.answering import refusal_for
 from consilium.node.kit import Kit, open_kit
 from consilium.node.supernode import supernode
 from consilium.node.supervisor import News
-from consilium.party.deploy.installed_app import MODULE
+from consilium.party.deployed import PARTY
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.protocol.config_files import load
@@ -174,7 +173,7 @@ def other_student(site: Site) -> str:
 def other_second(site: Site) -> str:
     with caplog_of("consilium.aggregator") as lines:
         AggregatorNode(open_second(site.second.folder)).hello(hello_of_second(site, program="consilium-pate 0.7"))
-    (told,) = News(supernode(site.second, MODULE_OF_SECOND)).of(f"WARNING: {lines[0]}\n")
+    (told,) = News(supernode(site.second, AGGREGATOR.app)).of(f"WARNING: {lines[0]}\n")
     return told
 
 
@@ -394,16 +393,16 @@ def started_twice(site: Site) -> str:
 
 def second_started_twice(site: Site) -> str:
     with held(site.second.state / "lock", f"aggregator {SECOND}"):
-        return said(lambda: aggregator.start(site.second, lambda *_: None, threading.Event()))
+        return said(lambda: AGGREGATOR.start(site.second, lambda *_: None, threading.Event()))
 
 
 def copy_refused(site: Site) -> str:
-    (told,) = News(supernode(site.party, MODULE)).of("ERROR: Failed to activate SuperNode.\n")
+    (told,) = News(supernode(site.party, PARTY.app)).of("ERROR: Failed to activate SuperNode.\n")
     return told
 
 
 def copy_of_second(site: Site) -> str:
-    (told,) = News(supernode(site.second, MODULE_OF_SECOND)).of("ERROR: Failed to activate SuperNode.\n")
+    (told,) = News(supernode(site.second, AGGREGATOR.app)).of("ERROR: Failed to activate SuperNode.\n")
     return told
 
 

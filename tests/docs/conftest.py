@@ -17,8 +17,9 @@ import numpy as np
 import pytest
 
 from consilium.models.published.model import load_model
+from consilium.node import keys as own_keys
 from consilium.node.kit import open_kit
-from consilium.party.deploy.keys import join, make
+from consilium.party.deployed import PARTY
 from tests.deploy.kits import accept_all
 from tests.docs.pages import ROOT, blocks
 from tests.federation import FEATURES, make_rows
@@ -86,7 +87,7 @@ def operator(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines = [",".join(FEATURES), *(",".join(map(str, row)) for row in make_rows(300, 999)[0])]
     (folder / "public.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     np.savez(folder / "pool.npz", features=np.array(FEATURES), queries=make_rows(300, 1000)[0])
-    make(OWN_KEYS, folder / "keys")
+    own_keys.make("party", OWN_KEYS, folder / "keys")
     shutil.copy(folder / "keys" / f"{OWN_KEYS}.enrol.json", folder)
     return folder
 
@@ -144,7 +145,7 @@ class Desk:
         pools = sorted(kits.glob("student-*/pool.npz"))
         shutil.copy(pools[0], self.folder / "pool.npz")
         if joined and name == f"party-{OWN_KEYS}":
-            join(open_kit(self.folder / name), self.folder / "keys")
+            PARTY.join(open_kit(self.folder / name), self.folder / "keys")
         return self.folder / name
 
 

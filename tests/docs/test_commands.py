@@ -118,7 +118,7 @@ def test_the_page_shows_what_accept_shows(kits: Path, tmp_path: Path) -> None:
     kit = Path(shutil.copytree(kits / f"party-{OWN_KEYS}", tmp_path / "kit"))
     (kit / POLICY_FILE).unlink()
     asked = request_of_kit(kit)
-    code, said = typed(["party", "accept", "."], ["yes\n"] * len(asked.looser), "Type yes to allow it: ", kit)
+    code, said = typed(["node", "accept", "."], ["yes\n"] * len(asked.looser), "Type yes to allow it: ", kit)
     assert code == 0, said
     accepted = read_policy(kit, Policy, LIMITS).accepted
     assert accepted is not None
@@ -146,7 +146,7 @@ def test_it_runs(
     if "." in words:  # in the kit of a node: which, the words tell
         kits = request.getfixturevalue("kits")
         node = f"party-{OWN_KEYS}" if words[0] == "party" or "--pool" not in words else "student-university"
-        cwd = desk.kit(kits, kits.parent / "keys", node, joined=words[:2] != ["party", "join"])
+        cwd = desk.kit(kits, kits.parent / "keys", node, joined=words[:2] != ["node", "join"])
     elif words[0] == "provision":
         desk.lay_out([*words, "public.csv", "pool.npz", f"{OWN_KEYS}.enrol.json"])
     else:

@@ -62,9 +62,9 @@ def test_a_shortened_federation_runs_on_ray(installed: Installed, hostile_folder
 def test_a_partys_client_process_starts(installed: Installed, hostile_folder: Path) -> None:
     """What Flower's SuperNode starts for a party, in its own environment, see `node.installed_app`."""
     write = (
-        "from pathlib import Path; from consilium.party.deploy.installed_app import MODULE;"
+        "from pathlib import Path; from consilium.party.deployed import PARTY;"
         "from consilium.node.installed_app import check_flower, write_programs;"
-        "check_flower(); print(write_programs(Path('programs').resolve(), MODULE))"
+        "check_flower(); print(write_programs(Path('programs').resolve(), PARTY.app))"
     )
     programs = installed.run("python", "-P", "-c", write, cwd=hostile_folder)
     assert programs.returncode == 0, programs.stderr

@@ -19,7 +19,7 @@ from consilium.coordinator.ledger.kit_runs import PhaseUse, use_of_phases
 from consilium.coordinator.ledger.privacy import promised
 from consilium.coordinator.ledger.store import Batch, Ledger
 from consilium.node.kit import Kit, open_kit
-from consilium.party.deploy import doctor as of_party
+from consilium.party.deployed import PARTY
 from consilium.party.expectation import own_share
 from consilium.party.home import open_home
 from consilium.party.promise import promise_of
@@ -66,7 +66,7 @@ class TestParties:
         assert len(promise_of(pinned).each) == 2
         assert own_share(home, pinned).epsilon == pytest.approx(whole, rel=1e-3)
         assert home.policy.most_epsilon >= whole
-        checks = dict(of_party.checks(open_kit(kits / "party-ward-a"), False))
+        checks = dict(PARTY.checks(open_kit(kits / "party-ward-a"), False))
         assert "over its 2 phases at delta 1e-05" in checks["policy"]()
 
     def test_a_limit_that_only_the_first_phase_fits_is_told_beforehand(self, kits: Path, coordinator: Kit) -> None:

@@ -22,10 +22,10 @@ from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.provision import kits
 from consilium.coordinator.provision.authority import Authority
 from consilium.coordinator.run_log import EventLog
+from consilium.node import keys as own_keys
 from consilium.node.kit import Kit, open_kit
 from consilium.node.manifest import MANIFEST
 from consilium.node.supervisor import Program, Tell
-from consilium.party.deploy import keys as party_keys
 from consilium.protocol.errors import (
     ConfigError,
     ConsiliumError,
@@ -256,7 +256,7 @@ def test_the_example_of_the_guide_can_be_provisioned(tmp_path: Path) -> None:
     assert example is not None
     write_plan(tmp_path)
     (tmp_path / "federation.toml").write_text(example[1])
-    party_keys.make("cleveland", tmp_path / "keys")
+    own_keys.make("party", "cleveland", tmp_path / "keys")
     shutil.copy(tmp_path / "keys" / "cleveland.enrol.json", tmp_path)
     made = kits.make(tmp_path / "federation.toml", tmp_path / "kits")
     assert [path.name for path in made.kits] == [

@@ -14,15 +14,14 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from typer.testing import CliRunner
 
-import consilium.party.deploy.doctor
 from consilium import cli
 from consilium.coordinator.provision import kits
 from consilium.coordinator.provision.registry import load_registry
+from consilium.node import keys as own_keys
 from consilium.node.checks import examine
 from consilium.node.keys import Enrolment, NodeKey, read_enrolment
 from consilium.node.kit import open_kit
-from consilium.party.deploy.keys import join, make
-from consilium.party.deploy.start import start
+from consilium.party.deployed import PARTY
 from consilium.protocol.errors import ConfigError, ConsiliumError, OutputExists
 from consilium.protocol.identity import Identity, verify
 from consilium.sums.curve import SMALL_ORDER
@@ -56,7 +55,7 @@ def run(*arguments: object) -> str:
 
 def test_from_the_party_to_the_operator_and_back(tmp_path: Path) -> None:
     keys, out = tmp_path / "keys", tmp_path / "kits"
-    said = run("party", "keys", NAME, "--out", keys)
+    said = run("node", "keys", NAME, "--out", keys)
     fingerprint = next(line for line in said.splitlines() if line.startswith("fingerprint")).split(maxsplit=1)[1]
     assert [len(group) for group in fingerprint.split()] == [4] * 16
     assert stat.S_IMODE(keys.stat().st_mode) == 0o700
@@ -73,12 +72,12 @@ def test_from_the_party_to_the_operator_and_back(tmp_path: Path) -> None:
     kit = out / "party-ward-a"
     assert not {"identity.pem", "node.key"} & {path.name for path in kit.iterdir()}
 
-    run("party", "join", kit, "--keys", keys)
-    run("party", "join", kit, "--keys", keys)
+    run("node", "join", kit, "--keys", keys)
+    run("node", "join", kit, "--keys", keys)
     for name, kind in (("identity.pem", Identity), ("node.key", NodeKey)):
         assert kind.load(kit / name).public == kind.load(keys / name).public
         assert stat.S_IMODE((kit / name).stat().st_mode) == 0o600
-    own, others = run("party", "fingerprint", kit), run("party", "fingerprint", out / "party-ward-b")
+    own, others = run("node", "fingerprint", kit), run("node", "fingerprint", out / "party-ward-b")
     assert fingerprint in own
     assert "made by this party" in own
     assert "made by the operator" in others
@@ -89,28 +88,28 @@ def test_from_the_party_to_the_operator_and_back(tmp_path: Path) -> None:
 
 def test_a_party_with_its_own_keys_may_come_later(tmp_path: Path) -> None:
     out = make_kits(tmp_path, votes="clear")
-    enrolment = make("ward-d", tmp_path / "keys")
+    enrolment = own_keys.make("party", "ward-d", tmp_path / "keys")
     said = run("provision", "add-party", out, "ward-d", "--keys", tmp_path / "keys" / "ward-d.enrol.json")
     assert enrolment.fingerprint in said
     kit = open_kit(out / "party-ward-d")
-    join(kit, tmp_path / "keys")
+    PARTY.join(kit, tmp_path / "keys")
     assert load_registry(out).parties["ward-d"].made_by == "party"
-    assert "votes are clear" in run("party", "fingerprint", kit.folder)
+    assert "votes are clear" in run("node", "fingerprint", kit.folder)
 
 
 def test_keys_are_never_overwritten(tmp_path: Path) -> None:
-    make(NAME, tmp_path / "keys")
+    own_keys.make("party", NAME, tmp_path / "keys")
     before = (tmp_path / "keys" / "identity.pem").read_bytes()
     with pytest.raises(OutputExists):
-        make(NAME, tmp_path / "keys")
+        own_keys.make("party", NAME, tmp_path / "keys")
     assert (tmp_path / "keys" / "identity.pem").read_bytes() == before
     with pytest.raises(ConfigError, match="no name"):
-        make("../ward", tmp_path / "other")
+        own_keys.make("party", "../ward", tmp_path / "other")
     assert not (tmp_path / "other").exists()
 
 
 def test_nothing_private_is_shown(tmp_path: Path) -> None:
-    make(NAME, tmp_path / "keys")
+    own_keys.make("party", NAME, tmp_path / "keys")
     node = NodeKey.load(tmp_path / "keys" / "node.key")
     assert "PRIVATE" not in repr(node)
     with pytest.raises(TypeError):
@@ -161,7 +160,7 @@ def seed(folder: Path) -> str:
 
 def other(folder: Path, *names: str) -> dict:
     """ward-a's enrolment with some entries of another party's."""
-    theirs = make("ward-b", folder / "keys-ward-b").model_dump()
+    theirs = own_keys.make("party", "ward-b", folder / "keys-ward-b").model_dump()
     return {**table(folder), **{name: theirs[name] for name in names}}
 
 
@@ -273,12 +272,12 @@ def test_a_registry_of_before_says_who_made_the_keys(tmp_path: Path) -> None:
 
 def other_keys(folder: Path) -> None:
     shutil.rmtree(folder / f"keys-{NAME}")
-    make(NAME, folder / f"keys-{NAME}")
+    own_keys.make("party", NAME, folder / f"keys-{NAME}")
 
 
 def one_other_key(name: str) -> Callable[[Path], object]:
     def spoil(folder: Path) -> None:
-        make(NAME, folder / "more")
+        own_keys.make("party", NAME, folder / "more")
         shutil.copy(folder / "more" / name, folder / f"keys-{NAME}" / name)
 
     return spoil
@@ -290,7 +289,7 @@ def other_roster(folder: Path) -> None:
 
 
 def other_enrolment(folder: Path) -> None:
-    make(NAME, folder / "more").save(folder / "kits" / f"party-{NAME}" / "enrolment.json")
+    own_keys.make("party", NAME, folder / "more").save(folder / "kits" / f"party-{NAME}" / "enrolment.json")
 
 
 def wrong_curve(folder: Path) -> None:
@@ -335,7 +334,7 @@ def test_joining_with_the_wrong_keys_is_refused(folder: Path, case: str) -> None
     kit = folder / "kits" / f"party-{NAME}"
     before = {path.name for path in kit.iterdir()}
     with pytest.raises(ConsiliumError) as caught:
-        join(open_kit(kit), folder / f"keys-{NAME}")
+        PARTY.join(open_kit(kit), folder / f"keys-{NAME}")
     assert said in caught.value.what
     assert caught.value.action
     assert {path.name for path in kit.iterdir()} == before
@@ -345,7 +344,7 @@ def test_a_kit_of_another_party_is_refused(folder: Path) -> None:
     kit = folder / "kits" / "party-ward-b"
     shutil.copy(folder / "ward-a.enrol.json", kit / "enrolment.json")
     with pytest.raises(ConfigError, match="enrols 'ward-a', not 'ward-b'"):
-        join(open_kit(kit), folder / f"keys-{NAME}")
+        PARTY.join(open_kit(kit), folder / f"keys-{NAME}")
 
 
 @pytest.mark.parametrize("there", [(), ("identity.pem",), ("node.key",)])
@@ -353,23 +352,23 @@ def test_a_kit_without_its_keys_says_what_to_run(folder: Path, there: tuple[str,
     kit = open_kit(folder / "kits" / f"party-{NAME}")
     for name in there:
         shutil.copy(folder / f"keys-{NAME}" / name, kit / name)
-    found = [item for item in examine(consilium.party.deploy.doctor.checks(kit, running=True)) if item.level == "wrong"]
+    found = [item for item in examine(PARTY.checks(kit, running=True)) if item.level == "wrong"]
     assert [item.name for item in found] == ["own keys", "coordinator"]
     assert f"consilium party join {kit.folder} --keys FOLDER" in found[0].action
     for name in ("identity.pem", "node.key"):
         assert (name in found[0].what) == (name not in there)
     with pytest.raises(ConfigError, match="party join"):
-        start(kit, lambda *_: None, threading.Event())
+        PARTY.start(kit, lambda *_: None, threading.Event())
     with pytest.raises(ConfigError, match="party join"):
-        run("party", "fingerprint", kit.folder)
+        run("node", "fingerprint", kit.folder)
 
 
 def test_the_doctor_knows_whose_keys_are_in_the_kit(folder: Path) -> None:
     kit = open_kit(folder / "kits" / f"party-{NAME}")
-    join(kit, folder / f"keys-{NAME}")
+    PARTY.join(kit, folder / f"keys-{NAME}")
 
     def own(name: str) -> tuple[str, str]:
-        checks = consilium.party.deploy.doctor.checks(open_kit(folder / "kits" / f"party-{name}"), running=True)
+        checks = PARTY.checks(open_kit(folder / "kits" / f"party-{name}"), running=True)
         return next((item.level, item.what) for item in examine(checks) if item.name == "own keys")
 
     fingerprint = read_enrolment(kit / "enrolment.json", NAME).fingerprint
@@ -385,14 +384,14 @@ def test_a_roster_that_is_lost_is_not_taken_for_clear_votes(made: Path, tmp_path
     kit = Path(shutil.copytree(made / "kits" / f"party-{NAME}", tmp_path / "kit"))
     (kit / "roster.json").unlink()
     with pytest.raises(ConfigError, match=r"roster\.json"):
-        run("party", "fingerprint", kit)
+        run("node", "fingerprint", kit)
 
 
 def test_the_roster_that_the_settings_name_is_the_one_that_is_read_out(made: Path, tmp_path: Path) -> None:
     """The operator makes party.toml too: a line in it must not let the party compare one roster and use another."""
     kit = Path(shutil.copytree(made / "kits" / f"party-{NAME}", tmp_path / "kit"))
-    honest = run("party", "fingerprint", kit)
+    honest = run("node", "fingerprint", kit)
     shutil.copy(kit / "roster.json", kit / "roster2.json")
     edit(kit / "roster2.json", '"t": 3', '"t": 2')
     edit(kit / "party.toml", 'data = "data.npz"', 'data = "data.npz"\nroster = "roster2.json"')
-    assert run("party", "fingerprint", kit) != honest
+    assert run("node", "fingerprint", kit) != honest

@@ -12,23 +12,21 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-import consilium.aggregator.deploy.doctor
 import consilium.coordinator.deploy.doctor
-import consilium.party.deploy.doctor
 from consilium import cli
-from consilium.aggregator.deploy.keys import join, make
-from consilium.aggregator.deploy.start import start
+from consilium.aggregator.deployed import AGGREGATOR
 from consilium.aggregator.home import open_home
 from consilium.aggregator.policy import check_terms
 from consilium.coordinator.deploy.flower import NodesFile
 from consilium.coordinator.deploy.registered_nodes import RegisteredNodes
 from consilium.coordinator.provision import kits
 from consilium.coordinator.provision.registry import load_registry
+from consilium.node import keys as own_keys
 from consilium.node.checks import CheckResult, examine
 from consilium.node.keys import Enrolment, OwnKeys, read_enrolment
 from consilium.node.kit import open_kit
 from consilium.node.manifest import check_signed
-from consilium.party.deploy.keys import make as make_party
+from consilium.party.deployed import PARTY
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, ConsiliumError, OutputExists
 from consilium.protocol.identity import Identity
@@ -70,8 +68,8 @@ def run(*arguments: object, code: int = 0) -> str:
 def findings(kit: Path) -> dict[str, CheckResult]:
     """Of the kit's doctor, without what needs a coordinator."""
     module: Any = {
-        "aggregator": consilium.aggregator.deploy.doctor,
-        "party": consilium.party.deploy.doctor,
+        "aggregator": AGGREGATOR,
+        "party": PARTY,
         "coordinator": consilium.coordinator.deploy.doctor,
     }[open_kit(kit).kind]
     return {found.name: found for found in examine(module.checks(open_kit(kit), False)) if found.name != "coordinator"}
@@ -181,7 +179,7 @@ def test_verified_votes_without_a_second_aggregator_are_refused(tmp_path: Path) 
 
 def test_from_its_keys_to_the_operator_and_back(tmp_path: Path) -> None:
     keys, out = tmp_path / "keys", tmp_path / "kits"
-    said = run("aggregator", "keys", SECOND, "--out", keys)
+    said = run("node", "keys", "--kind", "aggregator", SECOND, "--out", keys)
     fingerprint = next(line for line in said.splitlines() if line.startswith("fingerprint")).split(maxsplit=1)[1]
     assert {path.name for path in keys.iterdir()} == {
         "identity.pem", "node.key", "node.pub", "sealing.pem", f"{SECOND}.enrol.json",
@@ -191,12 +189,12 @@ def test_from_its_keys_to_the_operator_and_back(tmp_path: Path) -> None:
     kit = out / KIT
     assert not {"identity.pem", "node.key", "sealing.pem"} & {path.name for path in kit.iterdir()}
     with pytest.raises(ConfigError, match=r"no identity.pem and no node.key and no sealing.pem.*aggregator join"):
-        start(open_kit(kit), lambda *_: None, stop=None)  # type: ignore[arg-type]
+        AGGREGATOR.start(open_kit(kit), lambda *_: None, stop=None)  # type: ignore[arg-type]
     assert findings(kit)["own keys"].level == "wrong"
-    run("aggregator", "join", kit, "--keys", keys)
-    run("aggregator", "join", kit, "--keys", keys)
+    run("node", "join", kit, "--keys", keys)
+    run("node", "join", kit, "--keys", keys)
     accept_all(out)
-    told, of_party = run("aggregator", "fingerprint", kit), run("party", "fingerprint", out / "party-ward-a")
+    told, of_party = run("node", "fingerprint", kit), run("node", "fingerprint", out / "party-ward-a")
     assert "made by this aggregator" in told
     assert fingerprint in told
     shown = next(line for line in told.splitlines() if line.startswith("in rosters")).split(maxsplit=2)[2]
@@ -221,18 +219,18 @@ def test_a_doctor_warns_where_the_operator_made_both_keys(made: Path, own: Path,
 def test_other_keys_than_the_roster_has_are_refused(own: Path, tmp_path: Path) -> None:
     kit = open_kit(own / KIT)
     with pytest.raises(ConfigError, match="the kit lists keys"):
-        make(SECOND, tmp_path / "others")
-        join(kit, tmp_path / "others")
-    others = make(SECOND, tmp_path / "again")
+        own_keys.make("aggregator", SECOND, tmp_path / "others")
+        AGGREGATOR.join(kit, tmp_path / "others")
+    others = own_keys.make("aggregator", SECOND, tmp_path / "again")
     others.save(kit / "enrolment.json")  # an operator who lists them, and a roster that does not
     with pytest.raises(ConfigError, match="the roster has other keys"):
-        join(kit, tmp_path / "again")
+        AGGREGATOR.join(kit, tmp_path / "again")
     shutil.copy(own.parent / f"keys-{SECOND}" / f"{SECOND}.enrol.json", kit / "enrolment.json")
-    join(kit, own.parent / f"keys-{SECOND}")
+    AGGREGATOR.join(kit, own.parent / f"keys-{SECOND}")
     (kit / "sealing.pem").unlink()
     OwnKeys.generate("aggregator").keys["sealing.pem"].save(kit / "sealing.pem")
     with pytest.raises(OutputExists, match="another key"):
-        join(kit, own.parent / f"keys-{SECOND}")
+        AGGREGATOR.join(kit, own.parent / f"keys-{SECOND}")
     assert {findings(kit.folder)[name].level for name in ("own keys", "policy", "roster")} == {"wrong"}
 
 
@@ -251,7 +249,10 @@ WRONG: dict[str, tuple[Callable[[Enrolment, Enrolment], dict[str, Any]], str]] =
 
 @pytest.mark.parametrize("case", WRONG)
 def test_an_altered_enrolment_is_refused(tmp_path: Path, case: str) -> None:
-    one, other = make(SECOND, tmp_path / "one"), make(SECOND, tmp_path / "other")
+    one, other = (
+        own_keys.make("aggregator", SECOND, tmp_path / "one"),
+        own_keys.make("aggregator", SECOND, tmp_path / "other"),
+    )
     alter, said = WRONG[case]
     path = tmp_path / "altered.json"
     path.write_text(json.dumps(alter(one, other)))
@@ -262,10 +263,10 @@ def test_an_altered_enrolment_is_refused(tmp_path: Path, case: str) -> None:
 
 
 def test_an_aggregators_enrolment_is_no_partys(tmp_path: Path) -> None:
-    make(SECOND, tmp_path / "keys")
+    own_keys.make("aggregator", SECOND, tmp_path / "keys")
     with pytest.raises(ConfigError, match="enrols an aggregator, not a party"):
         read_enrolment(tmp_path / "keys" / f"{SECOND}.enrol.json", SECOND)
-    made = make_party("ward-a", tmp_path / "party")
+    made = own_keys.make("party", "ward-a", tmp_path / "party")
     assert "sealing" not in (tmp_path / "party" / "ward-a.enrol.json").read_text()  # as earlier versions wrote it
     assert read_enrolment(tmp_path / "party" / "ward-a.enrol.json", "ward-a") == made
 
@@ -298,12 +299,12 @@ def test_it_is_shut_out_and_another_takes_its_place(out: Path, tmp_path: Path) -
     assert (found.level, "no second aggregator" in found.what) == ("wrong", True)
     with pytest.raises(ConfigError, match="taken, or was by a revoked node"):
         kits.add_aggregator(out, SECOND)
-    make("registry", tmp_path / "keys")
+    own_keys.make("aggregator", "registry", tmp_path / "keys")
     said = run("provision", "add-aggregator", out, "registry", "--keys", tmp_path / "keys" / "registry.enrol.json")
     assert "party-ward-a" in said
     after = load_registry(out)
     assert after.federation().digest() != before.federation().digest()
-    join(open_kit(out / "aggregator-registry"), tmp_path / "keys")
+    AGGREGATOR.join(open_kit(out / "aggregator-registry"), tmp_path / "keys")
     accept_kit(out / "aggregator-registry")
     assert findings(out / "aggregator-registry")["roster"].level == "ok"
     with pytest.raises(ConfigError, match="the second aggregator is registry"):
@@ -333,12 +334,12 @@ def test_it_has_no_certificate_to_renew(out: Path) -> None:
 
 
 def test_check_and_status_from_its_own_files(out: Path) -> None:
-    assert "allows this federation: exact sums" in run("aggregator", "check", out / KIT)
-    told = json.loads(run("aggregator", "status", out / KIT, "--format", "json"))
+    assert "allows this federation: exact sums" in run("doctor", "--offline", out / KIT)
+    told = json.loads(run("status", out / KIT, "--format", "json"))
     assert (told["standing"], told["connection"], told["problem"]) == ("not asked yet", "not started", "")
     edit(out / KIT / "policy.toml", "exact_sums = true", "exact_sums = false")
-    assert "policy.exact_sums is false" in run("aggregator", "check", out / KIT, code=1)
-    told = json.loads(run("aggregator", "status", out / KIT, "--format", "json"))
+    assert "policy.exact_sums is false" in run("doctor", "--offline", out / KIT, code=1)
+    told = json.loads(run("status", out / KIT, "--format", "json"))
     assert "exact sums are asked for" in told["problem"]
 
 

@@ -24,8 +24,7 @@ from consilium.node import installed_app
 from consilium.node.flower import BEFORE, FIRST, require_flower
 from consilium.node.kit import open_kit
 from consilium.party.client_app import app
-from consilium.party.deploy import installed_app as of_party
-from consilium.party.deploy.start import start
+from consilium.party.deployed import PARTY
 from consilium.protocol.errors import EngineError
 from consilium.simulations.engines import flower as flower_internals
 from tests.deploy.kits import make_kits
@@ -142,7 +141,7 @@ def test_a_party_does_not_start_without(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.delattr(flower, "install_from_fab")
     told: list[str] = []
     with pytest.raises(EngineError, match="install_from_fab"):
-        start(ward, lambda *what: told.append(str(what)), threading.Event())
+        PARTY.start(ward, lambda *what: told.append(str(what)), threading.Event())
     assert told == []
 
 
@@ -150,8 +149,9 @@ def test_a_client_process_that_cannot_ignore_bundles_ends(monkeypatch: pytest.Mo
     called: list[str] = []
     monkeypatch.setattr(cli, "flwr_clientapp", lambda: called.append("started"))
     monkeypatch.delattr(flower, "get_load_client_app_fn")
+    monkeypatch.setattr(sys, "argv", ["flwr-clientapp", "consilium.party.client_app"])
     with pytest.raises(SystemExit, match=r"refused: .*get_load_client_app_fn"):
-        of_party.main()
+        installed_app.main()
     assert called == []
 
 

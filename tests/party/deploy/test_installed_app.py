@@ -26,8 +26,7 @@ from consilium.node.flower import flower_environment, program
 from consilium.node.installed_app import OTHERS, PROGRAM, REPLACED, ignore_bundles, write_programs
 from consilium.node.kit import open_kit
 from consilium.node.supervisor import Supervisor
-from consilium.party.deploy.installed_app import MODULE
-from consilium.party.deploy.start import start
+from consilium.party.deployed import PARTY
 from tests.deploy.kits import make_kits
 
 pytestmark = pytest.mark.slow
@@ -57,7 +56,7 @@ def test_the_replacement_runs_the_installed_app_and_unpacks_nothing(restored) ->
 
 @pytest.mark.slow
 def test_programs_come_first_in_the_path_and_others_refuse(tmp_path: Path) -> None:
-    folder = write_programs(tmp_path / "programs", MODULE)
+    folder = write_programs(tmp_path / "programs", PARTY.app)
     found = flower_environment(tmp_path / "flower", folder)
     assert found["PATH"].startswith(str(folder))
     done = subprocess.run(["flwr-serverapp"], env=found, capture_output=True, text=True, check=False)
@@ -134,7 +133,7 @@ def test_a_foreign_bundle_runs_nothing_at_a_party(tmp_path: Path) -> None:
         stack.enter_context(Supervisor([super_link(kit), gateway(kit)], tell))
         wait(lambda: listens(kit.coordinator.internal_port) and listens(kit.coordinator.superlink_port))
         sync_nodes(kit, tell)
-        party = threading.Thread(target=start, args=(ward, tell, stop))
+        party = threading.Thread(target=PARTY.start, args=(ward, tell, stop))
         party.start()
         stack.callback(party.join)
         stack.callback(stop.set)

@@ -12,14 +12,12 @@ from pathlib import Path
 import pytest
 
 from consilium.coordinator.provision.authority import Authority
-from consilium.node import supernode
+from consilium.node import kinds, supernode
 from consilium.node.kit import open_kit
 from consilium.node.log import Heard
 from consilium.node.supernode import BACK, CONNECTED, NEWS, NodeWatch, read_connection
 from consilium.node.supervisor import Program
-from consilium.party.deploy import start
-from consilium.party.deploy.status import standing_now
-from consilium.party.deploy.watching import watched
+from consilium.party.deployed import PARTY
 from tests.deploy.kits import make_kits
 from tests.deploy.test_kits_doctor import Https
 
@@ -34,7 +32,7 @@ def out(tmp_path: Path) -> Path:
 def told_by(out: Path) -> tuple[NodeWatch, list[tuple[str, str]]]:
     told: list[tuple[str, str]] = []
     kit = open_kit(out / "party-ward-a")
-    return NodeWatch(kit, lambda name, what: told.append((name, what)), lambda: standing_now(kit)), told
+    return NodeWatch(kit, lambda name, what: told.append((name, what)), lambda: PARTY.standing(kit)), told
 
 
 def test_a_full_disk_is_told_once_and_so_is_its_end(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,7 +70,7 @@ def test_a_party_without_a_connection_says_why(out: Path) -> None:
 
 def test_a_party_is_ready_while_it_is_connected(out: Path) -> None:
     node, told = told_by(out)
-    seen = watched(open_kit(out / "party-ward-a"), Heard(lambda *_: None), lambda: node.connected)
+    seen = PARTY.watched(open_kit(out / "party-ward-a"), Heard(lambda *_: None), lambda: node.connected)
     said = []
     for what in ("", CONNECTED, "ended (exit code 1); starts again in 1 s; log: x", CONNECTED):
         if what:
@@ -97,13 +95,13 @@ def test_a_connection_is_back_that_was_there_before(out: Path) -> None:
 
 def test_what_a_party_shows_is_its_own_status(out: Path) -> None:
     kit = open_kit(out / "party-ward-a")
-    seen = watched(kit, Heard(lambda *_: None), lambda: True)
+    seen = PARTY.watched(kit, Heard(lambda *_: None), lambda: True)
     assert json.loads(seen.pages["/status.json"]().body)["most_queries"] == 40
     told = {family.name: family.samples[()] for family in seen.metrics()}
     assert (told["queries_given"], told["queries_most"]) == (0, 40)
     assert 0 < told["epsilon_promised"] <= told["epsilon_most"]
     (kit / "party.toml").write_text("[policy")
-    broken = watched(kit, Heard(lambda *_: None), lambda: True)
+    broken = PARTY.watched(kit, Heard(lambda *_: None), lambda: True)
     assert broken.pages["/status.json"]().status == 503
     assert [family.name for family in broken.metrics()] == ["connected"]
 
@@ -147,9 +145,9 @@ def test_a_stop_waits_for_no_look(out: Path, monkeypatch: pytest.MonkeyPatch) ->
     kit = open_kit(out / "party-ward-a")
     idle = Program("supernode", [sys.executable, "-c", "import time; time.sleep(3600)"], kit.state, kit.logs / "x.log")
     looking, stop, answered = threading.Event(), threading.Event(), threading.Event()
-    monkeypatch.setattr(start, "supernode", lambda *_: idle)
+    monkeypatch.setattr(kinds, "supernode", lambda *_: idle)
     monkeypatch.setattr(NodeWatch, "follow", lambda *_: looking.set() or answered.wait())
-    node = threading.Thread(target=start.start, args=(kit, lambda *_: None, stop), daemon=True)
+    node = threading.Thread(target=PARTY.start, args=(kit, lambda *_: None, stop), daemon=True)
     node.start()
     try:
         assert looking.wait(100)

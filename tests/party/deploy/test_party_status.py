@@ -10,7 +10,7 @@ import pytest
 from consilium.node.kit import open_kit
 from consilium.node.supernode import BACK, CONNECTED, NodeWatch
 from consilium.party import journal
-from consilium.party.deploy.status import standing_now, standing_of, status
+from consilium.party.deployed import PARTY, standing_of
 from consilium.party.home import open_home
 from consilium.party.journal import HELLO, TRAIN, LastAnswer
 from consilium.protocol.files import held
@@ -86,7 +86,7 @@ def test_what_a_party_answers_is_written_down_without_its_rows_or_reasons(kit: P
     (found,) = json.loads(path.read_text())["answers"].values()
     assert found["refused"] == "refused: pinned-terms"
     assert found["federation"] == "0" * 64
-    found = status(open_kit(kit))
+    found = PARTY.status(open_kit(kit))
     assert found.standing.startswith("refused: pinned-terms. Unpack the newest update")
 
 
@@ -115,22 +115,22 @@ def test_an_answer_does_not_fail_for_its_journal(kit: Path, monkeypatch: pytest.
 
 
 def test_the_command_says_connection_standing_and_limits(kit: Path) -> None:
-    done = consilium("party", "status", kit)
+    done = consilium("status", kit)
     assert done.exit_code == 0, done.output
     assert "connection   not started" in done.stdout
     assert "standing     not asked yet" in done.stdout
     told: list[str] = []
-    watch = NodeWatch(open_kit(kit), lambda _, what: told.append(what), lambda: standing_now(open_kit(kit)))
+    watch = NodeWatch(open_kit(kit), lambda _, what: told.append(what), lambda: PARTY.standing(open_kit(kit)))
     watch.tell("supernode", CONNECTED)
     with held(kit / "state" / "lock", "the party"):
-        found = consilium("party", "status", kit, "--format", "json").json()
+        found = consilium("status", kit, "--format", "json").json()
     assert found["connection"].startswith(f"{CONNECTED} (since ")
     assert (found["queries"], found["most_queries"], found["problem"]) == (0, 40, "")
 
 
 def test_the_command_says_what_the_partys_own_policy_would_refuse(kit: Path) -> None:
     edit(kit / "policy.toml", "most_queries = 40", "most_queries = 39")
-    found = consilium("party", "status", kit, "--format", "json").json()
+    found = consilium("status", kit, "--format", "json").json()
     assert found["epsilon"] is None
     assert "most-queries, requested 40, limit 39. The party raises policy.most_queries" in found["problem"]
     checked = consilium("doctor", kit)
@@ -140,7 +140,7 @@ def test_the_command_says_what_the_partys_own_policy_would_refuse(kit: Path) -> 
 
 def test_the_nodes_own_log_tells_enrolment_and_connection(kit: Path) -> None:
     told: list[str] = []
-    watch = NodeWatch(open_kit(kit), lambda _, what: told.append(what), lambda: standing_now(open_kit(kit)))
+    watch = NodeWatch(open_kit(kit), lambda _, what: told.append(what), lambda: PARTY.standing(open_kit(kit)))
     watch.tell("supernode", CONNECTED)
     watch.look()
     enrol(kit)

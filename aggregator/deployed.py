@@ -1,0 +1,160 @@
+"""A second aggregator on a machine of its own: what is particular to it among nodes, see `node.kinds`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from consilium.aggregator.acceptance import GivenSoFar, check_is_accepted, given_in, policy_request
+from consilium.aggregator.home import AggregatorHome, open_home
+from consilium.aggregator.policy import AggregatorPolicy, check_terms
+from consilium.aggregator.promise import cost_of, events_of
+from consilium.node.acceptance import LIMITS, PolicyRequest
+from consilium.node.checks import Advice, Check, check_roster, refused_is_wrong
+from consilium.node.keys import OwnKeys
+from consilium.node.kinds import NodeKind, NodeStatus
+from consilium.node.kit import Kit
+from consilium.node.rosters import PinnedRoster, pinned_roster
+from consilium.protocol.disclosure import Disclosure, ReleaseKind
+from consilium.protocol.errors import ConfigError, ConsiliumError, NotAccepted
+from consilium.protocol.parties.messages import Terms
+from consilium.protocol.parties.refusals import CURES_OF_SECOND, Refused, Rule, cure_of
+from consilium.protocol.plain_words import epsilon_text
+
+NOT_YET = "not asked yet"
+
+
+class Aggregator(NodeKind):
+    """See `NodeKind`."""
+
+    name = "aggregator"
+    app = "consilium.aggregator.client_app"
+    model = AggregatorPolicy
+    limits = LIMITS
+    answers = "ever in sums that it gave its half of"
+
+    def open_home(self, folder: Path) -> AggregatorHome:
+        """See `NodeKind`."""
+        return open_home(folder)
+
+    def request(self, home: AggregatorHome, terms: Terms) -> PolicyRequest:
+        """See `NodeKind`."""
+        return policy_request(home, terms)
+
+    def check_is_accepted(self, home: AggregatorHome) -> None:
+        """See `NodeKind`."""
+        check_is_accepted(home)
+
+    def roster_of(self, kit: Kit) -> PinnedRoster:
+        """See `NodeKind`."""
+        home = open_home(kit.folder)
+        roster = pinned_roster("verified", home.folder / home.settings.roster)
+        if roster is None:
+            raise ConfigError("verified votes have a roster", "Unpack the kit again")
+        return roster
+
+    def check_in_roster(self, roster: PinnedRoster | None, kit: Kit, keys: OwnKeys, action: str) -> None:
+        """See `NodeKind`."""
+        listed = None if roster is None else roster.second
+        if listed is None or (listed.ed25519_pk, listed.x25519_pk) != (keys.identity, keys.sealing):
+            raise ConfigError("the roster has other keys for the second aggregator", action)
+
+    def made_by_operator(self, kit: Kit) -> str:
+        """See `NodeKind`."""
+        raise Advice(
+            "the operator made both aggregators' keys: it could open every vote",
+            f"Make your own, and send {kit.name}.enrol.json to the operator: consilium aggregator keys {kit.name}",
+        )
+
+    def state(self, kit: Kit) -> str:
+        """See `NodeKind`."""
+        home = open_home(kit.folder)
+        given = refused_is_wrong(
+            lambda: given_in(home, self.terms_of(home)), "terms.json", "Unpack the kit again", CURES_OF_SECOND
+        )
+        return f"{given.here + given.elsewhere} queries ever in sums that it gave its half of"
+
+    def terms_checks(self, kit: Kit) -> list[Check]:
+        """See `NodeKind`."""
+        return [
+            ("policy", lambda: self._policy(kit)),
+            ("roster", lambda: self._roster(kit)),
+            ("queries", lambda: self._queries(kit)),
+        ]
+
+    def standing(self, kit: Kit) -> str:
+        """See `NodeKind`."""
+        try:
+            return self._standing(open_home(kit.folder))
+        except (ConsiliumError, Refused):
+            return "its files cannot be read: consilium doctor"
+
+    def status(self, kit: Kit) -> NodeStatus:
+        """See `NodeKind`."""
+        home = open_home(kit.folder)
+        terms, problem = self.terms_of(home), ""
+        try:
+            given = given_in(home, terms)
+            check_is_accepted(home)
+            check_terms(home.policy, terms, home.roster(), list(given.earlier))
+        except Refused as error:
+            cure = cure_of(f"refused: {error.refusal}", CURES_OF_SECOND)
+            problem = f"its own policy refuses this federation: {error}. {cure}"
+            given = GivenSoFar(False, 0, 0, 0, ())
+        except NotAccepted as error:
+            problem = str(error)
+        standing = self._standing(home) if not problem else "does not serve this federation"
+        return self.base_status(kit, home, terms, given.here + given.elsewhere, standing=standing, problem=problem)
+
+    def _standing(self, home: AggregatorHome) -> str:
+        given = given_in(home, self.terms_of(home))
+        if not given.introduced:
+            return NOT_YET
+        return f"serves, {given.here} queries in sums of this federation" if given.here else "serves, no sum given yet"
+
+    def _policy(self, kit: Kit) -> str:
+        home = open_home(kit.folder)
+        terms, policy, roster = self.terms_of(home), home.policy, home.roster()
+        costs: list[float] = []
+
+        def allowed() -> None:
+            earlier = list(given_in(home, terms).earlier)
+            check_terms(policy, terms, roster, earlier)
+            for promise in (terms.promise, terms.student or terms.promise):
+                events = [event for text in (*earlier, promise) for event in events_of(text)]
+                costs.append(cost_of(events, policy.unit, policy.neighbouring, policy.delta))
+
+        refused_is_wrong(
+            allowed,
+            "policy in policy.toml",
+            "Change the policy, or do not serve: the coordinator will ask exactly this",
+            CURES_OF_SECOND,
+        )
+        noisy = all(event.noise_by_parties for event in events_of(terms.promise))
+        disclosed = Disclosure(ReleaseKind.COUNTS, "verified", noisy, explicit=noisy and not terms.student)
+        student = f"epsilon at most {epsilon_text(costs[-1])} towards the student and the public"
+        return (
+            f"allows this federation: {'sums with noise of its own' if noisy else 'exact sums'}; {student};"
+            f" {disclosed.towards_nodes(costs[0])}; at delta {policy.delta:g} for a {policy.unit}, with all earlier"
+            " federations"
+        )
+
+    def _roster(self, kit: Kit) -> str:
+        home, roster = open_home(kit.folder), self.roster_of(kit)
+        listed = None if roster.second is None else roster.second.ed25519_pk
+        sentence = check_roster(kit, roster, self.terms_of(home).roster, listed)
+        home.roster()  # the sealing key too
+        return sentence
+
+    def _queries(self, kit: Kit) -> str:
+        """Whether the policy's most_queries lasts."""
+        home = open_home(kit.folder)
+        given, most = given_in(home, self.terms_of(home)), home.policy.most_queries
+        sentence = (
+            f"{given.elsewhere} in sums of other federations, at most {given.promised} in this one; policy: {most}"
+        )
+        if given.elsewhere + given.promised > most:
+            raise Advice(sentence, CURES_OF_SECOND[Rule.MOST_QUERIES])
+        return sentence
+
+
+AGGREGATOR = Aggregator()

@@ -1,0 +1,352 @@
+"""What a party and a second aggregator have in common on machines of their own: keys, checks, start, status, watching.
+
+Each is a `NodeKind` that says what is particular to it: `party.deployed` and `aggregator.deployed`.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from consilium.node import keys as own_keys
+from consilium.node.acceptance import Limit, PolicyRequest, accepted_in_words, is_answered, read_policy
+from consilium.node.checks import (
+    Check,
+    check_authority,
+    check_clock,
+    check_coordinator,
+    check_disk,
+    check_kit,
+    check_port,
+    check_signature,
+    examine,
+    hold,
+    wait_for_ports,
+)
+from consilium.node.flower import program
+from consilium.node.health import monitor_checks
+from consilium.node.installed_app import check_flower
+from consilium.node.keys import ENROLMENT, FOREIGN, KEYS, OwnKeys, grouped, not_ours
+from consilium.node.kit import EnrolledKind, Kit
+from consilium.node.log import Heard, load_monitor
+from consilium.node.monitor import Answer, Lasting, Watched, as_json, monitored, refused
+from consilium.node.rosters import PinnedRoster
+from consilium.node.state import check_versions, enter
+from consilium.node.supernode import NodeWatch, read_connection, supernode
+from consilium.node.supervisor import BackOff, Supervisor, Tell, end_leftovers
+from consilium.protocol.errors import ConfigError, ConsiliumError
+from consilium.protocol.files import held, is_held
+from consilium.protocol.models import Frozen
+from consilium.protocol.parties.messages import Terms
+from consilium.protocol.parties.refusals import Refused
+
+if TYPE_CHECKING:
+    from consilium.node.metrics import MetricFamily
+
+LEAST_FREE_BYTES = 500_000_000
+WAIT_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Fingerprints:
+    """What nodes compare over the telephone. own: of all keys of this node, as its kit lists them. roster: of the
+    one that it pins, empty for clear votes. second: of the second aggregator's keys in it, where votes are verified."""
+
+    name: str
+    own: str
+    made_here: bool
+    roster: str
+    parties: tuple[str, ...]
+    second: str = ""
+
+
+@dataclass(frozen=True)
+class NodeStatus:
+    """Where a node stands, from its own files, for the eyes of its own people.
+
+    federation: digest of the one that it takes part in, as far as people compare it. connection, standing: in words.
+    since: of the standing. queries: ever answered, or in sums, of `most_queries`. epsilon: of this federation, by the
+    node's own unit; None where its policy does not allow it, or nobody counts it. problem: why, and what to do.
+    epsilon_student: the same towards the student and the public; None where no noise is in the sums. towards: whom each
+    holds towards, in words.
+    """
+
+    kind: EnrolledKind
+    name: str
+    federation: str
+    running: bool
+    connection: str
+    standing: str
+    queries: int
+    most_queries: int
+    most_epsilon: float
+    problem: str = ""
+    since: str = ""
+    epsilon: float | None = None
+    epsilon_student: float | None = None
+    towards: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values; the name stands under the kind of node."""
+        values = asdict(self)
+        return {values.pop("kind"): values.pop("name"), **values}
+
+
+class NodeKind(ABC):
+    """A kind of node that connects with a SuperNode and answers the coordinator by its own people's policy.
+
+    app: module whose `app` answers messages. model, limits: of its policy. answers: what its status counts.
+    told: checks whose words a start tells also where nothing is wrong.
+    """
+
+    name: ClassVar[EnrolledKind]
+    app: ClassVar[str]
+    model: ClassVar[type[Frozen]]
+    limits: ClassVar[Mapping[str, Limit]]
+    answers: ClassVar[str]
+    told: ClassVar[frozenset[str]] = frozenset()
+
+    @abstractmethod
+    def open_home(self, folder: Path) -> Any:
+        """The node's settings and policy; has `name`, `folder` and `pinned_terms()`. Raises ConfigError."""
+
+    @abstractmethod
+    def request(self, home: Any, terms: Terms) -> PolicyRequest:
+        """All that these terms ask. Raises ConfigError."""
+
+    @abstractmethod
+    def check_is_accepted(self, home: Any) -> None:
+        """Raise NotAccepted unless the node's people have allowed what its kit asks."""
+
+    @abstractmethod
+    def state(self, kit: Kit) -> str:
+        """That this program can read what the node remembers of what it gave. Raises ConsiliumError."""
+
+    @abstractmethod
+    def terms_checks(self, kit: Kit) -> list[Check]:
+        """What the coordinator will be refused, or is promised: a node whose policy forbids it starts all the same, and
+        joins once that is mended."""
+
+    def data_checks(self, kit: Kit) -> list[Check]:
+        """Of private rows, where the node has any."""
+        return []
+
+    @abstractmethod
+    def status(self, kit: Kit) -> NodeStatus:
+        """Raises ConfigError if settings or terms cannot be read or nothing was accepted yet, LedgerError."""
+
+    @abstractmethod
+    def standing(self, kit: Kit) -> str:
+        """How it stands, in words, for whoever only tells of it."""
+
+    @abstractmethod
+    def roster_of(self, kit: Kit) -> PinnedRoster | None:
+        """The roster that the node's settings name; None for clear votes. Raises ConfigError."""
+
+    @abstractmethod
+    def check_in_roster(self, roster: PinnedRoster | None, kit: Kit, keys: OwnKeys, action: str) -> None:
+        """Raise ConfigError, with this action, where the roster lists other keys for the node."""
+
+    @abstractmethod
+    def made_by_operator(self, kit: Kit) -> str:
+        """What the doctor says where the operator made the node's keys. May raise Advice."""
+
+    def keys_of(self, kit: Kit) -> OwnKeys:
+        """The private keys that the node's settings name. Raises ConfigError."""
+        return OwnKeys.load(self.name, kit.folder)
+
+    def terms_of(self, home: Any) -> Terms:
+        """The terms of the one federation that a kit takes part in. Raises ConfigError."""
+        pinned = home.pinned_terms()
+        if pinned is None:
+            raise ConfigError(
+                f"{self.name}.toml pins no terms, so this node would take part in whatever a coordinator asks",
+                f'Set terms = "terms.json" in {self.name}.toml',
+            )
+        return pinned
+
+    def join(self, kit: Kit, folder: Path) -> None:
+        """Copy the node's own private keys into the kit that was made for them; again does nothing.
+
+        Raises
+        ------
+        ConfigError : the kit or its roster lists other keys, or a key cannot be used. OutputExists : other keys are
+            there.
+        """
+        keys = own_keys.own_keys_for(kit, self.name, folder)
+        self.check_in_roster(self.roster_of(kit), kit, keys, not_ours(self.name))
+        own_keys.put_into(kit, keys)
+
+    def fingerprints(self, kit: Kit) -> Fingerprints:
+        """What is compared over the telephone: of the files that the node's settings really name.
+
+        Raises
+        ------
+        ConfigError : keys are missing, or are not those that the kit and the roster list.
+        """
+        own_keys.check_present(kit, self.name)
+        keys, made_here, roster = self.keys_of(kit), (kit / ENROLMENT).exists(), self.roster_of(kit)
+        if made_here:
+            own_keys.check_listed(kit, keys)
+        self.check_in_roster(roster, kit, keys, not_ours(self.name) if made_here else FOREIGN)
+        return Fingerprints(
+            name=kit.name,
+            own=keys.fingerprint(kit.name),
+            made_here=made_here,
+            roster=grouped(roster.digest) if roster else "",
+            parties=tuple(roster.parties) if roster else (),
+            second=roster.second_fingerprint if roster else "",
+        )
+
+    def set_up(self, kit: Kit) -> list[Check]:
+        """What a start rests on: it is refused in the same words."""
+        return [
+            ("flower", _flower),
+            ("place", lambda: self._place(kit)),
+            ("state", lambda: self.state(kit)),
+            ("accepted", lambda: self._accepted(kit)),
+        ]
+
+    def checks(self, kit: Kit, running: bool) -> list[Check]:
+        """In the order in which to mend. running: the node is started, so that its own port is taken by itself."""
+        joined = not own_keys.lacks_own_keys(kit, self.name)
+        unjoined: list[Check] = [
+            ("signature", lambda: check_signature(kit)),
+            ("authority", lambda: check_authority(kit.authority)),
+        ]
+        return [
+            *(check_kit(kit, list(KEYS[self.name])) if joined else unjoined),
+            ("versions", lambda: check_versions(kit)),
+            ("clock", lambda: check_clock(kit)),
+            *self.set_up(kit),
+            ("own keys", lambda: self._own_keys(kit)),
+            *(self.terms_checks(kit) if joined and is_answered(kit) else []),
+            *self.data_checks(kit),
+            ("disk", lambda: check_disk(kit.state, LEAST_FREE_BYTES)),
+            *monitor_checks(kit, running),
+            *([] if running else [port_check(kit)]),
+            ("coordinator", lambda: check_coordinator(kit)),
+        ]
+
+    def start(self, kit: Kit, tell: Tell, stop: threading.Event, backoff: BackOff | None = None) -> None:
+        """Serve until `stop` is set.
+
+        Raises
+        ------
+        ConfigError : the node's settings cannot be read, its own keys are not in the kit, a file is not as it was
+            signed, a newer program used its state, or it is started already.
+        EngineError : this is a Flower that cannot be kept from running bundles.
+        """
+        check_flower()
+        own_keys.check_present(kit, self.name)
+        settings = load_monitor(kit)
+        enter(kit, tell)
+        hold(self.set_up(kit), tell)
+        with held(kit.state / "lock", f"{self.name} {kit.name}"):
+            end_leftovers(kit.logs, tell)
+            wait_for_ports([port_check(kit)], tell, stop)
+            for result in examine(self.terms_checks(kit)):
+                if result.level != "ok" or result.name in self.told:
+                    tell(result.name, f"{result.what}{f'. {result.action}' if result.action else ''}")
+            tell(self.name, f"{kit.name} serves {kit.federation!r} at {kit.coordinator.superlink}")
+            heard = Heard(tell)
+            watch = NodeWatch(kit, heard.tell, lambda: self.standing(kit))
+            with (
+                monitored(settings, self.watched(kit, heard, lambda: watch.connected)),
+                Supervisor([supernode(kit, self.app)], watch.tell, backoff),
+            ):
+                # beside: a look at a coordinator that does not answer takes up to 25 s, for which no stop waits
+                threading.Thread(target=watch.follow, args=(stop,), name="watch", daemon=True).start()
+                while not stop.wait(WAIT_SECONDS):  # in turns: it may tell a watchdog that its main thread waits on it
+                    pass
+            tell(self.name, "stopped")
+
+    def watched(self, kit: Kit, heard: Heard, connected: Callable[[], bool]) -> Watched:
+        """The node as it can be looked at by its own people. It is ready while it is connected."""
+        own = Lasting(lambda: self._status_if_readable(kit))
+
+        def waits_for() -> list[str]:
+            return [] if connected() else ["no connection to the coordinator"]
+
+        def metrics() -> Iterator[MetricFamily]:
+            from consilium.node.metrics import one
+
+            yield one("connected", "1 while the SuperNode is connected to the coordinator.", connected())
+            status = own()
+            if status is None:
+                return
+            yield one("queries_given", f"Queries {self.answers}, of queries_most.", status.queries)
+            yield one("queries_most", "Queries that its policy allows.", status.most_queries)
+            yield one("epsilon_most", "Epsilon that its policy allows over all federations.", status.most_epsilon)
+            if status.epsilon is not None:
+                yield one("epsilon_promised", "Epsilon that this federation may cost it at most.", status.epsilon)
+            if status.epsilon_student is not None:
+                yield one("epsilon_student", "Of it, towards the student and the public.", status.epsilon_student)
+
+        def page() -> Answer:
+            status = own()
+            if status is None:
+                return refused(503, f"The settings of this {self.name} cannot be read: consilium doctor.")
+            return as_json(status.to_json())
+
+        return Watched(kit, heard, waits_for, (kit.authority,), metrics, {"/status.json": page})
+
+    def base_status(self, kit: Kit, home: Any, terms: Terms, queries: int, **more: Any) -> NodeStatus:
+        """With what every kind of node knows alike. Raises NotAccepted where nothing was accepted yet."""
+        running = is_held(kit.folder / "state" / "lock")
+        return NodeStatus(
+            kind=self.name,
+            name=kit.name,
+            federation=terms.federation[:12],
+            running=running,
+            connection=read_connection(kit) if running else "not started",
+            queries=queries,
+            most_queries=home.policy.most_queries,
+            most_epsilon=home.policy.most_epsilon,
+            **more,
+        )
+
+    def _status_if_readable(self, kit: Kit) -> NodeStatus | None:
+        try:
+            return self.status(kit)
+        except (ConsiliumError, Refused):  # doctor says why
+            return None
+
+    def _place(self, kit: Kit) -> str:
+        home = self.open_home(kit.folder)
+        if home.name != kit.name:
+            raise ConfigError(
+                f"{self.name}.toml says name {home.name!r}, the kit is that of {kit.name!r}",
+                f"Set name back in {self.name}.toml",
+            )
+        if '"' in str(kit.folder) or " " in str(kit.folder):
+            raise ConfigError(f"{kit.folder}: a path with spaces or quotes", "Move the kit: Flower cannot pass it on")
+        return f"{kit.folder}"
+
+    def _accepted(self, kit: Kit) -> str:
+        """That its people have allowed what is asked: before that, nothing else of the policy can be said."""
+        self.check_is_accepted(self.open_home(kit.folder))
+        return accepted_in_words(read_policy(kit.folder, self.model, self.limits))
+
+    def _own_keys(self, kit: Kit) -> str:
+        """Whose keys these are, and that they are the ones that were enrolled. Raises ConfigError, Advice."""
+        prints = self.fingerprints(kit)
+        if not prints.made_here:
+            return self.made_by_operator(kit)
+        return f"made by this {self.name}, fingerprint {prints.own[:9]}...: the kit lists them"
+
+
+def port_check(kit: Kit) -> Check:
+    """The loopback port of its SuperNode."""
+    return ("port", lambda: check_port(kit.node_port, "127.0.0.1", "node_port"))
+
+
+def _flower() -> str:
+    check_flower()
+    program("flower-supernode")
+    return f"flwr {version('flwr')} is one that was tested, and runs no code but this node's own"

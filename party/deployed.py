@@ -1,0 +1,232 @@
+"""A party on a machine of its own: what is particular to it among nodes, see `node.kinds`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from consilium.data.private_rows import there
+from consilium.node.acceptance import PolicyRequest
+from consilium.node.checks import Advice, Check, check_roster, check_second, expectation, refused_is_wrong
+from consilium.node.keys import NODE_KEY, NodeKey, OwnKeys
+from consilium.node.kinds import NodeKind, NodeStatus
+from consilium.node.kit import Kit
+from consilium.node.rosters import PinnedRoster, pinned_roster
+from consilium.party import journal
+from consilium.party.acceptance import check_is_accepted, policy_request
+from consilium.party.dry_run import check, usable
+from consilium.party.expectation import (
+    agreed_weight,
+    own_share,
+    party_warnings,
+    promise_in_words,
+    student_epsilon,
+    towards_whom,
+)
+from consilium.party.federation import load_federation
+from consilium.party.home import Home, open_home, read_party
+from consilium.party.journal import LastAnswer
+from consilium.party.policy import LIMITS, Policy, check_terms
+from consilium.party.promise import check_promised_unit, promise_of
+from consilium.party.spend import Share, SpendStore
+from consilium.party.sum_store import SessionStore, UploadStore
+from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, NotAccepted
+from consilium.protocol.identity import Identity
+from consilium.protocol.parties.messages import Terms
+from consilium.protocol.parties.refusals import CURES, Refused, Rule, cure_of
+
+POLICY = "policy in policy.toml"
+
+
+class Party(NodeKind):
+    """See `NodeKind`."""
+
+    name = "party"
+    app = "consilium.party.client_app"
+    model = Policy
+    limits = LIMITS
+    answers = "that this party ever answered"
+    told = frozenset({"promise"})
+
+    def open_home(self, folder: Path) -> Home:
+        """See `NodeKind`."""
+        return open_home(folder)
+
+    def request(self, home: Home, terms: Terms) -> PolicyRequest:
+        """See `NodeKind`."""
+        return policy_request(home, terms)
+
+    def check_is_accepted(self, home: Home) -> None:
+        """See `NodeKind`."""
+        check_is_accepted(home)
+
+    def keys_of(self, kit: Kit) -> OwnKeys:
+        """See `NodeKind`."""
+        return OwnKeys.of_party(Identity.load(open_home(kit.folder).identity_file), NodeKey.load(kit / NODE_KEY))
+
+    def roster_of(self, kit: Kit) -> PinnedRoster | None:
+        """Read as the votes of the party's pinned terms need it."""
+        home = open_home(kit.folder)
+        terms = home.pinned_terms()
+        return pinned_roster(home.policy.votes if terms is None else terms.votes, home.roster_file)
+
+    def check_in_roster(self, roster: PinnedRoster | None, kit: Kit, keys: OwnKeys, action: str) -> None:
+        """See `NodeKind`."""
+        if roster is None:
+            return
+        listed = roster.parties.get(kit.name)
+        if listed is None:
+            raise ConfigError(f"the roster has no party {kit.name!r}", "This party was removed: ask the operator")
+        if listed != keys.identity:
+            raise ConfigError(f"the roster has another signing key for {kit.name!r}", action)
+
+    def made_by_operator(self, kit: Kit) -> str:
+        """See `NodeKind`."""
+        return "the operator made this party's keys, and can sign in its name if it kept them; see docs/deploy.md"
+
+    def state(self, kit: Kit) -> str:
+        """What it gave is in three files, all of which this program must be able to read."""
+        sessions, uploads = kit.state / "sessions.db", kit.state / "uploads.db"
+
+        def read() -> int:
+            if sessions.exists():
+                with SessionStore(sessions).transaction():
+                    pass
+            if uploads.exists():
+                UploadStore(uploads).find("")
+            return SpendStore(open_home(kit.folder).spend_file).answered()
+
+        return f"{refused_is_wrong(read, 'state', 'Restore the newest backup of state/')} queries answered ever"
+
+    def terms_checks(self, kit: Kit) -> list[Check]:
+        """See `NodeKind`."""
+        return [
+            ("policy", lambda: self._policy(kit)),
+            ("roster", lambda: self._roster(kit)),
+            ("second", lambda: check_second(kit, self.roster_of(kit))),
+            ("promise", lambda: promise_in_words(self._terms(kit), open_home(kit.folder).policy, self._share(kit))),
+            ("expectation", lambda: self._expectation(kit)),
+            ("queries", lambda: self._queries(kit)),
+        ]
+
+    def data_checks(self, kit: Kit) -> list[Check]:
+        """As `consilium party check` does; that command shows every problem of every column."""
+        return [("data", lambda: _data(kit))]
+
+    def standing(self, kit: Kit) -> str:
+        """By the journal as it is now."""
+        return standing_of(journal.read(kit.folder))[0]
+
+    def status(self, kit: Kit) -> NodeStatus:
+        """See `NodeKind`."""
+        home = open_home(kit.folder)
+        terms = self.terms_of(home)
+        standing, since = standing_of(journal.read(kit.folder))
+        epsilon, problem, student, towards = None, "", None, ""
+        try:
+            check_is_accepted(home)
+            share = own_share(home, terms)
+            epsilon, student = share.epsilon, student_epsilon(terms, home.policy, share.weight)
+            towards = towards_whom(terms, share.epsilon, student)
+        except NotAccepted as error:
+            problem = str(error)
+        except Refused as error:
+            problem = f"its own policy refuses this federation: {error}. {cure_of(f'refused: {error.refusal}')}"
+        return self.base_status(
+            kit, home, terms, SpendStore(home.spend_file).answered(),
+            standing=standing, since=since, problem=problem,
+            epsilon=epsilon, epsilon_student=student, towards=towards,
+        )  # fmt: skip
+
+    def _terms(self, kit: Kit) -> Terms:
+        return self.terms_of(open_home(kit.folder))
+
+    def _share(self, kit: Kit) -> Share:
+        return refused_is_wrong(lambda: own_share(open_home(kit.folder), self._terms(kit)), POLICY)
+
+    def _policy(self, kit: Kit) -> str:
+        home, terms = open_home(kit.folder), self._terms(kit)
+        refused_is_wrong(
+            lambda: (check_terms(home.policy, terms), check_promised_unit(terms, home.rules)),
+            POLICY,
+            "Change the policy, or do not take part: the coordinator will ask exactly this",
+        )
+        share, policy, promise = self._share(kit), home.policy, promise_of(terms)
+        most, phases = promise.weight, f" over its {len(promise.each)} phases" if promise.later else ""
+        weight = f", weight {share.weight} of {most}" if most > 1 else ""
+        return (
+            f"allows this federation: {terms.votes} votes{weight}, epsilon at most {share.epsilon:.3f}{phases}"
+            f" at delta {policy.delta:g} for a {policy.unit}"
+        )
+
+    def _roster(self, kit: Kit) -> str:
+        terms = self._terms(kit)
+        if not terms.roster:
+            return "none: votes are clear"
+        roster = self.roster_of(kit)
+        if roster is None:
+            raise ConfigError("there is no roster for these votes", "Unpack the kit again")
+        sentence = check_roster(kit, roster, terms.roster, roster.parties.get(kit.name))
+        refused_is_wrong(lambda: agreed_weight(open_home(kit.folder), terms), POLICY)
+        return sentence
+
+    def _expectation(self, kit: Kit) -> str:
+        home, terms = open_home(kit.folder), self._terms(kit)
+        weight = self._share(kit).weight if promise_of(terms).weight > 1 else 1
+        warnings = refused_is_wrong(lambda: party_warnings(terms, home.policy, weight), "terms", "Unpack the kit again")
+        return expectation(warnings)
+
+    def _queries(self, kit: Kit) -> str:
+        """Whether the policy's most_queries lasts. With secure votes a party refuses beforehand where it does not."""
+        home, terms = open_home(kit.folder), self._terms(kit)
+        before, most = SpendStore(home.spend_file).past(terms.federation).elsewhere, home.policy.most_queries
+        asked = promise_of(terms).asked
+        sentence = f"{before} answered in other federations, at most {asked} in this one; policy: {most}"
+        if before + asked > most:
+            raise Advice(sentence, CURES[Rule.MOST_QUERIES])
+        return sentence
+
+
+PARTY = Party()
+
+
+def _data(kit: Kit) -> str:
+    home, command = open_home(kit.folder), f"Run: consilium party check {kit.folder} {kit / 'federation.json'}"
+    if not there(home.data_file):
+        raise DataError(
+            f"{home.data_file} is missing", "Put the party's rows there; docs/parties.md says in which form"
+        )
+    rows, report = check(read_party(kit.folder), kit.folder, load_federation(kit / "federation.json"))
+    try:
+        count = len(usable(rows, report).y)
+    except ConsiliumError as error:
+        raise DataError(error.what, command) from None
+    return f"{home.data_file.name}: {count} rows fit the federation's columns and classes"
+
+
+def standing_of(last: dict[str, LastAnswer]) -> tuple[str, str]:
+    """In words, and since when, by what was asked last.
+
+    >>> standing_of({})
+    ('not asked yet', '')
+    """
+    hello, train = last.get(journal.HELLO), last.get(journal.TRAIN)
+    if hello is None:
+        return "not asked yet", ""
+    if hello.refused:
+        return _refusal(hello, "")
+    if train is None or train.at < hello.at or train.federation != hello.federation:
+        return f"enrolled{' late' if hello.late else ''}, to be trained", hello.at
+    if train.refused:
+        return _refusal(train, "in training, ")
+    voted = [last[kind] for kind in journal.VOTES if kind in last and last[kind].at >= train.at]
+    if voted:
+        newest = max(voted, key=lambda answer: answer.at)
+        return _refusal(newest, "of votes, ") if newest.refused else ("takes part, and has voted", newest.at)
+    if hello.late:
+        return "takes part; it came late, and votes from the next questions on", train.at
+    return "takes part, and was not asked for votes yet", train.at
+
+
+def _refusal(answer: LastAnswer, where: str) -> tuple[str, str]:
+    cure = cure_of(answer.refused)
+    return f"{where}{answer.refused}{f'. {cure}' if cure else ''}", answer.at
