@@ -62,7 +62,8 @@ class Aggregator(NodeKind):
         """See `NodeKind`."""
         raise Advice(
             "the operator made both aggregators' keys: it could open every vote",
-            f"Make your own, and send {kit.name}.enrol.json to the operator: consilium aggregator keys {kit.name}",
+            f"Make your own, and send {kit.name}.enrol.json to the operator: consilium node keys {kit.name} --kind"
+            " aggregator",
         )
 
     def state(self, kit: Kit) -> str:

@@ -1,7 +1,7 @@
 """The home of a second aggregator: the folder with its settings, its keys and its state.
 
 aggregator.toml      name; policy, but in a kit
-policy.toml          in a kit: what it allows, written by `consilium aggregator accept` (node.acceptance)
+policy.toml          in a kit: what it allows, written by `consilium node accept` (node.acceptance)
 identity.pem         signing key
 sealing.pem          long-term key of its link to the coordinator
 roster.json          parties and both aggregators, with their keys

@@ -170,7 +170,7 @@ def start(
     if go_on:
         raise ConfigError(f"--go-on is a coordinator's, this is the kit of {node.kind} {node.name}", "Leave it out")
     if node.kind == "student":
-        raise ConfigError(f"{kit} is a student's kit: it serves nobody", f"Run: consilium student --kit {kit}")
+        raise ConfigError(f"{kit} is a student's kit: it serves nobody", f"Run: consilium student start {kit}")
     tell = log_of(node, load_monitor(node).log)
     with writing(kit), stop_on_signals() as stop:
         _kind(node.kind).start(node, tell, stop)

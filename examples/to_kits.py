@@ -193,6 +193,6 @@ missing = next(check for check in checks["findings"] if check["name"] == "coordi
 print(missing["what"], "|", missing["action"])
 
 # %% [markdown]
-# When the coordinator's machine runs `consilium coordinator start .` in its own kit, each party runs `consilium party
+# When the coordinator's machine runs `consilium node start .` in its own kit, each party runs `consilium party
 # start .`, and the student `consilium student start . --out student`. [Hospitals on separate machines](../deploy.md)
 # goes on from here: firewall, services, keys that parties make themselves, adding and revoking, backups.

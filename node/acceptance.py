@@ -41,7 +41,7 @@ COUNTED_BY = ("unit", "neighbouring", "delta")
 """How a node counts its epsilon: where its own limit is the stricter one, it counts by that."""
 MOST_SHOWN, WIDTH = 48, 118
 TITLES = ["line", "in words", "asked", "default", "accepted before", ""]
-HEAD = """# What {name} allows. `consilium {kind} accept` writes [policy] and [accepted]; no kit and no update does.
+HEAD = """# What {name} allows. `consilium node accept` writes [policy] and [accepted]; no kit and no update does.
 # [limits] is yours to write: lines of [policy] beyond which nothing is accepted.
 """
 
@@ -504,7 +504,7 @@ def not_accepted(folder: Path, kind: EnrolledKind) -> NotAccepted:
 
 
 def _again(folder: Path, kind: EnrolledKind) -> str:
-    return f"Run: consilium {kind} accept {folder}"
+    return f"Run: consilium node accept {folder}"
 
 
 def accept(

@@ -369,7 +369,7 @@ def check_second(kit: Kit, roster: PinnedRoster | None) -> str:
     if found.made_by == "operator":
         raise Advice(
             f"{found.name}: the operator made both aggregators' keys: it could open every vote",
-            "Let the aggregator make its own: consilium aggregator keys",
+            "Let the aggregator make its own: consilium node keys --kind aggregator",
         )
     return f"{found.name} made its own keys; have it read out {roster.second_fingerprint}"
 

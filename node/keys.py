@@ -63,7 +63,7 @@ class NodeKey:
             key = None
         if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP384R1):
             raise ConfigError(
-                f"{path}: not an unencrypted P-384 key in OpenSSH form", "Create keys with: consilium party keys"
+                f"{path}: not an unencrypted P-384 key in OpenSSH form", "Create keys with: consilium node keys"
             )
         return cls(key)
 
@@ -202,7 +202,8 @@ def read_enrolment(path: Path, name: str, kind: EnrolledKind = "party") -> Enrol
     if b"PRIVATE KEY" in content:
         raise ConfigError(
             f"{path} holds a private key; an enrolment has public ones only",
-            f"That key is no secret any more: the {kind} runs `consilium {kind} keys` again and sends NAME.enrol.json",
+            f"That key is no secret any more: the {kind} runs `consilium node keys --kind {kind}` again and sends"
+            " NAME.enrol.json",
         )
     try:
         if len(content) > MOST_BYTES:
@@ -223,7 +224,8 @@ def read_enrolment(path: Path, name: str, kind: EnrolledKind = "party") -> Enrol
         raise ConfigError(f"{path}: node is not the OpenSSH line of a key on P-384", AGAIN)
     if found.kind != kind:
         raise ConfigError(
-            f"{path} enrols {a_node(found.kind)}, not {a_node(kind)}", f"Have its keys made with: consilium {kind} keys"
+            f"{path} enrols {a_node(found.kind)}, not {a_node(kind)}",
+            f"Have its keys made with: consilium node keys --kind {kind}",
         )
     if found.sealing:
         _check_sealing(found.sealing, path)
@@ -382,7 +384,7 @@ def check_present(kit: Kit, kind: EnrolledKind) -> None:
         missing = [name for name in KEYS[kind] if not (kit / name).exists()]
         raise ConfigError(
             f"this kit holds no {' and no '.join(missing)}: this {kind} made its own keys",
-            f"Run: consilium {kind} join {kit.folder} --keys FOLDER, with the folder that `consilium {kind} keys` made",
+            f"Run: consilium node join {kit.folder} --keys FOLDER, with the folder that `consilium node keys` made",
         )
 
 
@@ -391,12 +393,11 @@ def check_listed(kit: Kit, keys: OwnKeys) -> None:
     listed = read_enrolment(kit / ENROLMENT, kit.name, keys.kind)
     if (listed.identity, listed.node, listed.sealing) != (keys.identity, keys.node, keys.sealing):
         own = keys.fingerprint(kit.name)
-        raise ConfigError(f"the kit lists keys {listed.fingerprint}, these are {own}", not_ours(keys.kind))
+        raise ConfigError(f"the kit lists keys {listed.fingerprint}, these are {own}", NOT_OURS)
 
 
-def not_ours(kind: EnrolledKind) -> str:
-    """What to do where other keys were enrolled in this node's name."""
-    return (
-        f"Take the folder that `consilium {kind} keys` made for this kit. If it is that one, the operator enrolled"
-        " other keys in your name: do not take part, and telephone"
-    )
+NOT_OURS = (
+    "Take the folder that `consilium node keys` made for this kit. If it is that one, the operator enrolled"
+    " other keys in your name: do not take part, and telephone"
+)
+"""What to do where other keys were enrolled in this node's name."""

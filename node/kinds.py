@@ -31,7 +31,7 @@ from consilium.node.checks import (
 from consilium.node.flower import program
 from consilium.node.health import monitor_checks
 from consilium.node.installed_app import check_flower
-from consilium.node.keys import ENROLMENT, FOREIGN, KEYS, OwnKeys, grouped, not_ours
+from consilium.node.keys import ENROLMENT, FOREIGN, KEYS, NOT_OURS, OwnKeys, grouped
 from consilium.node.kit import EnrolledKind, Kit
 from consilium.node.log import Heard, load_monitor
 from consilium.node.monitor import Answer, Lasting, Watched, as_json, monitored, refused
@@ -179,7 +179,7 @@ class NodeKind(ABC):
             there.
         """
         keys = own_keys.own_keys_for(kit, self.name, folder)
-        self.check_in_roster(self.roster_of(kit), kit, keys, not_ours(self.name))
+        self.check_in_roster(self.roster_of(kit), kit, keys, NOT_OURS)
         own_keys.put_into(kit, keys)
 
     def fingerprints(self, kit: Kit) -> Fingerprints:
@@ -193,7 +193,7 @@ class NodeKind(ABC):
         keys, made_here, roster = self.keys_of(kit), (kit / ENROLMENT).exists(), self.roster_of(kit)
         if made_here:
             own_keys.check_listed(kit, keys)
-        self.check_in_roster(roster, kit, keys, not_ours(self.name) if made_here else FOREIGN)
+        self.check_in_roster(roster, kit, keys, NOT_OURS if made_here else FOREIGN)
         return Fingerprints(
             name=kit.name,
             own=keys.fingerprint(kit.name),

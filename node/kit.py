@@ -153,7 +153,7 @@ def open_kit(folder: Path, kind: NodeKind | None = None) -> Kit:
     if kind is not None and file.kind != kind:
         raise ConfigError(
             f"{folder} is the kit of {a_node(file.kind)}, not of {a_node(kind)}",
-            f"Run: consilium {file.kind} start {folder}",
+            f"Run: consilium {'student' if file.kind == 'student' else 'node'} start {folder}",
         )
     return Kit(folder.resolve(), file.kind, file.name, file.federation, file.coordinator, file.node_port, file.weight)
 

@@ -1,7 +1,7 @@
 """A party's home: the folder with its settings, its data and its state.
 
 party.toml          name, data file; policy, but in a kit
-policy.toml         in a kit: what the party allows, written by `consilium party accept` (node.acceptance)
+policy.toml         in a kit: what the party allows, written by `consilium node accept` (node.acceptance)
 data.npz            or .csv, .parquet: rows float (n, features), labels int (n,), features and classes as text
 identity.pem        signing key, and
 roster.json         the parties and their keys, for all but clear votes; with both aggregators for verified ones

@@ -1,4 +1,4 @@
-"""What this party was asked last and what it said, by stage: for `party status` and the node's own log.
+"""What this party was asked last and what it said, by stage: for `status` and the node's own log.
 
 One small file in the state of a kit, `answers.json`. It holds times, rules and digests, nothing of rows or votes, and
 stays here. A party without pinned terms, as in a simulation, keeps none.

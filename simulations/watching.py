@@ -113,7 +113,7 @@ class DeployedRun:
         """See `WatchedRun`."""
         if current_run(self.kit).closed:
             return Ending("closed", "the federation is closed")
-        again = f"Start it with: consilium coordinator start {shlex.quote(str(self.kit.folder))}"
+        again = f"Start it with: consilium node start {shlex.quote(str(self.kit.folder))}"
         return Ending("stopped", "the coordinator is not running", again)
 
 

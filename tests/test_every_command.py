@@ -133,3 +133,14 @@ def test_the_first_line_comes_before_the_libraries(tmp_path: Path, line: str, fi
         cwd=tmp_path, capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert done.stdout == f"[] {first}\n"
+
+
+@pytest.mark.parametrize("old", ["node start", "node keys", "aggregator join", "aggregator check", "node start"])
+def test_names_of_version_0_9_work_say_the_new_one_and_stand_in_no_help(old: str, tmp_path: Path) -> None:
+    """Service files and compose files of kits that are in use say them."""
+    group, name = old.split()
+    extra = {"keys": ["--out", str(tmp_path / "keys")], "join": ["--keys", "keys"]}.get(name, [])
+    done = consilium(group, name, "absent", *extra)
+    assert f"`consilium {old}` is now `consilium " in done.stderr
+    assert done.exit_code == (0 if name == "keys" else 2)
+    assert COMMANDS[old].hidden

@@ -103,7 +103,7 @@ WRITERS = {
     "add a student": "provision add-student kits college",
     "revoke": "provision revoke kits ward-a",
     "renew": "provision renew kits university",
-    "keys": "party keys p --out new",
+    "keys": "node keys p --out new",
     "dry run": "party dry-run home federation.json",
     "predict": "predict student rows.csv --out new",
     "run": "run stroke-labels --out new " + shlex.join(CHANGES),
@@ -123,7 +123,7 @@ def test_nothing_half_made_stays(folder: Path, what: str) -> None:
 
 @pytest.mark.slow
 def test_the_party_node_says_so_too(folder: Path) -> None:
-    done = limited(folder, 0, "party", "start", "kits/party-ward-a")
+    done = limited(folder, 0, "node", "start", "kits/party-ward-a")
     assert (done.returncode, error_of(done)["type"]) == (12, "StorageError")
 
 

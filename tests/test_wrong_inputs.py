@@ -154,11 +154,11 @@ ROWS = [
     Wrong("party dry-run home federation.json --queries rows.txt", 2, "cannot read rows.txt"),
     Wrong("party dry-run home federation.json --queries q.csv", 3, "q.csv lacks", change=put("q.csv", "a,b\n1,2\n")),
     Wrong("party dry-run home federation.json --queries q.csv", 3, "q.csv is empty", change=put("q.csv", "")),
-    Wrong("party keys 'a b' --out new", 2, "a b"),
-    Wrong("party keys p --out home", 6, "home is already there"),
-    Wrong(f"party join {PARTY} --keys home", 2, "this kit was not made for keys of your own"),
-    Wrong(f"party fingerprint {COORDINATOR}", 2, "is the kit of a coordinator, not of a party"),
-    Wrong("party start home", 2, "home is no kit"),
+    Wrong("node keys 'a b' --out new", 2, "a b"),
+    Wrong("node keys p --out home", 6, "home is already there"),
+    Wrong(f"node join {PARTY} --keys home", 2, "this kit was not made for keys of your own"),
+    Wrong(f"node fingerprint {COORDINATOR}", 2, "is the kit of a coordinator: the operator made its keys"),
+    Wrong("node start home", 2, "home is no kit"),
     # the operator
     Wrong("provision absent.toml --out new", 2, "cannot read absent.toml: No such file"),
     Wrong("provision federation.toml --out kits", 6, "kits is already there"),
@@ -173,7 +173,7 @@ ROWS = [
     Wrong("provision add-student kits s", 2, "not an EC key", change=cut("kits/operator/ca.key")),
     Wrong("provision revoke kits nobody", 2, "no party or student 'nobody'"),
     Wrong("provision renew kits ward-a", 2, "'ward-a' has no certificate"),
-    Wrong(f"coordinator start {PARTY}", 2, "is the kit of a party, not of a coordinator"),
+    Wrong(f"node start {PARTY}", 2, "is the kit of a party, not of a coordinator"),
     Wrong(f"coordinator close {COORDINATOR} --wait -1", 2, "-1"),
     Wrong("status absent", 2, "absent is no kit"),
     Wrong(f"status {COORDINATOR}", 2, "is not valid JSON", change=cut(f"{COORDINATOR}/federation.json")),
@@ -254,8 +254,8 @@ def test_the_table_covers_every_command_of_more_than_printing() -> None:
     commands = {" ".join(word for word in row.line.split()[:2] if word.isalpha() or "-" in word) for row in ROWS}
     for name in ("run", "watch", "report", "prepare", "audit", "predict", "status", "doctor", "accounting epsilon",
                  "accounting calibrate", "audit mechanism", "audit teachers", "party check", "party dry-run",
-                 "party keys", "party join", "party fingerprint", "party start", "provision add-party",
-                 "provision add-student", "provision revoke", "provision renew", "coordinator start",
+                 "node keys", "node join", "node fingerprint", "node start", "provision add-party",
+                 "provision add-student", "provision revoke", "provision renew",
                  "coordinator close", "student run", "student start"):  # fmt: skip
         assert any(command.startswith(name) for command in commands), name
     assert len(ROWS) >= 60

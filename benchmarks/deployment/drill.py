@@ -45,7 +45,7 @@ def make_kits(site: Site) -> None:
     """Steps 0 and 1 of the page: keys, provisioning, sealed kits."""
     record, operator = site.record, site.operator
     own = site.party(OWN_KEYS)
-    record.run(own, f"party keys {OWN_KEYS} --out keys", says="fingerprint", needed=True)
+    record.run(own, f"node keys {OWN_KEYS} --out keys", says="fingerprint", needed=True)
     site.write_plan(FIRST, [OWN_KEYS])
     (operator.folder / f"{OWN_KEYS}.enrol.json").write_bytes(
         (own.folder / "keys" / f"{OWN_KEYS}.enrol.json").read_bytes()
@@ -66,10 +66,10 @@ def make_kits(site: Site) -> None:
             (site.student, f"student-{STUDENTS[0]}"),
         ]
     )
-    site.at(own, "doctor .", code=1, says="consilium party join", never="Traceback")
-    site.at(own, "party join . --keys ../keys", needed=True)
+    site.at(own, "doctor .", code=1, says="consilium node join", never="Traceback")
+    site.at(own, "node join . --keys ../keys", needed=True)
     for name in FIRST:
-        site.at(site.party(name), "party fingerprint .", says=r"roster +(\S{4} ){15}\S{4}")
+        site.at(site.party(name), "node fingerprint .", says=r"roster +(\S{4} ){15}\S{4}")
 
 
 def bring_data(site: Site, name: str) -> None:
@@ -97,7 +97,7 @@ def policies(site: Site) -> None:
     """Nothing starts before a hospital has said what it allows; and rules that used to surface in the middle of a sum
     are known to doctor before anything is spent."""
     machine = site.party(FIRST[1])
-    site.at(machine, "party start .", code=2, says="not accepted yet")
+    site.at(machine, "node start .", code=2, says="not accepted yet")
     site.accept(FIRST)
     for key, value, says in (("most_queries", 100, "most-queries"), ("least_parties", 4, "wrong +roster.*policy")):
         before = site.policy(machine.name, **{key: value})
@@ -122,7 +122,7 @@ def start_all(site: Site) -> None:
     site.heard(site.party(last), "until connected", said, "connected to the coordinator")
     site.serving(after)
     all_in(site, len(FIRST))
-    site.at(site.party(last), "party status .", says="standing +takes part")
+    site.at(site.party(last), "status .", says="standing +takes part")
     waited = coordinator.said(after)
     quiet = "failed:" not in waited and waited.count("parties connected") <= 2 * len(FIRST)
     site.record.check("coordinator", "its log while it waited", f"{waited.count('failed:')} lines of failure", quiet)
@@ -270,7 +270,7 @@ def revoke(site: Site) -> None:
     site.heard(
         out, "until its own log says so", said, "refused this node: its key is not registered", 120, needed=False
     )
-    site.at(out, "party status .", says="connection +.*refused this node")
+    site.at(out, "status .", says="connection +.*refused this node")
     begun = time.monotonic()
     code = out.stop()
     record.add(REVOKED, "SIGTERM", time.monotonic() - begun, f"exit {code}", code == 0)

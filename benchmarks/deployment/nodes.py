@@ -78,7 +78,7 @@ def clock_fault(these: Federation) -> None:
     prefix = [*host.prefix(), "env", *(f"{key}={value}" for key, value in false.items())]
     with these.log(party) as log:
         these.nodes[party] = subprocess.Popen(
-            [*prefix, sys.executable, "-m", "consilium", "party", "start", str(these.kit(party))],
+            [*prefix, sys.executable, "-m", "consilium", "node", "start", str(these.kit(party))],
             cwd=netns.ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
         )  # fmt: skip
     time.sleep(25)

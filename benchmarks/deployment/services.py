@@ -148,7 +148,7 @@ def set_up(drill: Drill, out: Path) -> None:
             shutil.copy(out / f"party-{name}" / "data.npz", machine.root / kit.lstrip("/") / "data.npz")
             machine.run(f"chown consilium: {kit}/data.npz")
             named = " ".join(f"--yes {line.key}" for line in request_of_kit(out / f"party-{name}").looser)
-            machine.as_node(f"consilium party accept {kit} {named}")
+            machine.as_node(f"consilium node accept {kit} {named}")
         if name != UNIVERSITY:
             machine.run(f"cp {kit}/{drill.unit(name)}.service /etc/systemd/system/")
 

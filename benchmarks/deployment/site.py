@@ -159,9 +159,9 @@ class Site:
         """Each hospital allows what is asked of it, line by line."""
         for name in names:
             machine = self.party(name)
-            page = self._json(machine, "party accept . --print --format json")
+            page = self._json(machine, "node accept . --print --format json")
             keys = [line["key"] for line in page.get("lines", []) if line["looser"]]
-            command = " ".join(["party accept .", *(f"--yes {key}" for key in keys)])
+            command = " ".join(["node accept .", *(f"--yes {key}" for key in keys)])
             self.at(machine, command, says="accepted", needed=True)
 
     def outlook(self, options: str) -> None:
@@ -173,20 +173,20 @@ class Site:
         return self._json(self.coordinator, "status . --format json")
 
     def party_status(self, name: str) -> dict[str, Any]:
-        """`consilium party status` at a hospital, as JSON."""
-        return self._json(self.party(name), "party status . --format json")
+        """`consilium status` at a hospital, as JSON."""
+        return self._json(self.party(name), "status . --format json")
 
     def start_coordinator(self) -> int:
         """Start it; the position in its log where what it says now begins."""
         after = self.coordinator.position()
-        self.coordinator.start("coordinator", "start", ".", cwd=self.kit(self.coordinator))
+        self.coordinator.start("node", "start", ".", cwd=self.kit(self.coordinator))
         return after
 
     def start_party(self, name: str) -> int:
         """Start a hospital's node; the position in its log as above."""
         machine = self.party(name)
         after = machine.position()
-        machine.start("party", "start", ".", cwd=self.kit(machine))
+        machine.start("node", "start", ".", cwd=self.kit(machine))
         return after
 
     def heard(

@@ -51,5 +51,5 @@ def memory(host: netns.Host) -> dict[str, float]:
 def program(command: str) -> str:
     """A process's name, from its command line."""
     known = ("flower-superlink", "flower-supernode", "flwr-serverapp", "flwr-clientapp", "coordinator.deploy.gateway",
-             "flwr run", "coordinator start", "party start")  # fmt: skip
+             "flwr run", "node start", "node start")  # fmt: skip
     return next((name for name in known if name in command), re.sub(r"/\S+/", "", command)[:50])

@@ -1,4 +1,4 @@
-"""`consilium coordinator start`: SuperLink, gateway, registered nodes, and the run, until it closes or is stopped."""
+"""`consilium node start`: SuperLink, gateway, registered nodes, and the run, until it closes or is stopped."""
 
 from __future__ import annotations
 

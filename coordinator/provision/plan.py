@@ -204,7 +204,7 @@ class Plan(Frozen):
         if needed and self.aggregator is None:
             raise ValueError(
                 'federation.votes = "verified" needs a second aggregator: add the table [aggregator] with its name, and'
-                " with keys, the NAME.enrol.json that `consilium aggregator keys` made there"
+                " with keys, the NAME.enrol.json that `consilium node keys --kind aggregator` made there"
             )
         if self.aggregator is not None and not needed:
             raise ValueError(
@@ -270,7 +270,7 @@ def _check_limits(table: dict[str, Any], path: Path) -> None:
         if stated:
             raise ConfigError(
                 f"{path}: {stated[0]} is a limit, and those are for each party and second aggregator to say",
-                "Remove it: they see what this federation asks, and allow it: consilium party accept",
+                "Remove it: they see what this federation asks, and allow it: consilium node accept",
             )
 
 

@@ -262,7 +262,7 @@ def check_distinct(registry: Registry) -> None:
             if key in owners:
                 raise ConfigError(
                     f"{who} has the key of {owners[key]}",
-                    f"Each {kind} makes its own, anew for each place that it takes: consilium {kind} keys",
+                    f"Each {kind} makes its own, anew for each place that it takes: consilium node keys --kind {kind}",
                 )
             owners[key] = who
 

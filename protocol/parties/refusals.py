@@ -94,7 +94,7 @@ class Refused(Exception):
 
 _NEW_KIT = "Unpack the newest update at this party and at the coordinator, and close the earlier federation first"
 _ASK = "Its own log has the detail"
-_TELEPHONE = "Do not go on: compare `consilium party fingerprint` by telephone"
+_TELEPHONE = "Do not go on: compare `consilium node fingerprint` by telephone"
 
 CURES: Mapping[Rule, str] = {
     Rule.CLASSES: "policy.allowed_classes of this party names other classes than the federation",
@@ -112,7 +112,7 @@ CURES: Mapping[Rule, str] = {
     Rule.NODE_KIND: "This node is of another kind: a party, or the second aggregator; unpack the kit that is meant",
     Rule.VERSION: "Install the same version of Consilium at both",
     Rule.SCHEMA: "The party's columns are not the federation's: consilium party check",
-    Rule.NOT_ACCEPTED: "Its own people say what they allow: consilium party accept",
+    Rule.NOT_ACCEPTED: "Its own people say what they allow: consilium node accept",
     Rule.TERMS: _NEW_KIT,
     Rule.POOL: "Ask rows of the kit's pool.npz only",
     Rule.LEDGER: "Restore the newest backup of the coordinator's ledger; a lost one is a new federation",
@@ -167,15 +167,14 @@ CURES_OF_SECOND: Mapping[Rule, str] = {
     Rule.LEAST_PARTIES: "The second aggregator lowers policy.least_parties if it agrees to sums over so few",
     Rule.NODE_KIND: "This node is the second aggregator, and was asked what other nodes answer; unpack the kit that is"
     " meant",
-    Rule.NOT_ACCEPTED: "Its own people say what they allow: consilium aggregator accept",
+    Rule.NOT_ACCEPTED: "Its own people say what they allow: consilium node accept",
     Rule.TERMS: _NEW_KIT_OF_SECOND,
     Rule.ROSTER_MISMATCH: _NEW_KIT_OF_SECOND,
     Rule.UNSAFE_SESSION: _NEW_KIT_OF_SECOND,
     Rule.POLICY: "The second aggregator's settings or state cannot be used: consilium doctor",
     Rule.STORAGE: "Make room on the second aggregator's disk",
     Rule.INTERNAL: "Its operator mends it",
-    Rule.BAD_SIGNATURE: "Do not go on: compare `consilium aggregator fingerprint` by telephone with what the parties"
-    " see",
+    Rule.BAD_SIGNATURE: "Do not go on: compare `consilium node fingerprint` by telephone with what the parties see",
     Rule.INCONSISTENT_VIEW: "Ask again; if it stays so, one of the two aggregators does not run this program",
     Rule.ALREADY_ANSWERED: "Leave out the rows that are in an earlier sum, in whatever federation: each is in one only",
 }

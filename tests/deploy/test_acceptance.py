@@ -110,7 +110,7 @@ def test_a_kit_carries_no_limits(sent: Path) -> None:
 
 
 def started(kit: Path) -> subprocess.CompletedProcess[str]:
-    """`consilium party start`, a process of its own; one that stays is stopped after its first words."""
+    """`consilium node start`, a process of its own; one that stays is stopped after its first words."""
     process = subprocess.Popen(
         [sys.executable, "-m", "consilium", open_kit(kit).kind, "start", str(kit)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -210,7 +210,7 @@ def test_the_second_aggregators_app_too(out: Path, monkeypatch: pytest.MonkeyPat
 def test_doctor_says_that_and_no_more_of_the_policy(kit: Path) -> None:
     found = {each.name: each for each in examine(PARTY.checks(open_kit(kit), running=True))}
     assert found["accepted"].level == "wrong"
-    assert found["accepted"].action == f"Run: consilium party accept {kit}"
+    assert found["accepted"].action == f"Run: consilium node accept {kit}"
     assert not {"policy", "promise", "queries", "expectation"} & set(found)
     assert {name for name, each in found.items() if each.level == "wrong"} == {"accepted", "coordinator"}
     status = consilium("status", kit)

@@ -110,8 +110,8 @@ def test_a_federation_from_its_kits(tmp_path: Path, votes: str) -> None:
     logs.mkdir()
     student = str(out / f"student-{STUDENT}")
     with contextlib.ExitStack() as stack:
-        coordinator = Node(logs / "coordinator", "coordinator", "start", str(out / "coordinator"))
-        nodes = [coordinator, *(Node(logs / name, "party", "start", str(out / f"party-{name}")) for name in PARTIES)]
+        coordinator = Node(logs / "coordinator", "node", "start", str(out / "coordinator"))
+        nodes = [coordinator, *(Node(logs / name, "node", "start", str(out / f"party-{name}")) for name in PARTIES)]
         for node in nodes:
             stack.callback(node.end)
 
@@ -137,7 +137,7 @@ def test_a_federation_from_its_kits(tmp_path: Path, votes: str) -> None:
         for name in ("coordinator", "party-ward-a", f"student-{STUDENT}"):
             checked = command("doctor", str(out / name))
             assert checked.returncode == 0, checked.stdout
-        again = command("coordinator", "start", str(out / "coordinator"))
+        again = command("node", "start", str(out / "coordinator"))
         assert again.returncode == 2
         assert "already started" in again.stderr
 

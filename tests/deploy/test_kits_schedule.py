@@ -36,8 +36,8 @@ def test_two_phases_from_their_kits(tmp_path: Path, votes: str) -> None:
     spec.write_text(json.dumps(SPEC))
     logs.mkdir()
     with contextlib.ExitStack() as stack:
-        coordinator = Node(logs / "coordinator", "coordinator", "start", str(kit))
-        parties = [Node(logs / name, "party", "start", str(out / f"party-{name}")) for name in PARTIES]
+        coordinator = Node(logs / "coordinator", "node", "start", str(kit))
+        parties = [Node(logs / name, "node", "start", str(out / f"party-{name}")) for name in PARTIES]
         for node in (coordinator, *parties):
             stack.callback(node.end)
         wait_for(lambda: "students may ask" in coordinator.said, 1000, [coordinator, *parties])
@@ -47,7 +47,7 @@ def test_two_phases_from_their_kits(tmp_path: Path, votes: str) -> None:
         # the coordinator's process is gone, and comes back to where its ledger stands
         coordinator.process.send_signal(signal.SIGKILL)
         coordinator.process.wait(300)
-        again = Node(logs / "again", "coordinator", "start", str(kit))
+        again = Node(logs / "again", "node", "start", str(kit))
         stack.callback(again.end)
         wait_for(lambda: "students may ask" in again.said, 1000, [again, *parties])
         with open_channel(student, 1000) as channel:

@@ -39,15 +39,15 @@ def federation(
     logs = tmp_path / "logs"
     logs.mkdir()
     with contextlib.ExitStack() as stack:
-        coordinator = Node(logs / "coordinator", "coordinator", "start", str(out / "coordinator"))
-        parties = [Node(logs / name, "party", "start", str(out / f"party-{name}")) for name in PARTIES]
+        coordinator = Node(logs / "coordinator", "node", "start", str(out / "coordinator"))
+        parties = [Node(logs / name, "node", "start", str(out / f"party-{name}")) for name in PARTIES]
         for node in (coordinator, *parties):
             stack.callback(node.end)
         yield out, coordinator, parties, stack
 
 
 def second(out: Path, log: Path) -> Node:
-    return Node(log, "aggregator", "start", str(out / f"aggregator-{SECOND}"))
+    return Node(log, "node", "start", str(out / f"aggregator-{SECOND}"))
 
 
 def student(out: Path, tmp_path: Path, name: str, first: int) -> Node:

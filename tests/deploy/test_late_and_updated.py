@@ -35,8 +35,8 @@ def test_who_is_late_takes_part_and_what_was_begun_is_what_is_closed(tmp_path: P
             stack.callback(node.end)
             return node
 
-        coordinator = start("coordinator", "coordinator", "start", place)
-        nodes = [coordinator, *(start(name, "party", "start", str(out / f"party-{name}")) for name in PARTIES[:2])]
+        coordinator = start("coordinator", "node", "start", place)
+        nodes = [coordinator, *(start(name, "node", "start", str(out / f"party-{name}")) for name in PARTIES[:2])]
         wait_for(lambda: "students may ask" in coordinator.said, 500, nodes)
         assert f"waiting for {PARTIES[2]}" in coordinator.said
         shown = told("status", place)
@@ -44,7 +44,7 @@ def test_who_is_late_takes_part_and_what_was_begun_is_what_is_closed(tmp_path: P
         assert shown["parties"][PARTIES[2]] == "awaited, not connected"
 
         # the third comes when students are served already
-        nodes.append(start(PARTIES[2], "party", "start", str(out / f"party-{PARTIES[2]}")))
+        nodes.append(start(PARTIES[2], "node", "start", str(out / f"party-{PARTIES[2]}")))
         wait_for(lambda: f"late, and in sums from the next questions on: {PARTIES[2]}" in coordinator.said, 500, nodes)
         wait_for(lambda: "takes part; it came late" in nodes[-1].said, 100, nodes)
         own = told("status", str(out / f"party-{PARTIES[2]}"))

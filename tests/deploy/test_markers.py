@@ -260,12 +260,12 @@ def run(folder: Path, votes: str, wards: tuple[str, ...]) -> tuple[Path, bytes, 
         second = [out / f"aggregator-{SECOND}"] if votes == "verified" else []
         for kit in second:
             redirect(kit, superlink_port=fleet.port)
-        serving = stack.enter_context(node(logs / "coordinator", "coordinator", "start", str(coordinator.folder)))
+        serving = stack.enter_context(node(logs / "coordinator", "node", "start", str(coordinator.folder)))
         wait_for(lambda: (logs / "coordinator").read_text().count("may connect") == len(wards) + len(second), 150, logs)
         for kit in second:
-            stack.enter_context(node(logs / SECOND, "aggregator", "start", str(kit)))
+            stack.enter_context(node(logs / SECOND, "node", "start", str(kit)))
         for name in wards:
-            stack.enter_context(node(logs / name, "party", "start", str(out / f"party-{name}")))
+            stack.enter_context(node(logs / name, "node", "start", str(out / f"party-{name}")))
         wait_for(lambda: "students may ask" in (logs / "coordinator").read_text(), 150, logs)
         asking = stack.enter_context(
             node(

@@ -146,9 +146,9 @@ def test_four_hospitals_on_machines_of_their_own(heart: dict[str, np.ndarray], t
         def said(name: str) -> str:
             return (logs / name).read_text()
 
-        nodes = {"coordinator": start("coordinator", "coordinator", "start", str(out / "coordinator"))}
+        nodes = {"coordinator": start("coordinator", "node", "start", str(out / "coordinator"))}
         wait_for(lambda: said("coordinator").count("may connect") == len(HOSPITALS), 150, logs)
-        nodes |= {name: start(name, "party", "start", str(out / f"party-{name}")) for name in HOSPITALS}
+        nodes |= {name: start(name, "node", "start", str(out / f"party-{name}")) for name in HOSPITALS}
         student = start(
             "university", "student", "start", str(out / "student-university"), "--wait", "200", "--format", "json",
             "--pool", str(tmp_path / "pool.npz"), "--out", str(tmp_path / "student"),

@@ -34,8 +34,8 @@ def test_what_was_simulated_runs_from_its_kits(tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     logs.mkdir()
     with contextlib.ExitStack() as stack:
-        coordinator = Node(logs / "coordinator", "coordinator", "start", str(out / "coordinator"))
-        nodes = [coordinator, *(Node(logs / name, "party", "start", str(out / f"party-{name}")) for name in PARTIES)]
+        coordinator = Node(logs / "coordinator", "node", "start", str(out / "coordinator"))
+        nodes = [coordinator, *(Node(logs / name, "node", "start", str(out / f"party-{name}")) for name in PARTIES)]
         for node in nodes:
             stack.callback(node.end)
         wait_for(lambda: "students may ask" in coordinator.said, 500, nodes)

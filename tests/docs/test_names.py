@@ -86,7 +86,7 @@ def test_make_targets() -> None:
 
 @by_page
 def test_commands_within_sentences(page: Path) -> None:
-    """`consilium party keys` may lack its arguments, but there must be such a command, and its options."""
+    """`consilium node keys` may lack its arguments, but there must be such a command, and its options."""
     root = typer.main.get_command(app)
     faults = []
     for code in inline_code(page):

@@ -61,12 +61,12 @@ def test_an_upgrade_is_told(kit: Kit) -> None:
         ("no table", "not valid JSON"),
     ],
 )
-@pytest.mark.parametrize("command", ["party start", "doctor"])
+@pytest.mark.parametrize("command", ["node start", "doctor"])
 def test_a_newer_state_is_left_alone(kit: Kit, command: str, content: object, said: str) -> None:
     text = content if isinstance(content, str) else json.dumps(content)
     (kit.state / VERSION_FILE).write_text(text)
     done = consilium(*command.split(), kit.folder)
-    assert done.exit_code == (2 if command == "party start" else 1)
+    assert done.exit_code == (2 if command == "node start" else 1)
     assert said in done.stdout + done.stderr
     assert (kit.state / VERSION_FILE).read_text() == text
 

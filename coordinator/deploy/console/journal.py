@@ -11,7 +11,7 @@ from consilium.coordinator.collection.roll import LeftOut
 from consilium.protocol.parties.refusals import CURES
 
 MOST_TROUBLES = 10
-NO_ANSWER = "Its team looks whether the node runs, with `consilium doctor .` and `consilium party status .`"
+NO_ANSWER = "Its team looks whether the node runs, with `consilium doctor .` and `consilium status .`"
 UNKNOWN = "Run `consilium doctor .` at both ends; the run's events.jsonl has what the coordinator saw."
 STAGES = ("waiting", "enrol", "train", "vote", "secure sum", "serving", "closed", "failed", "not started", "other")
 """What metrics call them; stages of a secure sum are one."""

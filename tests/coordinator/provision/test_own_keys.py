@@ -354,12 +354,12 @@ def test_a_kit_without_its_keys_says_what_to_run(folder: Path, there: tuple[str,
         shutil.copy(folder / f"keys-{NAME}" / name, kit / name)
     found = [item for item in examine(PARTY.checks(kit, running=True)) if item.level == "wrong"]
     assert [item.name for item in found] == ["own keys", "coordinator"]
-    assert f"consilium party join {kit.folder} --keys FOLDER" in found[0].action
+    assert f"consilium node join {kit.folder} --keys FOLDER" in found[0].action
     for name in ("identity.pem", "node.key"):
         assert (name in found[0].what) == (name not in there)
-    with pytest.raises(ConfigError, match="party join"):
+    with pytest.raises(ConfigError, match="node join"):
         PARTY.start(kit, lambda *_: None, threading.Event())
-    with pytest.raises(ConfigError, match="party join"):
+    with pytest.raises(ConfigError, match="node join"):
         run("node", "fingerprint", kit.folder)
 
 

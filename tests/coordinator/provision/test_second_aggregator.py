@@ -188,7 +188,7 @@ def test_from_its_keys_to_the_operator_and_back(tmp_path: Path) -> None:
     assert fingerprint in run("provision", plan, "--out", out)
     kit = out / KIT
     assert not {"identity.pem", "node.key", "sealing.pem"} & {path.name for path in kit.iterdir()}
-    with pytest.raises(ConfigError, match=r"no identity.pem and no node.key and no sealing.pem.*aggregator join"):
+    with pytest.raises(ConfigError, match=r"no identity.pem and no node.key and no sealing.pem.*node join"):
         AGGREGATOR.start(open_kit(kit), lambda *_: None, stop=None)  # type: ignore[arg-type]
     assert findings(kit)["own keys"].level == "wrong"
     run("node", "join", kit, "--keys", keys)
@@ -210,7 +210,7 @@ def test_a_doctor_warns_where_the_operator_made_both_keys(made: Path, own: Path,
     found = findings(made / kit)["second"]
     assert found.level == "advice"
     assert "the operator made both aggregators' keys: it could open every vote" in found.what
-    assert "consilium aggregator keys" in found.action
+    assert "consilium node keys --kind aggregator" in found.action
     assert findings(own / kit)["second"].level == "ok"
     assert findings(made / KIT)["own keys"].level == "advice"
     assert findings(own / KIT)["own keys"].level == "ok"

@@ -102,7 +102,7 @@ def test_what_was_changed_is_named(out: Path, case: str) -> None:
     spoil(kit)
     with pytest.raises(ConfigError, match=said):
         check_signed(open_kit(kit))
-    started = consilium("party", "start", kit)
+    started = consilium("node", "start", kit)
     assert started.exit_code == 2
 
 

@@ -1,4 +1,4 @@
-"""What `consilium party start` says by itself: a full disk, and why there is no connection."""
+"""What `consilium node start` says by itself: a full disk, and why there is no connection."""
 
 from __future__ import annotations
 

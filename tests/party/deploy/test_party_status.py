@@ -1,4 +1,4 @@
-"""`consilium party status`, and what `party start` tells: where a party stands, from what it was asked last."""
+"""`consilium status`, and what `node start` tells: where a party stands, from what it was asked last."""
 
 from __future__ import annotations
 
