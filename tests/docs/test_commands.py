@@ -38,7 +38,6 @@ ONLY_PARSED = {
     r"coordinator close": "a federation that was begun: tests/coordinator/deploy/test_runs.py",
     r"kit (open|seal)": "kits on their way: tests/coordinator/provision/test_signed.py",
     r"node accept": "a person answers: tests/deploy/test_acceptance.py",
-    r"doctor --offline": "kits of verified votes: tests/coordinator/provision/test_second_aggregator.py",
     r"provision (add-aggregator|revoke kits board)": "the same: tests/coordinator/provision/test_second_aggregator.py",
     r"(node|student) start": "serves until it is stopped: tests/deploy/test_kits_loopback.py",
     r"plan .*--labelled": "needs public rows with labels: tests/simulations/planning/test_plan_command.py",
