@@ -135,7 +135,10 @@ def test_the_first_line_comes_before_the_libraries(tmp_path: Path, line: str, fi
     assert done.stdout == f"[] {first}\n"
 
 
-@pytest.mark.parametrize("old", ["party start", "party keys", "aggregator join", "aggregator check", "coordinator start"])
+OLD_NAMES = ["party start", "party keys", "aggregator join", "aggregator check", "coordinator start"]
+
+
+@pytest.mark.parametrize("old", OLD_NAMES)
 def test_names_of_version_0_9_work_say_the_new_one_and_stand_in_no_help(old: str, tmp_path: Path) -> None:
     """Service files and compose files of kits that are in use say them."""
     group, name = old.split()
