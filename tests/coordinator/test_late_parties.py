@@ -21,12 +21,14 @@ from consilium.coordinator.run_log import EventLog
 from consilium.coordinator.stages import Timeouts
 from consilium.protocol.labels.service import LabelSource
 from tests.coordinator.collection.test_admission import NAMES, Hall
-from tests.federation import PATIENT, drop, make_config, make_homes, make_rows, make_secure
+from tests.federation import drop, make_config, make_homes, make_rows, make_secure
 
 FEW = Confident(threshold=2, sigma1=2.0, sigma2=1.0)
 WIDE = GNMax(sigma=4.0)
 """Each of four parties adds a share of at least variance 1."""
-SOON = Timeouts(**{**PATIENT.model_dump(), "join": 0.01})
+HANGS = 30.0
+"""Seconds after which a run that waits for what never comes is given up; none of these takes one."""
+SOON = Timeouts(enrol=HANGS, train=HANGS, vote=HANGS, secure=HANGS, student=HANGS, join=0.01)
 
 
 class Told(EventLog):
@@ -44,7 +46,7 @@ class Told(EventLog):
 
     def wait_for(self, event: str) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: event in self.seen)
+            assert self._changed.wait_for(lambda: event in self.seen, HANGS), f"no event {event!r}"
 
 
 @pytest.fixture
