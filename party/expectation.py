@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from consilium.party import hidden_votes, sum_store
@@ -11,35 +10,10 @@ from consilium.party.policy import Policy
 from consilium.party.promise import epsilon, parse_events, promise_of
 from consilium.party.spend import Share, SpendStore
 from consilium.protocol.disclosure import AT_MOST, Disclosure, widest
-from consilium.protocol.parties.messages import Terms, VotesMode
+from consilium.protocol.parties.messages import Terms
 from consilium.protocol.parties.refusals import Refused
 from consilium.protocol.plain_words import epsilon_text, in_plain_words
 from consilium.protocol.warnings import Expected, RunWarning, before_run
-
-
-def _of_clear(home: Home, terms: Terms) -> None:
-    """Clear votes have no roster."""
-
-
-def _of_secure(home: Home, terms: Terms) -> int:
-    roster = hidden_votes.check_roster(home, terms)
-    place = roster.place(home.name)
-    sum_store.check_exact(home.state, promise_of(terms), roster, place)
-    return roster.weights[place]
-
-
-def _of_verified(home: Home, terms: Terms) -> int:
-    roster = hidden_votes.check_verified_roster(home, terms)
-    sum_store.check_exact(home.state, promise_of(terms), roster, roster.place(home.name))
-    return 1
-
-
-WEIGHTS: Mapping[VotesMode, Callable[[Home, Terms], int | None]] = {
-    "clear": _of_clear,
-    "secure": _of_secure,
-    "distributed": _of_secure,
-    "verified": _of_verified,
-}
 
 
 def agreed_weight(home: Home, terms: Terms) -> int | None:
@@ -47,10 +21,14 @@ def agreed_weight(home: Home, terms: Terms) -> int | None:
 
     Raises
     ------
-    Refused, ConfigError : as `check_roster` of that way to collect votes. RosterMismatch : the party is not in it.
+    Refused, ConfigError : as `hidden_votes.check_roster`. RosterMismatch : the party is not in it.
     BrokenBlock : sums are exact, and the party stands in no block, or in another than before.
     """
-    return WEIGHTS[terms.votes](home, terms)
+    if terms.votes not in hidden_votes.ROSTERS:
+        return None
+    roster = hidden_votes.check_roster(home, terms)
+    sum_store.check_exact(home.state, promise_of(terms), roster, roster.place(home.name))
+    return roster.weight_of(home.name)
 
 
 def own_share(home: Home, terms: Terms) -> Share:

@@ -8,7 +8,7 @@ after (`consilium.aggregator`)."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -27,7 +27,6 @@ from consilium.protocol.identity import Identity
 from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
 from consilium.protocol.parties.messages import Terms, VotesMode
 from consilium.protocol.parties.refusals import Refused, Rule
-from consilium.sums import errors
 from consilium.sums.aggregators.sealing import SignedKey
 from consilium.sums.aggregators.terms import VerifiedTerms
 from consilium.sums.aggregators.uploads import VoteClient
@@ -72,7 +71,14 @@ class ChargedVotes(Protocol):
     def __call__(self, asked: QuerySet, told: Terms, phase: int = 1, release: int = 1) -> np.ndarray: ...
 
 
-def check_roster(home: Home, terms: Terms) -> Roster:
+ROSTERS: Mapping[VotesMode, type[Roster] | type[VerifiedRoster]] = {
+    "secure": Roster,
+    "distributed": Roster,
+    "verified": VerifiedRoster,
+}
+
+
+def check_roster(home: Home, agreed: Terms) -> Roster | VerifiedRoster:
     """The party's own copy of the roster, if it is the one of these terms and can be served under the policy.
 
     Raises
@@ -81,21 +87,54 @@ def check_roster(home: Home, terms: Terms) -> Roster:
         to be.
     ConfigError : no usable roster file.
     """
-    roster = Roster.load(home.roster_file)
-    if roster.digest != terms.roster:
+    roster = ROSTERS[agreed.votes].load(home.roster_file)
+    if roster.digest != agreed.roster:
         raise Refused(
-            Rule.ROSTER_MISMATCH, detail=f"the coordinator has {terms.roster[:12]}, this party {roster.digest[:12]}"
+            Rule.ROSTER_MISMATCH, detail=f"the coordinator has {agreed.roster[:12]}, this party {roster.digest[:12]}"
         )
-    sure = roster.sure
-    if sure < home.policy.least_parties:
-        raise Refused(Rule.LEAST_PARTIES, limit=home.policy.least_parties, requested=sure)
-    for release in promise_of(terms).each:
+    if roster.sure < home.policy.least_parties:
+        raise Refused(Rule.LEAST_PARTIES, limit=home.policy.least_parties, requested=roster.sure)
+    for release in promise_of(agreed).each if isinstance(roster, Roster) else ():
         noise = release.noise(1)
-        if noise is not None and noise.shares > sure:
-            raise Refused(
-                Rule.PROMISE, limit=sure, requested=noise.shares, detail="noise in more shares than are sure to be"
-            )
+        if noise is not None and noise.shares > roster.sure:
+            detail = "noise in more shares than are sure to be"
+            raise Refused(Rule.PROMISE, limit=roster.sure, requested=noise.shares, detail=detail)
     return roster
+
+
+def accepted(home: Home, spend: SpendStore, terms: MaskedTerms | VerifiedTerms) -> Terms:
+    """The terms of the enrolment, if this session is one that they and the policy allow.
+
+    The noise that the party is about to draw, or that the aggregators are to add, must be, to the digit, the noise of
+    the release that the party charges: the one that the signed terms name.
+
+    Raises
+    ------
+    Refused : it is not. ConfigError : no usable roster.
+    """
+    agreed = spend.terms(terms.federation)
+    check_terms(home.policy, agreed)
+    masked = isinstance(terms, MaskedTerms)
+    if masked != (agreed.votes in MASKED) or agreed.votes not in ROSTERS:
+        kind = "secure" if masked else "verified"
+        raise Refused(Rule.VOTES, detail=f"a {kind} session in a federation of {agreed.votes} votes")
+    if terms.roster != check_roster(home, agreed).digest:
+        raise Refused(Rule.ROSTER_MISMATCH, detail="the session has another roster than the terms")
+    if (terms.teachers, terms.classes) != (agreed.teachers, len(agreed.classes)):
+        raise Refused(Rule.PROMISE, limit=agreed.teachers, requested=terms.teachers)
+    promise = promise_of(agreed).only(terms.release)
+    noise = promise.noise(terms.phase)
+    if isinstance(terms, MaskedTerms):
+        fits = noise == (None if terms.exact else (terms.sigma, terms.noise_shares))
+    else:
+        fits = terms.leader_sigma == terms.helper_sigma == (0.0 if noise is None else noise.sigma)
+    if not fits:
+        raise Refused(Rule.PROMISE, detail="the noise of the session is not that of the promise")
+    most = min(promise.most(terms.phase), home.policy.most_queries)
+    if terms.queries > most:
+        raise Refused(Rule.MOST_QUERIES, limit=most, requested=terms.queries)
+    spend.follow(terms.federation, terms.position)
+    return agreed
 
 
 @dataclass(frozen=True)
@@ -125,18 +164,18 @@ class SecureVotes:
         with SessionStore(self._store).transaction() as transaction:
             begun = transaction.session(request.sid)
         if begun is None:
-            raise errors.StageOrder(f"session {request.sid.hex()} was never begun here")
+            raise StageOrder(f"session {request.sid.hex()} was never begun here")
         terms = MaskedTerms.parse(begun.descriptor)
         asked = QuerySet(request.queries, terms.query_set, request.places, request.proof)
         return session.masked(request, *self.sources(terms, asked))
 
     def sources(self, terms: MaskedTerms, asked: QuerySet) -> tuple[party.VotesOn, party.NoiseOf]:
         """Where the votes and the share of the noise of an accepted session come from: the votes are charged first."""
-        told = self.spend.terms(terms.federation)
-        source = self._noise(terms, told)
+        agreed = self.spend.terms(terms.federation)
+        source = self._noise(terms, agreed)
 
         def votes(queries: np.ndarray) -> np.ndarray:
-            return self.charged_votes(replace(asked, queries=queries), told, terms.phase, terms.release)
+            return self.charged_votes(replace(asked, queries=queries), agreed, terms.phase, terms.release)
 
         return votes, lambda sigma, shape: source.gaussian(sigma, shape)
 
@@ -149,30 +188,12 @@ class SecureVotes:
         return self._session().unmask(request)
 
     def accept(self, terms: MaskedTerms) -> None:
-        """Refused unless the session's terms are what the policy allows and what was promised at enrolment.
+        """See `accepted`."""
+        accepted(self.home, self.spend, terms)
 
-        The noise that the party is about to draw must be, to the digit, the noise of the release that it charges: the
-        one that the signed descriptor names.
-        """
-        told = self.spend.terms(terms.federation)
-        check_terms(self.home.policy, told)
-        if told.votes not in MASKED:
-            raise Refused(Rule.VOTES, detail=f"a secure session in a federation of {told.votes} votes")
-        if terms.roster != check_roster(self.home, told).digest:
-            raise Refused(Rule.ROSTER_MISMATCH, detail="the session has another roster than the terms")
-        if (terms.teachers, terms.classes) != (told.teachers, len(told.classes)):
-            raise Refused(Rule.PROMISE, limit=told.teachers, requested=terms.teachers)
-        promise = promise_of(told).only(terms.release)
-        if ((terms.sigma, terms.noise_shares) if terms.sigma > 0 else None) != promise.noise(terms.phase):
-            raise Refused(Rule.PROMISE, detail="the noise of the session is not that of the promise")
-        most = min(promise.most(terms.phase), self.home.policy.most_queries)
-        if terms.queries > most:
-            raise Refused(Rule.MOST_QUERIES, limit=most, requested=terms.queries)
-        self.spend.follow(terms.federation, terms.position)
-
-    def _noise(self, terms: MaskedTerms, told: Terms) -> NoiseSource:
+    def _noise(self, terms: MaskedTerms, agreed: Terms) -> NoiseSource:
         seed = self.home.simulated_noise_seed
-        if seed is None or not told.simulation:
+        if seed is None or not agreed.simulation:
             return SystemNoise()
         later = [] if terms.release == 1 else [terms.release]
         return SeededNoise(int(canonical_digest([seed, self.home.name, terms.query_set, terms.phase, *later]), 16))
@@ -189,26 +210,6 @@ class SecureVotes:
 MOST_SESSIONS = 20
 """On one query set in one phase. A session that is not brought to its end may be tried again; each is a chance for an
 aggregator to refuse this party and see what follows."""
-
-
-def check_verified_roster(home: Home, terms: Terms) -> VerifiedRoster:
-    """The party's own copy of the roster, with both aggregators, if it is the one of these terms and can be served
-    under the policy.
-
-    Raises
-    ------
-    Refused : another roster, or too few honest parties in a sum.
-    ConfigError : no usable roster file.
-    """
-    roster = VerifiedRoster.load(home.roster_file)
-    if roster.digest != terms.roster:
-        raise Refused(
-            Rule.ROSTER_MISMATCH, detail=f"the coordinator has {terms.roster[:12]}, this party {roster.digest[:12]}"
-        )
-    sure = roster.sure
-    if sure < home.policy.least_parties:
-        raise Refused(Rule.LEAST_PARTIES, limit=home.policy.least_parties, requested=sure)
-    return roster
 
 
 @dataclass(frozen=True)
@@ -232,7 +233,7 @@ class VerifiedVotes:
         """
         roster = VerifiedRoster.load(self.home.roster_file)
         terms = VerifiedTerms.open(request.terms, request.signature, roster)
-        told = self._accept(terms)
+        agreed = accepted(self.home, self.spend, terms)
         digest, now = message_digest(request), self.clock()
         self._store.erase_before(now - LIFETIME)
         kept = self._store.find(terms.sid)
@@ -241,37 +242,13 @@ class VerifiedVotes:
             key = SignedKey(request.helper_key, request.helper_signature)
             client = VoteClient(terms, roster, self.home.name, Identity.load(self.home.identity_file), key)
             asked = QuerySet(request.queries, terms.query_set, request.places, request.proof)
-            upload = client.upload(self.charged_votes(asked, told, terms.phase, terms.release))
+            upload = client.upload(self.charged_votes(asked, agreed, terms.phase, terms.release))
             if terms.exact:
                 with SessionStore(self.home.state / SESSIONS).transaction() as tx:
                     sum_store.keep_block(tx, roster, roster.place(self.home.name))
                     tx.commit()
             kept = self._store.keep(terms.sid, terms.query_set, terms.phase, now, digest, upload)
         return UploadReply(sid=terms.sid_bytes, party=self.home.name, upload=as_array(_given(kept, digest, terms.sid)))
-
-    def _accept(self, terms: VerifiedTerms) -> Terms:
-        """The terms of the enrolment, if this session is one that they and the policy allow.
-
-        The noise that the aggregators are to add must be, to the digit, that of the release that the party charges.
-        """
-        told = self.spend.terms(terms.federation)
-        check_terms(self.home.policy, told)
-        if told.votes != "verified":
-            raise Refused(Rule.VOTES, detail=f"a verified session in a federation of {told.votes} votes")
-        if terms.roster != check_verified_roster(self.home, told).digest:
-            raise Refused(Rule.ROSTER_MISMATCH, detail="the session has another roster than the terms")
-        if (terms.teachers, terms.classes) != (told.teachers, len(told.classes)):
-            raise Refused(Rule.PROMISE, limit=told.teachers, requested=terms.teachers)
-        promise = promise_of(told).only(terms.release)
-        noise = promise.noise(terms.phase)
-        sigma = 0.0 if noise is None else noise.sigma
-        if (terms.leader_sigma, terms.helper_sigma) != (sigma, sigma):
-            raise Refused(Rule.PROMISE, detail="the noise of the session is not that of the promise")
-        most = min(promise.most(terms.phase), self.home.policy.most_queries)
-        if terms.queries > most:
-            raise Refused(Rule.MOST_QUERIES, limit=most, requested=terms.queries)
-        self.spend.follow(terms.federation, terms.position)
-        return told
 
     def _check_sessions(self, terms: VerifiedTerms) -> None:
         tried = self._store.sessions_on(terms.query_set, terms.phase)

@@ -15,10 +15,9 @@ nothing any more. An exact sum uses no query up: it tells no more the second tim
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -27,8 +26,7 @@ import numpy as np
 
 from consilium.party.promise import Promise
 from consilium.party.spend import FORMAT
-from consilium.protocol.errors import LedgerError
-from consilium.protocol.files import check_format, committed
+from consilium.protocol.files import begun, committed
 from consilium.protocol.rows.queries import query_ids
 from consilium.sums.errors import AlreadyAnswered, BrokenBlock, Replay
 from consilium.sums.masks.messages import Stage
@@ -209,33 +207,9 @@ class SessionStore:
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
-        """One transaction, undone unless it is committed. Others who want one wait up to 30 seconds.
-
-        Raises
-        ------
-        LedgerError : the file cannot be read or written, or a newer program wrote it.
-        """
-        try:
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
-            os.chmod(self.path, 0o600)
-        except OSError as error:
-            raise self._unusable(error) from None
-        try:
-            with closing(sqlite3.connect(self.path, timeout=30, isolation_level=None)) as connection:
-                connection.execute("PRAGMA synchronous=FULL")
-                connection.execute("PRAGMA secure_delete=ON")
-                connection.execute("BEGIN IMMEDIATE")
-                check_format(connection, self.path, FORMAT)
-                for statement in TABLES:
-                    connection.execute(statement)
-                yield Transaction(connection)
-        except sqlite3.Error as error:
-            raise self._unusable(error) from None
-
-    def _unusable(self, error: Exception) -> LedgerError:
-        return LedgerError(
-            f"{self.path}: {type(error).__name__}", "Free disk space, or restore the file; without it nothing is given"
-        )
+        """One transaction, undone unless it is committed. Raises LedgerError (`protocol.files.begun`)."""
+        with begun(self.path, TABLES, FORMAT) as connection:
+            yield Transaction(connection)
 
 
 TABLE = (

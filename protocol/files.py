@@ -22,8 +22,8 @@ from consilium.protocol.errors import ConfigError, ConsiliumError, LedgerError, 
 
 
 @contextmanager
-def committed(path: Path, tables: Sequence[str], form: int) -> Iterator[sqlite3.Connection]:
-    """One transaction, on disk when the context is left, and undone by any error. The file, mode 0600, is made on first
+def begun(path: Path, tables: Sequence[str], form: int) -> Iterator[sqlite3.Connection]:
+    """One transaction, undone when the context is left unless it was committed. The file, mode 0600, is made on first
     use; others who want it wait up to 30 seconds; what is deleted is overwritten.
 
     Parameters
@@ -37,6 +37,10 @@ def committed(path: Path, tables: Sequence[str], form: int) -> Iterator[sqlite3.
     """
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        os.chmod(path, 0o600)
+    except OSError as error:
+        raise _unusable(path, error) from error
+    try:
         with closing(sqlite3.connect(path, timeout=30, isolation_level=None)) as connection:
             connection.execute("PRAGMA synchronous=FULL")
             connection.execute("PRAGMA secure_delete=ON")
@@ -45,11 +49,22 @@ def committed(path: Path, tables: Sequence[str], form: int) -> Iterator[sqlite3.
             for statement in tables:
                 connection.execute(statement)
             yield connection
-            connection.execute("COMMIT")
-    except (OSError, sqlite3.Error) as error:
-        raise LedgerError(
-            f"{path}: {type(error).__name__}", "Free disk space, or restore the file; without it nothing is given"
-        ) from error
+    except sqlite3.Error as error:
+        raise _unusable(path, error) from error
+
+
+@contextmanager
+def committed(path: Path, tables: Sequence[str], form: int) -> Iterator[sqlite3.Connection]:
+    """The same, on disk when the context is left, and undone by any error."""
+    with begun(path, tables, form) as connection:
+        yield connection
+        connection.execute("COMMIT")
+
+
+def _unusable(path: Path, error: Exception) -> LedgerError:
+    return LedgerError(
+        f"{path}: {type(error).__name__}", "Free disk space, or restore the file; without it nothing is given"
+    )
 
 
 def check_format(connection: sqlite3.Connection, path: Path, form: int) -> None:

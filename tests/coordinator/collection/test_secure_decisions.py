@@ -1,4 +1,4 @@
-"""Two decisions about a masked session, at their borders: whom accusers are believed, and when a session is given up."""
+"""Two decisions about a masked session, at their borders: whom accusers are believed about, and when it is given up."""
 
 from __future__ import annotations
 
