@@ -128,13 +128,8 @@ def renew_sum(run_dir: Path, name: str) -> None:
         _write(run_dir, {**_read(run_dir), name: _sum(run_dir / name)})
 
 
-def as_written(run_dir: Path, name: str) -> bool:
-    """Whether a file is the one whose sum is written."""
-    return (run_dir / FILE).exists() and _read(run_dir).get(name) == _sum(run_dir / name)
-
-
 def check_sums(run_dir: Path, complete: bool) -> str:
-    """Compare every file with what is written, but reports: the audit draws them again.
+    """Compare every file with what is written. A report that `consilium report` draws again has its sum renewed.
 
     Raises
     ------
@@ -146,7 +141,7 @@ def check_sums(run_dir: Path, complete: bool) -> str:
         raise Unfinished(f"{FILE} is written when the run ends")
     if not complete:
         raise Contradiction(f"{FILE} is written when a run ends, but the manifest says that this one did not")
-    written = {name: value for name, value in _read(run_dir).items() if not is_report(name)}
+    written = _read(run_dir)
     if not written.keys() >= set(LISTED):
         raise Damaged(f"{FILE} lacks {', '.join(sorted(set(LISTED) - set(written)))}")
     missing = sorted(set(written) - set(_names(run_dir)))
@@ -155,11 +150,6 @@ def check_sums(run_dir: Path, complete: bool) -> str:
     if missing or changed:
         raise Damaged("; ".join(f"{what}: {', '.join(names)}" for what, names in told.items() if names))
     return f"{len(written)} files as they were when the run ended"
-
-
-def is_report(name: str) -> bool:
-    """Whether a file is a report, which can be drawn again."""
-    return "/" not in name and name.startswith("report") and name.endswith(".html")
 
 
 def _read(run_dir: Path) -> dict[str, str]:

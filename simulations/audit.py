@@ -57,7 +57,6 @@ from consilium.simulations.workspace import federation_config
 MANIFEST, SUMMARY, CARD, REPORT_DATA = "manifest.json", "summary.json", "student/student.json", "private/report.json"
 TRACES = (MANIFEST, f"{MANIFEST}.part", SUMMARY, attempt.FILE)
 """Files of which a simulation's folder has at least one."""
-PAGES = {"report.html": False, "report-public.html": True}
 SECONDS = 1e-3
 """Seconds are rounded to this when a simulation sums them up."""
 
@@ -145,9 +144,6 @@ class _Simulation:
         checks.check(f"{REPORT_DATA}: what the nodes wrote", lambda: self._report_data(recorded))
         if config.votes == "clear":
             checks.check("private/votes-*.npz: votes of the evidence", lambda: self._votes(recorded))
-        for name, public in PAGES.items():
-            if (self._dir / name).exists() or (self._complete and not public):
-                checks.check(f"{name}: drawn from its data", lambda name=name, public=public: self._page(name, public))
         return checks.findings
 
     def _status(self) -> str:
@@ -366,19 +362,6 @@ class _Simulation:
         if self._complete and not same(self._read_report().consensus, np.concatenate(shares or [np.zeros(0)])):
             raise Contradiction(f"{REPORT_DATA}: consensus is not that of the votes")
         return f"{len(votes)} queries"
-
-    def _page(self, name: str, public: bool) -> str:
-        from consilium.simulations.report.build import drawing, render
-
-        page = self.files.content(name)
-        if not page.rstrip().endswith(b"</html>"):
-            raise self.files.broken(name, "it is empty" if not page else "it is no whole page")
-        if render(self._read_report(), public).encode() == page:
-            return f"{len(page)} bytes"
-        advice = "`consilium report` draws it again"
-        if drawing().encode() in page or not attempt.as_written(self._dir, name):
-            raise Contradiction(f"{name} is not what its data give; {advice}")
-        raise Absent(f"another version drew it, and nobody changed it since; {advice}")
 
 
 def _summed(files: Files, name: str, classes: int) -> dict[str, np.ndarray]:

@@ -82,10 +82,6 @@ TAMPERING: dict[str, tuple[Callable[[Path], None], str]] = {
         "private/report.json: epsilon",
     ),
     "a curve of the report": (edit("private/report.json", lambda c: c["epsilon_spent"].reverse()), NODES),
-    "the report's page": (
-        lambda run: (run / "report.html").write_text((run / "report.html").read_text().replace("hospitals", "clinics")),
-        "report.html: drawn from its data",
-    ),
     "the student's card": (
         edit("student/student.json", lambda c: c["privacy"].update(epsilon=0.3)),
         "student/student.json: federation and epsilon",
