@@ -49,9 +49,9 @@ from consilium.simulations.population.look import look
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.report.data import ReportData, load_report_data
 from consilium.simulations.report.guarantees import shown_guarantees
-from consilium.simulations.run import FORMAT, data_facts
+from consilium.simulations.run import FORMAT
 from consilium.simulations.scenario import Scenario, divided_data
-from consilium.simulations.warned import run_warnings
+from consilium.simulations.summary import data_facts, run_warnings
 from consilium.simulations.workspace import federation_config
 
 MANIFEST, SUMMARY, CARD, REPORT_DATA = "manifest.json", "summary.json", "student/student.json", "private/report.json"

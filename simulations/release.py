@@ -27,13 +27,15 @@ from consilium.coordinator.ledger.privacy import close, promised_to_student, spe
 from consilium.coordinator.ledger.store import Batch, Ledger
 from consilium.coordinator.mechanisms.shares import sum_of_shares
 from consilium.coordinator.run_log import EventLog
-from consilium.models.published.model import Published
+from consilium.models.naming import STUDENTS, resolve
+from consilium.models.published.file import read
+from consilium.models.published.model import Published, find_model, load_model
+from consilium.models.published.own_models import ESTIMATOR, TORCH
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.labels.service import NO_LABEL, Outcome, Progress, no_progress
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.rows.queries import query_ids
 from consilium.simulations.divide import Case
-from consilium.simulations.own_student import load_own
 from consilium.simulations.population.parties import simulated_weights
 from consilium.simulations.teach import Said
 from consilium.student.pool import Pool
@@ -175,3 +177,12 @@ def _asked(folder: Path, config: FederationConfig) -> tuple[np.ndarray, np.ndarr
         np.array([outcomes[name] for name in table["outcome"]], dtype=np.int64),
         np.array([names[name] for name in table["label"]], dtype=np.int64),
     )
+
+
+def load_own(run_dir: Path) -> Published:
+    """The student in a folder that nobody else has written to. Raises BadModel, UnusableModel."""
+    path = find_model(run_dir)
+    header = read(path).header
+    kind, settings = header["kind"], header["settings"]
+    trust = settings["classes"] if kind == ESTIMATOR else ()
+    return load_model(path, trust, resolve(settings["factory"], STUDENTS) if kind == TORCH else None)

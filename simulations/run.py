@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import shlex
 import time
@@ -15,18 +14,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 from consilium.coordinator.config import FederationConfig, check_threshold
-from consilium.coordinator.ledger.privacy import NODES, promised
+from consilium.coordinator.ledger.privacy import promised
 from consilium.models.published.model import check_names
 from consilium.node.progress import PREPARE, REPORT, stage
 from consilium.protocol.config_files import validate
 from consilium.protocol.devices import Device, one_thread, resolve_device, using_device
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import replace_private, writing
-from consilium.protocol.strict_json import number, strict
 from consilium.protocol.versions import versions
-from consilium.protocol.warnings import RowFacts, listed
 from consilium.simulations.attempt import FORMAT, Attempt, interruptible, unfinished
-from consilium.simulations.compare.analysis import Analysis, analyse, left_out, write_metrics
+from consilium.simulations.compare.analysis import analyse
 from consilium.simulations.datasets.base import Dataset, Source
 from consilium.simulations.engines.cluster.probe import RaySpec
 from consilium.simulations.engines.local import RUN_ID, LocalGrid, Worker, run_local, running_workers
@@ -35,13 +32,10 @@ from consilium.simulations.population.look import look
 from consilium.simulations.population.parties import check_own_teachers, simulated_weights
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.progress import EVENTS, recording
-from consilium.simulations.report.data import ReportData, save_report_data
-from consilium.simulations.report.guarantees import shown_guarantees
+from consilium.simulations.report.data import save_report_data
 from consilium.simulations.scenario import Scenario, divided_data, scenario_json
-from consilium.simulations.stage_seconds import stage_seconds
-from consilium.simulations.warned import run_warnings
+from consilium.simulations.summary import data_facts, report_data, run_summary, stage_seconds, write_metrics
 from consilium.simulations.workspace import Workspace, federation_config, identities_of, lay_out, make_run_dir, nodes_of
-from consilium.student.config import StudentSpec
 from consilium.student.learn import check_trainer
 
 Engine = Literal["local", "ray"]
@@ -216,7 +210,7 @@ def _carry_out(
         analysed = time.monotonic()
         took = {"prepare": prepared - start, "engine": finished - prepared, "analysis": analysed - finished}
         looked = look(scenario.data, scenario.federation.all_caps.queries, dataset, partition)
-        summary = _summary(name, engine, space, analysis, config, scenario.student, partition.left_out, looked)
+        summary = run_summary(name, engine, space, analysis, config, scenario.student, partition.left_out, looked)
         of_coordinator = summary["seconds"]
         summary["seconds"] = stage_seconds(of_coordinator, **took)
         write_metrics(space, analysis, summary)
@@ -225,7 +219,7 @@ def _carry_out(
                 write_report,  # drawing needs libraries that a failed run never loads
             )
 
-            data = _report_data(manifest, dataset, scenario, summary, analysis, space)
+            data = report_data(manifest, dataset, scenario, summary, analysis, space)
             save_report_data(data, space.private)
             write_report(data, space.run_dir / "report.html")
         summary["seconds"] = stage_seconds(of_coordinator, **took, report=time.monotonic() - analysed)
@@ -249,31 +243,6 @@ def _run_engine(order: Order, space: Workspace, partitions: int, workers: list[W
             run_local(run_config, grid)
 
 
-def data_fingerprint(dataset: Dataset) -> str:
-    """SHA-256 (hex) of the rows, labels and owners, of their names and of patients, if there are any."""
-    fingerprint = hashlib.sha256()
-    for array in (dataset.x, dataset.y, dataset.owner):
-        fingerprint.update(array.tobytes())
-    if dataset.owner_names is not None:
-        fingerprint.update(json.dumps(dataset.owner_names).encode())
-    if dataset.patient is not None:
-        fingerprint.update(dataset.patient.tobytes())
-    return fingerprint.hexdigest()
-
-
-def data_facts(dataset: Dataset, partition: Partition) -> dict[str, Any]:
-    """What a manifest says of the rows and of who has how many of them."""
-    return {
-        "set": dataset.name,
-        "sha256": data_fingerprint(dataset),
-        "parties": len(partition.parties),
-        "left_out": partition.left_out,
-        **({"found": partition.found} if partition.found else {}),
-        "queries": len(partition.queries),
-        "test": len(partition.test),
-    }
-
-
 def _manifest(
     order: Order, device: str, dataset: Dataset, partition: Partition, config: FederationConfig
 ) -> dict[str, Any]:
@@ -292,114 +261,6 @@ def _manifest(
         "data": data_facts(dataset, partition),
         "config": scenario_json(order.scenario),
     }
-
-
-def _summary(
-    name: str,
-    engine: Engine,
-    space: Workspace,
-    analysis: Analysis,
-    config: FederationConfig,
-    spec: StudentSpec,
-    owners_left_out: int,
-    looked: RowFacts,
-) -> dict[str, Any]:
-    """All but the seconds, which are the coordinator's alone.
-
-    owners_left_out: those that are no party since they have fewer rows than the scenario asks. looked: see `look`.
-    """
-    coordinator = json.loads((space.run_dir / "coordinator.json").read_text(encoding="utf-8"))
-    student = json.loads((space.run_dir / "student" / "student.json").read_text(encoding="utf-8"))
-    privacy = coordinator["privacy"]
-    table = {
-        "scenario": name,
-        "engine": engine,
-        "federation_digest": config.federation_digest(),
-        "parties": len(coordinator["parties"]),
-        "teachers": coordinator["teachers"],
-        "release": config.disclosure.release,
-        "parties_left_out_for_data": coordinator["parties_left_out_for_data"],
-        "owners_left_out": owners_left_out,
-        "parties_made": looked.made,
-        **{key: coordinator[key] for key in ("by_party", "phases") if key in coordinator},
-        "queries": {key: coordinator[key] for key in ("asked", "answered", "reinforced")},
-        "privacy": {
-            "unit": config.privacy.unit.value,
-            "relation": privacy["promised"]["relation"],
-            "delta": config.privacy.delta,
-            "votes": config.votes,
-            "towards": privacy["promised"]["towards"],
-            "epsilon_promised": number(privacy["promised"], "epsilon"),
-            "epsilon_student": number(privacy["student"], "epsilon"),
-            **({"epsilon_nodes": number(privacy[NODES], "epsilon")} if NODES in privacy else {}),
-            "epsilon_spent": number(privacy["spent"], "epsilon"),
-            "epsilon_data_dependent": number(privacy["data_dependent"], "epsilon"),
-            "epsilon_sanitised": number(privacy["sanitised"], "epsilon") if "sanitised" in privacy else None,
-            "released_label_accuracy": analysis.released_label_accuracy,
-            "noise": coordinator["noise"],
-        },
-        "student": student["metrics"],
-        "baselines": analysis.baselines,
-        "worth": analysis.worth,
-        "seconds": coordinator["seconds"],
-        "out": str(space.run_dir),
-    }
-    table["warnings"] = listed(run_warnings(config, spec, table, student, looked))
-    return strict(table)
-
-
-def _report_data(
-    manifest: dict[str, Any],
-    dataset: Dataset,
-    scenario: Scenario,
-    summary: dict[str, Any],
-    analysis: Analysis,
-    space: Workspace,
-) -> ReportData:
-    coordinator = json.loads((space.run_dir / "coordinator.json").read_text(encoding="utf-8"))
-    return ReportData(
-        title=scenario.federation.name,
-        description=scenario.description.strip(),
-        attribution=dataset.attribution,
-        scenario=manifest["scenario"],
-        engine=manifest["engine"],
-        seed=manifest["seed"],
-        seeded_noise=coordinator["noise"] == "seeded",
-        created=manifest["created"],
-        versions=manifest["versions"],
-        parties=summary["parties"],
-        invited=manifest["data"]["parties"],
-        teachers=summary["teachers"],
-        party_label=dataset.owner_label if scenario.data.partition == "owners" else "party",
-        left_out=left_out(space),
-        mechanism=scenario.federation.describe(),
-        release=scenario.federation.disclosure.release,
-        votes=scenario.federation.votes,
-        most_queries=scenario.federation.all_caps.queries,
-        most_answers=scenario.federation.all_caps.answers,
-        guarantees=shown_guarantees(coordinator["privacy"], scenario.federation.votes),
-        released_label_accuracy=analysis.released_label_accuracy,
-        reinforced=summary["queries"]["reinforced"],
-        claimed_epsilon=scenario.federation.mechanism.claimed_epsilon(
-            summary["queries"]["asked"], scenario.federation.privacy.delta
-        ),
-        student=summary["student"],
-        baselines=analysis.baselines,
-        worth=analysis.worth,
-        classes=dataset.classes,
-        seconds=summary["seconds"],
-        consensus=analysis.consensus,
-        answered=analysis.answered,
-        epsilon_spent=analysis.epsilon_spent,
-        epsilon_data_dependent=analysis.epsilon_data_dependent,
-        quality=analysis.quality,
-        warnings=summary["warnings"],
-        by_party=summary.get("by_party", {}),
-        phases=summary.get("phases", []),
-        provenance=[each.model_dump(mode="json") for each in scenario.tuned],
-        open_figures=analysis.open_figures,
-        secret_figures=analysis.secret_figures,
-    )
 
 
 def _write(path: Path, value: dict[str, Any]) -> None:

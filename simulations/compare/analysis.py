@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +14,6 @@ from consilium.coordinator.ledger.privacy import epsilon_by_query, promised
 from consilium.coordinator.ledger.store import Batch, Ledger
 from consilium.models.published.model import MODEL_FILE, Published, load_model
 from consilium.node.progress import ACCOUNTING, CURVES, stage
-from consilium.protocol.files import replace_private
 from consilium.protocol.labels.service import Progress, no_progress
 from consilium.protocol.rows.queries import canonical_queries
 from consilium.simulations.compare import figures
@@ -27,7 +25,7 @@ from consilium.simulations.methods.manual_labels import PublicTruth
 from consilium.simulations.metrics import leading_metric, mean_interval, row_scores
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.specs import SimulationSpec
-from consilium.simulations.report.data import LeftOut, PartyQuality
+from consilium.simulations.report.data import PartyQuality
 from consilium.simulations.workspace import Workspace
 from consilium.student.config import StudentSpec
 
@@ -195,46 +193,3 @@ def _weights(space: Workspace) -> dict[str, int]:
     """How often the answers of each party count, by name; empty where every party counts once."""
     coordinator = json.loads((space.run_dir / "coordinator.json").read_text(encoding="utf-8"))
     return {party: own["weight"] for party, own in coordinator.get("by_party", {}).items()}
-
-
-def write_metrics(space: Workspace, analysis: Analysis, summary: dict[str, Any]) -> None:
-    """`metrics.parquet`: one row for each number, as scope ("run", "party", "query"), name, metric, value.
-
-    Exact votes stay under `private/`; the rest is secret all the same, and so is the run folder.
-    """
-    rows: list[tuple[str, str, str, float]] = []
-
-    def add(scope: str, name: str, metric: str, value: object) -> None:
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            rows.append((scope, name, metric, float(value)))
-
-    for group in ("queries", "privacy", "student", "seconds"):
-        for metric, value in (summary[group] or {}).items():
-            add("run", group, metric, value)
-    by_hand = {f"hand_labels_{name}": (summary["worth"] or {}).get(name) or {} for name in ("released", "asked")}
-    for name, metrics in {"worth": summary["worth"] or {}, **by_hand, **summary["baselines"]}.items():
-        for metric, value in metrics.items():
-            add("run", name, metric, value)
-    for item in analysis.quality:
-        for metric in ("rows", "accuracy", "auc"):
-            add("party", item.party, metric, getattr(item, metric))
-    for metric in ("epsilon_spent", "epsilon_data_dependent", "answered"):
-        for index, value in enumerate(getattr(analysis, metric)):
-            add("query", str(index), metric, float(value))
-    frame = pl.DataFrame(
-        rows,
-        schema={"scope": pl.String, "name": pl.String, "metric": pl.String, "value": pl.Float64},
-        orient="row",
-    )
-    content = io.BytesIO()
-    frame.write_parquet(content)  # to a full disk, polars itself would raise an error of its own
-    replace_private(space.run_dir / "metrics.parquet", content.getvalue())
-
-
-def left_out(space: Workspace) -> list[LeftOut]:
-    """Who was left out of which stage, from the event log."""
-    with open(space.run_dir / "events.jsonl", encoding="utf-8") as file:
-        events = [json.loads(line) for line in file]
-    return [
-        LeftOut(event["party"], event["stage"], event["reason"]) for event in events if event["event"] == "left-out"
-    ]

@@ -35,8 +35,8 @@ from consilium.simulations.council.runs import ProgressCallback, Run, RunFolder,
 from consilium.simulations.council.settings import Described, ObjectFiles, in_python, scenario_of
 from consilium.simulations.council.statement import SEEDED, Charge, PrivacyStatement, Spending
 from consilium.simulations.datasets.table import TableSource
-from consilium.simulations.own_student import load_own
 from consilium.simulations.population.specs import DataSpec
+from consilium.simulations.release import load_own
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import Scenario, planned_scenario
 

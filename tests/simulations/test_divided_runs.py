@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from consilium.simulations.council.runs import simulate
-from consilium.simulations.run import data_facts, resume_run, unwatched
+from consilium.simulations.run import resume_run, unwatched
 from consilium.simulations.scenario import divided_data, load_scenario
+from consilium.simulations.summary import data_facts
 from tests.command_line import consilium
 from tests.simulations.datasets.own import patients, table_keys, write_scenario
 

@@ -18,8 +18,7 @@ from consilium.simulations.judge import judged
 from consilium.simulations.methods.base import Predicted
 from consilium.simulations.methods.kinds import method_of
 from consilium.simulations.methods.teachers import plurality_shares
-from consilium.simulations.own_student import load_own
-from consilium.simulations.release import Replayed, replay
+from consilium.simulations.release import Replayed, load_own, replay
 from consilium.simulations.run import run_scenario
 from consilium.simulations.teach import Ensemble, Said
 from tests.simulations.engines.test_engines_agree import quiet

@@ -11,8 +11,8 @@ import pytest
 from consilium.protocol.errors import ConfigError
 from consilium.simulations.datasets.source import load_dataset, open_source
 from consilium.simulations.datasets.spec import SourceSpec
-from consilium.simulations.run import data_fingerprint
 from consilium.simulations.scenario import Scenario, divided_data
+from consilium.simulations.summary import data_fingerprint
 from tests.simulations.datasets.own import FEDERATION
 
 ROOT = Path(__file__).resolve().parents[3]

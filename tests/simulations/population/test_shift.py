@@ -14,8 +14,8 @@ from consilium.simulations.population.kinds import noise_levels, shifted, swappe
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.public import schema
 from consilium.simulations.population.specs import DataSpec, ShiftSpec
-from consilium.simulations.run import data_fingerprint
 from consilium.simulations.scenario import divided_data, load_scenario
+from consilium.simulations.summary import data_fingerprint
 from tests.simulations.datasets.own import divided, patients, table_keys
 
 QUERIES, PARTIES = 500, 5

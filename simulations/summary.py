@@ -1,0 +1,268 @@
+"""What a finished run says of itself: its summary with seconds and warnings, metrics.parquet, the report's data."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+
+from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.expectation import expected
+from consilium.coordinator.ledger.privacy import NODES
+from consilium.protocol.files import replace_private
+from consilium.protocol.provenance import of_own_votes, well_formed
+from consilium.protocol.strict_json import number, strict
+from consilium.protocol.warnings import HandLabelled, InPlace, RunWarning, after_run, before_run, listed, of_rows
+from consilium.protocol.warnings.after import Reached
+from consilium.protocol.warnings.rows import Looked
+from consilium.simulations.compare.analysis import Analysis
+from consilium.simulations.datasets.base import Dataset
+from consilium.simulations.population.partition import Partition
+from consilium.simulations.report.data import LeftOut, ReportData
+from consilium.simulations.report.guarantees import shown_guarantees
+from consilium.simulations.scenario import Scenario
+from consilium.simulations.workspace import Workspace
+from consilium.student.config import StudentSpec
+from consilium.student.warned import CONSTANT
+
+
+def stage_seconds(
+    coordinator: Mapping[str, float], *, prepare: float, engine: float, analysis: float, report: float | None = None
+) -> dict[str, float]:
+    """Every stage once, in milliseconds' precision, and their sum as "total".
+
+    Parameters
+    ----------
+    coordinator : the stages that the coordinator timed itself; they happen while the engine runs.
+    engine : from the engine's start to its end; what no stage of the coordinator's counts stays under this name: nodes
+        that start and end, and what the coordinator does between its stages.
+    report : None while it is not drawn yet.
+
+    >>> stage_seconds({"train": 2.0, "vote": 1.5}, prepare=1.0, engine=4.0, analysis=0.5)
+    {'prepare': 1.0, 'train': 2.0, 'vote': 1.5, 'engine': 0.5, 'analysis': 0.5, 'total': 5.5}
+    """
+    stages = {"prepare": prepare, **coordinator, "engine": engine - sum(coordinator.values()), "analysis": analysis}
+    if report is not None:
+        stages["report"] = report
+    rounded = {stage: round(seconds, 3) for stage, seconds in stages.items()}
+    return {**rounded, "total": round(sum(rounded.values()), 3)}
+
+
+def run_warnings(
+    config: FederationConfig,
+    spec: StudentSpec,
+    summary: Mapping[str, Any],
+    card: Mapping[str, Any],
+    looked: Looked,
+) -> list[RunWarning]:
+    """Of a finished run, first what came out.
+
+    spec: of the students of all phases. summary: as far as it is written. card: the student's. looked: what is seen of
+    the rows.
+    """
+    classes, tested = len(config.rows.classes), card["test"]
+    weights = [own["weight"] for own in summary.get("by_party", {}).values()]
+    votes = sum(weights) * config.teachers_per_party if weights else None
+    known = expected(config, summary["parties"], classes, votes, asks_typical=spec.asks_typical)
+    stated = well_formed(card.get("provenance", []))  # a run of 0.9 does not say it
+    known = replace(known, uncharged=of_own_votes(stated, config.privacy.candidates))
+    reached = Reached(
+        in_place=InPlace(known.histogram, config.ballot.relative, bool(spec.prevalence)),
+        answered=summary["queries"]["answered"],
+        constant=card["model"]["kind"] == CONSTANT,
+        metrics=summary["student"],
+        rows={} if tested is None else tested["rows_per_class"],
+        mean_teacher=summary["baselines"]["mean_teacher"],
+        hand_labels=_hand_labels(summary.get("worth")),
+        left_out=summary["parties_left_out_for_data"],
+    )
+    return [*after_run(reached), *of_rows(looked), *before_run(known)]
+
+
+def _hand_labels(worth: Mapping[str, Any] | None) -> HandLabelled | None:
+    """What as many labels by hand as were released reach; None where nobody has tried."""
+    if worth is None or not worth["released"]["labels"]:
+        return None
+    released, cost = worth["released"], worth.get("label_cost", "")  # a run of 0.9 does not say it
+    return HandLabelled(released["labels"], worth["metric"], released[worth["metric"]], cost)
+
+
+def data_fingerprint(dataset: Dataset) -> str:
+    """SHA-256 (hex) of the rows, labels and owners, of their names and of patients, if there are any."""
+    fingerprint = hashlib.sha256()
+    for array in (dataset.x, dataset.y, dataset.owner):
+        fingerprint.update(array.tobytes())
+    if dataset.owner_names is not None:
+        fingerprint.update(json.dumps(dataset.owner_names).encode())
+    if dataset.patient is not None:
+        fingerprint.update(dataset.patient.tobytes())
+    return fingerprint.hexdigest()
+
+
+def data_facts(dataset: Dataset, partition: Partition) -> dict[str, Any]:
+    """What a manifest says of the rows and of who has how many of them."""
+    return {
+        "set": dataset.name,
+        "sha256": data_fingerprint(dataset),
+        "parties": len(partition.parties),
+        "left_out": partition.left_out,
+        **({"found": partition.found} if partition.found else {}),
+        "queries": len(partition.queries),
+        "test": len(partition.test),
+    }
+
+
+def run_summary(
+    name: str,
+    engine: str,
+    space: Workspace,
+    analysis: Analysis,
+    config: FederationConfig,
+    spec: StudentSpec,
+    owners_left_out: int,
+    looked: Looked,
+) -> dict[str, Any]:
+    """All but the seconds, which are the coordinator's alone.
+
+    owners_left_out: those that are no party since they have fewer rows than the scenario asks. looked: see `look`.
+    """
+    coordinator = json.loads((space.run_dir / "coordinator.json").read_text(encoding="utf-8"))
+    student = json.loads((space.run_dir / "student" / "student.json").read_text(encoding="utf-8"))
+    privacy = coordinator["privacy"]
+    table = {
+        "scenario": name,
+        "engine": engine,
+        "federation_digest": config.federation_digest(),
+        "parties": len(coordinator["parties"]),
+        "teachers": coordinator["teachers"],
+        "release": config.disclosure.release,
+        "parties_left_out_for_data": coordinator["parties_left_out_for_data"],
+        "owners_left_out": owners_left_out,
+        "parties_made": looked.made,
+        **{key: coordinator[key] for key in ("by_party", "phases") if key in coordinator},
+        "queries": {key: coordinator[key] for key in ("asked", "answered", "reinforced")},
+        "privacy": {
+            "unit": config.privacy.unit.value,
+            "relation": privacy["promised"]["relation"],
+            "delta": config.privacy.delta,
+            "votes": config.votes,
+            "towards": privacy["promised"]["towards"],
+            "epsilon_promised": number(privacy["promised"], "epsilon"),
+            "epsilon_student": number(privacy["student"], "epsilon"),
+            **({"epsilon_nodes": number(privacy[NODES], "epsilon")} if NODES in privacy else {}),
+            "epsilon_spent": number(privacy["spent"], "epsilon"),
+            "epsilon_data_dependent": number(privacy["data_dependent"], "epsilon"),
+            "epsilon_sanitised": number(privacy["sanitised"], "epsilon") if "sanitised" in privacy else None,
+            "released_label_accuracy": analysis.released_label_accuracy,
+            "noise": coordinator["noise"],
+        },
+        "student": student["metrics"],
+        "baselines": analysis.baselines,
+        "worth": analysis.worth,
+        "seconds": coordinator["seconds"],
+        "out": str(space.run_dir),
+    }
+    table["warnings"] = listed(run_warnings(config, spec, table, student, looked))
+    return strict(table)
+
+
+def report_data(
+    manifest: dict[str, Any],
+    dataset: Dataset,
+    scenario: Scenario,
+    summary: dict[str, Any],
+    analysis: Analysis,
+    space: Workspace,
+) -> ReportData:
+    coordinator = json.loads((space.run_dir / "coordinator.json").read_text(encoding="utf-8"))
+    return ReportData(
+        title=scenario.federation.name,
+        description=scenario.description.strip(),
+        attribution=dataset.attribution,
+        scenario=manifest["scenario"],
+        engine=manifest["engine"],
+        seed=manifest["seed"],
+        seeded_noise=coordinator["noise"] == "seeded",
+        created=manifest["created"],
+        versions=manifest["versions"],
+        parties=summary["parties"],
+        invited=manifest["data"]["parties"],
+        teachers=summary["teachers"],
+        party_label=dataset.owner_label if scenario.data.partition == "owners" else "party",
+        left_out=left_out(space),
+        mechanism=scenario.federation.describe(),
+        release=scenario.federation.disclosure.release,
+        votes=scenario.federation.votes,
+        most_queries=scenario.federation.all_caps.queries,
+        most_answers=scenario.federation.all_caps.answers,
+        guarantees=shown_guarantees(coordinator["privacy"], scenario.federation.votes),
+        released_label_accuracy=analysis.released_label_accuracy,
+        reinforced=summary["queries"]["reinforced"],
+        claimed_epsilon=scenario.federation.mechanism.claimed_epsilon(
+            summary["queries"]["asked"], scenario.federation.privacy.delta
+        ),
+        student=summary["student"],
+        baselines=analysis.baselines,
+        worth=analysis.worth,
+        classes=dataset.classes,
+        seconds=summary["seconds"],
+        consensus=analysis.consensus,
+        answered=analysis.answered,
+        epsilon_spent=analysis.epsilon_spent,
+        epsilon_data_dependent=analysis.epsilon_data_dependent,
+        quality=analysis.quality,
+        warnings=summary["warnings"],
+        by_party=summary.get("by_party", {}),
+        phases=summary.get("phases", []),
+        provenance=[each.model_dump(mode="json") for each in scenario.tuned],
+        open_figures=analysis.open_figures,
+        secret_figures=analysis.secret_figures,
+    )
+
+
+def write_metrics(space: Workspace, analysis: Analysis, summary: dict[str, Any]) -> None:
+    """`metrics.parquet`: one row for each number, as scope ("run", "party", "query"), name, metric, value.
+
+    Exact votes stay under `private/`; the rest is secret all the same, and so is the run folder.
+    """
+    rows: list[tuple[str, str, str, float]] = []
+
+    def add(scope: str, name: str, metric: str, value: object) -> None:
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            rows.append((scope, name, metric, float(value)))
+
+    for group in ("queries", "privacy", "student", "seconds"):
+        for metric, value in (summary[group] or {}).items():
+            add("run", group, metric, value)
+    by_hand = {f"hand_labels_{name}": (summary["worth"] or {}).get(name) or {} for name in ("released", "asked")}
+    for name, metrics in {"worth": summary["worth"] or {}, **by_hand, **summary["baselines"]}.items():
+        for metric, value in metrics.items():
+            add("run", name, metric, value)
+    for item in analysis.quality:
+        for metric in ("rows", "accuracy", "auc"):
+            add("party", item.party, metric, getattr(item, metric))
+    for metric in ("epsilon_spent", "epsilon_data_dependent", "answered"):
+        for index, value in enumerate(getattr(analysis, metric)):
+            add("query", str(index), metric, float(value))
+    frame = pl.DataFrame(
+        rows,
+        schema={"scope": pl.String, "name": pl.String, "metric": pl.String, "value": pl.Float64},
+        orient="row",
+    )
+    content = io.BytesIO()
+    frame.write_parquet(content)  # to a full disk, polars itself would raise an error of its own
+    replace_private(space.run_dir / "metrics.parquet", content.getvalue())
+
+
+def left_out(space: Workspace) -> list[LeftOut]:
+    """Who was left out of which stage, from the event log."""
+    with open(space.run_dir / "events.jsonl", encoding="utf-8") as file:
+        events = [json.loads(line) for line in file]
+    return [
+        LeftOut(event["party"], event["stage"], event["reason"]) for event in events if event["event"] == "left-out"
+    ]
