@@ -23,10 +23,10 @@ from consilium.party.teachers.teach import train, vote
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.rows.queries import canonical_queries, query_ids
 from consilium.simulations.datasets.source import load_dataset
+from consilium.simulations.divide import federation_config
 from consilium.simulations.population.partition import natural_partition
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
-from consilium.simulations.workspace import federation_config
 from docs.figures import figure
 
 ROUNDS = 5

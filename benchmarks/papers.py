@@ -41,8 +41,8 @@ from consilium.protocol.labels.service import NO_LABEL
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.rows.queries import canonical_queries
 from consilium.simulations.datasets.folder import data_folder
+from consilium.simulations.divide import federation_config
 from consilium.simulations.scenario import divided_data, load_scenario
-from consilium.simulations.workspace import federation_config
 from consilium.student.config import StudentSpec
 from consilium.student.learn import inputs
 from consilium.student.learn import train as train_student

@@ -43,16 +43,13 @@ from consilium.protocol.old_names import OF_SPENT, renamed
 from consilium.protocol.rows.queries import query_ids
 from consilium.protocol.warnings import SINCE_0_9, listed, well_formed
 from consilium.simulations import attempt
-from consilium.simulations.datasets.base import Dataset, Source
-from consilium.simulations.population import public as public_rows
-from consilium.simulations.population.look import look
-from consilium.simulations.population.partition import Partition
-from consilium.simulations.report.data import ReportData, load_report_data
+from consilium.simulations.datasets.base import Source
+from consilium.simulations.divide import Case, divide
+from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.guarantees import shown_guarantees
 from consilium.simulations.run import FORMAT
-from consilium.simulations.scenario import Scenario, divided_data
-from consilium.simulations.summary import data_facts, run_warnings
-from consilium.simulations.workspace import federation_config
+from consilium.simulations.scenario import Scenario
+from consilium.simulations.summary import data_facts, looked_at, run_warnings
 
 MANIFEST, SUMMARY, CARD, REPORT_DATA = "manifest.json", "summary.json", "student/student.json", "private/report.json"
 TRACES = (MANIFEST, f"{MANIFEST}.part", SUMMARY, attempt.FILE)
@@ -113,8 +110,7 @@ class _Simulation:
         self._dir = run_dir
         self._source = source
         self._manifest: dict[str, Any] = {}
-        self._scenario: Scenario | None = None
-        self._data: tuple[Dataset, Partition] | None = None
+        self._case: Case | None = None
         self._gone = False
         self._report: ReportData | None = None
         try:
@@ -163,27 +159,27 @@ class _Simulation:
             raise Damaged(f"{MANIFEST}: seed is no whole number")
         table = entry(manifest, MANIFEST, "config")
         try:
-            self._scenario = scenario = validate(table, Scenario, MANIFEST)
+            scenario = validate(table, Scenario, MANIFEST)
         except ConfigError as error:
             raise Damaged(error.what) from None
         agree(f"{MANIFEST}: noise", entry(manifest, MANIFEST, "noise"), scenario.simulation.noise)
         try:
-            self._data = data, partition = divided_data(scenario, seed, self._source)
+            self._case = case = divide(scenario, seed, self._source)
         except PathError as error:
             self._gone = True
             raise Unchecked(f"the run's data cannot be read: {error}") from None
-        agree(f"{MANIFEST}: data", entry(manifest, MANIFEST, "data"), data_facts(data, partition))
-        again = federation_config(scenario, data, partition, seed).digest()
+        agree(f"{MANIFEST}: data", entry(manifest, MANIFEST, "data"), data_facts(case.dataset, case.partition))
+        again = case.config.digest()
         if entry(manifest, MANIFEST, "federation") != again:
             raise Contradiction(f"{MANIFEST}: scenario, seed and data give another federation")
         if config is not None and config.digest() != again:
             raise Contradiction("the ledger is of another federation")
         return f"federation {again[:12]}, noise {scenario.simulation.noise}"
 
-    def _divided(self) -> tuple[Scenario, Dataset, Partition]:
+    def _divided(self) -> Case:
         """What the manifest gives. Raises Unchecked where its data are gone, Contradiction where it gives nothing."""
-        if self._scenario is not None and self._data is not None:
-            return self._scenario, *self._data
+        if self._case is not None:
+            return self._case
         if self._gone:
             raise Unchecked("the run's data, with which it is compared, are not there")
         raise Contradiction("the manifest gives nothing to compare with")
@@ -191,8 +187,7 @@ class _Simulation:
     def _rows(self, recorded: Recorded) -> str:
         """The one student of a simulation asked all that was charged, and each row is that of the pool."""
         columns = read_labels(self.files)
-        _, dataset, partition = self._divided()
-        pool = public_rows.queries(dataset, partition)
+        pool = self._divided().pool_x
         rows = columns["row"]
         if not all(row is not None and 0 <= row < len(pool) for row in rows):
             raise Contradiction(f"{LABELS} has a row that the pool lacks")
@@ -259,8 +254,8 @@ class _Simulation:
     def _warnings(self, config: FederationConfig, run: VerifiedRun) -> str:
         """Those that the summary's own numbers give, all of them."""
         summary, card = self.files.object(SUMMARY), self.files.object(CARD)
-        scenario, dataset, partition = self._divided()
-        looked = look(scenario.data, scenario.federation.all_caps.queries, dataset, partition)
+        case = self._divided()
+        scenario, looked = case.scenario, looked_at(case)
         refused = [event for event in run.events.named("left-out") if event.get("for_data") is True]
         parties = {str(event.get("party")) for event in refused if event.get("stage") == "train"}
         agree(f"{SUMMARY}: parties_left_out_for_data", summary.get("parties_left_out_for_data"), len(parties))
@@ -285,9 +280,9 @@ class _Simulation:
         answered = [at for at, name in enumerate(columns["outcome"]) if name == Outcome.ANSWERED.name.lower()]
         if not answered:
             return None
-        _, dataset, partition = self._divided()
-        truth = dataset.y[partition.queries[[columns["row"][at] for at in answered]]]
-        given = np.array([dataset.classes.index(columns["label"][at]) for at in answered])
+        case = self._divided()
+        truth = case.pool_y[[columns["row"][at] for at in answered]]
+        given = np.array([case.dataset.classes.index(columns["label"][at]) for at in answered])
         return float((truth == given).mean())
 
     def _read_report(self) -> ReportData:
@@ -309,7 +304,8 @@ class _Simulation:
         data, summary, manifest = self._read_report(), self.files.object(SUMMARY), self.files.object(MANIFEST)
         config, batches = recorded.config, recorded.batches
         release = config.disclosure.release
-        scenario, dataset, _ = self._divided()
+        case = self._divided()
+        scenario, dataset = case.scenario, case.dataset
         written = {
             **{key: manifest.get(key) for key in ("scenario", "engine", "seed", "created", "versions")},
             **{key: summary.get(key) for key in ("parties", "teachers", "student", "baselines", "worth", "warnings")},

@@ -607,14 +607,17 @@ def subject_of_scenario(
     ------
     ConfigError, DataError, NotEnoughParties : the scenario cannot be laid out, or has no such party.
     """
+    from dataclasses import replace
+
     from consilium.party.home import open_home
     from consilium.protocol.rows.queries import canonical_queries
-    from consilium.simulations.scenario import divided_data, load_scenario
-    from consilium.simulations.workspace import Workspace, federation_config, lay_out
+    from consilium.simulations.divide import divide
+    from consilium.simulations.scenario import load_scenario
+    from consilium.simulations.workspace import Workspace, lay_out
 
     scenario = load_scenario(name, overrides, seed)
-    dataset, partition = divided_data(scenario, seed)
-    config = federation_config(scenario, dataset, partition, seed)
+    case = divide(scenario, seed)
+    config, dataset, partition = case.config, case.dataset, case.partition
     names = list(partition.parties)
     if party is None:
         party = max(names, key=lambda party_name: len(partition.parties[party_name]))
@@ -628,6 +631,6 @@ def subject_of_scenario(
             "simulation": scenario.simulation.model_copy(update={"teachers": ()}),
         }
     )
-    lay_out(space, plain, dataset, alone, config, seed)
+    lay_out(space, replace(case, scenario=plain, partition=alone))
     queries = dataset.x[partition.queries[: min(config.all_caps.queries, MADE_UP)]]
     return open_home(space.home(0)), config, canonical_queries(queries, len(dataset.features))

@@ -6,18 +6,28 @@ methods are judged on the same rows of each party.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from consilium.coordinator.config import FederationConfig
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.rows.queries import canonical_queries
+from consilium.protocol.parties.messages import VotesMode
+from consilium.protocol.rows.queries import canonical_queries, draw_reference, reference_text
+from consilium.protocol.rows.schema import why_no_images
 from consilium.simulations.datasets.base import Dataset, Source
 from consilium.simulations.population import public
+from consilium.simulations.population.parties import (
+    SimulatedAggregators,
+    SimulatedIdentities,
+    simulated_aggregators,
+    simulated_identities,
+    simulated_weights,
+    teachers_named,
+)
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.scenario import Scenario, divided_data
-from consilium.simulations.workspace import federation_config
 
 _PURPOSE = 0x686F6D65726F7773
 
@@ -95,11 +105,29 @@ class Case:
         clear = clear_votes(scenario)
         return replace(self, scenario=clear, config=federation_config(clear, self.dataset, self.partition, self.seed))
 
+    def identities(self) -> SimulatedIdentities | SimulatedAggregators | None:
+        """Keys and roster; None for clear votes. Raises ConfigError if no roster is safe."""
+        return identities_of(self.scenario, self.partition, self.seed)
+
+    @property
+    def nodes(self) -> int:
+        """Beside the coordinator: the parties, and the second aggregator of verified votes."""
+        return len(self.parties) + (self.scenario.federation.votes == "verified")
+
     def _canonical(self, rows: np.ndarray) -> np.ndarray:
         width = len(self.dataset.features)
         if not len(rows):
             return np.zeros((0, width), dtype=np.float32)
         return canonical_queries(self.dataset.x[rows], width)
+
+
+def divide(scenario: Scenario, seed: int, source: Source | None = None) -> Case:
+    """Who has which rows, and the coordinator's configuration: the case of a whole run, which holds nothing out.
+
+    source: see `divided_data`, which says what is raised beside what `federation_config` says.
+    """
+    dataset, partition = divided_data(scenario, seed, source)
+    return Case(scenario, seed, federation_config(scenario, dataset, partition, seed), dataset, partition, {})
 
 
 def make_case(scenario: Scenario, seed: int, home_share: float, source: Source | None = None) -> Case:
@@ -150,3 +178,65 @@ def _held_out(units: np.ndarray, share: float, generator: np.random.Generator) -
     """bool (rows,): of the units (patients, or rows) the share by lot, rounded down."""
     different = np.unique(units)
     return np.isin(units, generator.permutation(different)[: int(share * len(different))])
+
+
+def identities_of(
+    scenario: Scenario, partition: Partition, seed: int
+) -> SimulatedIdentities | SimulatedAggregators | None:
+    """Keys and roster of a scenario; None for clear votes. Raises ConfigError if no roster is safe."""
+    return IDENTITIES[scenario.federation.votes](scenario, list(partition.parties), seed)
+
+
+def _secure(scenario: Scenario, names: list[str], seed: int) -> SimulatedIdentities:
+    weights = simulated_weights(names, scenario.federation, scenario.simulation.policies, seed)
+    return simulated_identities(names, scenario.federation, seed, weights)
+
+
+IDENTITIES: Mapping[VotesMode, Callable[[Scenario, list[str], int], SimulatedIdentities | SimulatedAggregators | None]]
+IDENTITIES = {
+    "clear": lambda scenario, names, seed: None,
+    "secure": _secure,
+    "distributed": _secure,
+    "verified": lambda scenario, names, seed: simulated_aggregators(names, scenario.federation, seed),
+}
+"""By how votes are collected."""
+
+
+def federation_config(scenario: Scenario, dataset: Dataset, partition: Partition, seed: int) -> FederationConfig:
+    """The coordinator's configuration; the schema's statistics come from the public rows alone.
+
+    Raises
+    ------
+    ConfigError : the scenario's classes are not the data set's, or a teacher for images gets none.
+    """
+    if scenario.data.classes not in ((), dataset.classes):
+        raise ConfigError(
+            f"data.classes {list(scenario.data.classes)} do not match data set {dataset.name!r},"
+            f" which has {list(dataset.classes)}",
+            "Use the same names in the same order",
+        )
+    schema = public.schema(scenario.data, dataset, partition)
+    federation = scenario.federation
+    wanted = [federation.teacher, *teachers_named(scenario.simulation)]
+    if any(spec.of_images for spec in wanted) and (reason := why_no_images(schema)):
+        raise ConfigError(
+            f"teacher cnn does not fit {dataset.name!r}: {reason}",
+            'Images need data.standardise=false and data.representation="none"; choose another teacher for other rows',
+        )
+    ballot = federation.ballot
+    reference = np.zeros((0, len(schema.features)), dtype=np.float32)
+    if ballot.relative:
+        reference = draw_reference(public.queries(dataset, partition), schema, ballot.reference_rows)
+    identities = identities_of(scenario, partition, seed)
+    return FederationConfig.of(
+        federation,
+        rows=schema,
+        simulation=True,
+        seed=seed,
+        noise_seed=seed if scenario.simulation.noise == "seeded" else None,
+        record_votes=identities is None,
+        roster=identities.roster.digest if identities else "",
+        noise_shares=federation.sure_givers(identities.roster.least_sum if identities else 0),
+        pool=public.pool(dataset, partition).terms(federation.pool_least_distance) if scenario.pool_is_fixed else None,
+        reference=reference_text(reference),
+    )

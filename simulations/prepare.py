@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,11 @@ from consilium.protocol.errors import ConfigError
 from consilium.protocol.rows.schema import ColumnEncoding
 from consilium.simulations.datasets.source import open_source
 from consilium.simulations.datasets.table import raw_rows
+from consilium.simulations.divide import divide
 from consilium.simulations.population.parties import check_own_teachers
 from consilium.simulations.population.public import schema
 from consilium.simulations.scenario import Scenario, divided_data, divided_source
-from consilium.simulations.workspace import federation_config, lay_out, make_run_dir, nodes_of
+from consilium.simulations.workspace import lay_out, make_run_dir
 
 
 def prepare_scenario(scenario: Scenario, seed: int, out: Path, service: str) -> list[str]:
@@ -32,20 +33,20 @@ def prepare_scenario(scenario: Scenario, seed: int, out: Path, service: str) -> 
     ------
     ConfigError : what `federation_config` and `make_run_dir` say.
     """
-    dataset, partition = divided_data(scenario, seed)
-    config = federation_config(scenario, dataset, partition, seed).model_copy(update={"service": service})
-    check_own_teachers(scenario.simulation, config.rows)
+    case = divide(scenario, seed)
+    case = replace(case, config=case.config.model_copy(update={"service": service}))
+    check_own_teachers(scenario.simulation, case.config.rows)
     space = make_run_dir(out)
-    lay_out(space, scenario, dataset, partition, config, seed)
+    lay_out(space, case)
     run_config = space.run_config(space.run_dir / "coordinator", "socket")
     path = space.run_dir / "run-config.toml"
     path.write_text(tomli_w.dumps(run_config), encoding="utf-8")
     settings = space.run_dir / "student.toml"
     settings.write_text(tomli_w.dumps(scenario.student.model_dump(mode="json")), encoding="utf-8")
     return [
-        f"homes of {len(partition.parties)} parties: {space.party_root}",
+        f"homes of {len(case.parties)} parties: {space.party_root}",
         f"student's pool: {space.work / 'pool.npz'}",
-        f"flwr run . --run-config {path} --federation-config 'num-supernodes={nodes_of(scenario, partition)}' --stream",
+        f"flwr run . --run-config {path} --federation-config 'num-supernodes={case.nodes}' --stream",
         f"consilium student run --coordinator {service} --pool {space.work / 'pool.npz'} --config {settings}"
         f" --seed {seed} --out DIR",
     ]

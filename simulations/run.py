@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from consilium.coordinator.config import FederationConfig, check_threshold
+from consilium.coordinator.config import check_threshold
 from consilium.coordinator.ledger.privacy import promised
 from consilium.models.published.model import check_names
 from consilium.node.progress import PREPARE, REPORT, stage
@@ -24,18 +24,17 @@ from consilium.protocol.files import replace_private, writing
 from consilium.protocol.versions import versions
 from consilium.simulations.attempt import FORMAT, Attempt, interruptible, unfinished
 from consilium.simulations.compare.analysis import analyse
-from consilium.simulations.datasets.base import Dataset, Source
+from consilium.simulations.datasets.base import Source
+from consilium.simulations.divide import Case, divide
 from consilium.simulations.engines.cluster.probe import RaySpec
 from consilium.simulations.engines.local import RUN_ID, LocalGrid, Worker, run_local, running_workers
 from consilium.simulations.engines.ray import OWN_RAY, check_ray, run_ray
-from consilium.simulations.population.look import look
 from consilium.simulations.population.parties import check_own_teachers, simulated_weights
-from consilium.simulations.population.partition import Partition
 from consilium.simulations.progress import EVENTS, recording
 from consilium.simulations.report.data import save_report_data
-from consilium.simulations.scenario import Scenario, divided_data, scenario_json
+from consilium.simulations.scenario import Scenario, scenario_json
 from consilium.simulations.summary import data_facts, report_data, run_summary, stage_seconds, write_metrics
-from consilium.simulations.workspace import Workspace, federation_config, identities_of, lay_out, make_run_dir, nodes_of
+from consilium.simulations.workspace import Workspace, lay_out, make_run_dir
 from consilium.student.learn import check_trainer
 
 Engine = Literal["local", "ray"]
@@ -172,7 +171,7 @@ def _carry_out(
     source: Source | None = None,
 ) -> dict[str, Any]:
     start = time.monotonic()
-    name, scenario, engine, seed = order.name, order.scenario, order.engine, order.seed
+    scenario, engine, seed = order.scenario, order.engine, order.seed
     device = order.resolved_device()
     order.check_engine()
     # the attempt is left last, when nobody works in the folder any more, and signals wait until it has been
@@ -181,18 +180,18 @@ def _carry_out(
         stack.enter_context(one_thread())
         # the workers need seconds to import what they use; meanwhile the data are laid out
         workers = stack.enter_context(running_workers(teacher=scenario.federation.teacher)) if engine == "local" else []
-        dataset, partition = divided_data(scenario, seed, source)
-        config = federation_config(scenario, dataset, partition, seed)
+        case = divide(scenario, seed, source)
+        config = case.config
         promised(config)
         check_own_teachers(scenario.simulation, config.rows)
         check_names(config.rows)  # the student could not be published: better now than when labels are charged
         for spec in scenario.student.phases:
             check_trainer(spec.trainer, config.rows)
-        identities = identities_of(scenario, partition, seed)
+        identities = case.identities()
         if identities is not None:
             identities.keys.check(config)
-        check_threshold(scenario.federation, _votes(scenario, partition, seed))
-        manifest = _manifest(order, device, dataset, partition, config)
+        check_threshold(scenario.federation, _votes(case))
+        manifest = _manifest(order, device, case)
         if resumed is not None and any(resumed[key] != manifest[key] for key in ("data", "federation")):
             raise ConfigError("the run was made from other data or by another version", "Run the scenario anew")
         space = attempt.begin(open_space, manifest)
@@ -202,15 +201,14 @@ def _carry_out(
         record = stack.enter_context(recording(space.run_dir / EVENTS))
         record.begin(resumed is not None)
         with stage(record, PREPARE):
-            lay_out(space, scenario, dataset, partition, config, seed)
+            lay_out(space, case)
         prepared = time.monotonic()
-        _run_engine(order, space, nodes_of(scenario, partition), workers)
+        _run_engine(order, space, case.nodes, workers)
         finished = time.monotonic()
-        analysis = analyse(space, dataset, partition, config, scenario.simulation, scenario.data.label_cost, record)
+        analysis = analyse(space, case, record)
         analysed = time.monotonic()
         took = {"prepare": prepared - start, "engine": finished - prepared, "analysis": analysed - finished}
-        looked = look(scenario.data, scenario.federation.all_caps.queries, dataset, partition)
-        summary = run_summary(name, engine, space, analysis, config, scenario.student, partition.left_out, looked)
+        summary = run_summary(manifest, space, case, analysis)
         of_coordinator = summary["seconds"]
         summary["seconds"] = stage_seconds(of_coordinator, **took)
         write_metrics(space, analysis, summary)
@@ -219,7 +217,7 @@ def _carry_out(
                 write_report,  # drawing needs libraries that a failed run never loads
             )
 
-            data = report_data(manifest, dataset, scenario, summary, analysis, space)
+            data = report_data(manifest, space, case, summary, analysis)
             save_report_data(data, space.private)
             write_report(data, space.run_dir / "report.html")
         summary["seconds"] = stage_seconds(of_coordinator, **took, report=time.monotonic() - analysed)
@@ -227,10 +225,10 @@ def _carry_out(
     return summary
 
 
-def _votes(scenario: Scenario, partition: Partition, seed: int) -> int:
+def _votes(case: Case) -> int:
     """On a query, if every party answers."""
-    federation, names = scenario.federation, list(partition.parties)
-    weights = simulated_weights(names, federation, scenario.simulation.policies, seed)
+    federation = case.scenario.federation
+    weights = simulated_weights(list(case.parties), federation, case.scenario.simulation.policies, case.seed)
     return federation.teachers_per_party * sum(weights.values())
 
 
@@ -243,9 +241,7 @@ def _run_engine(order: Order, space: Workspace, partitions: int, workers: list[W
             run_local(run_config, grid)
 
 
-def _manifest(
-    order: Order, device: str, dataset: Dataset, partition: Partition, config: FederationConfig
-) -> dict[str, Any]:
+def _manifest(order: Order, device: str, case: Case) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "scenario": order.name,
@@ -256,9 +252,9 @@ def _manifest(
         "noise": order.scenario.simulation.noise,
         "created": order.created,
         "versions": versions(),
-        "federation": config.digest(),
-        "federation_digest": config.federation_digest(),
-        "data": data_facts(dataset, partition),
+        "federation": case.config.digest(),
+        "federation_digest": case.config.federation_digest(),
+        "data": data_facts(case.dataset, case.partition),
         "config": scenario_json(order.scenario),
     }
 

@@ -17,15 +17,24 @@ from consilium.coordinator.ledger.privacy import NODES
 from consilium.protocol.files import replace_private
 from consilium.protocol.provenance import of_own_votes, well_formed
 from consilium.protocol.strict_json import number, strict
-from consilium.protocol.warnings import HandLabelled, InPlace, RunWarning, after_run, before_run, listed, of_rows
-from consilium.protocol.warnings.after import Reached
-from consilium.protocol.warnings.rows import Looked
+from consilium.protocol.warnings import (
+    HandLabelled,
+    InPlace,
+    RowFacts,
+    RunWarning,
+    StudentFacts,
+    after_run,
+    before_run,
+    listed,
+    of_rows,
+)
 from consilium.simulations.compare.analysis import Analysis
 from consilium.simulations.datasets.base import Dataset
+from consilium.simulations.divide import Case
+from consilium.simulations.population.look import look
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.report.data import LeftOut, ReportData
 from consilium.simulations.report.guarantees import shown_guarantees
-from consilium.simulations.scenario import Scenario
 from consilium.simulations.workspace import Workspace
 from consilium.student.config import StudentSpec
 from consilium.student.warned import CONSTANT
@@ -58,7 +67,7 @@ def run_warnings(
     spec: StudentSpec,
     summary: Mapping[str, Any],
     card: Mapping[str, Any],
-    looked: Looked,
+    looked: RowFacts,
 ) -> list[RunWarning]:
     """Of a finished run, first what came out.
 
@@ -71,7 +80,7 @@ def run_warnings(
     known = expected(config, summary["parties"], classes, votes, asks_typical=spec.asks_typical)
     stated = well_formed(card.get("provenance", []))  # a run of 0.9 does not say it
     known = replace(known, uncharged=of_own_votes(stated, config.privacy.candidates))
-    reached = Reached(
+    reached = StudentFacts(
         in_place=InPlace(known.histogram, config.ballot.relative, bool(spec.prevalence)),
         answered=summary["queries"]["answered"],
         constant=card["model"]["kind"] == CONSTANT,
@@ -117,32 +126,26 @@ def data_facts(dataset: Dataset, partition: Partition) -> dict[str, Any]:
     }
 
 
-def run_summary(
-    name: str,
-    engine: str,
-    space: Workspace,
-    analysis: Analysis,
-    config: FederationConfig,
-    spec: StudentSpec,
-    owners_left_out: int,
-    looked: Looked,
-) -> dict[str, Any]:
-    """All but the seconds, which are the coordinator's alone.
+def looked_at(case: Case) -> RowFacts:
+    """What is doubtful about the rows of a case, see `look`."""
+    return look(case.scenario.data, case.scenario.federation.all_caps.queries, case.dataset, case.partition)
 
-    owners_left_out: those that are no party since they have fewer rows than the scenario asks. looked: see `look`.
-    """
+
+def run_summary(manifest: Mapping[str, Any], space: Workspace, case: Case, analysis: Analysis) -> dict[str, Any]:
+    """What `consilium run` prints; all but the seconds, which are the coordinator's alone."""
+    config, looked = case.config, looked_at(case)
     coordinator = json.loads((space.run_dir / "coordinator.json").read_text(encoding="utf-8"))
     student = json.loads((space.run_dir / "student" / "student.json").read_text(encoding="utf-8"))
     privacy = coordinator["privacy"]
     table = {
-        "scenario": name,
-        "engine": engine,
+        "scenario": manifest["scenario"],
+        "engine": manifest["engine"],
         "federation_digest": config.federation_digest(),
         "parties": len(coordinator["parties"]),
         "teachers": coordinator["teachers"],
         "release": config.disclosure.release,
         "parties_left_out_for_data": coordinator["parties_left_out_for_data"],
-        "owners_left_out": owners_left_out,
+        "owners_left_out": case.partition.left_out,
         "parties_made": looked.made,
         **{key: coordinator[key] for key in ("by_party", "phases") if key in coordinator},
         "queries": {key: coordinator[key] for key in ("asked", "answered", "reinforced")},
@@ -167,18 +170,15 @@ def run_summary(
         "seconds": coordinator["seconds"],
         "out": str(space.run_dir),
     }
-    table["warnings"] = listed(run_warnings(config, spec, table, student, looked))
+    table["warnings"] = listed(run_warnings(config, case.scenario.student, table, student, looked))
     return strict(table)
 
 
 def report_data(
-    manifest: dict[str, Any],
-    dataset: Dataset,
-    scenario: Scenario,
-    summary: dict[str, Any],
-    analysis: Analysis,
-    space: Workspace,
+    manifest: Mapping[str, Any], space: Workspace, case: Case, summary: dict[str, Any], analysis: Analysis
 ) -> ReportData:
+    """All that the report shows."""
+    scenario, dataset = case.scenario, case.dataset
     coordinator = json.loads((space.run_dir / "coordinator.json").read_text(encoding="utf-8"))
     return ReportData(
         title=scenario.federation.name,

@@ -225,7 +225,7 @@ def train_ensemble(case: Case, progress: Progress = no_progress) -> Ensemble:
     check_own_teachers(case.scenario.simulation, case.config.rows)
     with _unremarked(), tempfile.TemporaryDirectory(prefix="consilium-study-") as folder:
         space = Workspace(Path(folder))
-        lay_out(space, case.scenario, case.dataset, case.partition, case.config, case.seed)
+        lay_out(space, case)
         heard = _Heard(case)
         for index, party in enumerate(case.parties):
             progress(TRAIN_TEACHERS, index, len(case.parties))

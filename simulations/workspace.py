@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,24 +31,15 @@ from consilium.coordinator.config import FederationConfig
 from consilium.party.home import SETTINGS
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.files import take_lock
-from consilium.protocol.parties.messages import VotesMode
-from consilium.protocol.rows.queries import canonical_queries, draw_reference, reference_text
-from consilium.protocol.rows.schema import why_no_images
-from consilium.simulations.datasets.base import Dataset
+from consilium.protocol.rows.queries import canonical_queries
+from consilium.simulations.divide import Case
 from consilium.simulations.population import public
 from consilium.simulations.population.parties import (
     KeyFiles,
-    SimulatedAggregators,
-    SimulatedIdentities,
     limited,
     own_limits,
     own_teachers,
-    simulated_aggregators,
-    simulated_identities,
-    simulated_weights,
-    teachers_named,
 )
-from consilium.simulations.population.partition import Partition
 from consilium.simulations.scenario import Scenario
 from consilium.student.config import StudentSpec
 from consilium.student.pool import Pool, load_pool
@@ -162,82 +153,10 @@ def make_run_dir(path: Path) -> Workspace:
     return Workspace(path.resolve())
 
 
-def identities_of(
-    scenario: Scenario, partition: Partition, seed: int
-) -> SimulatedIdentities | SimulatedAggregators | None:
-    """Keys and roster of a scenario; None for clear votes. Raises ConfigError if no roster is safe."""
-    return IDENTITIES[scenario.federation.votes](scenario, list(partition.parties), seed)
-
-
-def _secure(scenario: Scenario, names: list[str], seed: int) -> SimulatedIdentities:
-    weights = simulated_weights(names, scenario.federation, scenario.simulation.policies, seed)
-    return simulated_identities(names, scenario.federation, seed, weights)
-
-
-IDENTITIES: Mapping[VotesMode, Callable[[Scenario, list[str], int], SimulatedIdentities | SimulatedAggregators | None]]
-IDENTITIES = {
-    "clear": lambda scenario, names, seed: None,
-    "secure": _secure,
-    "distributed": _secure,
-    "verified": lambda scenario, names, seed: simulated_aggregators(names, scenario.federation, seed),
-}
-"""By how votes are collected."""
-
-
-def nodes_of(scenario: Scenario, partition: Partition) -> int:
-    """How many nodes there are beside the coordinator: the parties, and the second aggregator of verified votes."""
-    return len(partition.parties) + (scenario.federation.votes == "verified")
-
-
-def federation_config(scenario: Scenario, dataset: Dataset, partition: Partition, seed: int) -> FederationConfig:
-    """The coordinator's configuration; the schema's statistics come from the public rows alone.
-
-    Raises
-    ------
-    ConfigError : the scenario's classes are not the data set's, or a teacher for images gets none.
-    """
-    if scenario.data.classes not in ((), dataset.classes):
-        raise ConfigError(
-            f"data.classes {list(scenario.data.classes)} do not match data set {dataset.name!r},"
-            f" which has {list(dataset.classes)}",
-            "Use the same names in the same order",
-        )
-    schema = public.schema(scenario.data, dataset, partition)
-    federation = scenario.federation
-    wanted = [federation.teacher, *teachers_named(scenario.simulation)]
-    if any(spec.of_images for spec in wanted) and (reason := why_no_images(schema)):
-        raise ConfigError(
-            f"teacher cnn does not fit {dataset.name!r}: {reason}",
-            'Images need data.standardise=false and data.representation="none"; choose another teacher for other rows',
-        )
-    ballot = federation.ballot
-    reference = np.zeros((0, len(schema.features)), dtype=np.float32)
-    if ballot.relative:
-        reference = draw_reference(public.queries(dataset, partition), schema, ballot.reference_rows)
-    identities = identities_of(scenario, partition, seed)
-    return FederationConfig.of(
-        federation,
-        rows=schema,
-        simulation=True,
-        seed=seed,
-        noise_seed=seed if scenario.simulation.noise == "seeded" else None,
-        record_votes=identities is None,
-        roster=identities.roster.digest if identities else "",
-        noise_shares=federation.sure_givers(identities.roster.least_sum if identities else 0),
-        pool=public.pool(dataset, partition).terms(federation.pool_least_distance) if scenario.pool_is_fixed else None,
-        reference=reference_text(reference),
-    )
-
-
-def lay_out(
-    space: Workspace,
-    scenario: Scenario,
-    dataset: Dataset,
-    partition: Partition,
-    config: FederationConfig,
-    seed: int,
-) -> None:
+def lay_out(space: Workspace, case: Case) -> None:
     """Write all files of the simulated nodes."""
+    scenario, seed, config = case.scenario, case.seed, case.config
+    dataset, partition = case.dataset, case.partition
     space.private.mkdir(mode=0o700, exist_ok=True)
     space.party_root.mkdir(parents=True)
     space.federation_file.write_text(config.model_dump_json(indent=2) + "\n", encoding="utf-8")
@@ -273,7 +192,7 @@ def lay_out(
         settings["patient"] = {"column": "patient"}
     if config.noise_seed is not None:
         settings["simulated_noise_seed"] = config.noise_seed
-    identities = identities_of(scenario, partition, seed)
+    identities = case.identities()
     if identities is not None:
         second = space.home(len(partition.parties))
         identities.save(KeyFiles(space.roster_file, space.identity_file, space.sealing_file, second))

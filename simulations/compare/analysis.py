@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger.privacy import epsilon_by_query, promised
 from consilium.coordinator.ledger.store import Batch, Ledger
 from consilium.models.published.model import MODEL_FILE, Published, load_model
@@ -20,12 +19,11 @@ from consilium.simulations.compare import figures
 from consilium.simulations.compare.baselines import Compared, baselines
 from consilium.simulations.compare.vote_sums import vote_sums
 from consilium.simulations.compare.worth import worth
-from consilium.simulations.datasets.base import Dataset
+from consilium.simulations.divide import Case
 from consilium.simulations.methods.manual_labels import PublicTruth
 from consilium.simulations.metrics import leading_metric, mean_interval, row_scores
-from consilium.simulations.population.partition import Partition
-from consilium.simulations.population.specs import SimulationSpec
 from consilium.simulations.report.data import PartyQuality
+from consilium.simulations.scenario import Scenario
 from consilium.simulations.workspace import Workspace
 from consilium.student.config import StudentSpec
 
@@ -46,16 +44,9 @@ class Analysis:
     secret_figures: dict[str, Any] = field(repr=False)
 
 
-def analyse(
-    space: Workspace,
-    dataset: Dataset,
-    partition: Partition,
-    config: FederationConfig,
-    simulation: SimulationSpec,
-    label_cost: str,
-    progress: Progress = no_progress,
-) -> Analysis:
-    """Read the finished run and compare it with what the simulation knows. label_cost: see `DataSpec`."""
+def analyse(space: Workspace, case: Case, progress: Progress = no_progress) -> Analysis:
+    """Read the finished run of a case and compare it with what the simulation knows."""
+    config = case.config
     ledger = Ledger(space.run_dir / "ledger.db", config.digest(), "", read_only=True)
     try:
         batches = ledger.batches()
@@ -64,24 +55,20 @@ def analyse(
     with stage(progress, ACCOUNTING):
         curves = epsilon_by_query(config, batches)
     answered = np.concatenate([batch.answered for batch in batches]) if batches else np.zeros(0, dtype=bool)
-    epsilon, mixed = promised(config).epsilon, bool(simulation.teachers)
     weights = _weights(space)
-    teacher = simulation.own_teacher or config.teacher
-    compared = baselines(space, dataset, partition, config, teacher, epsilon, mixed, weights, progress)
+    compared = baselines(space, case, promised(config).epsilon, weights, progress)
     sums = vote_sums(space, config, weights)
     votes = np.array([sums[query_id] for batch in batches for query_id in batch.query_ids])
-    judged = _judge(space, dataset, partition, config)
+    judged = _judge(space, case)
     open_figures: dict[str, Any] = {}
     secret_figures: dict[str, Any] = {}
     if judged is not None:
-        open_figures, secret_figures = _figures(
-            space, dataset, partition, config, simulation, batches, judged, sums, progress
-        )
+        open_figures, secret_figures = _figures(space, case, batches, judged, sums, progress)
         secret_figures["alone"] = _against_one_alone(judged, compared)
     return Analysis(
         baselines=compared.baselines,
-        worth=_worth(space, simulation, answered, judged, progress, label_cost),
-        released_label_accuracy=_label_accuracy(space, dataset, partition),
+        worth=_worth(space, case.scenario, answered, judged, progress),
+        released_label_accuracy=_label_accuracy(space, case),
         quality=compared.quality,
         consensus=votes.max(axis=1) / votes.sum(axis=1) if len(votes) else np.zeros(0),
         answered=answered,
@@ -103,28 +90,23 @@ class _Student:
     probabilities: np.ndarray = field(repr=False)
 
 
-def _judge(space: Workspace, dataset: Dataset, partition: Partition, config: FederationConfig) -> _Student | None:
+def _judge(space: Workspace, case: Case) -> _Student | None:
     """None where there are no test rows."""
     pool, spec, seed = space.student()
     if pool.test_x is None or pool.test_y is None:
         return None
     queries = canonical_queries(pool.queries, len(pool.features))
-    truth = PublicTruth(config.rows, queries, dataset.y[partition.queries], pool.test_x, pool.test_y)
+    truth = PublicTruth(case.config.rows, queries, case.pool_y, pool.test_x, pool.test_y)
     model = load_model(space.run_dir / "student" / MODEL_FILE)
     return _Student(model, spec.last, seed, truth, model.predict_proba(pool.test_x))
 
 
 def _worth(
-    space: Workspace,
-    simulation: SimulationSpec,
-    answered: np.ndarray,
-    judged: _Student | None,
-    progress: Progress,
-    label_cost: str,
+    space: Workspace, scenario: Scenario, answered: np.ndarray, judged: _Student | None, progress: Progress
 ) -> dict[str, Any] | None:
     """What the published student is worth in labels by hand, see `compare.worth`, and what one such label takes;
     `answered` bool (asked,)."""
-    if simulation.hand_labels == "none" or judged is None:
+    if scenario.simulation.hand_labels == "none" or judged is None:
         return None
     asked = pl.read_parquet(space.run_dir / "labels.parquet")["row"].to_numpy()[: len(answered)]
     found = worth(
@@ -134,35 +116,32 @@ def _worth(
         int(answered.sum()),
         asked,
         judged.seed,
-        simulation.hand_labels,
+        scenario.simulation.hand_labels,
         progress,
     )
-    return {**found, "label_cost": label_cost}
+    return {**found, "label_cost": scenario.data.label_cost}
 
 
 def _figures(
     space: Workspace,
-    dataset: Dataset,
-    partition: Partition,
-    config: FederationConfig,
-    simulation: SimulationSpec,
+    case: Case,
     batches: list[Batch],
     judged: _Student,
     sums: dict[str, np.ndarray],
     progress: Progress,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """See `compare.figures`; `sums`: query id -> votes, exact."""
-    truth = judged.truth
+    truth, config = judged.truth, case.config
     answered, queries = figures.answers(space, config, batches)
     votes = np.array([sums[query_id] for query_id in queries])
     with stage(progress, CURVES):
         by_labels, by_epsilon = figures.learning_curves(
-            truth, judged.spec, judged.seed, simulation.hand_labels, config, answered, votes
+            truth, judged.spec, judged.seed, case.scenario.simulation.hand_labels, config, answered, votes
         )
     shown = figures.open_figures(space, truth, judged.probabilities)
     secret = {
         "votes": figures.votes_by_class(votes, truth.labels[answered.rows]) if len(votes) else [],
-        "at_home": figures.judged_at_home(space, dataset, partition, config, judged.model, judged.seed, progress),
+        "at_home": figures.judged_at_home(space, case, judged.model, progress),
         "by_epsilon": by_epsilon,
     }
     return {**shown, "by_labels": by_labels}, secret
@@ -180,12 +159,12 @@ def _against_one_alone(judged: _Student, compared: Compared) -> dict[str, Any] |
     return {"metric": metric, "difference": float(scores.mean()), "interval": mean_interval(scores)}
 
 
-def _label_accuracy(space: Workspace, dataset: Dataset, partition: Partition) -> float | None:
+def _label_accuracy(space: Workspace, case: Case) -> float | None:
     labels = pl.read_parquet(space.run_dir / "labels.parquet").filter(pl.col("outcome") == "answered")
     if labels.is_empty():
         return None
-    truth = dataset.y[partition.queries[labels["row"].to_numpy()]]
-    given = np.array([dataset.classes.index(name) for name in labels["label"].to_list()])
+    truth = case.pool_y[labels["row"].to_numpy()]
+    given = np.array([case.dataset.classes.index(name) for name in labels["label"].to_list()])
     return float((truth == given).mean())
 
 

@@ -8,15 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from consilium.coordinator.config import FederationConfig
 from consilium.models.evaluation import evaluate
 from consilium.node.progress import BASELINES, POOLED, stage
 from consilium.party.teachers import store
 from consilium.party.teachers.ballot import Lot, cast
 from consilium.protocol.labels.service import Progress, no_progress
-from consilium.protocol.parties.teachers import TeacherKind
 from consilium.protocol.rows.queries import canonical_queries, query_ids
-from consilium.simulations.datasets.base import Dataset
+from consilium.simulations.divide import Case
 from consilium.simulations.methods.base import StatedGuarantee
 from consilium.simulations.methods.noisy_average import judged_noisy_average, noisy_averages, why_none
 from consilium.simulations.methods.pooled import pooled_probabilities
@@ -28,7 +26,6 @@ from consilium.simulations.metrics import (
     over_parties,
 )
 from consilium.simulations.population import public
-from consilium.simulations.population.partition import Partition
 from consilium.simulations.report.data import PartyQuality
 from consilium.simulations.teach import ClippedSums, class_probabilities, linear_scores, vote_shares
 from consilium.simulations.workspace import Workspace
@@ -45,24 +42,19 @@ class Compared:
 
 
 def baselines(
-    space: Workspace,
-    dataset: Dataset,
-    partition: Partition,
-    config: FederationConfig,
-    teacher: TeacherKind,
-    epsilon: float,
-    mixed: bool,
-    weights: Mapping[str, int],
-    progress: Progress = no_progress,
+    space: Workspace, case: Case, epsilon: float, weights: Mapping[str, int], progress: Progress = no_progress
 ) -> Compared:
     """All that a student is compared with.
 
     majority: the most frequent private class. mean_teacher: the mean over the parties of what each has by itself.
     local_only: the same, with the 10th and 90th percentile. noisy_average: see `compare.noisy_average`, at the
     `epsilon` that the run promised; {"absent": why} where there is none, as where the parties' kinds of teachers are
-    `mixed`. plurality: all teachers vote, without noise, each counted by its party's weight (1 where none is given).
-    pooled: one model on the rows of all. teacher: what all parties train, unless their kinds are mixed.
+    mixed. plurality: all teachers vote, without noise, each counted by its party's weight (1 where none is given).
+    pooled: one model on the rows of all.
     """
+    dataset, partition, config = case.dataset, case.partition, case.config
+    simulation = case.scenario.simulation
+    teacher, mixed = simulation.own_teacher or config.teacher, bool(simulation.teachers)
     schema, names = config.rows, config.rows.classes
     test = canonical_queries(dataset.x[partition.test], len(schema.features))
     test_x, test_ids, federation = schema.inputs(test), query_ids(test), config.digest()

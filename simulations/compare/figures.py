@@ -20,10 +20,9 @@ from consilium.protocol.disclosure import ReleaseKind
 from consilium.protocol.labels.service import NO_LABEL, Progress, no_progress
 from consilium.simulations.compare.at_home import FEW_PARTIES, OwnRows, at_home, chosen, most_parties
 from consilium.simulations.compare.learning import MOST_LOTS, CurveLearner, GivenAnswers, by_epsilon, by_labels
-from consilium.simulations.datasets.base import Dataset
+from consilium.simulations.divide import Case
 from consilium.simulations.methods.manual_labels import FEWEST_DRAWS, PublicTruth, effort
 from consilium.simulations.metrics import area_interval, metric_intervals, one_against_rest, wilson
-from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.specs import HandLabelMode
 from consilium.simulations.workspace import Workspace
 from consilium.student.config import StudentSpec
@@ -182,15 +181,10 @@ def answers(space: Workspace, config: FederationConfig, batches: list[Batch]) ->
 
 
 def judged_at_home(
-    space: Workspace,
-    dataset: Dataset,
-    partition: Partition,
-    config: FederationConfig,
-    student: Published,
-    seed: int,
-    progress: Progress = no_progress,
+    space: Workspace, case: Case, student: Published, progress: Progress = no_progress
 ) -> dict[str, Any]:
     """See `at_home`, of the run's parties that trained a teacher."""
+    dataset, partition, config = case.dataset, case.partition, case.config
     trained = {
         party: index
         for index, party in enumerate(partition.parties)
@@ -207,7 +201,7 @@ def judged_at_home(
         for party in chosen(sizes, most)
         for rows in (partition.parties[party],)
     ]
-    return at_home(parties, sizes, config.rows, student.predict_proba, slowest, seed, progress)
+    return at_home(parties, sizes, config.rows, student.predict_proba, slowest, case.seed, progress)
 
 
 def votes_by_class(votes: np.ndarray, y: np.ndarray) -> list[list[float] | None]:

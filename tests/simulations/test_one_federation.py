@@ -17,9 +17,9 @@ from consilium.coordinator.provision.plan import read_plan
 from consilium.coordinator.provision.registry import load_registry
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
+from consilium.simulations.divide import federation_config
 from consilium.simulations.prepare import prepare_scenario
 from consilium.simulations.scenario import Scenario, divided_data, load_scenario
-from consilium.simulations.workspace import federation_config
 from consilium.student.config import StudentSpec
 from tests.deploy.kits import plan_table, write_plan
 

@@ -19,10 +19,10 @@ from consilium.coordinator.ledger.store import Ledger
 from consilium.protocol.errors import ConfigError
 from consilium.simulations.datasets.source import load_dataset
 from consilium.simulations.datasets.spec import PublicSpec
+from consilium.simulations.divide import federation_config
 from consilium.simulations.population.partition import natural_partition
 from consilium.simulations.run import resume_run
 from consilium.simulations.scenario import load_scenario
-from consilium.simulations.workspace import federation_config
 from tests.simulations.engines.test_engines_agree import quiet
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,9 +10,9 @@ import pytest
 from consilium.protocol.errors import ConfigError, DataError, NotEnoughParties
 from consilium.simulations.datasets.source import load_dataset
 from consilium.simulations.datasets.spec import PublicSpec
+from consilium.simulations.divide import federation_config
 from consilium.simulations.population.partition import natural_partition
 from consilium.simulations.scenario import load_scenario, shipped
-from consilium.simulations.workspace import federation_config
 
 
 @pytest.mark.parametrize("name", shipped())

@@ -41,7 +41,7 @@ def taught(home_share: float, *changes: str) -> tuple[Case, Ensemble]:
 def run_alone(case: Case, folder: Path) -> Workspace:
     """The federation of a case with real parties, which train for themselves, in this process."""
     space = Workspace(folder)
-    lay_out(space, case.scenario, case.dataset, case.partition, case.config, case.seed)
+    lay_out(space, case)
     homes = [space.home(index) for index in range(len(case.parties))]
     with closing(EventLog(folder / EVENTS)) as log:
         FederationRun(FakeTransport(homes), case.config, folder, log, student(folder)).run()

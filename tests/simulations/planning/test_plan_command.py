@@ -19,12 +19,11 @@ from consilium.protocol.errors import DataError, NotEnoughParties, PathError
 from consilium.protocol.rows.schema import Schema
 from consilium.simulations import scenario
 from consilium.simulations.datasets.base import Dataset
-from consilium.simulations.divide import make_case
+from consilium.simulations.divide import federation_config, make_case
 from consilium.simulations.planning import subject
 from consilium.simulations.planning import subject as labelled
 from consilium.simulations.planning.subject import read_labelled
 from consilium.simulations.scenario import load_scenario
-from consilium.simulations.workspace import federation_config
 from tests.command_line import consilium
 from tests.simulations.methods.cases import run_alone
 from tests.simulations.test_one_federation import FEW, write_deployment

@@ -25,13 +25,13 @@ from consilium.protocol.parties.teachers import (
 )
 from consilium.protocol.rows.schema import Schema
 from consilium.simulations.datasets.base import Dataset
+from consilium.simulations.divide import federation_config
 from consilium.simulations.methods.pooled import pooled_probabilities
 from consilium.simulations.population.parties import own_teachers
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.specs import TeacherShare
 from consilium.simulations.run import resume_run, run_scenario
 from consilium.simulations.scenario import Scenario, load_scenario
-from consilium.simulations.workspace import federation_config
 from tests.party.teachers.test_network import images
 from tests.simulations.engines.test_engines_agree import quiet
 
