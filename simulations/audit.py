@@ -45,7 +45,7 @@ from consilium.protocol.warnings import SINCE_0_9, listed, well_formed
 from consilium.simulations import attempt
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.divide import Case, divide
-from consilium.simulations.report.data import ReportData
+from consilium.simulations.report.data import ReportData, load_report_data
 from consilium.simulations.report.guarantees import shown_guarantees
 from consilium.simulations.run import FORMAT
 from consilium.simulations.scenario import Scenario
