@@ -42,7 +42,7 @@ from consilium.coordinator.stages import (
     with_equal_spend,
 )
 from consilium.protocol.digests import canonical_digest
-from consilium.protocol.disclosure import Disclosure, widest
+from consilium.protocol.disclosure import Disclosure
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.models import Countable, Frozen
 from consilium.protocol.old_names import Outgrown
@@ -56,6 +56,7 @@ from consilium.protocol.parties.messages import (
     VotesMode,
 )
 from consilium.protocol.parties.teachers import LogisticRegressionSpec, TeacherSpec
+from consilium.protocol.releases import widest
 from consilium.protocol.rows.pool import PoolTerms
 from consilium.protocol.rows.queries import reference_of, why_no_reference
 from consilium.protocol.rows.schema import Schema

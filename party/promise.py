@@ -24,9 +24,9 @@ from consilium.accounting.units import Noise, Towards, Unit
 from consilium.data.mapping import DataRules
 from consilium.node.answering import bounded_events
 from consilium.party.policy import Policy
-from consilium.protocol.disclosure import AT_MOST, ReleaseKind, widest
 from consilium.protocol.parties.messages import Terms, VotesMode
 from consilium.protocol.parties.refusals import Refused, Rule
+from consilium.protocol.releases import AT_MOST, ReleaseKind, widest
 
 NOISE_IN_SUMS: Mapping[VotesMode, frozenset[bool]] = {
     "clear": frozenset({False}),

@@ -302,8 +302,9 @@ def _print_summary(summary: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from consilium.protocol.disclosure import Disclosure, ReleaseKind
+    from consilium.protocol.disclosure import Disclosure
     from consilium.protocol.plain_words import epsilon_text
+    from consilium.protocol.releases import ReleaseKind
     from consilium.protocol.strict_json import is_infinite, number
     from consilium.simulations.report.guarantees import own_epsilons
     from consilium.simulations.report.models import hand_label_rows, worth_sentence

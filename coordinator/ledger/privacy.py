@@ -24,8 +24,8 @@ from consilium.accounting.units import Towards, Unit
 from consilium.coordinator.config import Federation, FederationConfig
 from consilium.coordinator.ledger.store import Batch, Ledger
 from consilium.coordinator.run_log import EventLog
-from consilium.protocol.disclosure import ReleaseKind
 from consilium.protocol.errors import ConfigError, LedgerError
+from consilium.protocol.releases import ReleaseKind
 
 EXACT_POINTS = 30
 NODES = "nodes"

@@ -13,10 +13,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from consilium.accounting.events import Evidence, ReleaseEvent
 from consilium.accounting.planning.target import round_down, round_up
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
-from consilium.protocol.disclosure import ReleaseKind
 from consilium.protocol.errors import ConfigError, ConsiliumError
 from consilium.protocol.labels.service import NO_LABEL
 from consilium.protocol.noise import NoiseSource
+from consilium.protocol.releases import ReleaseKind
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from pydantic import Field, model_validator
 from consilium.accounting.events import DistributedEvent, DistributedTwoPhaseEvent, Evidence, PartyNoise, ReleaseEvent
 from consilium.coordinator.mechanisms.base import Drawn, Mechanism, Sigma, Sums, Votes
 from consilium.coordinator.mechanisms.shares import sum_of_shares
-from consilium.protocol.disclosure import ReleaseKind
 from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.labels.service import NO_LABEL
 from consilium.protocol.noise import NoiseSource
+from consilium.protocol.releases import ReleaseKind
 
 BY_PARTIES = "noise by the parties"
 """How a mechanism is described whose noise is in the sums; of verified votes the two aggregators add it."""

@@ -12,7 +12,7 @@ from consilium.coordinator.config import Caps, Federation, sum_noises
 from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.coordinator.mechanisms.calibration import KINDS, WIDE, noise_scales, with_noise
 from consilium.coordinator.planning.facts import PublicFacts
-from consilium.protocol.disclosure import ReleaseKind
+from consilium.protocol.releases import ReleaseKind
 from consilium.sums.roster import least_sum
 
 QUERIES = (10, 20, 40, 80, 160, 320, 640, 1280)

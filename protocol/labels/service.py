@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from consilium.protocol.disclosure import ReleaseKind
+from consilium.protocol.releases import ReleaseKind
 from consilium.protocol.rows.schema import Schema
 
 NO_LABEL = -1

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 from pydantic import ValidationError
 
-from consilium.protocol.disclosure import ReleaseKind
 from consilium.protocol.errors import BudgetExceeded, ConsiliumError, DataError, MalformedMessage, ServiceError
 from consilium.protocol.labels import labels_pb2 as pb
 from consilium.protocol.labels.service import NO_LABEL, Answers, Histograms, LabelTerms, Outcome, RowStanding
 from consilium.protocol.parties.messages import MOST_RELEASES, PROTOCOL_VERSION
+from consilium.protocol.releases import ReleaseKind
 from consilium.protocol.rows.queries import QUERY_DTYPE
 from consilium.protocol.rows.schema import Schema
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-from consilium.protocol.disclosure import ReleaseKind
+from consilium.protocol.releases import ReleaseKind
 from consilium.report.words import share_text
 from consilium.simulations.council.statement import PrivacyStatement
 from consilium.simulations.report import meaning

@@ -22,12 +22,12 @@ from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.mechanisms import Distributed, GNMax, NoisyHistogram
 from consilium.coordinator.verify.files import Contradiction
 from consilium.coordinator.verify.recorded import read_ledger
-from consilium.protocol.disclosure import ReleaseKind
 from consilium.protocol.errors import LedgerError, MalformedMessage
 from consilium.protocol.labels import labels_pb2 as pb
 from consilium.protocol.labels.service import Histograms, Outcome
 from consilium.protocol.labels.wire import HistogramReader, answers_from_wire, histogram_blocks
 from consilium.protocol.noise import SeededNoise
+from consilium.protocol.releases import ReleaseKind
 from consilium.student.channel import LabelChannel
 from tests.federation import make_config, make_rows
 

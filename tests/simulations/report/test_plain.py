@@ -11,7 +11,7 @@ import pytest
 
 from consilium.accounting.guarantee import Kind
 from consilium.accounting.units import Towards, Unit
-from consilium.protocol.disclosure import ReleaseKind
+from consilium.protocol.releases import ReleaseKind
 from consilium.report.exhibits import Exhibit
 from consilium.simulations.report.build import render
 from consilium.simulations.report.data import ReportData
