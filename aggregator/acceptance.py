@@ -25,8 +25,8 @@ from consilium.node.acceptance import (
     written_by_operator,
 )
 from consilium.node.checks import refused_is_wrong
-from consilium.protocol.parties.messages import Terms
-from consilium.protocol.parties.refusals import CURES_OF_SECOND
+from consilium.protocol.messages import Terms
+from consilium.protocol.refusals import CURES_OF_SECOND
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from consilium.aggregator.acceptance import check_is_accepted
 from consilium.aggregator.home import open_home
 from consilium.aggregator.node import AggregatorNode
 from consilium.node.answering import TO_PARTIES, home_folder, refusal_for, refusing, thread_pools
-from consilium.protocol.parties.messages import WireModel
-from consilium.protocol.parties.records import from_record, refusal_to_record, to_record
+from consilium.protocol.messages import WireModel
+from consilium.protocol.records import from_record, refusal_to_record, to_record
 from consilium.sums.aggregators.wire import AggregatorRequest, LinkRequest, OpenRequest
 
 log = logging.getLogger("consilium.aggregator")

@@ -18,7 +18,7 @@ from consilium.aggregator.policy import AggregatorFile, AggregatorPolicy
 from consilium.node.acceptance import LIMITS, not_accepted, read_terms, read_with_policy
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.identity import Identity, SealingKey
-from consilium.protocol.parties.messages import Terms
+from consilium.protocol.messages import Terms
 from consilium.sums.roster import VerifiedRoster
 
 SETTINGS = "aggregator.toml"

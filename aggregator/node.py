@@ -19,9 +19,9 @@ from consilium.aggregator.rules import KeptRules
 from consilium.aggregator.store import GivenStore, GivenSums, OpenSession
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import DataError
+from consilium.protocol.messages import PROTOCOL_VERSION, Terms
 from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
-from consilium.protocol.parties.messages import PROTOCOL_VERSION, Terms
-from consilium.protocol.parties.refusals import Refused, Rule
+from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.rows.pool import proves
 from consilium.protocol.rows.queries import canonical_queries, query_ids, query_set_hash
 from consilium.protocol.versions import program_versions

@@ -8,10 +8,10 @@ from pydantic import Field, ValidationError, model_validator
 
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.aggregator.promise import events_of, within
+from consilium.protocol.messages import PartyName, Terms
 from consilium.protocol.models import Frozen
 from consilium.protocol.old_names import Outgrown
-from consilium.protocol.parties.messages import PartyName, Terms
-from consilium.protocol.parties.refusals import Refused, Rule
+from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.rows.pool import PoolTerms
 from consilium.sums.roster import VerifiedRoster
 

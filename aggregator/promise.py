@@ -12,7 +12,7 @@ from consilium.accounting.events import ReleaseEvent, event_from_json
 from consilium.accounting.planning.target import as_histograms, worst_case
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.node.answering import bounded_events
-from consilium.protocol.parties.refusals import Refused, Rule
+from consilium.protocol.refusals import Refused, Rule
 
 
 def events_of(promise: str) -> tuple[ReleaseEvent, ...]:

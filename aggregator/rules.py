@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from consilium.aggregator.policy import AggregatorPolicy
 from consilium.aggregator.promise import release_of
 from consilium.aggregator.store import GivenSums
-from consilium.protocol.parties.messages import Terms
-from consilium.protocol.parties.refusals import Refused, Rule
+from consilium.protocol.messages import Terms
+from consilium.protocol.refusals import Refused, Rule
 from consilium.sums.aggregators.half import WholeBlocks
 from consilium.sums.aggregators.terms import VerifiedTerms
 from consilium.sums.errors import AlreadyAnswered, BrokenBlock

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from consilium.protocol.errors import LedgerError
 from consilium.protocol.files import committed
-from consilium.protocol.parties.messages import Terms
+from consilium.protocol.messages import Terms
 
 FORMAT = 2
 """In SQLite's `user_version`; counted up whenever an older program would misread what a newer one wrote."""

@@ -32,7 +32,7 @@ from consilium.coordinator.mechanisms import (
     NoisyHistogram,
 )
 from consilium.coordinator.mechanisms.base import stated
-from consilium.protocol.labels.service import NO_LABEL
+from consilium.protocol.label_source import NO_LABEL
 from consilium.protocol.noise import NoiseSource, SeededNoise
 from docs.figures import figure
 

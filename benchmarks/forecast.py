@@ -35,7 +35,7 @@ from consilium.models.base import Shares
 from consilium.models.evaluation import evaluate
 from consilium.models.specs import TrainerSpec
 from consilium.party.teachers.teach import train, vote
-from consilium.protocol.labels.service import NO_LABEL
+from consilium.protocol.label_source import NO_LABEL
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.rows.queries import canonical_queries
 from consilium.simulations.datasets.base import Dataset

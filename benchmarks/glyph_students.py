@@ -27,7 +27,7 @@ from scipy.linalg import eigh
 
 from benchmarks.cells import command_of, spread
 from consilium.models.teachers import RidgeTeacher
-from consilium.protocol.labels.service import Outcome
+from consilium.protocol.label_source import Outcome
 from consilium.protocol.rows.images import represent
 from consilium.simulations.divide import Case, make_case
 from consilium.simulations.metrics import mean_interval

@@ -20,8 +20,8 @@ import numpy as np
 
 from consilium.data.private_rows import Rows
 from consilium.party.teachers.teach import train
-from consilium.protocol.parties.teachers import teacher_spec
 from consilium.protocol.rows.images import Representation, represent
+from consilium.protocol.teachers import teacher_spec
 from consilium.simulations.datasets.source import open_source
 from consilium.simulations.scenario import divided_data, load_scenario
 

@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks.cells import command_of, spread, student_interval
 from benchmarks.papers import Kept, Place, Row, queries, shares, student, teachers_votes, worst_case
 from consilium.accounting.units import Neighbouring, Unit
-from consilium.protocol.labels.service import NO_LABEL
+from consilium.protocol.label_source import NO_LABEL
 from consilium.protocol.noise import SeededNoise
 from docs.figures import figure
 

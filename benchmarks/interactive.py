@@ -27,7 +27,7 @@ from consilium.coordinator.mechanisms import Confident, Interactive
 from consilium.coordinator.run_log import EventLog
 from consilium.coordinator.stages import Privacy
 from consilium.models.specs import LogisticRegressionStudent
-from consilium.protocol.labels.service import Outcome, Progress
+from consilium.protocol.label_source import Outcome, Progress
 from consilium.protocol.rows.queries import query_set_hash
 from consilium.protocol.rows.schema import Schema
 from consilium.simulations.run import run_scenario

@@ -34,9 +34,9 @@ from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger.store import Ledger
 from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.identity import Identity
+from consilium.protocol.messages import WireModel
 from consilium.protocol.noise import SystemNoise
-from consilium.protocol.parties.messages import WireModel
-from consilium.protocol.parties.records import to_record
+from consilium.protocol.records import to_record
 from consilium.sums.aggregators.field import PRIME
 from consilium.sums.aggregators.half import ASKED, Half, add_up
 from consilium.sums.aggregators.helper import Helper

@@ -37,7 +37,7 @@ from consilium.models.base import Represent, Shares
 from consilium.party.teachers.teach import train as train_teacher
 from consilium.party.teachers.teach import vote
 from consilium.protocol.config_files import drop_other_kinds
-from consilium.protocol.labels.service import NO_LABEL
+from consilium.protocol.label_source import NO_LABEL
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.rows.queries import canonical_queries
 from consilium.simulations.datasets.folder import data_folder

@@ -25,7 +25,7 @@ from benchmarks.composition import mnist_truth
 from benchmarks.exact import published_votes
 from benchmarks.papers import Kept, Place, student
 from consilium.coordinator.mechanisms import Confident, GNMax
-from consilium.protocol.labels.service import NO_LABEL
+from consilium.protocol.label_source import NO_LABEL
 from consilium.protocol.noise import SeededNoise
 from docs.figures import figure
 

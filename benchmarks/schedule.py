@@ -29,7 +29,7 @@ import numpy as np
 from benchmarks.cells import command_of, spread, student_interval
 from consilium.coordinator.ledger.privacy import published_epsilon
 from consilium.protocol.errors import DataError
-from consilium.protocol.labels.service import Outcome
+from consilium.protocol.label_source import Outcome
 from consilium.simulations.datasets.folder import data_folder
 from consilium.simulations.divide import Case, make_case
 from consilium.simulations.metrics import leading_metric, mean_interval, row_scores

@@ -22,8 +22,8 @@ from flwr.common.secure_aggregation.crypto.symmetric_encryption import encrypt, 
 from flwr.common.secure_aggregation.secaggplus_utils import pseudo_rand_gen
 
 from benchmarks.cells import command_of
-from consilium.protocol.parties.messages import WireModel
-from consilium.protocol.parties.records import from_record, to_record
+from consilium.protocol.messages import WireModel
+from consilium.protocol.records import from_record, to_record
 from consilium.sums.agreement import Agreement, new_private, public_of, seal, sealing_key
 from consilium.sums.masks import shares as shamir
 from consilium.sums.masks.machine import drive

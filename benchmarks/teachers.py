@@ -28,7 +28,7 @@ import numpy as np
 from benchmarks.composition import DELTA, costs, laplace_and_gauss, sigma_for
 from consilium import accounting
 from consilium.accounting.planning.calibration import pr_label_laplace
-from consilium.protocol.labels.service import no_progress
+from consilium.protocol.label_source import no_progress
 from consilium.simulations.artifact import from_bytes
 from consilium.simulations.study.cache import StepCache, usual_cache
 from consilium.simulations.study.cells import Plot, compared, plots

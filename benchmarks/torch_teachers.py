@@ -20,7 +20,7 @@ from torch.nn import functional
 from consilium.models.network_training import SMALL
 from consilium.models.teachers import train_many
 from consilium.protocol.devices import resolve_device, using_device
-from consilium.protocol.parties.teachers import CnnSpec, MlpSpec, NetworkSpec
+from consilium.protocol.teachers import CnnSpec, MlpSpec, NetworkSpec
 from docs.figures import figure
 
 ROUNDS = 3

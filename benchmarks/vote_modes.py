@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.cells import spread
 from consilium.coordinator.ledger.privacy import promised_to_nodes, promised_to_student
-from consilium.protocol.parties.messages import VotesMode
+from consilium.protocol.messages import VotesMode
 from consilium.simulations.divide import Case, make_case
 from consilium.simulations.release import replay
 from consilium.simulations.scenario import load_scenario

@@ -25,9 +25,9 @@ import consilium.simulations.study.command
 import consilium.student.cli
 from consilium.edge import run
 from consilium.exit_codes import in_a_sentence
-from consilium.protocol.disclosure import IN_A_SENTENCE
 from consilium.protocol.output import Format, show
 from consilium.protocol.versions import DISTRIBUTION
+from consilium.report.disclosure import IN_A_SENTENCE
 
 
 class DefaultGroup(TyperGroup):

@@ -41,13 +41,10 @@ from consilium.coordinator.stages import (
     check_votes,
     with_equal_spend,
 )
+from consilium.protocol.ballot import BallotSpec, TopBallot
 from consilium.protocol.digests import canonical_digest
-from consilium.protocol.disclosure import Disclosure
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.models import Countable, Frozen
-from consilium.protocol.old_names import Outgrown
-from consilium.protocol.parties.ballot import BallotSpec, TopBallot
-from consilium.protocol.parties.messages import (
+from consilium.protocol.messages import (
     MOST_RELEASES,
     MOST_TEACHERS,
     MOST_WEIGHT,
@@ -55,11 +52,14 @@ from consilium.protocol.parties.messages import (
     TrainRequest,
     VotesMode,
 )
-from consilium.protocol.parties.teachers import LogisticRegressionSpec, TeacherSpec
+from consilium.protocol.models import Countable, Frozen
+from consilium.protocol.old_names import Outgrown
 from consilium.protocol.releases import widest
 from consilium.protocol.rows.pool import PoolTerms
 from consilium.protocol.rows.queries import reference_of, why_no_reference
 from consilium.protocol.rows.schema import Schema
+from consilium.protocol.teachers import LogisticRegressionSpec, TeacherSpec
+from consilium.report.disclosure import Disclosure
 
 PARTS: Mapping[VotesMode, float] = {"distributed": BY_MASKED_PARTIES, "verified": BY_TWO_AGGREGATORS}
 """By how votes are collected, the part of a mechanism's noise that the sure givers add."""

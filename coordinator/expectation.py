@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from consilium.coordinator.config import Federation, FederationConfig
 from consilium.coordinator.ledger.privacy import promised, towards_coordinator
-from consilium.protocol.parties.messages import VotesMode
-from consilium.protocol.plain_words import in_plain_words
-from consilium.protocol.warnings import Expected
+from consilium.protocol.messages import VotesMode
+from consilium.report.disclosure import in_plain_words
+from consilium.report.warnings import Expected
 
 PAIRED: frozenset[VotesMode] = frozenset({"secure", "distributed"})
 """Ways to collect votes in which each party masks its own with every other."""

@@ -38,11 +38,11 @@ from consilium.coordinator.rosters import least_together
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError, ServiceError
-from consilium.protocol.labels.service import Progress
+from consilium.protocol.label_source import Progress
+from consilium.protocol.messages import LedgerPosition, VotesMode
 from consilium.protocol.noise import SeededNoise, SystemNoise
-from consilium.protocol.parties.messages import LedgerPosition, VotesMode
 from consilium.protocol.rows.pool import PoolTree
-from consilium.protocol.warnings import before_run
+from consilium.report.warnings import before_run
 
 SESSIONS = "sessions"
 """Folder of a run in which open sessions are kept."""

@@ -20,10 +20,8 @@ import numpy as np
 from consilium.coordinator.label_service import LabelService
 from consilium.protocol.errors import BudgetExceeded, ConfigError, ConsiliumError, MalformedMessage, ServiceError
 from consilium.protocol.files import more_descriptors
-from consilium.protocol.labels import labels_pb2 as pb
-from consilium.protocol.labels.service import Answers
-from consilium.protocol.labels.tls import AllowList, TlsFiles, server_credentials
-from consilium.protocol.labels.wire import (
+from consilium.protocol.label_source import Answers
+from consilium.protocol.label_wire import (
     GENERIC,
     answers_to_wire,
     histogram_blocks,
@@ -33,9 +31,11 @@ from consilium.protocol.labels.wire import (
     rows_of,
     terms_to_wire,
 )
-from consilium.protocol.parties.messages import PROTOCOL_VERSION
+from consilium.protocol.labels import labels_pb2 as pb
+from consilium.protocol.messages import PROTOCOL_VERSION
 from consilium.protocol.rows.queries import QUERY_DTYPE
 from consilium.protocol.rows.schema import Schema
+from consilium.protocol.tls import AllowList, TlsFiles, server_credentials
 
 Message = TypeVar("Message")
 PROBABILITY_BYTES = 8

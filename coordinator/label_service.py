@@ -17,7 +17,7 @@ from consilium.coordinator.ledger.store import CLOSED, Batch, Ledger, Release
 from consilium.coordinator.mechanisms.base import Drawn, Sums
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.errors import BudgetExceeded, ConfigError, ConsiliumError, DataError
-from consilium.protocol.labels.service import (
+from consilium.protocol.label_source import (
     NO_LABEL,
     Answers,
     Histograms,

@@ -10,7 +10,7 @@ from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.collection.verified import check_verified_sums
 from consilium.coordinator.config import Federation, FederationConfig
 from consilium.protocol.identity import Identity
-from consilium.protocol.parties.messages import VotesMode
+from consilium.protocol.messages import VotesMode
 from consilium.sums.roster import Roster, VerifiedRoster, least_sum
 
 AnyRoster = Roster | VerifiedRoster

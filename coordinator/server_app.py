@@ -34,7 +34,7 @@ from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, ConsiliumError
 from consilium.protocol.files import replace_private, typed
 from consilium.protocol.identity import Identity, SealingKey
-from consilium.protocol.parties.messages import VotesMode
+from consilium.protocol.messages import VotesMode
 from consilium.protocol.rows.pool import PoolTree
 from consilium.sums.roster import Roster, VerifiedRoster
 

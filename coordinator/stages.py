@@ -19,8 +19,8 @@ from consilium.accounting.sanitise.release import SanitisedPlan
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.coordinator.mechanisms.calibration import KINDS, WIDE, noise_scales, with_noise
+from consilium.protocol.messages import MOST_CANDIDATES, VotesMode
 from consilium.protocol.models import Frozen, Terse
-from consilium.protocol.parties.messages import MOST_CANDIDATES, VotesMode
 
 
 class Timeouts(Frozen):

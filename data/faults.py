@@ -14,7 +14,7 @@ from consilium.data.cells import Column, ValueState, Wanted
 from consilium.data.distances import FAR, SHIFTED, compared
 from consilium.data.files import Lines, Role
 from consilium.data.mapping import DataRules, RawField
-from consilium.protocol.parties.refusals import Refused, Rule
+from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.rows.schema import Range
 
 

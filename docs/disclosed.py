@@ -8,10 +8,9 @@ from statistics import NormalDist
 from typing import get_args
 
 from consilium.coordinator.ledger.privacy import promised
-from consilium.protocol.disclosure import Bound, Disclosure, people, vote_odds
-from consilium.protocol.parties.messages import VotesMode
-from consilium.protocol.plain_words import rounded_up, times_as_likely
+from consilium.protocol.messages import VotesMode
 from consilium.protocol.releases import AT_MOST, ReleaseKind
+from consilium.report.disclosure import Bound, Disclosure, people, rounded_up, times_as_likely, vote_odds
 from consilium.simulations.scenario import load_scenario, shipped
 
 MODES: tuple[VotesMode, ...] = get_args(VotesMode)

@@ -21,12 +21,12 @@ from consilium.coordinator.mechanisms import ALL_MECHANISMS
 from consilium.coordinator.planning.plan import PlannedMechanism
 from consilium.coordinator.provision.plan import AggregatorPlan, PartyPlan, RowsPlan, StudentPlan
 from consilium.coordinator.stages import Privacy, Sanitised
+from consilium.models.provenance import Provenance
 from consilium.models.specs import TRAINERS
 from consilium.node.kit import Coordinator
 from consilium.node.log import LogSettings, MonitorSettings
-from consilium.protocol.parties.ballot import BALLOTS
-from consilium.protocol.parties.teachers import TEACHERS
-from consilium.protocol.provenance import Provenance
+from consilium.protocol.ballot import BALLOTS
+from consilium.protocol.teachers import TEACHERS
 from consilium.simulations.datasets.spec import PublicSpec
 from consilium.simulations.population.specs import DataSpec, PolicyShare, ShiftSpec, SimulationSpec, TeacherShare
 from consilium.simulations.study.spec import AxisRange, StudyAxis, StudyTable

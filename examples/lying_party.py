@@ -18,8 +18,8 @@ from scipy.stats import norm
 
 from consilium import ConsiliumError, accounting
 from consilium.party.masked_session import PartySession
+from consilium.protocol.choices import fault
 from consilium.protocol.identity import Identity
-from consilium.protocol.parties.choices import fault
 from consilium.protocol.rows.queries import canonical_queries
 from consilium.sums.masks.machine import Aggregation, SecureSum, drive, whole_blocks
 from consilium.sums.masks.messages import Stage

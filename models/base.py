@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from consilium.protocol.labels.service import Progress, no_progress
+from consilium.protocol.label_source import Progress, no_progress
 
 Represent = Callable[[np.ndarray], np.ndarray]
 """Features as they travel (n, features) -> what the schema makes of them (n, inputs): `Schema.inputs`."""

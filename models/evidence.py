@@ -23,8 +23,8 @@ from scipy.special import softmax
 
 from consilium.models.base import Shares
 from consilium.models.kernel import kernel, nearest_rows, neighbour_graph, smoothest
+from consilium.models.provenance import Provenance
 from consilium.models.tabular import Linear
-from consilium.protocol.provenance import Provenance
 
 LANDMARKS = 500
 """Most rows that a kernel is around: noise leaves far fewer directions that can be learned."""

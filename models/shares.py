@@ -26,10 +26,10 @@ from scipy.special import softmax
 from consilium.models.base import Job, Model, Shares, SharesTrainer, SoftTrainer, Trainer, constant
 from consilium.models.evidence import Landmarks, SoftmaxFit, fit_softmax, gammas, graph_functions, regress
 from consilium.models.kernel import GraphTrainer, KernelModel, KernelTrainer, kernel_ridge
+from consilium.models.provenance import Provenance
 from consilium.models.specs import EvenStudent, SpreadingStudent
 from consilium.models.tabular import LinearTrainer
-from consilium.protocol.labels.service import Progress, no_progress
-from consilium.protocol.provenance import Provenance
+from consilium.protocol.label_source import Progress, no_progress
 
 _NO_SPREAD = 1e-9
 """Of a class's share: it says nothing then."""

@@ -31,7 +31,7 @@ from consilium.models.naming import (
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import read_private, write_private
 from consilium.protocol.models import Frozen
-from consilium.protocol.parties.teachers import AnyTeacher, TeacherKind
+from consilium.protocol.teachers import AnyTeacher, TeacherKind
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator

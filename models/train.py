@@ -13,6 +13,7 @@ from consilium.models.images.loop import ImageTrainer, Supervised, Vat
 from consilium.models.images.pixels import INVARIANCES
 from consilium.models.kernel import GraphTrainer, KernelTrainer
 from consilium.models.own_model import OwnModel, OwnTrainer, in_arrays
+from consilium.models.provenance import Provenance
 from consilium.models.shares import (
     EVEN_PROVENANCE,
     AutoTrainer,
@@ -38,7 +39,6 @@ from consilium.models.specs import (
     VatStudent,
 )
 from consilium.models.tabular import BoostingTrainer, ForestTrainer, LinearTrainer, MlpTrainer
-from consilium.protocol.provenance import Provenance
 from consilium.protocol.rows.schema import Schema
 
 

@@ -29,11 +29,11 @@ from consilium.protocol.config_files import load, read_table, validate
 from consilium.protocol.digests import Hash, canonical_digest
 from consilium.protocol.errors import ConfigError, NotAccepted
 from consilium.protocol.files import replace_private
+from consilium.protocol.messages import Terms, VotesMode
 from consilium.protocol.models import Frozen
 from consilium.protocol.output import Format, show
-from consilium.protocol.parties.messages import Terms, VotesMode
-from consilium.protocol.plain_words import ALWAYS, epsilon_text, in_plain_words, out_of, surest_guess
 from consilium.protocol.rows.schema import Schema
+from consilium.report.disclosure import ALWAYS, epsilon_text, in_plain_words, out_of, surest_guess
 
 P = TypeVar("P", bound=Frozen)
 YES, COLUMNS = "yes", "columns"

@@ -19,7 +19,7 @@ from flwr.clientapp import ClientApp
 from threadpoolctl import ThreadpoolController
 
 from consilium.protocol.errors import ConfigError, LedgerError, MalformedMessage, NotAccepted
-from consilium.protocol.parties.messages import (
+from consilium.protocol.messages import (
     MOST_CANDIDATES,
     MOST_RELEASES,
     MOST_TEACHERS,
@@ -29,8 +29,8 @@ from consilium.protocol.parties.messages import (
     TrainRequest,
     VoteRequest,
 )
-from consilium.protocol.parties.records import refusal_to_record
-from consilium.protocol.parties.refusals import Refusal, Refused, Rule
+from consilium.protocol.records import refusal_to_record
+from consilium.protocol.refusals import Refusal, Refused, Rule
 from consilium.sums import errors
 from consilium.sums.aggregators.wire import AggregatorRequest, LinkRequest, OpenRequest, UploadRequest
 from consilium.sums.errors import AggregatorsDisagree, BadLink, OtherVersion, SecAggError, SumTooLarge

@@ -28,12 +28,12 @@ from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError, ServiceError
 from consilium.protocol.files import others_may_read, read_private
 from consilium.protocol.identity import Identity
-from consilium.protocol.labels.tls import TlsFiles, load_certificate, tls_cure, why_no_connection
+from consilium.protocol.messages import PartyName
 from consilium.protocol.models import Frozen
-from consilium.protocol.parties.messages import PartyName
-from consilium.protocol.parties.refusals import CURES, Refused, Rule
 from consilium.protocol.proxies import LABELS, SUPERNODE, ProxyRefused, connect, proxy_for
-from consilium.protocol.warnings import RunWarning
+from consilium.protocol.refusals import CURES, Refused, Rule
+from consilium.protocol.tls import TlsFiles, load_certificate, tls_cure, why_no_connection
+from consilium.report.warnings import RunWarning
 
 Check = tuple[str, Callable[[], str]]
 """A name, and a function that returns what is in order or raises ConsiliumError with what is not."""

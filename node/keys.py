@@ -27,8 +27,8 @@ from consilium.protocol.config_files import faults_of
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.files import read_private, unreadable, write_private
 from consilium.protocol.identity import Identity, SealingKey, digest, frame, verify
+from consilium.protocol.messages import PartyName
 from consilium.protocol.models import Frozen
-from consilium.protocol.parties.messages import PartyName
 from consilium.sums.agreement import check_order
 from consilium.sums.errors import BadKey
 from consilium.sums.roster import PublicKey, is_sound_key

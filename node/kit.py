@@ -24,9 +24,9 @@ from pydantic import Field, TypeAdapter, ValidationError
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import private_folder
-from consilium.protocol.labels.tls import TlsFiles
+from consilium.protocol.messages import MOST_WEIGHT, PartyName
 from consilium.protocol.models import Countable, Frozen
-from consilium.protocol.parties.messages import MOST_WEIGHT, PartyName
+from consilium.protocol.tls import TlsFiles
 
 KIT_FILE, POLICY_FILE = "kit.json", "policy.toml"
 NodeKind = Literal["coordinator", "party", "aggregator", "student"]

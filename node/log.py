@@ -23,8 +23,8 @@ from consilium.node.kit import Host, Kit, Port, joined
 from consilium.node.supervisor import ENDED, Tell, tell_time
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.labels.tls import TlsFiles
 from consilium.protocol.models import Frozen
+from consilium.protocol.tls import TlsFiles
 
 MONITOR_FILE = "monitor.toml"
 

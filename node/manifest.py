@@ -25,8 +25,8 @@ from consilium.protocol.digests import Hash, canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import unreadable
 from consilium.protocol.identity import frame
-from consilium.protocol.labels.tls import fingerprint, load_certificate
 from consilium.protocol.models import Strict
+from consilium.protocol.tls import fingerprint, load_certificate
 
 MANIFEST = "signed.json"
 SETTINGS = frozenset({KIT_FILE, "party.toml", "aggregator.toml", "start.sh", "compose.yaml"})

@@ -22,7 +22,7 @@ from prometheus_client.registry import Collector
 from consilium.node.kit import Kit
 from consilium.node.log import Heard
 from consilium.protocol.errors import ConsiliumError
-from consilium.protocol.labels.tls import load_certificate
+from consilium.protocol.tls import load_certificate
 from consilium.protocol.versions import DISTRIBUTION
 
 

@@ -28,8 +28,8 @@ from consilium.node.log import Heard, MonitorSettings
 from consilium.node.supervisor import Tell
 from consilium.protocol.errors import ConfigError, ConsiliumError
 from consilium.protocol.files import read_private, unreadable
-from consilium.protocol.labels.tls import TlsFiles
 from consilium.protocol.strict_json import dumps
+from consilium.protocol.tls import TlsFiles
 
 if TYPE_CHECKING:
     from consilium.node.metrics import MetricFamily

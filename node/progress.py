@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Protocol
 
-from consilium.protocol.labels.service import Progress
+from consilium.protocol.label_source import Progress
 
 if TYPE_CHECKING:
     from rich.console import Console

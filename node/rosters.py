@@ -8,7 +8,7 @@ from pathlib import Path
 
 from consilium.node.keys import grouped
 from consilium.protocol.identity import digest
-from consilium.protocol.parties.messages import VotesMode
+from consilium.protocol.messages import VotesMode
 from consilium.sums.roster import AggregatorEntry, Roster, VerifiedRoster
 
 ROSTER = "roster.json"

@@ -36,7 +36,7 @@ from consilium.node.manifest import (
 )
 from consilium.protocol.errors import ConfigError, OutputExists, WrongPassword
 from consilium.protocol.files import new_here, private_folder, replacing, unreadable, write_private
-from consilium.protocol.labels.tls import load_certificate
+from consilium.protocol.tls import load_certificate
 
 MAGIC = b"consilium kit 1\n"
 SALT_BYTES, NONCE_BYTES = 16, 12

@@ -27,7 +27,7 @@ from consilium.party.home import SETTINGS, Home
 from consilium.party.policy import LIMITS, Policy, has_exact_sums
 from consilium.party.promise import epsilon, promise_of
 from consilium.party.spend import SpendStore
-from consilium.protocol.parties.messages import EXACT_SUMS, Terms
+from consilium.protocol.messages import EXACT_SUMS, Terms
 
 
 def check_is_accepted(home: Home) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from consilium.protocol.output import Format, FormatOption, error_table, show, tell_warnings
-from consilium.protocol.warnings import RunWarning, listed
+from consilium.report.warnings import RunWarning, listed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -161,7 +161,7 @@ def _warnings(home: Path, share: Share | None) -> list[RunWarning]:
     ConfigError."""
     from consilium.party.expectation import party_warnings
     from consilium.party.home import open_home
-    from consilium.protocol.parties.refusals import Refused
+    from consilium.protocol.refusals import Refused
 
     opened = open_home(home)
     pinned = None if opened.own_policy is None else opened.pinned_terms()

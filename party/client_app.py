@@ -18,8 +18,8 @@ from consilium.party import journal
 from consilium.party.acceptance import check_is_accepted
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
-from consilium.protocol.parties.messages import HelloRequest, TrainRequest, VoteRequest, WireModel
-from consilium.protocol.parties.records import from_record, refusal_to_record, to_record
+from consilium.protocol.messages import HelloRequest, TrainRequest, VoteRequest, WireModel
+from consilium.protocol.records import from_record, refusal_to_record, to_record
 from consilium.sums.aggregators.wire import UploadRequest
 from consilium.sums.masks.messages import (
     AdvertiseRequest,

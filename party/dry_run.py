@@ -25,14 +25,14 @@ from consilium.party.promise import check_unit
 from consilium.party.teachers import shards, store
 from consilium.party.teachers.ballot import Lot, ballots, check_reference, thresholds_of
 from consilium.party.teachers.teach import OwnCodeTrial, check_rows, train_all, try_again
+from consilium.protocol.choices import packed
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, PathError
 from consilium.protocol.files import typed
-from consilium.protocol.parties.choices import packed
-from consilium.protocol.parties.messages import Terms, VoteReply
-from consilium.protocol.parties.refusals import Refused
-from consilium.protocol.parties.teachers import TeacherKind
+from consilium.protocol.messages import Terms, VoteReply
+from consilium.protocol.refusals import Refused
 from consilium.protocol.rows.queries import canonical_queries, query_ids, query_set_hash
 from consilium.protocol.rows.schema import Schema
+from consilium.protocol.teachers import TeacherKind
 
 NOWHERE = "0" * 64
 MADE_UP = 1000

@@ -9,12 +9,11 @@ from consilium.party.home import Home
 from consilium.party.policy import Policy
 from consilium.party.promise import epsilon, parse_events, promise_of
 from consilium.party.spend import Share, SpendStore
-from consilium.protocol.disclosure import Disclosure
-from consilium.protocol.parties.messages import Terms
-from consilium.protocol.parties.refusals import Refused
-from consilium.protocol.plain_words import epsilon_text, in_plain_words
+from consilium.protocol.messages import Terms, VotesMode
+from consilium.protocol.refusals import Refused
 from consilium.protocol.releases import AT_MOST, widest
-from consilium.protocol.warnings import Expected, RunWarning, before_run
+from consilium.report.disclosure import Disclosure, epsilon_text, in_plain_words
+from consilium.report.warnings import Expected, RunWarning, before_run
 
 
 def agreed_weight(home: Home, terms: Terms) -> int | None:

@@ -8,14 +8,14 @@ import numpy as np
 from pydantic import ConfigDict, Field, model_validator
 
 from consilium.accounting.units import Unit
+from consilium.protocol.ballot import BallotSpec, TopBallot
 from consilium.protocol.config_files import read_table, validate
+from consilium.protocol.messages import MOST_TEACHERS, VotesMode
 from consilium.protocol.models import Frozen
-from consilium.protocol.parties.ballot import BallotSpec, TopBallot
-from consilium.protocol.parties.messages import MOST_TEACHERS, VotesMode
-from consilium.protocol.parties.teachers import TeacherSpec
 from consilium.protocol.rows.pool import PoolTerms
 from consilium.protocol.rows.queries import reference_of
 from consilium.protocol.rows.schema import Schema
+from consilium.protocol.teachers import TeacherSpec
 
 
 class _Part(Frozen):

@@ -24,9 +24,9 @@ from consilium.party.spend import SpendStore
 from consilium.party.sum_store import SESSIONS, KeptUpload, SessionStore, UploadStore
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.identity import Identity
+from consilium.protocol.messages import Terms, VotesMode
 from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
-from consilium.protocol.parties.messages import Terms, VotesMode
-from consilium.protocol.parties.refusals import Refused, Rule
+from consilium.protocol.refusals import Refused, Rule
 from consilium.sums.aggregators.sealing import SignedKey
 from consilium.sums.aggregators.terms import VerifiedTerms
 from consilium.sums.aggregators.uploads import VoteClient

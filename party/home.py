@@ -23,8 +23,8 @@ from pathlib import Path
 from consilium.data.mapping import DataRules
 from consilium.node.acceptance import not_accepted, read_terms, read_with_policy
 from consilium.party.policy import LIMITS, PartyFile, Policy
-from consilium.protocol.parties.messages import Terms
-from consilium.protocol.parties.teachers import TeacherKind
+from consilium.protocol.messages import Terms
+from consilium.protocol.teachers import TeacherKind
 
 SETTINGS = "party.toml"
 

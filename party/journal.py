@@ -17,7 +17,7 @@ from pydantic import Field, ValidationError
 from consilium.party.home import Home
 from consilium.protocol.files import replacing
 from consilium.protocol.models import Frozen
-from consilium.protocol.parties.refusals import Refusal
+from consilium.protocol.refusals import Refusal
 
 FILE = "answers.json"
 HELLO, TRAIN = "query.hello", "train.teacher"

@@ -19,7 +19,7 @@ from consilium.party import sum_store
 from consilium.party.sum_store import SessionStatus, SessionStore, StoredSession, Transaction
 from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.identity import Identity
-from consilium.protocol.parties.messages import WireModel
+from consilium.protocol.messages import WireModel
 from consilium.sums.agreement import new_private, public_of
 from consilium.sums.errors import InconsistentView, Replay, RosterMismatch, StageOrder
 from consilium.sums.masks.messages import (

@@ -18,11 +18,11 @@ from consilium.party.spend import SpendStore
 from consilium.party.teachers import shards, store
 from consilium.party.teachers.ballot import Lot, ballots, check_reference, ids_of_set, query_inputs
 from consilium.party.teachers.teach import check_rows, make, simulated_seeds
+from consilium.protocol.ballot import BallotKind, ballot_from_json
+from consilium.protocol.choices import counted, packed
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import DataError
-from consilium.protocol.parties.ballot import BallotKind, ballot_from_json
-from consilium.protocol.parties.choices import counted, packed
-from consilium.protocol.parties.messages import (
+from consilium.protocol.messages import (
     PROTOCOL_VERSION,
     VOTE_DTYPE,
     HelloReply,
@@ -33,11 +33,11 @@ from consilium.protocol.parties.messages import (
     VoteReply,
     VoteRequest,
 )
-from consilium.protocol.parties.refusals import Refused, Rule
-from consilium.protocol.parties.teachers import TeacherKind, teacher_from_json
+from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.rows.pool import proves
 from consilium.protocol.rows.queries import QUERY_DTYPE, canonical_queries, query_set_hash
 from consilium.protocol.rows.schema import Schema
+from consilium.protocol.teachers import TeacherKind, teacher_from_json
 from consilium.protocol.versions import program_versions
 
 log = logging.getLogger("consilium.party")

@@ -16,10 +16,10 @@ from consilium.models.specs import OwnTeacher
 from consilium.node.acceptance import COLUMNS, Limit, fewer, more, others
 from consilium.node.acceptance import LIMITS as COMMON
 from consilium.node.answering import bounded_events
+from consilium.protocol.messages import EXACT_SUMS, PartyName, Terms, VotesMode
 from consilium.protocol.models import Frozen
 from consilium.protocol.old_names import Outgrown
-from consilium.protocol.parties.messages import EXACT_SUMS, PartyName, Terms, VotesMode
-from consilium.protocol.parties.refusals import Refused, Rule
+from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.rows.pool import PoolTerms
 
 

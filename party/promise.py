@@ -24,8 +24,8 @@ from consilium.accounting.units import Noise, Towards, Unit
 from consilium.data.mapping import DataRules
 from consilium.node.answering import bounded_events
 from consilium.party.policy import Policy
-from consilium.protocol.parties.messages import Terms, VotesMode
-from consilium.protocol.parties.refusals import Refused, Rule
+from consilium.protocol.messages import Terms, VotesMode
+from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.releases import AT_MOST, ReleaseKind, widest
 
 NOISE_IN_SUMS: Mapping[VotesMode, frozenset[bool]] = {

@@ -21,8 +21,8 @@ from consilium.accounting.events import ReleaseEvent
 from consilium.party.policy import Policy
 from consilium.party.promise import Promise, check_within, epsilon, own_weight, parse_events, promise_of
 from consilium.protocol.files import check_format
-from consilium.protocol.parties.messages import LedgerPosition, Terms
-from consilium.protocol.parties.refusals import Refused, Rule
+from consilium.protocol.messages import LedgerPosition, Terms
+from consilium.protocol.refusals import Refused, Rule
 
 FORMAT = 2
 """Of spend.db, sessions.db and uploads.db. Since 2, sessions.db holds the block of exact sums."""

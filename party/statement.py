@@ -15,8 +15,8 @@ from consilium.party.promise import Promise, epsilon, parse_events, promise_of
 from consilium.party.spend import SeenLedger, SpendStore
 from consilium.protocol.errors import ConfigError, LedgerError
 from consilium.protocol.ledger_statement import ChargedBatch, LedgerStatement, charged_query
-from consilium.protocol.parties.messages import Terms
-from consilium.protocol.parties.refusals import Refused
+from consilium.protocol.messages import Terms
+from consilium.protocol.refusals import Refused
 
 ASK = "Ask the coordinator what became of it, and answer nothing more until it has said so"
 

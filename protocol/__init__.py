@@ -1,1 +1,1 @@
-"""What all nodes must agree on: messages, schema, errors and the label service's contract."""
+"""What crosses the wire: terms, messages, refusals, labels, releases; and the few basics that all nodes share."""

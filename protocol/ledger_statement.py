@@ -21,8 +21,8 @@ from consilium.protocol.config_files import load
 from consilium.protocol.digests import Hash, canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.identity import Identity, verify
+from consilium.protocol.messages import MOST_BATCHES, MOST_RELEASES
 from consilium.protocol.models import Strict
-from consilium.protocol.parties.messages import MOST_BATCHES, MOST_RELEASES
 
 GENESIS = "0" * 64
 LABEL = "ledger-statement"

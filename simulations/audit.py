@@ -37,11 +37,11 @@ from consilium.coordinator.verify.files import Files, agree, entry
 from consilium.coordinator.verify.student import LABELS, read_labels
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError, DataError, PathError
-from consilium.protocol.labels.service import Outcome
+from consilium.protocol.label_source import Outcome
 from consilium.protocol.old_names import OF_SPENT, renamed
 from consilium.protocol.releases import ReleaseKind
 from consilium.protocol.rows.queries import query_ids
-from consilium.protocol.warnings import SINCE_0_9, listed, well_formed
+from consilium.report.warnings import SINCE_0_9, listed, well_formed
 from consilium.simulations import attempt
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.divide import Case, divide

@@ -39,11 +39,11 @@ from consilium.party.teachers import store
 from consilium.party.teachers.ballot import Lot, ballots, query_inputs
 from consilium.protocol.devices import using_device
 from consilium.protocol.errors import ConfigError, DataError
-from consilium.protocol.labels.service import Progress, no_progress
+from consilium.protocol.label_source import Progress, no_progress
+from consilium.protocol.messages import PROTOCOL_VERSION, HelloRequest
 from consilium.protocol.noise import NoiseSource
 from consilium.protocol.output import Format, FormatOption, QuietOption, show
-from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloRequest
-from consilium.protocol.parties.refusals import Refused
+from consilium.protocol.refusals import Refused
 from consilium.protocol.rows.queries import query_ids, query_set_hash
 
 ChangeKind = Literal["add", "remove", "replace"]

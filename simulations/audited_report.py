@@ -13,9 +13,9 @@ from consilium.coordinator.ledger.privacy import epsilon_by_query
 from consilium.coordinator.verify import Recorded, Verdict, VerifiedRun, holds
 from consilium.coordinator.verify.files import Files
 from consilium.coordinator.verify.student import CARD
+from consilium.models.provenance import well_formed as well_formed_entries
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
-from consilium.protocol.provenance import well_formed as well_formed_entries
-from consilium.protocol.warnings import before_run, listed, well_formed
+from consilium.report.warnings import before_run, listed, well_formed
 from consilium.simulations.audit import MANIFEST, REPORT_DATA, Audited, audit_path
 from consilium.simulations.report.data import LeftOut, ReportData, load_report_data
 from consilium.simulations.report.guarantees import shown_guarantees

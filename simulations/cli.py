@@ -221,7 +221,7 @@ def prepare(
 
 
 def _prepare_kits(scenario: str, out: Path, seed: int, overrides: list[str], hosts: list[str], output: Format) -> None:
-    from consilium.protocol.warnings import listed
+    from consilium.report.warnings import listed
     from consilium.simulations.prepare import make_kits
     from consilium.simulations.scenario import load_scenario
 
@@ -302,10 +302,9 @@ def _print_summary(summary: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from consilium.protocol.disclosure import Disclosure
-    from consilium.protocol.plain_words import epsilon_text
     from consilium.protocol.releases import ReleaseKind
     from consilium.protocol.strict_json import is_infinite, number
+    from consilium.report.disclosure import Disclosure, epsilon_text
     from consilium.simulations.report.guarantees import own_epsilons
     from consilium.simulations.report.models import hand_label_rows, worth_sentence
 

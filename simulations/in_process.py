@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from consilium.coordinator.federation import Student
-from consilium.protocol.labels.service import Answers, LabelSource, LabelTerms, Progress, no_progress
+from consilium.protocol.label_source import Answers, LabelSource, LabelTerms, Progress, no_progress
 from consilium.simulations.progress import EVENTS, recording
 from consilium.simulations.workspace import Workspace
 from consilium.student.run import run_student

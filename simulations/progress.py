@@ -18,9 +18,9 @@ from typing import Any
 
 from consilium.coordinator.run_log import EventLog
 from consilium.node.progress import Display
-from consilium.protocol.plain_words import epsilon_text
 from consilium.protocol.releases import ReleaseKind
 from consilium.protocol.strict_json import number
+from consilium.report.disclosure import epsilon_text
 from consilium.report.words import many
 
 EVENTS = "events.jsonl"

@@ -32,7 +32,7 @@ from consilium.models.published.file import read
 from consilium.models.published.model import Published, find_model, load_model
 from consilium.models.published.own_models import ESTIMATOR, TORCH
 from consilium.protocol.digests import canonical_digest
-from consilium.protocol.labels.service import NO_LABEL, Outcome, Progress, no_progress
+from consilium.protocol.label_source import NO_LABEL, Outcome, Progress, no_progress
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.rows.queries import query_ids
 from consilium.simulations.divide import Case

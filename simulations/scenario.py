@@ -16,14 +16,14 @@ from consilium.coordinator.mechanisms import ALL_MECHANISMS
 from consilium.coordinator.planning.facts import PublicFacts
 from consilium.coordinator.planning.plan import PlannedFederation, PlannedMechanism, Tasks, is_open, plan, stand_in
 from consilium.coordinator.planning.rehearsal import made_up
+from consilium.models.provenance import Provenance, keys_of, without
 from consilium.models.specs import TRAINERS
+from consilium.protocol.ballot import BALLOTS
 from consilium.protocol.config_files import drop_other_kinds, read_table, validate
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.messages import EXACT_SUMS
 from consilium.protocol.models import Frozen, Terse
-from consilium.protocol.parties.ballot import BALLOTS
-from consilium.protocol.parties.messages import EXACT_SUMS
-from consilium.protocol.parties.teachers import TEACHERS
-from consilium.protocol.provenance import Provenance, keys_of, without
+from consilium.protocol.teachers import TEACHERS
 from consilium.simulations.datasets.base import Dataset, Source
 from consilium.simulations.datasets.source import OWN, open_source
 from consilium.simulations.population.kinds import divided, shifted

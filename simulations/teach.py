@@ -24,9 +24,9 @@ from consilium.party.teachers import shards
 from consilium.party.teachers.ballot import Lot, ballots, query_inputs
 from consilium.party.teachers.store import TeacherSet
 from consilium.party.teachers.teach import Teacher, check_rows, make, simulated_seeds
-from consilium.protocol.labels.service import Progress, no_progress
-from consilium.protocol.parties.teachers import LogisticRegressionSpec, RidgeSpec, TeacherKind
+from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.rows.queries import query_set_hash
+from consilium.protocol.teachers import LogisticRegressionSpec, RidgeSpec, TeacherKind
 from consilium.simulations.divide import Case
 from consilium.simulations.population.parties import check_own_teachers, teachers_named
 from consilium.simulations.workspace import Workspace, lay_out

@@ -13,17 +13,16 @@ from typing import Any
 import numpy as np
 
 from consilium.models.evaluation import BINS, DECLARED
+from consilium.models.provenance import NOT_COVERED, NOT_STATED, uncovered, well_formed
 from consilium.models.published.model import CARD_FILE, FORMAT, MODEL_FILE, PEOPLES_CARD_FILE, Published
 from consilium.models.published.prevalence import PrevalenceShift
-from consilium.protocol.disclosure import one_histogram, people
 from consilium.protocol.files import replace_text
-from consilium.protocol.labels.service import LabelTerms
-from consilium.protocol.plain_words import epsilon_text
-from consilium.protocol.provenance import NOT_COVERED, NOT_STATED, uncovered, well_formed
+from consilium.protocol.label_source import LabelTerms
 from consilium.protocol.releases import ReleaseKind
 from consilium.protocol.strict_json import dumps
 from consilium.protocol.versions import versions
-from consilium.protocol.warnings import listed
+from consilium.report.disclosure import epsilon_text, one_histogram, people
+from consilium.report.warnings import listed
 from consilium.student.config import StudentSpec
 from consilium.student.result import StudentResult
 

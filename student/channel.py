@@ -9,11 +9,8 @@ import grpc
 import numpy as np
 
 from consilium.protocol.errors import MalformedMessage, ServiceError
-from consilium.protocol.labels import labels_pb2 as pb
-from consilium.protocol.labels import labels_pb2_grpc as rpc
-from consilium.protocol.labels.service import Answers, LabelTerms, Progress, no_progress
-from consilium.protocol.labels.tls import TlsFiles, channel_credentials, why_no_connection
-from consilium.protocol.labels.wire import (
+from consilium.protocol.label_source import Answers, LabelTerms, Progress, no_progress
+from consilium.protocol.label_wire import (
     ID_BYTES,
     HistogramReader,
     answers_from_wire,
@@ -23,9 +20,12 @@ from consilium.protocol.labels.wire import (
     standings_of,
     terms_from_wire,
 )
-from consilium.protocol.parties.messages import PROTOCOL_VERSION
+from consilium.protocol.labels import labels_pb2 as pb
+from consilium.protocol.labels import labels_pb2_grpc as rpc
+from consilium.protocol.messages import PROTOCOL_VERSION
 from consilium.protocol.proxies import LOOPBACK
 from consilium.protocol.rows.queries import canonical_queries
+from consilium.protocol.tls import TlsFiles, channel_credentials, why_no_connection
 
 
 class LabelChannel:

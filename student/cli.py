@@ -180,8 +180,8 @@ def _ask(
     from consilium.protocol.config_files import load
     from consilium.protocol.files import writing
     from consilium.protocol.output import tell_warnings
-    from consilium.protocol.plain_words import in_plain_words
-    from consilium.protocol.warnings import MOST_EPSILON, listed
+    from consilium.report.disclosure import in_plain_words
+    from consilium.report.warnings import MOST_EPSILON, listed
     from consilium.student.config import StudentSpec
     from consilium.student.run import run_student
     from consilium.student.watching import StudentBoard

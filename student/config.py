@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 from pydantic import Field, FiniteFloat, field_validator
 
+from consilium.models.provenance import Provenance
 from consilium.models.specs import GONE, Inputs, LogisticRegressionStudent, TrainerSpec
 from consilium.protocol.models import Frozen, Terse
-from consilium.protocol.provenance import Provenance
 from consilium.student.selection import Strategy
 
 FURTHEST_SUM = 1e-6

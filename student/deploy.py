@@ -19,11 +19,11 @@ from consilium.node.kit import Kit
 from consilium.node.manifest import check_signed
 from consilium.node.state import check_versions
 from consilium.protocol.errors import ConfigError, DataError, ServiceError
-from consilium.protocol.labels.service import RowStanding
-from consilium.protocol.plain_words import in_plain_words
+from consilium.protocol.label_source import RowStanding
 from consilium.protocol.rows.queries import canonical_queries, query_ids
 from consilium.protocol.rows.schema import Schema
-from consilium.protocol.warnings import MOST_EPSILON
+from consilium.report.disclosure import in_plain_words
+from consilium.report.warnings import MOST_EPSILON
 from consilium.student.channel import LabelChannel
 from consilium.student.pool import Pool, PoolFile, check_fits
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from consilium.protocol.warnings import RunWarning
+from consilium.report.warnings import RunWarning
 
 
 @dataclass(frozen=True)

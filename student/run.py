@@ -19,7 +19,7 @@ from consilium.models.published.model import MODEL_FILE, Published, check_names,
 from consilium.node.progress import ASK, ROUND, TRAIN_STUDENT, stage
 from consilium.protocol.devices import asked_device, resolve_device
 from consilium.protocol.errors import BudgetExceeded, ConfigError
-from consilium.protocol.labels.service import (
+from consilium.protocol.label_source import (
     NO_LABEL,
     Answers,
     Histograms,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from consilium.protocol.labels.service import LabelTerms
-from consilium.protocol.warnings import Expected, InPlace, RunWarning, StudentFacts, after_run, before_run
+from consilium.protocol.label_source import LabelTerms
+from consilium.report.warnings import Expected, InPlace, RunWarning, StudentFacts, after_run, before_run
 from consilium.student.config import StudentSpec
 
 CONSTANT = "constant"

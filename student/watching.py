@@ -10,7 +10,7 @@ from consilium.node.kit import Kit
 from consilium.node.log import Heard, MonitorSettings
 from consilium.node.monitor import Watched, monitored
 from consilium.node.supervisor import Tell
-from consilium.protocol.labels.service import Progress
+from consilium.protocol.label_source import Progress
 
 if TYPE_CHECKING:
     from consilium.node.metrics import MetricFamily

@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 
 from consilium.protocol.errors import MalformedMessage
-from consilium.protocol.parties.messages import WireModel
+from consilium.protocol.messages import WireModel
 
 Value = int | float | str | bytes | np.ndarray
 M = TypeVar("M", bound=WireModel)

@@ -14,8 +14,8 @@ from consilium.protocol.config_files import faults_of
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import unreadable
+from consilium.protocol.messages import MOST_WEIGHT, PartyName
 from consilium.protocol.models import Derived, Strict, Terse
-from consilium.protocol.parties.messages import MOST_WEIGHT, PartyName
 from consilium.sums.agreement import check_order
 from consilium.sums.curve import is_proper
 from consilium.sums.errors import BadKey, BrokenBlock, RosterMismatch

@@ -17,8 +17,8 @@ from pydantic import Field, ValidationError
 from consilium.protocol.digests import Hash
 from consilium.protocol.errors import ConsiliumError, MalformedMessage
 from consilium.protocol.identity import Identity, canonical_json, verify
+from consilium.protocol.messages import MOST_BATCHES, MOST_CLASSES, MOST_RELEASES, MOST_TEACHERS, LedgerPosition
 from consilium.protocol.models import Derived, Strict
-from consilium.protocol.parties.messages import MOST_BATCHES, MOST_CLASSES, MOST_RELEASES, MOST_TEACHERS, LedgerPosition
 from consilium.protocol.rows.queries import query_ids, query_set_hash
 from consilium.sums.errors import BadSignature, RosterMismatch, UnsafeSession
 from consilium.sums.roster import SumRoster

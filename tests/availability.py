@@ -15,8 +15,8 @@ import numpy as np
 from consilium.coordinator.config import Caps
 from consilium.coordinator.mechanisms import Distributed
 from consilium.coordinator.run_log import EventLog
-from consilium.protocol.parties.records import refusal_to_record
-from consilium.protocol.parties.refusals import Refusal, Rule
+from consilium.protocol.records import refusal_to_record
+from consilium.protocol.refusals import Refusal, Rule
 from consilium.sums.aggregators.uploads import VoteClient
 from consilium.sums.errors import SecAggError
 from consilium.sums.masks.party import checked_votes

@@ -22,12 +22,12 @@ from consilium.coordinator.stages import Privacy
 from consilium.node.answering import refusal_of
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
+from consilium.protocol.ballot import RelativeBallot
+from consilium.protocol.choices import counted
 from consilium.protocol.identity import Identity
-from consilium.protocol.parties.ballot import RelativeBallot
-from consilium.protocol.parties.choices import counted
-from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloRequest, TrainRequest, VoteRequest, WireModel
-from consilium.protocol.parties.records import from_record, refusal_to_record, to_record
-from consilium.protocol.parties.refusals import Refused
+from consilium.protocol.messages import PROTOCOL_VERSION, HelloRequest, TrainRequest, VoteRequest, WireModel
+from consilium.protocol.records import from_record, refusal_to_record, to_record
+from consilium.protocol.refusals import Refused
 from consilium.protocol.rows.queries import canonical_queries, draw_reference, query_set_hash, reference_text
 from consilium.protocol.rows.schema import Schema
 from consilium.sums.errors import SecAggError
@@ -217,7 +217,7 @@ def drop(_: RecordDict) -> Failure:
 
 def with_array(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Fault:
     """A fault: one array of the reply is changed, and encoded as a dishonest party would."""
-    from consilium.protocol.parties.records import decode_array, encode_array
+    from consilium.protocol.records import decode_array, encode_array
 
     def apply(record: RecordDict) -> RecordDict:
         arrays = record.array_records["arrays"]

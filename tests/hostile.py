@@ -25,13 +25,13 @@ from consilium.coordinator.run_log import EventLog
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.party.policy import PartyFile
+from consilium.protocol.choices import fault
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, MalformedMessage
-from consilium.protocol.labels.service import LabelSource
-from consilium.protocol.parties.choices import fault
-from consilium.protocol.parties.messages import HelloReply, TrainReply, VoteReply, WireModel
-from consilium.protocol.parties.records import ARRAYS, BODY, from_record, to_record
-from consilium.protocol.parties.refusals import Refused
+from consilium.protocol.label_source import LabelSource
+from consilium.protocol.messages import HelloReply, TrainReply, VoteReply, WireModel
+from consilium.protocol.records import ARRAYS, BODY, from_record, to_record
+from consilium.protocol.refusals import Refused
 from consilium.protocol.rows.pool import PoolTree
 from consilium.protocol.rows.queries import canonical_queries, query_set_hash
 from consilium.sums.errors import SecAggError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from consilium.models.specs import TRAINERS
-from consilium.protocol.parties.teachers import TEACHERS, AnyTeacher, teacher_spec
+from consilium.protocol.teachers import TEACHERS, AnyTeacher, teacher_spec
 from consilium.student.config import StudentSpec
 
 

@@ -27,12 +27,12 @@ from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.mechanisms import ALL_MECHANISMS, Distributed, GNMax, Interactive, Mechanism
 from consilium.coordinator.stages import Phase, check_votes
 from consilium.party.promise import Promise
-from consilium.protocol.disclosure import IN_A_SENTENCE, RELEASED, SeenVotes, people
-from consilium.protocol.labels.service import NO_LABEL, Outcome
-from consilium.protocol.labels.wire import terms_from_wire, terms_to_wire
+from consilium.protocol.label_source import NO_LABEL, Outcome
+from consilium.protocol.label_wire import terms_from_wire, terms_to_wire
+from consilium.protocol.messages import VotesMode
 from consilium.protocol.noise import SeededNoise
-from consilium.protocol.parties.messages import VotesMode
 from consilium.protocol.releases import AT_MOST, ReleaseKind, widest
+from consilium.report.disclosure import IN_A_SENTENCE, RELEASED, SeenVotes, people
 from consilium.simulations.report.build import render
 from consilium.simulations.scenario import load_scenario, shipped
 from consilium.student.pool import Pool

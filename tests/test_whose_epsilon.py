@@ -25,11 +25,10 @@ from consilium.party.expectation import student_epsilon, towards_whom
 from consilium.party.policy import Policy
 from consilium.party.promise import epsilon, promise_of
 from consilium.protocol.config_files import load
-from consilium.protocol.disclosure import Bound
-from consilium.protocol.labels.wire import terms_from_wire, terms_to_wire
-from consilium.protocol.parties.messages import VotesMode
-from consilium.protocol.plain_words import epsilon_text
+from consilium.protocol.label_wire import terms_from_wire, terms_to_wire
+from consilium.protocol.messages import VotesMode
 from consilium.protocol.releases import ReleaseKind
+from consilium.report.disclosure import Bound, epsilon_text
 from consilium.report.words import plural
 from consilium.simulations.council.statement import PrivacyStatement
 from consilium.simulations.report.build import render

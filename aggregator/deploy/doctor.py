@@ -29,11 +29,10 @@ from consilium.node.installed_app import check_flower
 from consilium.node.keys import IDENTITY, NODE_KEY, SEALING
 from consilium.node.kit import Kit
 from consilium.node.state import check_versions
-from consilium.protocol.disclosure import Disclosure
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.parties.refusals import CURES_OF_SECOND, Rule
-from consilium.protocol.plain_words import epsilon_text
+from consilium.protocol.refusals import CURES_OF_SECOND, Rule
 from consilium.protocol.releases import ReleaseKind
+from consilium.report.disclosure import Disclosure, epsilon_text
 
 LEAST_FREE_BYTES = 500_000_000
 

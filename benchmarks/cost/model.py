@@ -14,11 +14,11 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Literal
 
+from consilium.protocol.choices import choice_dtype
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.identity import SIGNATURE_BYTES
-from consilium.protocol.parties.choices import choice_dtype
-from consilium.protocol.parties.records import MOST_CELLS
-from consilium.protocol.warnings import MANY_PAIRED
+from consilium.protocol.records import MOST_CELLS
+from consilium.report.warnings import MANY_PAIRED
 from consilium.sums.aggregators.leader import BATCH_SIZE
 from consilium.sums.aggregators.proof import DIGEST_BYTES, MOST_ROWS, VoteGrid, opening_elements
 from consilium.sums.aggregators.proof import NONCE_BYTES as NONCE_BYTES_OF_TOTAL

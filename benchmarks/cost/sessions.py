@@ -16,10 +16,10 @@ import numpy as np
 from benchmarks.cost.meter import Meter
 from benchmarks.cost.model import CostedMode, Load, NodeKind
 from benchmarks.scale.clear import said_by
+from consilium.protocol.choices import packed
+from consilium.protocol.messages import VoteReply, WireModel
 from consilium.protocol.noise import SystemNoise
-from consilium.protocol.parties.choices import packed
-from consilium.protocol.parties.messages import VoteReply, WireModel
-from consilium.protocol.parties.records import from_record, to_record
+from consilium.protocol.records import from_record, to_record
 from consilium.protocol.rows.pool import PoolTree, proves
 from consilium.protocol.rows.queries import query_ids, query_set_hash
 from consilium.sums.aggregators.proof import Prover

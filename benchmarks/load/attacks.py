@@ -19,8 +19,8 @@ import numpy as np
 from consilium.node.kit import open_kit
 from consilium.protocol.labels import labels_pb2 as pb
 from consilium.protocol.labels import labels_pb2_grpc as rpc
-from consilium.protocol.labels.tls import channel_credentials
-from consilium.protocol.parties.messages import PROTOCOL_VERSION
+from consilium.protocol.messages import PROTOCOL_VERSION
+from consilium.protocol.tls import channel_credentials
 from consilium.student.channel import LabelChannel
 from tests.deploy.edge import connected, signed
 

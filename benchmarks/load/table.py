@@ -16,7 +16,7 @@ from pathlib import Path
 from benchmarks.load.attacks import GATEWAY, HOLD_SECONDS, LABELS, Address, Attack, alive, honest_node, honest_student
 from consilium.coordinator.provision.kits import add_student
 from consilium.node.kit import open_kit
-from consilium.protocol.parties.messages import PROTOCOL_VERSION
+from consilium.protocol.messages import PROTOCOL_VERSION
 from tests.deploy.kits import free_ports, make_kits
 
 ROOT = Path(__file__).parents[2]

@@ -44,7 +44,7 @@ def gateway(folder: Path, _: int) -> None:
 def labels(folder: Path, port: int) -> None:
     """A label service with made-up votes, for the students of a kit."""
     import consilium.coordinator.label_server
-    import consilium.protocol.labels.wire
+    import consilium.protocol.label_wire
     from consilium.coordinator.config import Caps
     from consilium.coordinator.label_server import Door, serving
     from consilium.coordinator.label_service import LabelService
@@ -57,7 +57,7 @@ def labels(folder: Path, port: int) -> None:
 
     for module in (
         consilium.coordinator.label_server,
-        consilium.protocol.labels.wire,
+        consilium.protocol.label_wire,
     ):  # what it is asked in, though the code be older
         vars(module)["PROTOCOL_VERSION"] = int(os.environ["CONSILIUM_SPEAKS"])
     stop = threading.Event()

@@ -31,10 +31,10 @@ from consilium.coordinator.config import Caps
 from consilium.coordinator.federation import FederationRun, Student
 from consilium.coordinator.mechanisms import GNMax
 from consilium.coordinator.run_log import EventLog
-from consilium.protocol.labels.service import LabelSource
-from consilium.protocol.parties.choices import packed
-from consilium.protocol.parties.messages import HelloReply, TrainReply, VoteReply, WireModel
-from consilium.protocol.parties.records import BODY, decode_array, encode_array, to_record
+from consilium.protocol.choices import packed
+from consilium.protocol.label_source import LabelSource
+from consilium.protocol.messages import HelloReply, TrainReply, VoteReply, WireModel
+from consilium.protocol.records import BODY, decode_array, encode_array, to_record
 from consilium.protocol.rows.queries import canonical_queries
 from consilium.protocol.rows.schema import Schema
 from consilium.simulations.engines.flower import assign_message_id, assume_identity

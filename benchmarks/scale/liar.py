@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 
 from consilium.party import masked_session
+from consilium.protocol.choices import counted, fault
 from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.noise import SeededNoise
-from consilium.protocol.parties.choices import counted, fault
 from consilium.sums.masks.machine import drive
 from tests.protocol.verified.federation import VerifiedFederation
 from tests.protocol.verified.liars import Forger

@@ -26,8 +26,14 @@ from consilium.node.supervisor import BackOff
 from consilium.protocol.errors import LedgerError, NotEnoughParties
 from consilium.protocol.files import replace_private
 from consilium.protocol.labels.service import Progress, no_progress
-from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloReply, HelloRequest, LedgerPosition, TrainReply
-from consilium.protocol.parties.refusals import Rule
+from consilium.protocol.messages import (
+    HelloReply,
+    HelloRequest,
+    LedgerPosition,
+    PROTOCOL_VERSION,
+    TrainReply,
+)
+from consilium.protocol.refusals import Rule, cure_of
 from consilium.protocol.versions import program_versions
 
 SEEN_FILE = "seen.json"

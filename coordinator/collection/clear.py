@@ -19,11 +19,11 @@ from consilium.coordinator.collection.admission import Member, Steps, require, t
 from consilium.coordinator.collection.exchange import Failure, Transport, stream
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.run_log import EventLog
+from consilium.protocol.choices import add_choices, counted, fault
 from consilium.protocol.errors import DataError
 from consilium.protocol.files import private_folder, replacing
-from consilium.protocol.labels.service import Progress, no_progress
-from consilium.protocol.parties.choices import add_choices, counted, fault
-from consilium.protocol.parties.messages import LedgerPosition, VoteReply, VoteRequest
+from consilium.protocol.label_source import Progress, no_progress
+from consilium.protocol.messages import LedgerPosition, VoteReply, VoteRequest
 from consilium.protocol.rows.pool import HASH_BYTES, PoolTree
 from consilium.protocol.rows.queries import query_ids
 

@@ -13,9 +13,10 @@ from flwr.app import Array, Message, RecordDict
 from flwr.serverapp import Grid
 
 from consilium.protocol.errors import MalformedMessage
-from consilium.protocol.parties.messages import WireModel
-from consilium.protocol.parties.records import from_record, refusal_from_record, to_record
-from consilium.protocol.parties.refusals import CURES, FOR_DATA, Refusal, Rule
+from consilium.protocol.messages import WireModel
+from consilium.protocol.parties.refusals import CURES, Refusal
+from consilium.protocol.records import from_record, refusal_from_record, to_record
+from consilium.protocol.refusals import FOR_DATA, Rule
 
 Reply = TypeVar("Reply", bound=WireModel)
 

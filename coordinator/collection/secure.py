@@ -24,9 +24,9 @@ from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.identity import Identity
-from consilium.protocol.labels.service import Progress, no_progress
-from consilium.protocol.parties.messages import WireModel
-from consilium.protocol.parties.refusals import Rule
+from consilium.protocol.label_source import Progress, no_progress
+from consilium.protocol.messages import WireModel
+from consilium.protocol.refusals import Rule
 from consilium.sums.errors import BadShare, BadSum, SecAggError, ThresholdNotMet, named
 from consilium.sums.masks.machine import (
     Aggregation,

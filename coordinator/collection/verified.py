@@ -21,10 +21,10 @@ from consilium.coordinator.run_log import EventLog
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError, MalformedMessage
 from consilium.protocol.identity import Identity, SealingKey
-from consilium.protocol.labels.service import Progress, no_progress
+from consilium.protocol.label_source import Progress, no_progress
+from consilium.protocol.messages import PROTOCOL_VERSION, WireModel
 from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
-from consilium.protocol.parties.messages import PROTOCOL_VERSION, WireModel
-from consilium.protocol.parties.refusals import CURES_OF_SECOND, Rule
+from consilium.protocol.refusals import CURES_OF_SECOND, Rule, cure_of
 from consilium.protocol.rows.queries import query_ids
 from consilium.sums.aggregators.half import VerifiedSum, WholeBlocks
 from consilium.sums.aggregators.leader import Leader

@@ -25,7 +25,7 @@ from consilium.node.keys import SEALING
 from consilium.node.kit import Kit, joined
 from consilium.node.state import check_versions
 from consilium.protocol.config_files import load
-from consilium.protocol.warnings import before_run
+from consilium.report.warnings import before_run
 
 LEAST_FREE_BYTES = 2_000_000_000
 

@@ -20,8 +20,8 @@ from consilium.node.supervisor import Program, Tell, set_aside
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import EngineError
 from consilium.protocol.files import private_folder, replace_text
+from consilium.protocol.messages import PartyName
 from consilium.protocol.models import Frozen
-from consilium.protocol.parties.messages import PartyName
 from consilium.protocol.versions import DISTRIBUTION
 
 CONNECTION = "consilium"

@@ -23,7 +23,7 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from consilium.protocol.labels.tls import RenewedFiles, TlsFiles
+from consilium.protocol.tls import RenewedFiles, TlsFiles
 
 STRANGERS = 512
 """Connections in all on which no registered node has spoken: two for each node of the largest federations that start at

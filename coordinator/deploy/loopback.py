@@ -17,7 +17,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from consilium.node.kit import Kit
 from consilium.protocol.files import private_folder, replacing
-from consilium.protocol.labels.tls import TlsFiles
+from consilium.protocol.tls import TlsFiles
 
 DAYS = 3650
 EARLY = timedelta(days=1)

@@ -17,8 +17,9 @@ from consilium.coordinator.ledger.privacy import promised, promised_to_student, 
 from consilium.coordinator.ledger.store import Ledger
 from consilium.node.kit import Kit
 from consilium.protocol.config_files import load
-from consilium.protocol.plain_words import epsilon_text
+from consilium.protocol.refusals import cure_of
 from consilium.protocol.rows.pool import PoolTree
+from consilium.report.disclosure import epsilon_text
 
 MOST_ERRORS = 5
 REVOKED = "revoked: it is not in nodes.json"

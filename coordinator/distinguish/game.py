@@ -25,7 +25,7 @@ from consilium.coordinator.mechanisms import ALL_MECHANISMS
 from consilium.coordinator.mechanisms.base import Drawn, Mechanism
 from consilium.protocol.config_files import faults_of
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.labels.service import NO_LABEL
+from consilium.protocol.label_source import NO_LABEL
 from consilium.protocol.noise import NoiseSource
 
 _BLOCK = 1 << 16

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from consilium.protocol.errors import BudgetExceeded, LedgerError
-from consilium.protocol.labels.service import NO_LABEL, Outcome
+from consilium.protocol.label_source import NO_LABEL, Outcome
 from consilium.protocol.ledger_statement import (
     GENESIS,
     ChargedBatch,
@@ -35,7 +35,7 @@ from consilium.protocol.ledger_statement import (
     charged_query,
     open_event,
 )
-from consilium.protocol.parties.messages import LedgerPosition
+from consilium.protocol.messages import LedgerPosition
 
 TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);

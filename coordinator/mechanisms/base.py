@@ -14,7 +14,7 @@ from consilium.accounting.events import Evidence, ReleaseEvent
 from consilium.accounting.planning.target import round_down, round_up
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
 from consilium.protocol.errors import ConfigError, ConsiliumError
-from consilium.protocol.labels.service import NO_LABEL
+from consilium.protocol.label_source import NO_LABEL
 from consilium.protocol.noise import NoiseSource
 from consilium.protocol.releases import ReleaseKind
 

@@ -13,7 +13,7 @@ from consilium.accounting.curves.gaussian import public_offsets
 from consilium.accounting.events import ConfidentEvent, Evidence, InteractiveEvent, ReleaseEvent
 from consilium.coordinator.mechanisms.base import Drawn, Mechanism, Sigma, Votes
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.labels.service import NO_LABEL
+from consilium.protocol.label_source import NO_LABEL
 from consilium.protocol.noise import NoiseSource
 
 

@@ -17,7 +17,7 @@ from consilium.accounting.events import DistributedEvent, DistributedTwoPhaseEve
 from consilium.coordinator.mechanisms.base import Drawn, Mechanism, Sigma, Sums, Votes
 from consilium.coordinator.mechanisms.shares import sum_of_shares
 from consilium.protocol.errors import ConsiliumError
-from consilium.protocol.labels.service import NO_LABEL
+from consilium.protocol.label_source import NO_LABEL
 from consilium.protocol.noise import NoiseSource
 from consilium.protocol.releases import ReleaseKind
 

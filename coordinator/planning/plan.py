@@ -20,7 +20,7 @@ from consilium.coordinator.planning.tasks import FeatureMap
 from consilium.protocol.config_files import faults_of, in_one, validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.models import Frozen
-from consilium.protocol.warnings import WarningCode, caps_above_rows
+from consilium.report.warnings import WarningCode, caps_above_rows
 from consilium.sums.roster import least_sum
 
 COVERED = 0.95

@@ -12,7 +12,7 @@ from consilium.coordinator.mechanisms import Drawn
 from consilium.coordinator.planning.candidates import Candidate
 from consilium.coordinator.planning.facts import PublicFacts
 from consilium.coordinator.planning.tasks import PRIOR, FeatureMap, PublicTask, TaskMaker, TaskPrior
-from consilium.protocol.labels.service import NO_LABEL
+from consilium.protocol.label_source import NO_LABEL
 from consilium.protocol.noise import SeededNoise
 
 _SCALES = np.geomspace(1e-6, 10.0, 15)

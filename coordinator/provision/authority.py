@@ -22,7 +22,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import read_private, write_private
-from consilium.protocol.labels.tls import load_certificate
+from consilium.protocol.tls import load_certificate
 
 CA_DAYS = 3650
 NODE_DAYS = 730

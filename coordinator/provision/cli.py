@@ -10,7 +10,7 @@ import typer
 
 from consilium.protocol.files import writing
 from consilium.protocol.output import Format, FormatOption, show, tell_warnings
-from consilium.protocol.warnings import listed
+from consilium.report.warnings import listed
 
 if TYPE_CHECKING:
     from consilium.coordinator.provision.kits import Made

@@ -28,8 +28,8 @@ from consilium.coordinator.provision.registry import (
 from consilium.coordinator.provision.write import LEAST_ROWS, limit_for
 from consilium.coordinator.rosters import least_together
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.plain_words import times_as_likely
-from consilium.protocol.warnings import MOST_EPSILON
+from consilium.report.disclosure import times_as_likely
+from consilium.report.warnings import MOST_EPSILON
 
 SMALLEST = 2.5
 """Standard deviations that the smallest shard of n rows is below the mean, n/k, of which each is sqrt(n/k)."""

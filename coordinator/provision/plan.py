@@ -20,13 +20,13 @@ from consilium.coordinator.provision.public import array_rows, table_rows, table
 from consilium.data.distances import thin
 from consilium.data.encoding import DeclaredColumns
 from consilium.data.files import CsvRule
+from consilium.models.provenance import Provenance, of_own_votes
 from consilium.node.acceptance import LIMITS as COMMON
 from consilium.node.kit import Coordinator, Port, joined
 from consilium.protocol.config_files import faults_of, read_table, validate
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.messages import MOST_WEIGHT, PartyName
 from consilium.protocol.models import Countable, Frozen
-from consilium.protocol.parties.messages import MOST_WEIGHT, PartyName
-from consilium.protocol.provenance import Provenance, of_own_votes
 from consilium.protocol.rows.images import Representation
 from consilium.protocol.rows.pool import PoolTerms, PoolTree
 from consilium.protocol.rows.queries import canonical_queries, draw_reference

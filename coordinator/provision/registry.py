@@ -18,8 +18,8 @@ from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import replace_text
 from consilium.protocol.identity import Identity, SealingKey
+from consilium.protocol.messages import PartyName, VotesMode
 from consilium.protocol.models import Countable, Frozen
-from consilium.protocol.parties.messages import PartyName, VotesMode
 from consilium.protocol.rows.pool import PoolTerms
 from consilium.protocol.rows.schema import Schema
 from consilium.sums.roster import AggregatorEntry, Roster, VerifiedRoster

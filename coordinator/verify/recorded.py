@@ -29,7 +29,7 @@ from consilium.coordinator.ledger.store import (
 from consilium.coordinator.verify.files import Contradiction, Damaged, Unfinished
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.labels.service import NO_LABEL
+from consilium.protocol.label_source import NO_LABEL
 
 JOURNAL = "-journal"
 

@@ -10,7 +10,7 @@ from consilium.coordinator.verify.charges import close_to, number
 from consilium.coordinator.verify.files import Checks, Contradiction, Damaged, Files, agree, entry
 from consilium.coordinator.verify.recorded import Recorded
 from consilium.protocol.errors import DataError
-from consilium.protocol.labels.service import NO_LABEL, Outcome
+from consilium.protocol.label_source import NO_LABEL, Outcome
 from consilium.protocol.old_names import OF_CARD, renamed
 
 LABELS, CARD, PLAN = "labels.parquet", "student/student.json", "student/plan.json"

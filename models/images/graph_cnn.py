@@ -33,8 +33,8 @@ from consilium.models.kernel import (
     principal_places,
     smoothest,
 )
+from consilium.models.provenance import Provenance
 from consilium.models.specs import GraphCnnStudent
-from consilium.protocol.provenance import Provenance
 
 if TYPE_CHECKING:
     from torch import nn

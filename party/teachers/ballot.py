@@ -22,9 +22,9 @@ import numpy as np
 
 from consilium.models.teachers import NetworkTeacher, RidgeTeacher, Teacher
 from consilium.party.teachers.store import TeacherSet
-from consilium.protocol.parties.ballot import BallotKind
-from consilium.protocol.parties.choices import counted
-from consilium.protocol.parties.refusals import Refused, Rule
+from consilium.protocol.ballot import BallotKind
+from consilium.protocol.choices import counted
+from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.rows.queries import query_ids, query_set_hash, why_no_reference
 from consilium.protocol.rows.schema import Schema
 

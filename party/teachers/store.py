@@ -21,7 +21,7 @@ import numpy as np
 from consilium.models.naming import unpickled
 from consilium.models.teachers import Teacher
 from consilium.protocol.files import replacing
-from consilium.protocol.parties.refusals import Refused, Rule
+from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.rows.schema import Schema
 
 MANIFEST = "teachers.json"

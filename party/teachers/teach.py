@@ -24,11 +24,12 @@ from consilium.models.own_model import OwnCodeTeacher
 from consilium.models.specs import OwnCode
 from consilium.models.teachers import NetworkTeacher, RidgeTeacher, Teacher, train_many
 from consilium.party.teachers.ballot import thresholds_of
+from consilium.protocol.ballot import BallotKind
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.parties.ballot import BallotKind
-from consilium.protocol.parties.refusals import Refused, Rule
-from consilium.protocol.parties.teachers import (
+from consilium.protocol.refusals import Refused, Rule
+from consilium.protocol.rows.schema import Schema, why_no_images
+from consilium.protocol.teachers import (
     GradientBoostingSpec,
     LogisticRegressionSpec,
     NetworkSpec,
@@ -37,7 +38,6 @@ from consilium.protocol.parties.teachers import (
     TeacherKind,
     WeightedTeacher,
 )
-from consilium.protocol.rows.schema import Schema, why_no_images
 
 log = logging.getLogger("consilium.party")
 

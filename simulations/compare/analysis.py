@@ -13,7 +13,7 @@ from consilium.coordinator.ledger.privacy import epsilon_by_query, promised
 from consilium.coordinator.ledger.store import Batch, Ledger
 from consilium.models.published.model import MODEL_FILE, Published, load_model
 from consilium.node.progress import ACCOUNTING, CURVES, stage
-from consilium.protocol.labels.service import Progress, no_progress
+from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.rows.queries import canonical_queries
 from consilium.simulations.compare import figures
 from consilium.simulations.compare.baselines import Compared, baselines

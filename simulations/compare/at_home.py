@@ -19,9 +19,9 @@ from scipy.stats import rankdata
 from consilium.data.private_rows import Rows
 from consilium.node.progress import AT_HOME
 from consilium.party.teachers.teach import train_all
-from consilium.protocol.labels.service import Progress, no_progress
-from consilium.protocol.parties.teachers import LogisticRegressionSpec, NetworkSpec, RidgeSpec, TeacherKind
+from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.rows.schema import Schema
+from consilium.protocol.teachers import LogisticRegressionSpec, NetworkSpec, RidgeSpec, TeacherKind
 
 FOLDS = 3
 LEAST_ROWS = 6

@@ -12,8 +12,9 @@ from consilium.models.evaluation import evaluate
 from consilium.node.progress import BASELINES, POOLED, stage
 from consilium.party.teachers import store
 from consilium.party.teachers.ballot import Lot, cast
-from consilium.protocol.labels.service import Progress, no_progress
+from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.rows.queries import canonical_queries, query_ids
+from consilium.protocol.teachers import TeacherKind
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.base import StatedGuarantee
 from consilium.simulations.methods.noisy_average import judged_noisy_average, noisy_averages, why_none

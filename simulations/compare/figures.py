@@ -16,7 +16,7 @@ from consilium.coordinator.ledger.store import Batch
 from consilium.models.base import Shares
 from consilium.models.published.model import Published
 from consilium.party.home import open_home
-from consilium.protocol.labels.service import NO_LABEL, Progress, no_progress
+from consilium.protocol.label_source import NO_LABEL, Progress, no_progress
 from consilium.protocol.releases import ReleaseKind
 from consilium.simulations.compare.at_home import FEW_PARTIES, OwnRows, at_home, chosen, most_parties
 from consilium.simulations.compare.learning import MOST_LOTS, CurveLearner, GivenAnswers, by_epsilon, by_labels

@@ -22,7 +22,7 @@ from consilium.coordinator.mechanisms.base import Mechanism
 from consilium.coordinator.mechanisms.calibration import noise_scales
 from consilium.models.base import Shares
 from consilium.models.published.prevalence import PrevalenceShift
-from consilium.protocol.labels.service import NO_LABEL
+from consilium.protocol.label_source import NO_LABEL
 from consilium.protocol.noise import SeededNoise
 from consilium.simulations.methods.manual_labels import PublicTruth
 from consilium.simulations.metrics import Metric, area_interval, leading_metric, mean_interval, row_scores

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from consilium.node.progress import HAND_LABELS
-from consilium.protocol.labels.service import Progress, no_progress
+from consilium.protocol.label_source import Progress, no_progress
 from consilium.simulations.methods.manual_labels import MOST_DRAWS, HandLabels, PublicTruth, most_plain_rows
 from consilium.simulations.population.specs import HandLabelMode
 from consilium.student.config import StudentSpec

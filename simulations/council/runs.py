@@ -22,7 +22,7 @@ from consilium.protocol.config_files import validate
 from consilium.protocol.devices import Device, one_thread
 from consilium.protocol.errors import DataError, PathError
 from consilium.protocol.old_names import OF_SPENT, renamed
-from consilium.protocol.warnings import well_formed
+from consilium.report.warnings import well_formed
 from consilium.simulations.council.card import card
 from consilium.simulations.council.frames import BadSetting, WrongType, as_keyboard_interrupt, value_errors
 from consilium.simulations.council.pages import Report

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from consilium.accounting.units import Unit
 from consilium.models.naming import write_estimator
-from consilium.protocol.parties.teachers import TEACHERS
+from consilium.protocol.teachers import TEACHERS
 from consilium.simulations.council.frames import BadSetting, Given
 from consilium.simulations.datasets.spec import MEMORY
 

@@ -12,11 +12,10 @@ import polars as pl
 from consilium.accounting.planning.target import worst_case
 from consilium.coordinator.config import Federation
 from consilium.coordinator.verify import Finding
-from consilium.protocol.disclosure import Disclosure
-from consilium.protocol.parties.messages import VotesMode
-from consilium.protocol.plain_words import epsilon_text
+from consilium.protocol.messages import VotesMode
 from consilium.protocol.releases import ReleaseKind
 from consilium.protocol.strict_json import is_infinite, number
+from consilium.report.disclosure import Disclosure, epsilon_text
 from consilium.report.words import delta_text
 
 SEEDED = "The noise came from a seed, so that the run can be repeated: this protects nobody."

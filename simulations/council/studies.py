@@ -15,7 +15,7 @@ from consilium.node.progress import progress_on, showing
 from consilium.protocol.config_files import validate
 from consilium.protocol.devices import one_thread
 from consilium.protocol.errors import PathError
-from consilium.protocol.labels.service import Progress, no_progress
+from consilium.protocol.label_source import Progress, no_progress
 from consilium.simulations.council.frames import BadSetting, WrongType, as_keyboard_interrupt, value_errors
 from consilium.simulations.council.runs import ProgressCallback, RunFolder, changes_of
 from consilium.simulations.scenario import Scenario, apply_override, scenario_json

@@ -18,7 +18,7 @@ from flwr.app import Context, Error, Message, RecordDict
 from consilium.coordinator.server_app import app
 from consilium.node.flower import python_module
 from consilium.protocol.devices import ONE_THREAD
-from consilium.protocol.parties.teachers import TeacherKind
+from consilium.protocol.teachers import TeacherKind
 from consilium.simulations.engines.flower import COORDINATOR_NODE, NodesGrid, assign_message_id, assume_identity
 
 CLIENT_APP_CRASHED = 8

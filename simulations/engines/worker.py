@@ -18,7 +18,7 @@ from flwr.app import Context, Error, Message
 from consilium.data.private_rows import remarks
 from consilium.node_app import app
 from consilium.party.teachers.teach import build
-from consilium.protocol.parties.teachers import teacher_from_json
+from consilium.protocol.teachers import teacher_from_json
 from consilium.simulations.engines.flower import assume_identity
 
 CLIENT_APP_RAISED_EXCEPTION = 2

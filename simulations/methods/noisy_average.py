@@ -23,7 +23,7 @@ from consilium.accounting.curves.gdp import sigma_needed
 from consilium.accounting.units import Neighbouring, Unit, votes_moved
 from consilium.coordinator.ledger.privacy import promised
 from consilium.models.evaluation import evaluate
-from consilium.protocol.parties.teachers import TeacherKind
+from consilium.protocol.teachers import TeacherKind
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.base import TEST_DRAWS, Predicted, StatedGuarantee, StudyMethod, needed
 from consilium.simulations.metrics import drawn_intervals, leading_metric, mean_metrics, row_scores

@@ -9,7 +9,7 @@ import numpy as np
 from consilium.accounting.planning.target import as_histograms
 from consilium.coordinator.ledger.privacy import promised_to_student, published_epsilon
 from consilium.protocol.errors import ConfigError, NotEnoughParties
-from consilium.protocol.labels.service import Outcome
+from consilium.protocol.label_source import Outcome
 from consilium.protocol.strict_json import number
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.base import BY_CLASS, Predicted, StatedGuarantee, StudyMethod, needed

@@ -12,14 +12,14 @@ from scipy.linalg import solve
 from consilium.models.specs import OwnCode
 from consilium.models.teachers import NetworkTeacher
 from consilium.party.teachers.teach import fit, sklearn_weight
-from consilium.protocol.parties.teachers import (
+from consilium.protocol.rows.schema import Schema
+from consilium.protocol.teachers import (
     GradientBoostingSpec,
     NetworkSpec,
     RandomForestSpec,
     RidgeSpec,
     TeacherKind,
 )
-from consilium.protocol.rows.schema import Schema
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.base import Predicted, StudyMethod
 from consilium.simulations.teach import Ensemble, class_probabilities

@@ -19,8 +19,8 @@ from consilium.data.private_rows import Rows
 from consilium.party.teachers.teach import train_all, vote
 from consilium.protocol.errors import DataError
 from consilium.protocol.files import unreadable
-from consilium.protocol.parties.teachers import TeacherKind
 from consilium.protocol.rows.schema import Schema
+from consilium.protocol.teachers import TeacherKind
 
 POPULATIONS = 10
 """Sets of made-up parties: training them is what takes time."""

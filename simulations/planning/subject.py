@@ -21,15 +21,15 @@ from consilium.coordinator.planning.tasks import FeatureMap, PublicTask
 from consilium.coordinator.provision import plan as provisioning
 from consilium.coordinator.provision.plan import Plan, plan_table, validated
 from consilium.data.private_rows import Rows
+from consilium.models.provenance import without
 from consilium.node.progress import CANDIDATES, FORECAST, stage
 from consilium.party.teachers.teach import train_all, vote
 from consilium.protocol.config_files import read_table, validate
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.files import unreadable
-from consilium.protocol.labels.service import Progress, no_progress
-from consilium.protocol.parties.teachers import TeacherKind
-from consilium.protocol.provenance import without
+from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.rows.schema import Schema
+from consilium.protocol.teachers import TeacherKind
 from consilium.simulations.population.public import schema
 from consilium.simulations.scenario import Scenario, apply_override, divided_data, facts_of, scenario_table, shipped
 

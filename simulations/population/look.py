@@ -8,7 +8,7 @@ import numpy as np
 
 from consilium.protocol.rows.queries import query_ids
 from consilium.protocol.rows.schema import ColumnEncoding
-from consilium.protocol.warnings import RowFacts
+from consilium.report.warnings import RowFacts
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.public import queries

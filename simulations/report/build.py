@@ -17,16 +17,27 @@ import numpy as np
 from jinja2 import UndefinedError
 from markupsafe import Markup
 
+from consilium.models.provenance import NOT_COVERED, NOT_STATED, uncovered, well_formed
 from consilium.protocol.errors import DataError
 from consilium.protocol.files import replacing, writing
 from consilium.protocol.plain_words import epsilon_text
-from consilium.protocol.provenance import NOT_COVERED, NOT_STATED, uncovered, well_formed
 from consilium.protocol.strict_json import number
-from consilium.protocol.warnings import SECRET
 from consilium.report.charts import bars_chart
-from consilium.report.exhibits import NOT_COVERED as BADGE
-from consilium.report.exhibits import Cell, Chart, Exhibit, Line, Part, Table, Words, pairs, published, without_blanks
+from consilium.report.exhibits import (
+    Cell,
+    Chart,
+    Exhibit,
+    Line,
+    NOT_COVERED as BADGE,
+    Part,
+    Table,
+    Words,
+    pairs,
+    published,
+    without_blanks,
+)
 from consilium.report.page import METHOD, Page, as_html, sources_digest
+from consilium.report.warnings import SECRET
 from consilium.report.words import many, plural, share_text, upper_first
 from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.guarantees import PROMISED, SPENT, GuaranteeRow, guarantee_rows

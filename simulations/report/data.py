@@ -15,11 +15,11 @@ import numpy as np
 
 from consilium.protocol.errors import DataError
 from consilium.protocol.files import replace_private
+from consilium.protocol.messages import VotesMode
 from consilium.protocol.old_names import OF_SPENT, renamed
-from consilium.protocol.parties.messages import VotesMode
 from consilium.protocol.releases import ReleaseKind
 from consilium.protocol.strict_json import INFINITE, dumps
-from consilium.protocol.warnings import publishable
+from consilium.report.warnings import publishable
 
 
 @dataclass(frozen=True)

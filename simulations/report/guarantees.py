@@ -10,11 +10,10 @@ from typing import Any
 from consilium.accounting.guarantee import Kind
 from consilium.accounting.units import Towards
 from consilium.coordinator.ledger.privacy import NODES
-from consilium.protocol.disclosure import Disclosure
 from consilium.protocol.errors import DataError
-from consilium.protocol.parties.messages import VotesMode
-from consilium.protocol.plain_words import epsilon_text
+from consilium.protocol.messages import VotesMode
 from consilium.protocol.strict_json import number
+from consilium.report.disclosure import Disclosure, epsilon_text
 from consilium.report.words import delta_text
 from consilium.simulations.report.data import ReportData
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.ledger.privacy import NODES
-from consilium.protocol.disclosure import Bound, People, people
-from consilium.protocol.plain_words import ALWAYS, out_of, rounded_up, surest_guess
 from consilium.protocol.releases import ReleaseKind
+from consilium.report.disclosure import ALWAYS, Bound, People, out_of, people, rounded_up, surest_guess
 from consilium.simulations.metrics import wilson
 from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.guarantees import PROMISED, GuaranteeRow, disclosure_of

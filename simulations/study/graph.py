@@ -11,7 +11,7 @@ from consilium.coordinator.planning.plan import is_open
 from consilium.node.progress import LOAD
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConsiliumError
-from consilium.protocol.labels.service import Progress
+from consilium.protocol.label_source import Progress
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.datasets.source import open_source
 from consilium.simulations.datasets.spec import MEMORY, SourceSpec

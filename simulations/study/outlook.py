@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from consilium.node.progress import about
-from consilium.protocol.labels.service import no_progress
+from consilium.protocol.label_source import no_progress
 from consilium.simulations.study.cache import LostStep, StepCache
 from consilium.simulations.study.cells import compared, plots
 from consilium.simulations.study.graph import Graph, open_rows, settled_of

@@ -19,10 +19,10 @@ import polars as pl
 from consilium.node.progress import COMPARE, ENSEMBLES, MEASURE, REPORT, SETTLE, stage
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import writing
-from consilium.protocol.labels.service import Progress, no_progress
+from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.strict_json import dumps, strict
 from consilium.protocol.versions import versions
-from consilium.protocol.warnings import WarningCode, parties_too_small
+from consilium.report.warnings import WarningCode, parties_too_small
 from consilium.simulations.artifact import Arrays
 from consilium.simulations.attempt import Interrupted, interruptible
 from consilium.simulations.datasets.base import Source

@@ -17,7 +17,7 @@ from consilium.protocol.config_files import validate
 from consilium.protocol.devices import one_thread
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConsiliumError, DataError
-from consilium.protocol.labels.service import Outcome
+from consilium.protocol.label_source import Outcome
 from consilium.simulations.artifact import to_bytes
 from consilium.simulations.compare.worth import worth
 from consilium.simulations.divide import Case

@@ -17,8 +17,7 @@ from pydantic import AfterValidator, ConfigDict, Field, ValidationError, model_v
 from consilium.protocol.digests import Hash
 from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.identity import SIGNATURE_BYTES, Identity, canonical_json, verify
-from consilium.protocol.models import Strict
-from consilium.protocol.parties.messages import (
+from consilium.protocol.messages import (
     MOST_BATCHES,
     MOST_RELEASES,
     LedgerPosition,
@@ -29,6 +28,7 @@ from consilium.protocol.parties.messages import (
     Terms,
     WireModel,
 )
+from consilium.protocol.models import Strict
 from consilium.sums.aggregators.sealing import KEY_BYTES
 from consilium.sums.roster import MOST_VOTERS, VerifiedRoster
 from consilium.sums.terms import MOST_SIGMA, SID_BYTES, SessionId

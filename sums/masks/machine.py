@@ -16,7 +16,7 @@ import numpy as np
 from consilium.protocol.errors import ConfigError, MalformedMessage
 from consilium.protocol.files import replacing
 from consilium.protocol.identity import Identity
-from consilium.protocol.parties.messages import WireModel
+from consilium.protocol.messages import WireModel
 from consilium.protocol.rows.queries import query_set_hash
 from consilium.sums.errors import RosterMismatch, StageOrder, ThresholdNotMet, named
 from consilium.sums.masks import checks

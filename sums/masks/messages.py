@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from consilium.protocol.identity import SIGNATURE_BYTES, digest, index_bytes, indices_bytes
-from consilium.protocol.parties.messages import PoolPlaces, Proof, WireModel
+from consilium.protocol.messages import PoolPlaces, Proof, WireModel
 from consilium.sums.agreement import NONCE_BYTES, TAG_BYTES
 from consilium.sums.curve import ORDER
 from consilium.sums.masks.shares import SHARE_BYTES

@@ -10,7 +10,7 @@ import consilium.aggregator
 import consilium.sums
 from consilium.node import answering
 from consilium.node.answering import RULES, refusal_for
-from consilium.protocol.parties.refusals import Rule
+from consilium.protocol.refusals import Rule
 from consilium.sums.errors import SecAggError
 
 ROOM = Path(consilium.aggregator.__path__[0])

@@ -11,7 +11,7 @@ import pytest
 from consilium.aggregator.home import open_home
 from consilium.aggregator.rules import KeptRules
 from consilium.aggregator.store import GivenSums
-from consilium.protocol.parties.refusals import Refused, Rule
+from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.rows.queries import query_ids
 from consilium.sums.aggregators.terms import VerifiedTerms
 from consilium.sums.errors import AlreadyAnswered, BrokenBlock

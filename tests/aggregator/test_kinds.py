@@ -12,9 +12,9 @@ from consilium import node_app
 from consilium.aggregator import client_app as aggregator
 from consilium.node.answering import TO_AGGREGATORS, TO_PARTIES
 from consilium.party import client_app as party
-from consilium.protocol.parties.messages import HelloReply
-from consilium.protocol.parties.records import from_record, refusal_from_record, to_record
-from consilium.protocol.parties.refusals import Refusal, Rule
+from consilium.protocol.messages import HelloReply
+from consilium.protocol.records import from_record, refusal_from_record, to_record
+from consilium.protocol.refusals import Refusal, Rule
 from consilium.simulations.engines.flower import assign_message_id, assume_identity
 from consilium.sums.aggregators.wire import AggregatorReply
 from tests.aggregator.test_node import Board

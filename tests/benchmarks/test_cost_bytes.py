@@ -13,11 +13,11 @@ from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 
 from benchmarks.cost import model
 from benchmarks.cost.model import COSTED_MODES, CostedMode, Load
+from consilium.protocol.choices import packed
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.messages import VoteReply, VoteRequest, WireModel
 from consilium.protocol.noise import SeededNoise
-from consilium.protocol.parties.choices import packed
-from consilium.protocol.parties.messages import VoteReply, VoteRequest, WireModel
-from consilium.protocol.parties.records import encode_array, to_record
+from consilium.protocol.records import encode_array, to_record
 from consilium.protocol.rows.pool import PoolTree
 from consilium.protocol.rows.queries import query_ids
 from consilium.simulations.engines.flower import assume_identity

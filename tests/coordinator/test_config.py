@@ -18,10 +18,10 @@ from consilium.coordinator.mechanisms.counts import GNMax
 from consilium.coordinator.mechanisms.distributed import Distributed
 from consilium.coordinator.provision.plan import read_plan
 from consilium.coordinator.stages import Privacy, Sanitised
+from consilium.protocol.ballot import BallotKind, RelativeBallot, TopBallot
 from consilium.protocol.config_files import load
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.parties.ballot import BallotKind, RelativeBallot, TopBallot
 from consilium.protocol.rows.queries import reference_text
 from consilium.simulations.scenario import load_scenario
 from tests.federation import CLASSES, FEATURES, make_config, make_relative

@@ -15,7 +15,7 @@ from consilium.coordinator.config import Caps, Federation, FederationConfig
 from consilium.coordinator.ledger.privacy import promised, promised_in_other_units, promised_to_student
 from consilium.coordinator.mechanisms import Distributed, GNMax
 from consilium.coordinator.mechanisms.calibration import KINDS, noise_scales
-from consilium.protocol.parties.teachers import TEACHERS
+from consilium.protocol.teachers import TEACHERS
 from tests.federation import make_config
 
 PARTLY: dict[str, dict[str, Any]] = {

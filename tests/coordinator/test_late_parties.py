@@ -19,7 +19,7 @@ from consilium.coordinator.mechanisms.counts import GNMax
 from consilium.coordinator.rosters import least_parties
 from consilium.coordinator.run_log import EventLog
 from consilium.coordinator.stages import Timeouts
-from consilium.protocol.labels.service import LabelSource
+from consilium.protocol.label_source import LabelSource
 from tests.coordinator.collection.test_admission import NAMES, Hall
 from tests.federation import drop, make_config, make_homes, make_rows, make_secure
 

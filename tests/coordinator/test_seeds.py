@@ -18,9 +18,9 @@ from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.party.policy import PartyFile
 from consilium.protocol.config_files import read_table
-from consilium.protocol.labels.service import LabelSource
+from consilium.protocol.label_source import LabelSource
 from consilium.protocol.noise import SeededNoise, SystemNoise
-from consilium.protocol.parties.refusals import Refused, Rule
+from consilium.protocol.refusals import Refused, Rule
 from tests.federation import FakeTransport, hello_of, make_config, make_home, make_homes, make_rows, make_secure
 
 ROOT = Path(__file__).resolve().parents[2]

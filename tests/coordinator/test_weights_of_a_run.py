@@ -18,7 +18,7 @@ from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.mechanisms import NoisyHistogram
 from consilium.coordinator.run_log import EventLog
 from consilium.coordinator.verify import RunPlace, verify_run
-from consilium.protocol.labels.service import LabelSource
+from consilium.protocol.label_source import LabelSource
 from tests.coordinator.verify.runs import rechain
 from tests.federation import FakeTransport, make_config, make_home, make_rows
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from consilium.data.private_rows import load_rows
-from consilium.protocol.parties.refusals import Refusal, Refused, Rule
+from consilium.protocol.refusals import Refusal, Refused, Rule
 from tests.federation import CLASSES, FEATURES, make_config, make_rows
 
 SCHEMA = make_config().rows

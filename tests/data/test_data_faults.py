@@ -14,7 +14,7 @@ from consilium.data.faults import DataReport
 from consilium.data.files import BLOCK
 from consilium.data.mapping import DataRules
 from consilium.data.private_rows import load_rows, read_rows
-from consilium.protocol.parties.refusals import Refusal, Refused, Rule
+from consilium.protocol.refusals import Refusal, Refused, Rule
 from consilium.protocol.rows.schema import Range, Schema
 
 SCHEMA = Schema(

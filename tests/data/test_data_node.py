@@ -7,7 +7,7 @@ import tomli_w
 
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
-from consilium.protocol.parties.refusals import Rule
+from consilium.protocol.refusals import Rule
 from tests.federation import CLASSES, make_home, make_rows
 from tests.party.test_node import join, node, refused, vote
 

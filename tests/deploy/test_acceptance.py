@@ -33,9 +33,9 @@ from consilium.party.node import PartyNode
 from consilium.party.policy import LIMITS as LIMITS_OF_PARTY
 from consilium.party.policy import Policy
 from consilium.protocol.errors import ConfigError, NotAccepted
-from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloReply, HelloRequest
-from consilium.protocol.parties.records import from_record, refusal_from_record, to_record
-from consilium.protocol.parties.refusals import Rule
+from consilium.protocol.messages import PROTOCOL_VERSION, HelloReply, HelloRequest
+from consilium.protocol.records import from_record, refusal_from_record, to_record
+from consilium.protocol.refusals import Rule
 from consilium.sums.aggregators.wire import AggregatorReply, AggregatorRequest
 from consilium.sums.terms import NO_LEDGER
 from tests.command_line import Done, consilium

@@ -20,7 +20,7 @@ from consilium.party.node import PartyNode
 from consilium.party.policy import Policy
 from consilium.party.spend import SpendStore
 from consilium.protocol.config_files import load
-from consilium.protocol.parties.refusals import CURES, Refused, Rule
+from consilium.protocol.refusals import CURES, Refused, Rule
 from tests.deploy.kits import edit, write_data
 from tests.deploy.refusals import Spoil, found_by_doctor
 from tests.federation import CLASSES, hello_of, make_rows

@@ -24,8 +24,8 @@ from consilium.node import flower, kinds
 from consilium.node.checks import wait_for_ports
 from consilium.node.kit import open_kit
 from consilium.protocol.config_files import load
-from consilium.protocol.parties.messages import PROTOCOL_VERSION
-from consilium.protocol.parties.refusals import CURES_OF_SECOND, Refused, Rule
+from consilium.protocol.messages import PROTOCOL_VERSION
+from consilium.protocol.refusals import CURES_OF_SECOND, Refused, Rule
 from consilium.sums.aggregators.wire import AggregatorRequest
 from consilium.sums.roster import VerifiedRoster
 from consilium.sums.terms import NO_LEDGER

@@ -18,7 +18,7 @@ import pytest
 from consilium.coordinator.config import FederationConfig
 from consilium.node.kit import open_kit
 from consilium.protocol.config_files import load
-from consilium.protocol.labels.tls import load_certificate
+from consilium.protocol.tls import load_certificate
 from tests.command_line import consilium
 from tests.coordinator.deploy.test_renewal import shown
 from tests.deploy.kits import PARTIES, STUDENT, free_ports, make_kits, write_data, write_pool

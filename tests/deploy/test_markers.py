@@ -40,8 +40,8 @@ from consilium.node.kit import open_kit
 from consilium.party.teachers import store
 from consilium.party.teachers.teach import vote
 from consilium.protocol.config_files import load
-from consilium.protocol.labels.tls import TlsFiles
 from consilium.protocol.rows.queries import canonical_queries, query_ids
+from consilium.protocol.tls import TlsFiles
 from tests.deploy.kits import SECOND, STUDENT, accept_all, free_ports, write_plan, write_pool
 from tests.federation import CLASSES, FEATURES, make_rows
 

@@ -24,7 +24,7 @@ from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.provision import kits
 from consilium.node.kit import open_kit
 from consilium.protocol.config_files import load
-from consilium.protocol.labels.service import NO_LABEL
+from consilium.protocol.label_source import NO_LABEL
 from consilium.protocol.rows.queries import canonical_queries, query_ids
 from tests.deploy import netns
 from tests.deploy.kits import accept_all

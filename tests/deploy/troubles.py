@@ -42,10 +42,10 @@ from consilium.party.node import PartyNode
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.files import held, writing
+from consilium.protocol.messages import PROTOCOL_VERSION, HelloReply, LedgerPosition
 from consilium.protocol.noise import SystemNoise
-from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloReply, LedgerPosition
-from consilium.protocol.parties.records import refusal_to_record
-from consilium.protocol.parties.refusals import Refusal, Refused
+from consilium.protocol.records import refusal_to_record
+from consilium.protocol.refusals import Refusal, Refused
 from consilium.student import channel as labels
 from consilium.sums.aggregators.wire import AggregatorRequest
 from consilium.sums.errors import AggregatorWentBack, SecAggError

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from consilium.protocol.parties.refusals import Rule
+from consilium.protocol.refusals import Rule
 from tests.docs.pages import ROOT
 
 ROOMS = (

@@ -25,7 +25,7 @@ from consilium.node import monitor as server
 from consilium.node.log import MonitorSettings
 from consilium.node.monitor import FRESH_SECONDS, Answer, Lasting, MonitorPort, Page, answer, as_json
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.labels.tls import TlsFiles, load_certificate
+from consilium.protocol.tls import TlsFiles, load_certificate
 from tests.deploy.kits import free_ports
 from tests.node.nodes import Reply, ask, raw
 

@@ -29,14 +29,14 @@ from consilium.party.sum_store import SessionStore, ids_of, phases_of
 from consilium.party.teachers import store
 from consilium.protocol.errors import ConfigError, DataError, MalformedMessage
 from consilium.protocol.identity import Identity
-from consilium.protocol.parties.messages import (
+from consilium.protocol.messages import (
     PROTOCOL_VERSION,
     HelloRequest,
     LedgerPosition,
     TrainRequest,
     VoteRequest,
 )
-from consilium.protocol.parties.refusals import Refused
+from consilium.protocol.refusals import Refused
 from consilium.protocol.rows.pool import PoolTree
 from consilium.protocol.rows.queries import canonical_queries, query_ids, query_set_hash
 from consilium.protocol.rows.schema import Schema

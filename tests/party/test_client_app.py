@@ -13,9 +13,9 @@ from consilium.party import client_app
 from consilium.party.client_app import app, home_folder
 from consilium.party.node import PartyNode
 from consilium.protocol.errors import ConfigError, LedgerError
-from consilium.protocol.parties.messages import HelloReply
-from consilium.protocol.parties.records import from_record, refusal_from_record, to_record
-from consilium.protocol.parties.refusals import Refusal, Refused, Rule
+from consilium.protocol.messages import HelloReply
+from consilium.protocol.records import from_record, refusal_from_record, to_record
+from consilium.protocol.refusals import Refusal, Refused, Rule
 from consilium.simulations.engines.flower import assign_message_id, assume_identity
 from tests.federation import make_home
 from tests.party.test_node import hello

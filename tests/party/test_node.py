@@ -17,10 +17,10 @@ from consilium.party.node import PartyNode
 from consilium.party.promise import epsilon
 from consilium.party.teachers import store
 from consilium.party.teachers.ballot import Lot, ballots
-from consilium.protocol.parties.messages import HelloRequest, TrainReply, TrainRequest, VoteRequest
-from consilium.protocol.parties.refusals import Refusal, Refused, Rule
-from consilium.protocol.parties.teachers import LogisticRegressionSpec, RandomForestSpec
+from consilium.protocol.messages import HelloRequest, TrainReply, TrainRequest, VoteRequest
+from consilium.protocol.refusals import Refusal, Refused, Rule
 from consilium.protocol.rows.queries import canonical_queries, query_ids
+from consilium.protocol.teachers import LogisticRegressionSpec, RandomForestSpec
 from consilium.protocol.versions import program_versions
 from tests.federation import CLASSES, hello_of, make_config, make_home, make_rows, vote_request
 from tests.specs import teacher_of

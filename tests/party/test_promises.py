@@ -11,7 +11,7 @@ import pytest
 
 from consilium.party import promise
 from consilium.party import promise as weight
-from consilium.protocol.parties.refusals import Rule
+from consilium.protocol.refusals import Rule
 from tests.party.lying import TREE, Game
 
 GAMES = 150

@@ -31,7 +31,7 @@ from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, LedgerError
 from consilium.protocol.identity import Identity
 from consilium.protocol.ledger_statement import ChargedBatch, LedgerStatement, charged_query, read_statement
-from consilium.protocol.parties.refusals import Refused, Rule
+from consilium.protocol.refusals import Refused, Rule
 from tests.command_line import consilium
 from tests.coordinator.verify.runs import kit_run, run_of
 

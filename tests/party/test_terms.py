@@ -24,8 +24,8 @@ from consilium.party.promise import epsilon, parse_events
 from consilium.party.spend import SpendStore
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.parties.messages import HelloRequest, LedgerPosition
-from consilium.protocol.parties.refusals import CURES, Refusal, Refused, Rule
+from consilium.protocol.messages import HelloRequest, LedgerPosition
+from consilium.protocol.refusals import CURES, Refusal, Refused, Rule
 from consilium.protocol.rows.pool import PoolTree
 from consilium.protocol.rows.queries import canonical_queries, query_ids
 from tests.federation import CLASSES, hello_of, make_config, make_home, make_rows, vote_request

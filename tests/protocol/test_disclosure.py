@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from consilium.protocol.disclosure import SAVE_WITH, Disclosure, one_histogram, people, vote_odds
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.releases import ReleaseKind, widest
+from consilium.report.disclosure import SAVE_WITH, Disclosure, one_histogram, people, vote_odds
 
 
 def log_ratio(counts: np.ndarray, votes: np.ndarray, others: np.ndarray, sigma: float) -> np.ndarray:

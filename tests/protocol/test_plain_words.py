@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from consilium.protocol.plain_words import in_plain_words, rounded_up, times_as_likely
+from consilium.report.disclosure import in_plain_words, rounded_up, times_as_likely
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.693, 1.0, 2.3025, 4.6, 5.0, 9.99, 13.8])

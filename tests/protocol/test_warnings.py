@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.protocol.warnings import (
+from consilium.report.warnings import (
     EFFECTIVE_PARAMETERS,
     SECRET,
     Expected,

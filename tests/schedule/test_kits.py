@@ -23,7 +23,7 @@ from consilium.party.deployed import PARTY
 from consilium.party.expectation import own_share
 from consilium.party.home import open_home
 from consilium.party.promise import promise_of
-from consilium.protocol.parties.refusals import Refused, Rule
+from consilium.protocol.refusals import Refused, Rule
 from tests.deploy.kits import edit, make_kits
 
 SCHEDULE = [

@@ -29,8 +29,8 @@ from consilium.coordinator.provision.plan import Plan
 from consilium.coordinator.stages import Phase, Privacy, Sanitised
 from consilium.party.promise import parse_promise
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.parties.messages import MOST_RELEASES
-from consilium.protocol.parties.records import BODY, to_record
+from consilium.protocol.messages import MOST_RELEASES
+from consilium.protocol.records import BODY, to_record
 from consilium.student.config import StudentSpec
 from tests.federation import make_config, make_rows, vote_request
 from tests.schedule.small import FIRST, SECOND, scheduled

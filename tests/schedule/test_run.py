@@ -22,7 +22,7 @@ from consilium.coordinator.mechanisms import GNMax
 from consilium.coordinator.stages import Phase
 from consilium.coordinator.verify import find_run, verify_run, verify_student
 from consilium.protocol.errors import BudgetExceeded, ConfigError
-from consilium.protocol.labels.service import Outcome
+from consilium.protocol.label_source import Outcome
 from consilium.protocol.noise import SeededNoise
 from consilium.student.ask import AskingPlan
 from consilium.student.config import StudentSpec

@@ -15,9 +15,9 @@ from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger.privacy import promised
 from consilium.coordinator.ledger.store import Ledger
 from consilium.protocol.errors import ConfigError, MalformedMessage
-from consilium.protocol.labels.service import no_progress
-from consilium.protocol.parties.messages import MOST_RELEASES
-from consilium.protocol.parties.refusals import Refused, Rule
+from consilium.protocol.label_source import no_progress
+from consilium.protocol.messages import MOST_RELEASES
+from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.rows.queries import canonical_queries, query_set_hash
 from consilium.sums.errors import AlreadyAnswered, ThresholdNotMet
 from consilium.sums.masks.messages import AdvertiseRequest

@@ -23,11 +23,11 @@ from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.errors import BudgetExceeded, ConfigError, MalformedMessage, OutputExists
+from consilium.protocol.label_wire import blocks, terms_from_wire, terms_to_wire
 from consilium.protocol.labels import labels_pb2 as pb
 from consilium.protocol.labels import labels_pb2_grpc as rpc
-from consilium.protocol.labels.wire import blocks, terms_from_wire, terms_to_wire
+from consilium.protocol.messages import MOST_RELEASES, PROTOCOL_VERSION
 from consilium.protocol.noise import SeededNoise
-from consilium.protocol.parties.messages import MOST_RELEASES, PROTOCOL_VERSION
 from consilium.simulations.engines.flower import free_port
 from consilium.student.channel import LabelChannel
 from consilium.student.run import run_student

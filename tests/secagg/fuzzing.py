@@ -26,9 +26,9 @@ import numpy as np
 from flwr.app import RecordDict
 
 from consilium.protocol.errors import MalformedMessage
-from consilium.protocol.parties.messages import WireModel
-from consilium.protocol.parties.records import ARRAYS, BODY, decode_array, encode_array, from_record, to_record
-from consilium.protocol.parties.refusals import Refused
+from consilium.protocol.messages import WireModel
+from consilium.protocol.records import ARRAYS, BODY, decode_array, encode_array, from_record, to_record
+from consilium.protocol.refusals import Refused
 from consilium.sums.errors import BadShare, SecAggError, ThresholdNotMet
 from consilium.sums.masks.machine import Aggregation
 from consilium.sums.masks.messages import (

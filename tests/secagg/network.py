@@ -14,9 +14,9 @@ import numpy as np
 from consilium.party.masked_session import PartySession
 from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.identity import Identity
-from consilium.protocol.parties.messages import WireModel
-from consilium.protocol.parties.records import from_record, to_record
-from consilium.protocol.parties.refusals import Refused
+from consilium.protocol.messages import WireModel
+from consilium.protocol.records import from_record, to_record
+from consilium.protocol.refusals import Refused
 from consilium.protocol.rows.queries import canonical_queries
 from consilium.sums.masks.machine import Aggregation, everybody, whole_blocks
 from consilium.sums.masks.messages import REPLIES, REQUESTS, SecAggMessage, Stage

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.protocol.parties.messages import WireModel
+from consilium.protocol.messages import WireModel
 from consilium.sums.agreement import Agreement
 from consilium.sums.curve import ORDER, montgomery
 from consilium.sums.errors import BadShare, ThresholdNotMet

@@ -18,7 +18,7 @@ from scipy.stats import chi2
 
 from consilium.party.sum_store import SessionStore
 from consilium.protocol.identity import Identity
-from consilium.protocol.parties.messages import WireModel
+from consilium.protocol.messages import WireModel
 from consilium.sums.errors import BadShare, ThresholdNotMet
 from consilium.sums.masks.machine import drive
 from consilium.sums.masks.messages import STAGES, Stage

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.protocol.parties.refusals import Refused
+from consilium.protocol.refusals import Refused
 from consilium.sums.masks.machine import drive
 from consilium.sums.masks.messages import STAGES, Stage
 from tests.secagg.network import Federation, Network, make_queries

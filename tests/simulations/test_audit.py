@@ -17,7 +17,7 @@ import pytest
 from consilium.coordinator.verify import Damaged, Verdict, verify_student
 from consilium.coordinator.verify.recorded import read_ledger
 from consilium.protocol.errors import DataError
-from consilium.protocol.warnings import SINCE_0_9
+from consilium.report.warnings import SINCE_0_9
 from consilium.simulations import attempt
 from consilium.simulations.attempt import check_sums, renew_sum, write_sums
 from consilium.simulations.audit import audit_path

@@ -9,10 +9,10 @@ import pytest
 
 from consilium.models import evidence, shares
 from consilium.models.images import graph_cnn
+from consilium.models.provenance import Provenance, keys_of, uncovered
 from consilium.models.specs import TRAINERS
 from consilium.models.train import constants_of
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.provenance import Provenance, keys_of, uncovered
 from consilium.simulations.scenario import Scenario, load_scenario, scenario_json, scenario_table, shipped
 from consilium.simulations.study.cells import plots
 from consilium.simulations.study.spec import load_study

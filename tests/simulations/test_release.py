@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from consilium.coordinator.mechanisms import ALL_MECHANISMS
-from consilium.protocol.labels.service import NO_LABEL, Outcome
+from consilium.protocol.label_source import NO_LABEL, Outcome
 from consilium.simulations.divide import Case, make_case
 from consilium.simulations.judge import judged
 from consilium.simulations.methods.base import Predicted

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from consilium.coordinator.config import Caps
 from consilium.coordinator.expectation import expected
 from consilium.coordinator.mechanisms import AnyMechanism, GNMax, NoisyHistogram
-from consilium.protocol.warnings import RowFacts
+from consilium.report.warnings import RowFacts
 from consilium.simulations.divide import make_case
 from consilium.simulations.summary import run_warnings, stage_seconds
 from consilium.student.config import StudentSpec

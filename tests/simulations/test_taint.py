@@ -22,7 +22,7 @@ import tomli_w
 
 from consilium.coordinator.mechanisms.base import Drawn, Mechanism
 from consilium.protocol.config_files import read_table
-from consilium.protocol.labels.service import NO_LABEL
+from consilium.protocol.label_source import NO_LABEL
 from consilium.simulations import run as running
 from consilium.simulations.report.build import render
 from consilium.simulations.report.data import ReportData, load_report_data

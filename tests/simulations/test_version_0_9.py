@@ -14,7 +14,7 @@ import pytest
 
 from consilium.coordinator.verify import RunPlace, Verdict, verify_run, verify_student
 from consilium.protocol.labels import labels_pb2
-from consilium.protocol.plain_words import epsilon_text
+from consilium.report.disclosure import epsilon_text
 from consilium.simulations.council.runs import Run
 from consilium.simulations.council.studies import StudyResults
 from consilium.simulations.report.build import render

@@ -16,7 +16,7 @@ import pytest
 from consilium.coordinator.deploy.console.metrics import coordinator_metrics
 from consilium.coordinator.deploy.console.view import ConsoleView
 from consilium.protocol.labels import labels_pb2
-from consilium.protocol.plain_words import epsilon_text
+from consilium.report.disclosure import epsilon_text
 from consilium.simulations.council import hooks
 from consilium.simulations.council.runs import Run
 from consilium.simulations.run import run_scenario, unwatched

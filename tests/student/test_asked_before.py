@@ -13,8 +13,8 @@ from consilium.coordinator.label_server import serving
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger.store import Ledger
 from consilium.protocol.errors import BudgetExceeded, DataError, MalformedMessage
-from consilium.protocol.labels.service import RowStanding
-from consilium.protocol.labels.wire import id_blocks, ids_of, standings_of
+from consilium.protocol.label_source import RowStanding
+from consilium.protocol.label_wire import id_blocks, ids_of, standings_of
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.rows.pool import PoolTree
 from consilium.protocol.rows.queries import canonical_queries, query_ids

@@ -11,12 +11,12 @@ import numpy as np
 import polars as pl
 import pytest
 
+from consilium.models.provenance import NOT_COVERED, NOT_STATED, Provenance
 from consilium.models.published.file import BadModel
 from consilium.models.published.model import load_model
 from consilium.protocol.errors import BudgetExceeded, ConfigError, DataError, PathError
-from consilium.protocol.labels.service import NO_LABEL, Answers, Histograms, LabelTerms, Outcome
-from consilium.protocol.provenance import NOT_COVERED, NOT_STATED, Provenance
-from consilium.protocol.warnings import listed
+from consilium.protocol.label_source import NO_LABEL, Answers, Histograms, LabelTerms, Outcome
+from consilium.report.warnings import listed
 from consilium.student.config import StudentSpec
 from consilium.student.pool import Pool, load_pool
 from consilium.student.run import run_student, votes_in_sums

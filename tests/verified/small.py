@@ -24,9 +24,9 @@ from consilium.node.answering import refusal_of
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.protocol.identity import Identity, SealingKey
-from consilium.protocol.parties.messages import WireModel
-from consilium.protocol.parties.records import from_record, refusal_to_record, to_record
-from consilium.protocol.parties.refusals import Refusal, Refused, Rule
+from consilium.protocol.messages import WireModel
+from consilium.protocol.records import from_record, refusal_to_record, to_record
+from consilium.protocol.refusals import Refusal, Refused, Rule
 from consilium.protocol.rows.queries import canonical_queries, query_set_hash
 from consilium.sums.aggregators import wire
 from consilium.sums.aggregators.sealing import SignedKey

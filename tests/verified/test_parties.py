@@ -11,7 +11,7 @@ from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.party.sum_store import UploadStore
 from consilium.protocol.errors import LedgerError
-from consilium.protocol.parties.refusals import Refused, Rule
+from consilium.protocol.refusals import Refused, Rule
 from consilium.sums.errors import StageOrder
 from tests import federation
 from tests.verified.small import VerifiedSmall, made, make_aggregators, queries_of

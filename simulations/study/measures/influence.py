@@ -11,7 +11,7 @@ from consilium.coordinator.federation import noise_for
 from consilium.coordinator.mechanisms.base import Drawn, Mechanism
 from consilium.models.base import Shares
 from consilium.protocol.errors import DataError
-from consilium.protocol.labels.service import NO_LABEL, Outcome
+from consilium.protocol.label_source import NO_LABEL, Outcome
 from consilium.protocol.noise import NoiseSource, SeededNoise
 from consilium.protocol.rows.queries import query_ids
 from consilium.simulations.artifact import Arrays

@@ -11,7 +11,7 @@ import pytest
 
 from consilium.coordinator.collection.admission import AGAIN, SOON, Admission, Latecomers, assemble, train
 from consilium.coordinator.collection.roll import PartyState, Roll
-from consilium.protocol.parties.messages import HelloRequest
+from consilium.protocol.messages import HelloRequest
 from consilium.sums.terms import NO_LEDGER
 from tests.federation import FakeTransport, drop, make_config, make_homes, with_field
 

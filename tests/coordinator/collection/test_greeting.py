@@ -14,9 +14,9 @@ from consilium.coordinator.federation import FederationRun, Student
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.errors import LedgerError, NotEnoughParties, StorageError
 from consilium.protocol.files import replace_private
-from consilium.protocol.parties.messages import HelloReply, LedgerPosition
-from consilium.protocol.parties.records import from_record, to_record
-from consilium.protocol.parties.refusals import Refused, Rule
+from consilium.protocol.messages import HelloReply, LedgerPosition
+from consilium.protocol.records import from_record, to_record
+from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.versions import program_versions
 from tests.federation import FakeTransport, make_config, make_home, make_rows
 

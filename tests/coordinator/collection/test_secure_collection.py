@@ -15,7 +15,7 @@ from consilium.coordinator.federation import FederationRun, Student
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger.store import Ledger
 from consilium.party.sum_store import SessionStatus, SessionStore
-from consilium.protocol.labels.service import Outcome, no_progress
+from consilium.protocol.label_source import Outcome, no_progress
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.rows.queries import query_ids, query_set_hash
 from consilium.sums.errors import ThresholdNotMet

@@ -9,8 +9,8 @@ from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.config import Caps
 from consilium.coordinator.mechanisms import Confident, Distributed
 from consilium.protocol.errors import ConfigError, NotEnoughParties
-from consilium.protocol.labels.service import no_progress
-from consilium.protocol.parties.refusals import Refused, Rule
+from consilium.protocol.label_source import no_progress
+from consilium.protocol.refusals import Refused, Rule
 from consilium.sums.errors import ThresholdNotMet
 from consilium.sums.masks.messages import AdvertiseRequest
 from consilium.sums.masks.terms import MaskedTerms

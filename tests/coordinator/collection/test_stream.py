@@ -22,9 +22,9 @@ from consilium.coordinator.collection.exchange import (
     no_node,
     stream,
 )
-from consilium.protocol.parties.choices import counted
-from consilium.protocol.parties.messages import VoteReply
-from consilium.protocol.parties.records import to_record
+from consilium.protocol.choices import counted
+from consilium.protocol.messages import VoteReply
+from consilium.protocol.records import to_record
 from consilium.protocol.rows.queries import canonical_queries, query_set_hash
 from consilium.simulations.engines.flower import assign_message_id, assume_identity
 from tests.federation import make_config, make_rows, vote_request

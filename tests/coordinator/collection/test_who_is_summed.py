@@ -16,8 +16,8 @@ from consilium.party import masked_session
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.parties.records import refusal_to_record
-from consilium.protocol.parties.refusals import Refusal, Rule
+from consilium.protocol.records import refusal_to_record
+from consilium.protocol.refusals import Refusal, Rule
 from consilium.sums.errors import BadShare, ThresholdNotMet
 from consilium.sums.masks.machine import Aggregation, everybody
 from consilium.sums.masks.messages import Stage

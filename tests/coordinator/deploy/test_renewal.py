@@ -23,9 +23,9 @@ from consilium.coordinator.provision.write import pem
 from consilium.node import checks
 from consilium.node.checks import check_certificate, check_coordinator, examine
 from consilium.node.kit import open_kit
+from consilium.protocol import tls
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.labels import tls
-from consilium.protocol.labels.tls import RenewedFiles, TlsFiles, load_certificate, server_credentials, tls_cure
+from consilium.protocol.tls import RenewedFiles, TlsFiles, load_certificate, server_credentials, tls_cure
 from tests.deploy.edge import Site
 from tests.deploy.test_kits_doctor import Https
 

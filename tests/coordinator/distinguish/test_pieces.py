@@ -46,7 +46,7 @@ from consilium.coordinator.mechanisms import (
     Mechanism,
 )
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.labels.service import NO_LABEL
+from consilium.protocol.label_source import NO_LABEL
 from consilium.protocol.noise import NoiseSource, SeededNoise
 
 ALL: tuple[Mechanism, ...] = (

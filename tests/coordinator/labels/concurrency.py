@@ -19,7 +19,7 @@ from consilium.coordinator.label_server import serving
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.run_log import EventLog
-from consilium.protocol.labels.service import Outcome
+from consilium.protocol.label_source import Outcome
 from consilium.protocol.noise import SystemNoise
 from consilium.protocol.rows.queries import canonical_queries, query_ids
 from consilium.student.channel import LabelChannel

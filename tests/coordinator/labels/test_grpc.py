@@ -22,9 +22,9 @@ from consilium.protocol.errors import (
     NotEnoughParties,
     ServiceError,
 )
+from consilium.protocol.label_wire import BLOCK_BYTES, GENERIC, blocks, refusal_from_wire, refusal_to_wire
 from consilium.protocol.labels import labels_pb2 as pb
 from consilium.protocol.labels import labels_pb2_grpc as rpc
-from consilium.protocol.labels.wire import BLOCK_BYTES, GENERIC, blocks, refusal_from_wire, refusal_to_wire
 from consilium.protocol.noise import SeededNoise
 from consilium.student.channel import LabelChannel
 from consilium.student.pool import Pool
@@ -205,7 +205,7 @@ def test_an_address_in_use_or_impossible_is_a_configuration_error(service) -> No
 
 
 def test_answers_that_do_not_fit_the_queries_are_refused() -> None:
-    from consilium.protocol.labels.wire import answers_from_wire
+    from consilium.protocol.label_wire import answers_from_wire
 
     good = [pb.Answer(outcome=pb.ANSWERED, label=1), pb.Answer(outcome=pb.ABSTAINED)]
     assert answers_from_wire(pb.Answers(answers=good), 2, 2).labels.tolist() == [1, -1]

@@ -23,9 +23,9 @@ from consilium.coordinator.mechanisms import Distributed, GNMax, NoisyHistogram
 from consilium.coordinator.verify.files import Contradiction
 from consilium.coordinator.verify.recorded import read_ledger
 from consilium.protocol.errors import LedgerError, MalformedMessage
+from consilium.protocol.label_source import Histograms, Outcome
+from consilium.protocol.label_wire import HistogramReader, answers_from_wire, histogram_blocks
 from consilium.protocol.labels import labels_pb2 as pb
-from consilium.protocol.labels.service import Histograms, Outcome
-from consilium.protocol.labels.wire import HistogramReader, answers_from_wire, histogram_blocks
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.releases import ReleaseKind
 from consilium.student.channel import LabelChannel

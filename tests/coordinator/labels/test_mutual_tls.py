@@ -19,8 +19,8 @@ from consilium.coordinator.provision.authority import Authority, Issued
 from consilium.protocol.errors import ConfigError, ServiceError
 from consilium.protocol.labels import labels_pb2 as pb
 from consilium.protocol.labels import labels_pb2_grpc as rpc
-from consilium.protocol.labels.tls import TlsFiles, fingerprint
 from consilium.protocol.noise import SeededNoise
+from consilium.protocol.tls import TlsFiles, fingerprint
 from consilium.student.channel import LabelChannel
 from tests.coordinator.labels.test_service import T, Votes
 from tests.federation import make_config, make_rows

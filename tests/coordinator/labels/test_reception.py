@@ -19,12 +19,12 @@ from consilium.coordinator.label_server import READER, Busy, Desk, Door, Limits,
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger.store import Ledger
 from consilium.protocol.errors import MalformedMessage, ServiceError
+from consilium.protocol.label_wire import answers_to_wire, blocks, terms_to_wire
 from consilium.protocol.labels import labels_pb2 as pb
 from consilium.protocol.labels import labels_pb2_grpc as rpc
-from consilium.protocol.labels.tls import TlsFiles, channel_credentials
-from consilium.protocol.labels.wire import answers_to_wire, blocks, terms_to_wire
+from consilium.protocol.messages import PROTOCOL_VERSION
 from consilium.protocol.noise import SeededNoise
-from consilium.protocol.parties.messages import PROTOCOL_VERSION
+from consilium.protocol.tls import TlsFiles, channel_credentials
 from consilium.student.channel import LabelChannel
 from tests.coordinator.labels.test_mutual_tls import Site
 from tests.coordinator.labels.test_service import T, Votes

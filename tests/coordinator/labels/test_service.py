@@ -19,7 +19,7 @@ from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.mechanisms.checked import Confident
 from consilium.coordinator.mechanisms.counts import GNMax, LNMax
 from consilium.protocol.errors import BudgetExceeded, ConfigError, DataError, LedgerError, NotEnoughParties
-from consilium.protocol.labels.service import NO_LABEL, Outcome
+from consilium.protocol.label_source import NO_LABEL, Outcome
 from consilium.protocol.noise import SeededNoise, SystemNoise
 from tests.federation import make_config, make_rows
 

@@ -14,7 +14,7 @@ import pytest
 
 from consilium.coordinator.ledger.store import HISTOGRAM, Batch, Ledger, blobs, chain_hash, open_batch
 from consilium.protocol.errors import BudgetExceeded, LedgerError
-from consilium.protocol.labels.service import NO_LABEL, Outcome
+from consilium.protocol.label_source import NO_LABEL, Outcome
 from consilium.protocol.ledger_statement import GENESIS
 
 EVENT = {"type": "confident", "version": 1}

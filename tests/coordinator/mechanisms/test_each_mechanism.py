@@ -17,7 +17,7 @@ from consilium.coordinator.mechanisms import (
 )
 from consilium.coordinator.mechanisms.distributed import noise_bias
 from consilium.protocol.errors import ConfigError, NotEnoughParties
-from consilium.protocol.labels.service import NO_LABEL
+from consilium.protocol.label_source import NO_LABEL
 from consilium.protocol.noise import SeededNoise
 from tests.coordinator.mechanisms.drawing import CLEAR, MECHANISMS, NoNoise, Parties, make_votes, release
 

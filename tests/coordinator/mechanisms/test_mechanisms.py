@@ -16,7 +16,7 @@ from consilium.accounting.label_costs import histogram_rdp
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
 from consilium.coordinator.mechanisms import ALL_MECHANISMS, AnyMechanism, Interactive, Mechanism
 from consilium.protocol.errors import ConfigError, NotEnoughParties
-from consilium.protocol.labels.service import NO_LABEL
+from consilium.protocol.label_source import NO_LABEL
 from consilium.protocol.noise import SeededNoise
 from tests.coordinator.mechanisms.drawing import CLEAR, MECHANISMS, NoNoise, Parties, draw, make_votes, release
 

@@ -18,8 +18,8 @@ from consilium.coordinator.provision.registry import load_registry
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.protocol.config_files import load
-from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloReply, HelloRequest, Terms
-from consilium.protocol.parties.refusals import Refused, Rule
+from consilium.protocol.messages import PROTOCOL_VERSION, HelloReply, HelloRequest, Terms
+from consilium.protocol.refusals import Refused, Rule
 from tests.command_line import consilium
 from tests.deploy.kits import NOISY, PARTIES, make_kits
 

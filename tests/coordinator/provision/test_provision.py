@@ -32,9 +32,9 @@ from consilium.party.node import PartyNode
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, OutputExists, PathError
 from consilium.protocol.identity import Identity
-from consilium.protocol.labels.tls import load_certificate
-from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloRequest, Terms
+from consilium.protocol.messages import PROTOCOL_VERSION, HelloRequest, Terms
 from consilium.protocol.rows.queries import canonical_queries, query_ids
+from consilium.protocol.tls import load_certificate
 from consilium.student.pool import PoolFile
 from consilium.sums.roster import Roster
 from tests.deploy.kits import NOISY, PARTIES, STUDENT, make_kits, plan_table, write_plan

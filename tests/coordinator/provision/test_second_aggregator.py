@@ -30,7 +30,7 @@ from consilium.party.deployed import PARTY
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, ConsiliumError, OutputExists
 from consilium.protocol.identity import Identity
-from consilium.protocol.parties.refusals import Refused
+from consilium.protocol.refusals import Refused
 from consilium.sums.roster import VerifiedRoster, least_sum
 from tests.deploy.kits import PARTIES, SECOND, accept_all, accept_kit, edit, make_kits, plan_table, write_plan
 

@@ -25,7 +25,7 @@ from consilium.node.manifest import (
 from consilium.node.sending import open_archive
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.files import private_folder
-from consilium.protocol.labels.tls import load_certificate
+from consilium.protocol.tls import load_certificate
 from tests.command_line import consilium
 from tests.deploy.kits import NOISY, STUDENT, edit, make_kits
 

@@ -17,7 +17,7 @@ from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloReply, HelloRequest
+from consilium.protocol.messages import PROTOCOL_VERSION, HelloReply, HelloRequest
 from consilium.sums.roster import Roster
 from tests.command_line import consilium
 from tests.deploy.kits import PARTIES, make_kits, plan_table, write_plan

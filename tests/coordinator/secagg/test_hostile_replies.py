@@ -10,7 +10,7 @@ import pytest
 
 from consilium.protocol.errors import ConfigError, ConsiliumError
 from consilium.protocol.identity import Identity
-from consilium.protocol.parties.messages import HelloReply, WireModel
+from consilium.protocol.messages import HelloReply, WireModel
 from consilium.sums.curve import ORDER
 from consilium.sums.errors import RosterMismatch, StageOrder, ThresholdNotMet
 from consilium.sums.masks.checks import advert_keys

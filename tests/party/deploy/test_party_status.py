@@ -14,9 +14,9 @@ from consilium.party.deployed import PARTY, standing_of
 from consilium.party.home import open_home
 from consilium.party.journal import HELLO, TRAIN, LastAnswer
 from consilium.protocol.files import held
-from consilium.protocol.parties.messages import PROTOCOL_VERSION, HelloRequest
-from consilium.protocol.parties.records import to_record
-from consilium.protocol.parties.refusals import Refusal, Rule
+from consilium.protocol.messages import PROTOCOL_VERSION, HelloRequest
+from consilium.protocol.records import to_record
+from consilium.protocol.refusals import Refusal, Rule
 from consilium.sums.terms import NO_LEDGER
 from tests.command_line import consilium
 from tests.deploy.kits import edit, make_kits

@@ -11,7 +11,7 @@ import pytest
 from consilium.party.masked_session import PartySession
 from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.identity import Identity
-from consilium.protocol.parties.refusals import Refused, Rule
+from consilium.protocol.refusals import Refused, Rule
 from consilium.sums.curve import SMALL_ORDER
 from consilium.sums.errors import (
     BadKey,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from consilium.party.sum_store import SessionStatus
-from consilium.protocol.parties.messages import WireModel
+from consilium.protocol.messages import WireModel
 from consilium.sums.errors import BadSignature, InconsistentView, StageOrder, ThresholdNotMet
 from consilium.sums.masks.machine import view_of
 from consilium.sums.masks.messages import CONSISTENCY, STAGES, Stage, consistency_parts

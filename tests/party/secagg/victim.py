@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from consilium.protocol.identity import Identity
-from consilium.protocol.parties.messages import WireModel
+from consilium.protocol.messages import WireModel
 from consilium.sums.masks.messages import AdvertiseRequest, Stage
 from consilium.sums.masks.terms import MaskedTerms
 from tests.secagg.network import Federation, Network

@@ -16,12 +16,12 @@ from consilium.party.teachers import store
 from consilium.party.teachers.ballot import Lot, ballots, cast, class_scores, thresholds_of
 from consilium.party.teachers.store import TeacherSet
 from consilium.party.teachers.teach import train_all, vote
-from consilium.protocol.parties.ballot import BallotKind, RelativeBallot, TopBallot
-from consilium.protocol.parties.choices import counted
-from consilium.protocol.parties.refusals import Rule
-from consilium.protocol.parties.teachers import TeacherKind
+from consilium.protocol.ballot import BallotKind, RelativeBallot, TopBallot
+from consilium.protocol.choices import counted
+from consilium.protocol.refusals import Rule
 from consilium.protocol.rows.queries import canonical_queries, query_ids, query_set_hash
 from consilium.protocol.rows.schema import Schema
+from consilium.protocol.teachers import TeacherKind
 from tests.federation import hello_of, make_home, make_relative, make_rows, vote_request
 from tests.party.test_node import refused
 from tests.specs import teacher_of

@@ -9,9 +9,9 @@ from pydantic import ValidationError
 from consilium.data.private_rows import Rows
 from consilium.models.teachers import NetworkTeacher, train_many
 from consilium.party.teachers.teach import check_rows, train
-from consilium.protocol.parties.teachers import CnnSpec, teacher_from_json
 from consilium.protocol.rows.images import ImageShape, image_shape
 from consilium.protocol.rows.schema import Schema, why_no_images
+from consilium.protocol.teachers import CnnSpec, teacher_from_json
 
 SIDE = 16
 SPEC = CnnSpec(hidden=16, channels=4, epochs=16, batch=16, learning_rate=0.01)

@@ -17,7 +17,7 @@ import consilium.models.network_training
 from consilium.data.private_rows import Rows
 from consilium.models.teachers import NetworkTeacher, Teacher, train_many
 from consilium.party.teachers.teach import build, train, train_all, vote
-from consilium.protocol.parties.teachers import CnnSpec, MlpSpec, NetworkSpec, teacher_spec
+from consilium.protocol.teachers import CnnSpec, MlpSpec, NetworkSpec, teacher_spec
 from tests.specs import teacher_of
 
 SIDE = 16

@@ -22,7 +22,7 @@ from consilium.party.teachers import store
 from consilium.party.teachers.teach import OwnCodeTeacher, check, train_all, try_again
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.parties.refusals import Refused, Rule
+from consilium.protocol.refusals import Refused, Rule
 from tests import strangers
 from tests.federation import make_config, make_home
 from tests.party.teachers.own_code import PARTS, SCHEMA, own_teachers, rows_of, stranger, with_teacher

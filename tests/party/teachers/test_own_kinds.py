@@ -17,7 +17,7 @@ from consilium.party.node import PartyNode
 from consilium.party.teachers import store
 from consilium.party.teachers.teach import OwnCodeTeacher, check, train_all
 from consilium.protocol.errors import ConsiliumError
-from consilium.protocol.parties.refusals import Refused
+from consilium.protocol.refusals import Refused
 from consilium.protocol.rows.schema import Schema
 from tests import strangers
 from tests.federation import make_home

@@ -25,10 +25,10 @@ from consilium.party.teachers import store
 from consilium.party.teachers.teach import OwnCodeTeacher
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.parties.messages import TrainRequest
-from consilium.protocol.parties.refusals import Refused, Rule
-from consilium.protocol.parties.teachers import CnnSpec
+from consilium.protocol.messages import TrainRequest
+from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.rows.schema import Schema
+from consilium.protocol.teachers import CnnSpec
 from tests.federation import make_config, make_home
 from tests.party.test_node import CONFIG, HASH, join, make_rows, vote
 from tests.party.test_node import train as train_request

@@ -9,7 +9,7 @@ from sklearn.linear_model import Ridge
 from consilium.data.private_rows import Rows
 from consilium.models.teachers import RidgeTeacher
 from consilium.party.teachers.teach import train, vote
-from consilium.protocol.parties.teachers import RidgeSpec
+from consilium.protocol.teachers import RidgeSpec
 
 
 def rows(count: int, inputs: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

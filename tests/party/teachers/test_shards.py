@@ -31,7 +31,7 @@ from consilium.party.promise import epsilon
 from consilium.party.teachers import shards, store
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.parties.refusals import Rule
+from consilium.protocol.refusals import Rule
 from consilium.protocol.rows.schema import Schema
 from tests.federation import make_config, make_home, make_rows
 from tests.party.teachers.test_network import images

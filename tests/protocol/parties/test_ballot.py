@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from consilium.protocol.parties.ballot import BALLOTS, BallotSpec, RelativeBallot, TopBallot, ballot_from_json
+from consilium.protocol.ballot import BALLOTS, BallotSpec, RelativeBallot, TopBallot, ballot_from_json
 
 TABLES: dict[str, tuple[dict[str, Any], int, list[float]]] = {
     "the median": ({}, 2, [0.5, 0.5]),

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from consilium.protocol.parties.choices import add_choices, choice_dtype, counted, fault, packed
+from consilium.protocol.choices import add_choices, choice_dtype, counted, fault, packed
 
 
 @st.composite

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from consilium.protocol.errors import MalformedMessage
-from consilium.protocol.parties.messages import HelloReply, HelloRequest, VoteReply
-from consilium.protocol.parties.records import (
+from consilium.protocol.messages import HelloReply, HelloRequest, VoteReply
+from consilium.protocol.records import (
     RAW,
     decode_array,
     encode_array,
@@ -20,7 +20,7 @@ from consilium.protocol.parties.records import (
     refusal_to_record,
     to_record,
 )
-from consilium.protocol.parties.refusals import Refusal, Rule
+from consilium.protocol.refusals import Refusal, Rule
 from tests.federation import hello_of, make_config
 
 HASH = "a" * 64

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from consilium.protocol.parties.refusals import CURES, Refusal, Rule, cure_of
+from consilium.protocol.refusals import CURES, Refusal, Rule, cure_of
 
 
 @pytest.mark.parametrize("rule", Rule)

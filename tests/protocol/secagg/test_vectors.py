@@ -19,7 +19,7 @@ from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 
 from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.identity import Identity, derive, frame
-from consilium.protocol.parties.records import ARRAYS, BODY, encode_array, from_record, to_record
+from consilium.protocol.records import ARRAYS, BODY, encode_array, from_record, to_record
 from consilium.sums.agreement import Agreement, public_of, seal, unseal
 from consilium.sums.curve import ORDER, montgomery
 from consilium.sums.masks import messages

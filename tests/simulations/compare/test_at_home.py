@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from consilium.protocol.parties.teachers import LogisticRegressionSpec, MlpSpec, RandomForestSpec
 from consilium.protocol.rows.schema import Schema
+from consilium.protocol.teachers import LogisticRegressionSpec, MlpSpec, RandomForestSpec
 from consilium.simulations.compare import at_home as module
 from consilium.simulations.compare.at_home import LEAST_ROWS, OwnRows, at_home, chosen
 

@@ -12,7 +12,7 @@ from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger.privacy import promised
 from consilium.models.base import Shares
 from consilium.models.specs import CnnStudent, LogisticRegressionStudent, RandomForestStudent
-from consilium.protocol.labels.service import NO_LABEL
+from consilium.protocol.label_source import NO_LABEL
 from consilium.simulations.compare.figures import learning_curves
 from consilium.simulations.compare.learning import NOISES, CurveLearner, GivenAnswers, by_epsilon, by_labels
 from consilium.simulations.methods.manual_labels import PublicTruth

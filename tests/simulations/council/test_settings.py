@@ -12,7 +12,7 @@ from torch import nn
 
 from consilium.coordinator.mechanisms import GNMax
 from consilium.models.naming import read_estimator
-from consilium.protocol.parties.teachers import RidgeSpec
+from consilium.protocol.teachers import RidgeSpec
 from consilium.simulations.council.estimator import Council
 from consilium.simulations.council.frames import BadSetting, Given
 from consilium.simulations.council.settings import ObjectFiles, scenario_of

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from consilium.protocol.errors import ConfigError, DataError
-from consilium.protocol.parties.messages import NAME_PATTERN
+from consilium.protocol.messages import NAME_PATTERN
 from consilium.simulations.datasets.spec import SourceSpec
 from consilium.simulations.datasets.table import TableSource
 from consilium.simulations.population.partition import Partition, party_names, safe

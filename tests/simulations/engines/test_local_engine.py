@@ -15,7 +15,7 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 import consilium
 from consilium.coordinator.collection import exchange
 from consilium.protocol.errors import NotEnoughParties
-from consilium.protocol.parties.records import refusal_from_record, to_record
+from consilium.protocol.records import refusal_from_record, to_record
 from consilium.protocol.rows.queries import canonical_queries
 from consilium.simulations.engines import local
 from consilium.simulations.engines.flower import assume_identity

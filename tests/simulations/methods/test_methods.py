@@ -14,7 +14,7 @@ from sklearn.metrics import roc_auc_score
 
 from consilium.coordinator.ledger.privacy import promised_to_student
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.labels.service import Outcome
+from consilium.protocol.label_source import Outcome
 from consilium.simulations.artifact import from_bytes, to_bytes
 from consilium.simulations.divide import Case, make_case
 from consilium.simulations.methods.base import BY_CLASS, BY_ROW, TEST_DRAWS, Predicted, StatedGuarantee

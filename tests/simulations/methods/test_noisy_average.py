@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.models.teachers import RidgeTeacher
-from consilium.protocol.parties.teachers import (
+from consilium.protocol.teachers import (
     CnnSpec,
     GradientBoostingSpec,
     LogisticRegressionSpec,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from consilium.protocol.parties.teachers import RidgeSpec
 from consilium.protocol.rows.schema import Schema
+from consilium.protocol.teachers import RidgeSpec
 from consilium.simulations.methods.pooled import pooled_probabilities
 
 

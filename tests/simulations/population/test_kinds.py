@@ -14,7 +14,8 @@ from consilium.party.teachers import store
 from consilium.protocol import devices
 from consilium.protocol.devices import VARIABLE
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.parties.teachers import (
+from consilium.protocol.rows.schema import Schema
+from consilium.protocol.teachers import (
     CnnSpec,
     GradientBoostingSpec,
     LogisticRegressionSpec,
@@ -23,7 +24,6 @@ from consilium.protocol.parties.teachers import (
     RidgeSpec,
     TeacherKind,
 )
-from consilium.protocol.rows.schema import Schema
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.divide import federation_config
 from consilium.simulations.methods.pooled import pooled_probabilities

@@ -16,7 +16,7 @@ from consilium.models.specs import EstimatorSpec, PickledSpec
 from consilium.party.teachers import store
 from consilium.party.teachers.teach import OwnCodeTeacher
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.parties.teachers import RidgeSpec
+from consilium.protocol.teachers import RidgeSpec
 from consilium.simulations.audit import audit_path
 from consilium.simulations.population.parties import check_own_teachers, own_teachers
 from consilium.simulations.population.specs import SimulationSpec, TeacherShare

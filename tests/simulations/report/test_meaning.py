@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from consilium.protocol.plain_words import out_of, surest_guess
+from consilium.report.disclosure import out_of, surest_guess
 from consilium.simulations.report.meaning import (
     EXCEPTIONS,
     MODERATE,

@@ -11,8 +11,8 @@ import pytest
 
 from consilium.accounting.guarantee import Kind
 from consilium.accounting.units import Unit
+from consilium.models.provenance import NOT_COVERED, NOT_STATED
 from consilium.protocol.errors import DataError
-from consilium.protocol.provenance import NOT_COVERED, NOT_STATED
 from consilium.simulations.report.build import render
 from consilium.simulations.report.data import LeftOut, PartyQuality
 from tests.simulations.report import cases as made

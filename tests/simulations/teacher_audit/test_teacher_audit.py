@@ -27,7 +27,7 @@ from consilium.party.teachers import teach
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.noise import SeededNoise
-from consilium.protocol.parties.teachers import RidgeSpec
+from consilium.protocol.teachers import RidgeSpec
 from consilium.simulations.audit_teachers import (
     AuditEffort,
     Change,

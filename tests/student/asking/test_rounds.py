@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from consilium.protocol.errors import BudgetExceeded, DataError
-from consilium.protocol.labels.service import NO_LABEL, Answers, Outcome
+from consilium.protocol.label_source import NO_LABEL, Answers, Outcome
 from consilium.student.ask import AskingPlan
 from consilium.student.config import StudentSpec
 from consilium.student.run import run_student

@@ -9,7 +9,7 @@ from consilium.coordinator.deploy.runs import KitRun, begin
 from consilium.coordinator.ledger.store import Batch, Ledger
 from consilium.coordinator.run_log import EventLog
 from consilium.node.kit import Kit
-from consilium.protocol.labels.service import NO_LABEL
+from consilium.protocol.label_source import NO_LABEL
 
 SECRET = 741_852_963
 """Stands where votes stand: it must be nowhere on a page."""

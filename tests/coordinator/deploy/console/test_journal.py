@@ -10,7 +10,7 @@ import pytest
 from consilium.coordinator.collection.secure import FALSE_VOTES
 from consilium.coordinator.deploy.console.journal import MOST_TROUBLES, NO_ANSWER, UNKNOWN, Journal
 from consilium.coordinator.run_log import EventLog, EventTail
-from consilium.protocol.parties.refusals import CURES, Rule
+from consilium.protocol.refusals import CURES, Rule
 
 AT = {"at": "2026-11-23T01:00:00.000+00:00"}
 

@@ -21,7 +21,7 @@ from consilium.coordinator.provision.authority import Authority
 from consilium.node.kit import Kit, open_kit
 from consilium.node.log import Heard
 from consilium.node.metrics import exposition
-from consilium.protocol.labels.service import NO_LABEL
+from consilium.protocol.label_source import NO_LABEL
 from tests.coordinator.deploy.console.cases import SECRET, charge, events, half_way
 from tests.deploy.kits import PARTIES, make_kits
 

@@ -20,7 +20,7 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 
 from consilium.party.client_app import app
 from consilium.protocol.errors import EngineError, NotEnoughParties
-from consilium.protocol.parties.records import refusal_from_record, to_record
+from consilium.protocol.records import refusal_from_record, to_record
 from consilium.simulations.engines.cluster import node as node_module
 from consilium.simulations.engines.cluster.homes import Brought, HomeFile, Homes, Parcel, digest_of, packed
 from consilium.simulations.engines.cluster.node import NodeDesk, desk_of

@@ -12,7 +12,7 @@ from sklearn.metrics import roc_auc_score
 from consilium.coordinator.federation import noise_for
 from consilium.models.base import Shares
 from consilium.protocol.errors import DataError
-from consilium.protocol.labels.service import NO_LABEL, Outcome
+from consilium.protocol.label_source import NO_LABEL, Outcome
 from consilium.protocol.rows.queries import query_ids
 from consilium.simulations.divide import Case
 from consilium.simulations.judge import Row

@@ -8,8 +8,8 @@ from enum import StrEnum
 
 from pydantic import Field
 
+from consilium.protocol.messages import PartyName
 from consilium.protocol.models import Strict
-from consilium.protocol.parties.messages import PartyName
 
 
 class Rule(StrEnum):

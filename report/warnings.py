@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from consilium.protocol.plain_words import times_as_likely
+from consilium.report.disclosure import times_as_likely
 
 
 class WarningCode(StrEnum):

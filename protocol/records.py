@@ -14,8 +14,8 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from pydantic import ValidationError
 
 from consilium.protocol.errors import MalformedMessage
-from consilium.protocol.parties.messages import WireModel
-from consilium.protocol.parties.refusals import Refusal
+from consilium.protocol.messages import WireModel
+from consilium.protocol.refusals import Refusal
 
 BODY, ARRAYS, REFUSAL = "body", "arrays", "refusal"
 RAW = "consilium.raw"

@@ -8,9 +8,9 @@ import numpy as np
 from pydantic import ValidationError
 
 from consilium.protocol.errors import BudgetExceeded, ConsiliumError, DataError, MalformedMessage, ServiceError
+from consilium.protocol.label_source import NO_LABEL, Answers, Histograms, LabelTerms, Outcome, RowStanding
 from consilium.protocol.labels import labels_pb2 as pb
-from consilium.protocol.labels.service import NO_LABEL, Answers, Histograms, LabelTerms, Outcome, RowStanding
-from consilium.protocol.parties.messages import MOST_RELEASES, PROTOCOL_VERSION
+from consilium.protocol.messages import MOST_RELEASES, PROTOCOL_VERSION
 from consilium.protocol.releases import ReleaseKind
 from consilium.protocol.rows.queries import QUERY_DTYPE
 from consilium.protocol.rows.schema import Schema

@@ -1,1 +1,0 @@
-"""Between coordinator and parties: messages, their records on Flower's wire, and refusals."""
