@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 
 from consilium.protocol.errors import ConsiliumError
-from consilium.protocol.parties.refusals import Rule
+from consilium.protocol.refusals import Rule
 
 MOST_NAMED = 10
 

@@ -25,15 +25,15 @@ from consilium.coordinator.run_log import EventLog
 from consilium.node.supervisor import BackOff
 from consilium.protocol.errors import LedgerError, NotEnoughParties
 from consilium.protocol.files import replace_private
-from consilium.protocol.labels.service import Progress, no_progress
+from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.messages import (
+    PROTOCOL_VERSION,
     HelloReply,
     HelloRequest,
     LedgerPosition,
-    PROTOCOL_VERSION,
     TrainReply,
 )
-from consilium.protocol.refusals import Rule, cure_of
+from consilium.protocol.refusals import Rule
 from consilium.protocol.versions import program_versions
 
 SEEN_FILE = "seen.json"

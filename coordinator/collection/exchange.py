@@ -14,9 +14,8 @@ from flwr.serverapp import Grid
 
 from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.messages import WireModel
-from consilium.protocol.parties.refusals import CURES, Refusal
 from consilium.protocol.records import from_record, refusal_from_record, to_record
-from consilium.protocol.refusals import FOR_DATA, Rule
+from consilium.protocol.refusals import CURES, FOR_DATA, Refusal, Rule
 
 Reply = TypeVar("Reply", bound=WireModel)
 

@@ -13,8 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from consilium.protocol.parties.refusals import CURES, Rule
-from consilium.protocol.refusals import cure_of
+from consilium.protocol.refusals import CURES, Rule
 
 PASSING = frozenset({"enrol", "train"})
 """Stages that a party has to get through to take part; to miss another one costs it one sum."""

@@ -47,7 +47,6 @@ from consilium.protocol.errors import (
     StorageError,
 )
 from consilium.protocol.files import held, is_held
-from consilium.protocol.refusals import cure_of
 from consilium.report.warnings import before_run
 
 START_SECONDS = 300

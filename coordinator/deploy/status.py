@@ -17,7 +17,6 @@ from consilium.coordinator.ledger.privacy import promised, promised_to_student, 
 from consilium.coordinator.ledger.store import Ledger
 from consilium.node.kit import Kit
 from consilium.protocol.config_files import load
-from consilium.protocol.refusals import cure_of
 from consilium.protocol.rows.pool import PoolTree
 from consilium.report.disclosure import epsilon_text
 

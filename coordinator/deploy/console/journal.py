@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from consilium.coordinator.collection.roll import LeftOut
-from consilium.protocol.parties.refusals import CURES
-from consilium.protocol.refusals import cure_of
+from consilium.protocol.refusals import CURES
 
 MOST_TROUBLES = 10
 NO_ANSWER = "Its team looks whether the node runs, with `consilium doctor .` and `consilium status .`"
