@@ -20,15 +20,17 @@ from markupsafe import Markup
 from consilium.models.provenance import NOT_COVERED, NOT_STATED, uncovered, well_formed
 from consilium.protocol.errors import DataError
 from consilium.protocol.files import replacing, writing
-from consilium.protocol.plain_words import epsilon_text
 from consilium.protocol.strict_json import number
 from consilium.report.charts import bars_chart
+from consilium.report.disclosure import epsilon_text
+from consilium.report.exhibits import (
+    NOT_COVERED as BADGE,
+)
 from consilium.report.exhibits import (
     Cell,
     Chart,
     Exhibit,
     Line,
-    NOT_COVERED as BADGE,
     Part,
     Table,
     Words,

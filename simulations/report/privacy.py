@@ -10,9 +10,8 @@ from markupsafe import Markup
 
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.ledger.privacy import NODES
-from consilium.protocol.disclosure import Bound, People, people
-from consilium.protocol.plain_words import ALWAYS, out_of, rounded_up, surest_guess
 from consilium.report.charts import Axis, Rule, Series, lines_chart, round_ticks, thin, whole_ticks
+from consilium.report.disclosure import ALWAYS, Bound, People, out_of, people, rounded_up, surest_guess
 from consilium.report.exhibits import Cell, Chart, Exhibit, Line, Part, Table, without_blanks
 from consilium.report.words import many, plural
 from consilium.simulations.report.data import ReportData

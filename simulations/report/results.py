@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from consilium.coordinator.ledger.privacy import NODES
-from consilium.protocol.disclosure import ReleaseKind
 from consilium.report.charts import (
     SHARES,
     Axis,
@@ -28,6 +27,7 @@ from consilium.report.charts import (
     rows_axis,
     rows_chart,
 )
+from consilium.report.disclosure import ReleaseKind
 from consilium.report.exhibits import Cell, Chart, Exhibit, Line, Part, Table, without_blanks
 from consilium.report.words import many, plural, range_text, share_text, signed_text, with_interval
 from consilium.simulations.metrics import wilson
