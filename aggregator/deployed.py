@@ -14,11 +14,10 @@ from consilium.node.keys import OwnKeys
 from consilium.node.kinds import NodeKind, NodeStatus
 from consilium.node.kit import Kit
 from consilium.node.rosters import PinnedRoster, pinned_roster
-from consilium.protocol.disclosure import Disclosure, ReleaseKind
 from consilium.protocol.errors import ConfigError, ConsiliumError, NotAccepted
-from consilium.protocol.parties.messages import Terms
-from consilium.protocol.parties.refusals import CURES_OF_SECOND, Refused, Rule, cure_of
-from consilium.protocol.plain_words import epsilon_text
+from consilium.protocol.messages import Terms
+from consilium.protocol.refusals import CURES_OF_SECOND, Refused, Rule, cure_of
+from consilium.report.disclosure import Disclosure, ReleaseKind, epsilon_text
 
 NOT_YET = "not asked yet"
 

@@ -41,9 +41,9 @@ from consilium.node.supernode import NodeWatch, read_connection, supernode
 from consilium.node.supervisor import BackOff, Supervisor, Tell, end_leftovers
 from consilium.protocol.errors import ConfigError, ConsiliumError
 from consilium.protocol.files import held, is_held
+from consilium.protocol.messages import Terms
 from consilium.protocol.models import Frozen
-from consilium.protocol.parties.messages import Terms
-from consilium.protocol.parties.refusals import Refused
+from consilium.protocol.refusals import Refused
 
 if TYPE_CHECKING:
     from consilium.node.metrics import MetricFamily

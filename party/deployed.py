@@ -31,8 +31,8 @@ from consilium.party.spend import Share, SpendStore
 from consilium.party.sum_store import SessionStore, UploadStore
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, NotAccepted
 from consilium.protocol.identity import Identity
-from consilium.protocol.parties.messages import Terms
-from consilium.protocol.parties.refusals import CURES, Refused, Rule, cure_of
+from consilium.protocol.messages import Terms
+from consilium.protocol.refusals import CURES, Refused, Rule, cure_of
 
 POLICY = "policy in policy.toml"
 

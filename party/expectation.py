@@ -9,7 +9,7 @@ from consilium.party.home import Home
 from consilium.party.policy import Policy
 from consilium.party.promise import epsilon, parse_events, promise_of
 from consilium.party.spend import Share, SpendStore
-from consilium.protocol.messages import Terms, VotesMode
+from consilium.protocol.messages import Terms
 from consilium.protocol.refusals import Refused
 from consilium.protocol.releases import AT_MOST, widest
 from consilium.report.disclosure import Disclosure, epsilon_text, in_plain_words

@@ -13,7 +13,7 @@ import numpy as np
 
 from consilium.coordinator.config import FederationConfig
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.parties.messages import VotesMode
+from consilium.protocol.messages import VotesMode
 from consilium.protocol.rows.queries import canonical_queries, draw_reference, reference_text
 from consilium.protocol.rows.schema import why_no_images
 from consilium.simulations.datasets.base import Dataset, Source

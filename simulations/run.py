@@ -22,7 +22,6 @@ from consilium.protocol.devices import Device, one_thread, resolve_device, using
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import replace_private, writing
 from consilium.protocol.versions import versions
-from consilium.report.warnings import RowFacts, listed
 from consilium.simulations.attempt import FORMAT, Attempt, interruptible, unfinished
 from consilium.simulations.compare.analysis import analyse
 from consilium.simulations.datasets.base import Source

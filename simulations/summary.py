@@ -14,10 +14,10 @@ import polars as pl
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.expectation import expected
 from consilium.coordinator.ledger.privacy import NODES
+from consilium.models.provenance import of_own_votes, well_formed
 from consilium.protocol.files import replace_private
-from consilium.protocol.provenance import of_own_votes, well_formed
 from consilium.protocol.strict_json import number, strict
-from consilium.protocol.warnings import (
+from consilium.report.warnings import (
     HandLabelled,
     InPlace,
     RowFacts,

@@ -31,7 +31,6 @@ from consilium.coordinator.config import FederationConfig
 from consilium.party.home import SETTINGS
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.files import take_lock
-from consilium.protocol.messages import VotesMode
 from consilium.protocol.rows.queries import canonical_queries
 from consilium.simulations.divide import Case
 from consilium.simulations.population import public

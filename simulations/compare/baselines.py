@@ -14,7 +14,6 @@ from consilium.party.teachers import store
 from consilium.party.teachers.ballot import Lot, cast
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.rows.queries import canonical_queries, query_ids
-from consilium.protocol.teachers import TeacherKind
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.base import StatedGuarantee
 from consilium.simulations.methods.noisy_average import judged_noisy_average, noisy_averages, why_none
