@@ -15,7 +15,7 @@ from tests.student.trainers.digits import digits
 pytestmark = pytest.mark.slow
 
 
-def test_every_word_of_the_setting_has_its_changes() -> None:
+def test_each_kind_of_picture_has_its_distortions() -> None:
     assert set(INVARIANCES) == set(get_args(Augment))
 
 

@@ -130,5 +130,5 @@ def test_nothing_is_asked_where_the_student_cannot_learn(
     source = Digits(features)
     rows = Pool(source.schema.features, np.zeros((5, features)))
     with using_device(device), pytest.raises(ConfigError):  # pyright: ignore[reportArgumentType]
-        run_student(source, rows, spec("fixmatch"), tmp_path, seed=0)
+        run_student(source, rows, spec("cnn"), tmp_path, seed=0)
     assert source.asked == []
