@@ -20,4 +20,4 @@ def digits() -> tuple[np.ndarray, np.ndarray]:
 
 
 def spec(trainer: str, **settings: object) -> StudentSpec:
-    return student_of(trainer, **{"channels": 16, "steps": 60, "looks": 20, "settled": 0.0, "gamma": 0.001, **settings})
+    return student_of(trainer, **{"channels": 8, "steps": 60, "looks": 20, "settled": 0.0, "gamma": 0.001, **settings})

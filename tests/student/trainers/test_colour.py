@@ -29,7 +29,7 @@ def hues(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("trainer", TRAINERS)
 def test_every_student_of_images_learns_hues(trainer: str) -> None:
     (x, y), (other, truth) = hues(200), hues(200, seed=1)
-    spec = student_of(trainer, channels=4, steps=120, looks=10, networks=2, settled=0.0, augment="photos", gamma=0.5)
+    spec = student_of(trainer, channels=4, steps=60, looks=10, networks=2, settled=0.0, augment="photos", gamma=0.5)
     model = train(x[:30], y[:30], x[30:], 3, spec, seed=0)
     assert (model.predict_proba(other).argmax(axis=1) == truth).mean() > 0.9
 

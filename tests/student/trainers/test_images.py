@@ -10,7 +10,7 @@ import torch
 
 from consilium.models.base import Aids, Shares
 from consilium.models.images.graph_cnn import GraphCnnModel, GraphCnnTrainer
-from consilium.models.images.loop import CHECK_EVERY, Job
+from consilium.models.images.loop import Job
 from consilium.models.images.network import ImageModel, few_threads, network, normalised_network, plain
 from consilium.models.kernel import nearest_rows
 from consilium.models.train import trainer_of
@@ -23,6 +23,13 @@ from tests.student.trainers.digits import digits, spec
 pytestmark = pytest.mark.slow
 
 TRAINERS = ["cnn", "vat", "graph_cnn"]
+CHECK_EVERY = 10
+
+
+@pytest.fixture(autouse=True)
+def looks_are_frequent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five times as often as in a run, so that fewer steps show the same."""
+    monkeypatch.setattr("consilium.models.images.loop.CHECK_EVERY", CHECK_EVERY)
 
 
 @pytest.mark.parametrize("trainer", TRAINERS)
@@ -42,13 +49,13 @@ class TestContract:
     @pytest.mark.slow
     def test_learns(self, trainer: str) -> None:
         x, y = digits()
-        model = train(x[:300], y[:300], x[300:600], 10, spec(trainer, steps=150), seed=0)
+        model = train(x[:300], y[:300], x[300:600], 10, spec(trainer, channels=12, steps=150, networks=2), seed=0)
         assert (model.predict_proba(x[1000:]).argmax(axis=1) == y[1000:]).mean() > 0.75
 
     def test_the_seed_decides(self, trainer: str) -> None:
         x, y = digits()
         first, again, other = (
-            train(x[:30], y[:30], x[30:90], 10, spec(trainer, steps=8), seed).predict_proba(x[:50])
+            train(x[:30], y[:30], x[30:90], 10, spec(trainer, steps=8, networks=1), seed).predict_proba(x[:50])
             for seed in (4, 4, 5)
         )
         assert (first == again).all()
@@ -78,7 +85,8 @@ class TestContract:
     @pytest.mark.slow
     def test_goes_on_after_a_kill_with_the_same_result(self, trainer: str, tmp_path: Path) -> None:
         x, y = digits()
-        settings = spec(trainer, steps=2 * CHECK_EVERY + 10, looks=2 * CHECK_EVERY + 10, settled=0.01)
+        steps_of_all = 2 * CHECK_EVERY + 3
+        settings = spec(trainer, steps=steps_of_all, looks=steps_of_all, networks=2, settled=0.01)
         arguments = (x[:40], y[:40], x[40:140], 10, settings, 3)
         straight = train(*arguments).predict_proba(x[:100])
         for at in (1, 2):  # killed after the first check; then again after the second
@@ -92,7 +100,7 @@ class TestContract:
         steps: list[int] = []
         resumed = train(*arguments, Job(tmp_path, lambda stage, done, total: steps.append(done)))
         left = getattr(settings.trainer, "networks", 0)  # begun was the first look alone
-        # it begins where the checkpoint is, ten steps from the end; all others from nothing
+        # it begins where the checkpoint is, three steps from the end; all others from nothing
         assert steps == [2 * CHECK_EVERY, *[0, CHECK_EVERY, 2 * CHECK_EVERY] * left]
         assert (resumed.predict_proba(x[:100]) == straight).all()
         finished = train(*arguments, Job(tmp_path)).predict_proba(x[:100])
@@ -105,7 +113,7 @@ def accuracy_of_twenty_labels(trainer: str) -> float:
     rows = np.random.default_rng(0).permutation(1200)
     labelled = np.concatenate([rows[y[rows] == digit][:2] for digit in range(10)])
     rest = np.setdiff1d(rows, labelled)
-    model = train(x[labelled], y[labelled], x[rest], 10, spec(trainer, steps=200, augment="none"), 0)
+    model = train(x[labelled], y[labelled], x[rest], 10, spec(trainer, channels=16, steps=200, augment="none"), 0)
     return float((model.predict_proba(x[1200:]).argmax(axis=1) == y[1200:]).mean())
 
 
@@ -205,12 +213,12 @@ def test_threads_are_those_of_the_environment(monkeypatch: pytest.MonkeyPatch, a
 def test_it_stops_once_predictions_have_settled() -> None:
     x, y = digits()
     done: dict[float, int] = {}
-    for settled in (0.0, 0.99):
+    for settled in (0.0, 0.999):
         steps: list[int] = []
         job = Job(None, lambda stage, step, total, steps=steps: steps.append(step))
-        train(x[:40], y[:40], x[40:140], 10, spec("cnn", steps=300, settled=settled), 0, job)
+        train(x[:40], y[:40], x[40:140], 10, spec("cnn", steps=70, settled=settled), 0, job)
         done[settled] = max(steps)
-    assert done == {0.0: 300, 0.99: 5 * CHECK_EVERY}  # the first has nothing to compare with
+    assert done == {0.0: 70, 0.999: 6 * CHECK_EVERY}  # the first has nothing to compare with; at the second all changed
 
 
 def test_other_labels_do_not_take_a_checkpoint(tmp_path: Path) -> None:
