@@ -28,8 +28,8 @@ from consilium.protocol.files import new_here, typed, write_private, writing
 from tests.command_line import consilium
 from tests.deploy.kits import make_kits
 from tests.federation import make_config, make_home
+from tests.models.published.models import case
 from tests.simulations.test_resume import SMALL
-from tests.student.published.models import case
 
 ROOT = Path(__file__).resolve().parents[1]
 CHANGES = [part for item in SMALL for part in ("--set", item)]

@@ -19,7 +19,7 @@ from consilium.models.published.model import publish
 from tests.command_line import consilium
 from tests.deploy.kits import edit, make_kits
 from tests.federation import make_config, make_home
-from tests.student.published.models import case
+from tests.models.published.models import case
 
 IN = "federation."
 """Before a key of the federation in a scenario."""

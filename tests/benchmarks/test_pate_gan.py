@@ -15,7 +15,7 @@ from benchmarks.pate_gan import POOL, Task, drawn_in_2017, measure, mnist_test, 
 from consilium.models.images import feature_matching
 from consilium.models.images import feature_matching as improved_gan
 from tests.benchmarks.test_papers_page import eight_moments
-from tests.student.published.models import bars
+from tests.models.published.models import bars
 
 
 def test_the_published_indices_are_drawn_by_lot_from_the_first_8000() -> None:

@@ -18,7 +18,7 @@ from consilium.models.published.model import check_names, load_model, publish
 from consilium.models.specs import TRAINERS
 from consilium.models.tabular import MlpModel, boosted_arrays, forest_arrays, linear_arrays
 from consilium.protocol.errors import DataError
-from tests.student.published.models import CASES, case
+from tests.models.published.models import CASES, case
 
 KINDS = {"constant", "linear", "forest", "boosted", "mlp", "kernel", "network", "dense", "both", "estimator", "torch"}
 

@@ -1,12 +1,13 @@
-"""Calibration and operating point: golden values, other implementations, and what must not matter."""
+"""Accuracy, ranks and calibration, by hand and by scikit-learn."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.metrics import brier_score_loss
+from sklearn.metrics import brier_score_loss, roc_auc_score
 
 from consilium.models.evaluation import (
+    area_under_curve,
     at_threshold,
     calibration,
     calibration_error,
@@ -14,6 +15,16 @@ from consilium.models.evaluation import (
     recall_at_specificity,
     threshold_for,
 )
+
+
+@pytest.mark.parametrize("decimals", [0, 1, 2, 9])  # few decimals: many ties
+@pytest.mark.parametrize("share", [0.01, 0.3, 0.99])
+def test_the_same_as_scikit_learn(decimals: int, share: float) -> None:
+    generator = np.random.default_rng([decimals, int(share * 100)])
+    positive = generator.random(2000) < share
+    scores = np.round(generator.normal(size=2000) + positive, decimals)
+    assert area_under_curve(scores, positive) == pytest.approx(roc_auc_score(positive, scores), abs=1e-12)
+
 
 TWO, THREE = ("well", "ill"), ("a", "b", "c")
 

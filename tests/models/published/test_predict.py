@@ -17,7 +17,7 @@ from consilium.data.files import ON_COMMAND_LINE, CsvRule
 from consilium.data.schema_rows import Reading, read_schema_rows
 from consilium.models.published.model import publish
 from consilium.protocol.rows.schema import Range, Schema
-from tests.student.published.models import case
+from tests.models.published.models import case
 
 READING = Reading(CsvRule(), ON_COMMAND_LINE, "the student's")
 GOOD = "age,pressure,drowsy\n60,140,0\n72,165.5,1\n"

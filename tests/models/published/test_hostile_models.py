@@ -24,8 +24,8 @@ from consilium.models.published.model import find_model, load_model, publish
 from consilium.models.published.predict import predict_file
 from consilium.protocol.errors import DataError
 from consilium.student.learn import train
+from tests.models.published.models import CASES, bars, case
 from tests.specs import student_of
-from tests.student.published.models import CASES, bars, case
 
 
 class Payload:

@@ -25,7 +25,7 @@ from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
 from consilium.student.config import StudentSpec
 from tests.federation import CLASSES, FEATURES, make_rows
-from tests.student.published.models import case
+from tests.models.published.models import case
 
 SHARES = st.lists(st.floats(0.01, 1.0), min_size=2, max_size=6).map(lambda each: tuple(np.array(each) / sum(each)))
 

@@ -41,8 +41,8 @@ from consilium.models.specs import EstimatorStudent, PickledStudent, TorchStuden
 from consilium.models.torch_classifier import TorchClassifier
 from consilium.student.learn import check_trainer
 from tests import strangers
-from tests.protocol.own_models.test_naming import install
-from tests.student.published.own_models import SCHEMA, X, Y, published, torch_file
+from tests.models.published.own_models import SCHEMA, X, Y, published, torch_file
+from tests.models.test_naming import install
 
 TRUSTED: dict[str, tuple[Callable[[], Any], str]] = {
     "lightgbm": (lambda: LGBMClassifier(n_estimators=5, verbose=-1, n_jobs=1), "estimator"),

@@ -18,7 +18,7 @@ from consilium.protocol.label_source import Answers, LabelTerms, Outcome
 from consilium.protocol.rows.schema import Schema
 from consilium.student.pool import Pool
 from consilium.student.run import run_student
-from tests.student.trainers.digits import digits, spec
+from tests.models.digits import digits, spec
 
 pytestmark = pytest.mark.slow
 

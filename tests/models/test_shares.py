@@ -1,4 +1,4 @@
-"""Students of noisy histograms: the evidence, both ends of the noise, every kind on odd rows, and what is gained."""
+"""Students of noisy histograms: what the noise says is used, classes that are named unequally often are told apart."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from scipy.stats import multivariate_normal
 from consilium.models.base import Job, Shares
 from consilium.models.evaluation import area_under_curve
 from consilium.models.evidence import Landmarks, column_scales, contrasts, fit_softmax, graph_functions, regress
-from consilium.models.kernel import kernel
+from consilium.models.images.graph_cnn import smooth_shares
+from consilium.models.kernel import KernelModel, kernel, nearest_rows, neighbour_graph, principal_places, smoothest
 from consilium.models.published.model import publish
-from consilium.models.shares import AutoTrainer, denoise, fit_kernel
+from consilium.models.shares import AutoTrainer, denoise, even, even_model, fit_kernel
 from consilium.protocol.rows.schema import Schema
 from consilium.student.config import StudentSpec
 from consilium.student.learn import train
@@ -286,3 +287,129 @@ class TestFeatures:
         x[:500, 1] = 1
         standard = (x - x.mean(axis=0)) / x.std(axis=0)
         np.testing.assert_allclose(column_scales(standard), [2 * x[:, 0].std(), 1.0])
+
+
+CLASSES, EACH = 12, 60
+
+
+def test_every_class_has_one_spread_and_is_found_as_often() -> None:
+    shares = np.random.default_rng(0).gamma([[1.0, 4.0, 2.0]], [[0.01, 0.3, 0.1]], (3000, 3))
+    found = even(shares)
+    np.testing.assert_allclose(found.std(axis=0), shares.std(axis=0).mean())
+    assert np.bincount(shares.argmax(axis=1), minlength=3).min() == 0
+    np.testing.assert_allclose(np.bincount(found.argmax(axis=1)) / 3000, 1 / 3, atol=0.05)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5])
+def test_a_class_without_spread_says_nothing(rows: int) -> None:
+    shares = np.tile([0.7, 0.3], (rows, 1))
+    np.testing.assert_allclose(even(shares), 0.5)
+
+
+@pytest.mark.parametrize("offset", [None, np.array([0.1, 0.6, 0.3])], ids=["plain", "offset"])
+def test_a_model_is_made_even_on_its_rows(offset: np.ndarray | None) -> None:
+    generator = np.random.default_rng(1)
+    rows, weights = generator.normal(size=(2, 40, 3)).astype(np.float32)
+    model = KernelModel(rows, weights, 0.3, offset)
+    np.testing.assert_allclose(even_model(model, rows).scores(rows), even(model.scores(rows)), atol=1e-5)
+
+
+def named_too_often() -> tuple[np.ndarray, np.ndarray, Shares]:
+    """Clouds of 60 rows, one for each of twelve classes; a class has at most a seventh of the votes on its own rows,
+    and one of them about as much on all rows. The noise of a share is three times that."""
+    generator = np.random.default_rng(2)
+    y = np.repeat(np.arange(CLASSES), EACH)
+    x = 6 * np.eye(CLASSES)[y] + generator.normal(size=(len(y), CLASSES))
+    share = np.linspace(0.06, 0.15, CLASSES)
+    votes = np.tile((1 - share.mean()) * share / share.sum(), (len(y), 1))
+    votes[np.arange(len(y)), y] += share[y]
+    votes[:, 0] += 0.15
+    return x, y, Shares(votes + 0.45 * generator.normal(size=votes.shape), np.full(len(y), 0.45))
+
+
+@pytest.mark.parametrize("trainer", ["kernel_ridge", "graph"])
+def test_even_classes_are_told_apart_where_one_is_named_on_all_rows(trainer: str) -> None:
+    x, y, told = named_too_often()
+    right = {}
+    for made_even in (False, True):
+        spec = student_of(trainer=trainer, gamma=0.02, even=made_even)
+        model = train(x, told.shares.argmax(axis=1), x[:0], CLASSES, spec, 0, told=told)
+        probabilities = model.predict_proba(x)
+        np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+        right[made_even] = (probabilities.argmax(axis=1) == y).mean()
+    assert right[True] > right[False] + 0.2
+
+
+CLOUDS, OF_EACH = 6, 120
+
+
+def clouds(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Six clouds of 120 rows that do not touch, of three classes; float32 (720, 5) by lot, and the classes."""
+    generator = np.random.default_rng(seed)
+    centres = 10 * np.eye(CLOUDS, 5) - 10 * (np.arange(CLOUDS) == 5)[:, None]
+    cloud = generator.permutation(np.repeat(np.arange(CLOUDS), OF_EACH))
+    rows = centres[cloud] + generator.normal(size=(len(cloud), 5))
+    return rows.astype(np.float32), cloud % 3
+
+
+def told(y: np.ndarray, deviation: float, seed: int) -> Shares:
+    noise = deviation * np.random.default_rng(seed).normal(size=(len(y), 3))
+    return Shares(np.eye(3)[y] + noise, np.full(len(y), deviation))
+
+
+@pytest.mark.parametrize(
+    ("asked", "deviation"), [(720, 1e-3), (720, 1.5), (200, 0.8), (30, 0.2)], ids=["exact", "all", "some", "few"]
+)
+def test_like_rows_share_what_they_were_told(asked: int, deviation: float) -> None:
+    """With noise 1.5 the largest share of a single row is right in half of the cases; here every row's is. A cloud of
+    120 rows has a mean with deviation 0.14, a gap of 1 is seven times as much as that of a difference: one false alarm
+    in 10^10."""
+    rows, y = clouds(0)
+    shares = smooth_shares(rows, told(y[:asked], deviation, 1), neighbours=10)
+    assert shares.shape == (720, 3)
+    assert (shares.argmax(axis=1) == y).mean() == 1
+
+
+def test_noise_alone_says_little() -> None:
+    rows, y = clouds(0)
+    shares = smooth_shares(rows, told(y, 1000.0, 1), neighbours=10)
+    assert np.abs(shares - 1 / 3).max() < 0.5  # a row's own share is off by about a thousand
+
+
+@pytest.mark.parametrize(("rows", "asked"), [(1, 1), (2, 1), (3, 3), (40, 1)])
+def test_few_rows(rows: int, asked: int) -> None:
+    x = np.random.default_rng(0).normal(size=(rows, 4)).astype(np.float32)
+    shares = smooth_shares(x, Shares(np.eye(2)[np.zeros(asked, dtype=int)], np.full(asked, 0.2)), neighbours=10)
+    assert shares.shape == (rows, 2)
+    assert np.isfinite(shares).all()
+
+
+def test_rows_that_are_all_alike() -> None:
+    shares = smooth_shares(np.ones((50, 3), dtype=np.float32), Shares(np.eye(2)[[0, 0, 1]], np.full(3, 0.2)), 5)
+    assert np.isfinite(shares).all()
+
+
+@pytest.mark.parametrize("total", [300, 900], ids=["dense", "sparse"])
+def test_smoothest_functions_are_eigenvectors(total: int) -> None:
+    rows = np.random.default_rng(0).normal(size=(total, 3)).astype(np.float32)
+    graph = neighbour_graph(*nearest_rows(rows, 10))
+    values, vectors = smoothest(graph, 8)
+    assert values[0] == pytest.approx(1, abs=1e-4)
+    assert (np.diff(values) <= 0).all()
+    np.testing.assert_allclose(graph @ vectors, vectors * values, atol=1e-3)
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(8), atol=1e-6)
+
+
+def test_principal_places_keep_distances() -> None:
+    """Rows of 20 directions in 500 columns, and a little noise in all of them."""
+    generator = np.random.default_rng(0)
+    rows = generator.normal(size=(200, 20)) @ generator.normal(size=(20, 500)) + 0.01 * generator.normal(
+        size=(200, 500)
+    )
+    rows = rows.astype(np.float32)
+    places = principal_places(rows, 20)
+    assert places.shape == (200, 20)
+    far = [np.linalg.norm(x[:100] - x[100:], axis=1) for x in (rows, places)]
+    np.testing.assert_allclose(far[1], far[0], rtol=1e-3)
+    np.testing.assert_array_equal(places, principal_places(rows, 20))
+    np.testing.assert_array_equal(principal_places(rows[:, :8], 20), rows[:, :8] - rows[:, :8].mean(axis=0))

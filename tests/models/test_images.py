@@ -18,7 +18,7 @@ from consilium.protocol.devices import using_device
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.rows.images import ImageShape
 from consilium.student.learn import train
-from tests.student.trainers.digits import digits, spec
+from tests.models.digits import digits, spec
 
 pytestmark = pytest.mark.slow
 

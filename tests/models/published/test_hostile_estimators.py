@@ -25,7 +25,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from consilium.models.published.file import BadModel
 from consilium.models.published.model import load_model
-from tests.student.published.own_models import SCHEMA, X, Y, file_of, torch_file
+from tests.models.published.own_models import SCHEMA, X, Y, file_of, torch_file
 
 
 class Planted(ClassifierMixin, BaseEstimator):
