@@ -44,7 +44,7 @@ def matched(seeds: Sequence[int]) -> None:
         for seed in seeds:
             start = time.perf_counter()
             _, parts = divided_source(scenario, seed, source)
-            seconds, found = time.perf_counter() - start, parts.found
+            seconds, found = time.perf_counter() - start, parts.measures
             told = (found[f"hellinger{which}"] for which in ("_natural", "", "_by_lot"))
             distances = " | ".join(f"{distance:.4f}" for distance in told)
             print(f"| {name} | {seed} | {len(parts.parties)} | {distances} | {found['alpha']:.3g} | {seconds:.2f} |")

@@ -232,12 +232,12 @@ class CellRule(Frozen):
 
     def wanted(self, name: str, column: str, missing: Sequence[str], known: Sequence[str] = ()) -> Wanted:
         """What to read of `column` for `name`. missing: texts, unless the rule has its own. known: of a category."""
-        own = self.missing_codes
+        missing_codes = self.missing_codes
         return Wanted(
             name=name,
             column=column.strip(),
             codes=self.codes,
-            missing=tuple(missing) if own is None else own,
+            missing=tuple(missing) if missing_codes is None else missing_codes,
             numbers_too=self.numbers_beside_codes,
             factor=self.factor,
             offset=self.offset,
@@ -283,8 +283,10 @@ def renamed(series: pl.Series, wanted: Wanted) -> pl.Series:
     texts = texts_of(series)
     absent = [text.strip() for text in wanted.missing]
     if absent:
-        given = series.cast(pl.String).str.strip_chars()
-        known = pl.select(pl.when(texts.is_in(absent) | given.is_in(absent)).then(None).otherwise(texts)).to_series()
+        as_written = series.cast(pl.String).str.strip_chars()
+        known = pl.select(
+            pl.when(texts.is_in(absent) | as_written.is_in(absent)).then(None).otherwise(texts)
+        ).to_series()
         texts = known.rename(texts.name)
     names = texts_of(pl.Series(list(wanted.renamed), dtype=pl.String)).to_list()
     return texts.replace(names, list(wanted.renamed.values())) if names else texts
@@ -326,8 +328,8 @@ def texts_of(series: pl.Series) -> pl.Series:
         series = series.fill_nan(None)
     text = pl.col("text").str.strip_chars().str.replace(r"^([+-]?\d+)\.0+$", "${1}")
     small = text.str.to_lowercase()
-    told = pl.when(small.is_in(list(TRUTH))).then(small).when(text != "").then(text)
-    return series.cast(pl.String).rename("text").to_frame().select(told.alias("text"))["text"].rename(series.name)
+    texts = pl.when(small.is_in(list(TRUTH))).then(small).when(text != "").then(text)
+    return series.cast(pl.String).rename("text").to_frame().select(texts.alias("text"))["text"].rename(series.name)
 
 
 def places_of(texts: pl.Series, known: Sequence[str]) -> Column:
@@ -335,10 +337,10 @@ def places_of(texts: pl.Series, known: Sequence[str]) -> Column:
     import polars as pl
 
     names = texts_of(pl.Series(known, dtype=pl.String)).to_list()
-    found = texts.replace_strict(names, list(range(len(names))), default=None, return_dtype=pl.Float64)
-    states = np.where(found.is_null().to_numpy(), ValueState.UNKNOWN_CATEGORY, ValueState.GOOD).astype(np.uint8)
+    places = texts.replace_strict(names, list(range(len(names))), default=None, return_dtype=pl.Float64)
+    states = np.where(places.is_null().to_numpy(), ValueState.UNKNOWN_CATEGORY, ValueState.GOOD).astype(np.uint8)
     states[texts.is_null().to_numpy()] = ValueState.MISSING
-    return Column(found.fill_null(np.nan).to_numpy(), states)
+    return Column(places.fill_null(np.nan).to_numpy(), states)
 
 
 def within_float32(column: Column) -> Column:

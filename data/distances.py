@@ -45,20 +45,20 @@ def near_pairs(rows: np.ndarray, others: np.ndarray, least: float) -> np.ndarray
     rows, others : float64 (n, features) and (m, features), standardised. Distances are Euclidean; equal rows are one
     query and do not count. Rounding: relative 1e-9 of the rows' own length, towards near.
     """
-    found = np.zeros(len(rows), dtype=bool)
+    near = np.zeros(len(rows), dtype=bool)
     if least <= 0 or not len(others):
-        return found
+        return near
     lengths = (others**2).sum(axis=1)
     for start in range(0, len(rows), BLOCK):
         block = rows[start : start + BLOCK]
-        own = (block**2).sum(axis=1)
-        squared = own[:, None] + lengths[None, :] - 2 * (block @ others.T)
-        slack = 1e-9 * (own[:, None] + lengths[None, :])
+        squares = (block**2).sum(axis=1)
+        squared = squares[:, None] + lengths[None, :] - 2 * (block @ others.T)
+        slack = 1e-9 * (squares[:, None] + lengths[None, :])
         for row, other in np.argwhere(squared < least**2 + slack):
             difference = block[row] - others[other]
             distance = float(np.sqrt((difference**2).sum()))
-            found[start + row] |= 0 < distance < least
-    return found
+            near[start + row] |= 0 < distance < least
+    return near
 
 
 def thin(rows: np.ndarray, least: float) -> np.ndarray:
@@ -71,9 +71,9 @@ def thin(rows: np.ndarray, least: float) -> np.ndarray:
     if least <= 0:
         return np.arange(len(rows))
     suspects = near_pairs(rows, rows, least)
-    stay = [at for at in range(len(rows)) if not suspects[at]]
+    stay = [row for row in range(len(rows)) if not suspects[row]]
     chosen: list[int] = []
-    for at in np.flatnonzero(suspects).tolist():  # only suspects can be near to one another
-        if not near_pairs(rows[at : at + 1], rows[chosen], least).any():
-            chosen.append(at)
+    for row in np.flatnonzero(suspects).tolist():  # only suspects can be near to one another
+        if not near_pairs(rows[row : row + 1], rows[chosen], least).any():
+            chosen.append(row)
     return np.array(sorted([*stay, *chosen]), dtype=np.int64)

@@ -132,12 +132,12 @@ def encode(frame: pl.DataFrame, columns: Sequence[ColumnEncoding]) -> tuple[np.n
     return np.concatenate(parts, axis=1), tuple(doubts)
 
 
-def _check_name(name: str, what: str) -> None:
+def _check_name(name: str, role: str) -> None:
     """Raise DataError for a name that a schema cannot have, or that would do something to a terminal."""
     if not 1 <= len(name) <= MOST_LETTERS:
-        raise DataError(f"{what} has {len(name)} characters, at most {MOST_LETTERS}: {name[:40]!r}", "Shorten it")
+        raise DataError(f"{role} has {len(name)} characters, at most {MOST_LETTERS}: {name[:40]!r}", "Shorten it")
     if any(category(sign) == "Cc" for sign in name):
-        raise DataError(f"{what} has a control character: {name!r}", "Rename it")
+        raise DataError(f"{role} has a control character: {name!r}", "Rename it")
 
 
 def _inferred(series: pl.Series, declared: DeclaredColumn, place: Callable[[int], str]) -> ColumnEncoding:
@@ -153,10 +153,10 @@ def _inferred(series: pl.Series, declared: DeclaredColumn, place: Callable[[int]
     if declared.kind == "number" and len(wrong):
         action = "Say what it means under codes, name it as missing, or declare a category"
         raise DataError(f"column {name!r} is declared a number: {first}, {len(wrong)} such rows in all", action)
-    for state, what in _NO_TEXT.items():
+    for state, words in _NO_TEXT.items():
         if declared.kind is None and read.count(state):
             row = int(read.rows(state)[0])
-            raise DataError(f"column {name!r}, row {row + 1}: {texts[row][:60]!r} {what[0]}", what[1])
+            raise DataError(f"column {name!r}, row {row + 1}: {texts[row][:60]!r} {words[0]}", words[1])
     kind = declared.kind or ("category" if len(wrong) or texts.drop_nulls().is_in(list(TRUTH)).all() else "number")
     if kind == "number":
         return ColumnEncoding(column=name, kind="number", missing=missing)
@@ -206,12 +206,12 @@ def features_from(read: Column, column: ColumnEncoding) -> np.ndarray:
     absent = read.states == ValueState.MISSING
     if column.kind == "number":
         with np.errstate(over="ignore"):
-            own = read.values.astype(np.float32)[:, None]
+            features = read.values.astype(np.float32)[:, None]
     else:
         places = [column.values.index(value) for value in column.shown]
-        own = (read.values[:, None] == np.array(places)[None, :]).astype(np.float32)
-        own[absent & (not column.missing)] = np.nan
-    return np.concatenate([own, absent.astype(np.float32)[:, None]], axis=1) if column.missing else own
+        features = (read.values[:, None] == np.array(places)[None, :]).astype(np.float32)
+        features[absent & (not column.missing)] = np.nan
+    return np.concatenate([features, absent.astype(np.float32)[:, None]], axis=1) if column.missing else features
 
 
 def times_of(series: pl.Series) -> np.ndarray:
@@ -239,11 +239,11 @@ def times_of(series: pl.Series) -> np.ndarray:
     length = plain.str.len_chars()
     rest = pl.when(length == 10).then(pl.lit(" 00:00:00")).when(length == 16).then(pl.lit(":00")).otherwise(pl.lit(""))
     whole = pl.select(plain + rest).to_series()
-    found = whole.str.to_datetime("%Y-%m-%d %H:%M:%S%.f", strict=False, time_unit="us")
-    if found.null_count() > texts.null_count():
-        row = int(np.flatnonzero((found.is_null() & texts.is_not_null()).to_numpy())[0])
+    moments = whole.str.to_datetime("%Y-%m-%d %H:%M:%S%.f", strict=False, time_unit="us")
+    if moments.null_count() > texts.null_count():
+        row = int(np.flatnonzero((moments.is_null() & texts.is_not_null()).to_numpy())[0])
         raise DataError(
             f"column {series.name!r}, row {row + 1}: the value is neither an ISO date (2024-12-31) nor a number",
             "Export times as ISO dates, all in one form, or as numbers",
         )
-    return (found.dt.epoch("us").cast(pl.Float64) / 86_400e6).fill_null(np.nan).to_numpy()
+    return (moments.dt.epoch("us").cast(pl.Float64) / 86_400e6).fill_null(np.nan).to_numpy()

@@ -20,19 +20,19 @@ from consilium.protocol.rows.schema import Range
 
 @dataclass(frozen=True)
 class Problem:
-    """One line: `where` (a column or the file), `what` is wrong, what to do, and the rule that the coordinator learns.
+    """One line: `where` (a column or the file), what is wrong, what to do, and the rule that the coordinator learns.
 
     >>> str(Problem("age (column 'AgeY')", "3 of 40 rows have no value", "Fill them"))
     "age (column 'AgeY'): 3 of 40 rows have no value. Fill them"
     """
 
     where: str
-    what: str
+    fault: str
     action: str = ""
     rule: Rule = Rule.DATA
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.what}" + (f". {self.action}" if self.action else "")
+        return f"{self.where}: {self.fault}" + (f". {self.action}" if self.action else "")
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,8 @@ ACTIONS: dict[Role, tuple[str, Rule]] = {
 def absent_or_double(wanted: Wanted, names: Sequence[str], role: Role) -> Problem:
     """What to tell of it. The names that the file has are not quoted: they may be a row."""
     if wanted.column in names:
-        what = f"the file has {names.count(wanted.column)} columns of this name"
-        return Problem(wanted.where, what, "Rename all but one: which is meant cannot be known")
+        fault = f"the file has {names.count(wanted.column)} columns of this name"
+        return Problem(wanted.where, fault, "Rename all but one: which is meant cannot be known")
     action, rule = ACTIONS[role]
     if any(_plain(name) == _plain(wanted.column) for name in names):
         action = "It has one that differs only in capitals, spaces, - or _: write the name as it stands in the file"
@@ -127,28 +127,28 @@ def mapping(fields: Sequence[RawField], label: Wanted, foreign: set[str], rules:
                 Problem(wanted.name, "the federation asks for it, [columns] does not name it", action, Rule.SCHEMA)
             )
         if wanted.known and (wanted.codes is not None or wanted.changes_unit):
-            what = "is a category, and codes, factor and offset are of numbers"
+            fault = "is a category, and codes, factor and offset are of numbers"
             action = f"Give values: the federation's are {_quoted(wanted.known)}"
-            problems.append(Problem(wanted.where, what, action, Rule.SCHEMA))
+            problems.append(Problem(wanted.where, fault, action, Rule.SCHEMA))
         if wanted.renamed and not wanted.known:
-            what = "is a number, and values are of a category"
-            problems.append(Problem(wanted.where, what, "Give codes: a number for each text", Rule.SCHEMA))
+            fault = "is a number, and values are of a category"
+            problems.append(Problem(wanted.where, fault, "Give codes: a number for each text", Rule.SCHEMA))
     for column, names in by_column.items():
         if column == label.column:
-            what = "is the label's column: a teacher would read the answer"
-            problems.append(Problem(", ".join(names), what, "Correct [columns] or [label]"))
+            fault = "is the label's column: a teacher would read the answer"
+            problems.append(Problem(", ".join(names), fault, "Correct [columns] or [label]"))
         if len(names) > 1:
-            what = f"are all column {column!r}"
-            problems.append(Problem(", ".join(names), what, "Give each feature its own column in [columns]"))
+            fault = f"are all column {column!r}"
+            problems.append(Problem(", ".join(names), fault, "Give each feature its own column in [columns]"))
         if column == rules.patient.column:
-            what = "is the column of [patient]: who a row belongs to is no feature"
-            problems.append(Problem(", ".join(names), what, "Correct [columns] or [patient]"))
+            fault = "is the column of [patient]: who a row belongs to is no feature"
+            problems.append(Problem(", ".join(names), fault, "Correct [columns] or [patient]"))
     if label.column == rules.patient.column:
-        what = "is the column of [patient] and that of [label]"
-        problems.append(Problem(label.where, what, "Correct one of them"))
+        fault = "is the column of [patient] and that of [label]"
+        problems.append(Problem(label.where, fault, "Correct one of them"))
     if foreign:
-        what = f"[label] classes names {sorted(foreign)}, no class of the federation"
-        problems.append(Problem(label.where, what, "Use the federation's names on the right-hand side", Rule.SCHEMA))
+        fault = f"[label] classes names {sorted(foreign)}, no class of the federation"
+        problems.append(Problem(label.where, fault, "Use the federation's names on the right-hand side", Rule.SCHEMA))
     return problems
 
 
@@ -157,8 +157,8 @@ def unknown_names(wanted: Wanted) -> list[Problem]:
     strange = sorted(set(wanted.renamed.values()) - set(wanted.known))
     if not wanted.known or not strange:
         return []
-    what = f"values names {_quoted(strange)}, which no public row has: it counts as none of the known ones"
-    return [Problem(wanted.where, what, f"The federation's are {_quoted(wanted.known)}")]
+    fault = f"values names {_quoted(strange)}, which no public row has: it counts as none of the known ones"
+    return [Problem(wanted.where, fault, f"The federation's are {_quoted(wanted.known)}")]
 
 
 def faults(wanted: Wanted, column: Column, lines: Lines) -> list[Problem]:
@@ -178,9 +178,9 @@ def unknown_category(wanted: Wanted, column: Column, lines: Lines) -> list[Probl
     rows = column.rows(ValueState.UNKNOWN_CATEGORY)
     if not len(rows):
         return []
-    what = counted(lines, rows, "hold a value that no public row has") + ": it counts as none of the known ones"
+    fault = counted(lines, rows, "hold a value that no public row has") + ": it counts as none of the known ones"
     action = f"If they mean one of {_quoted(wanted.known)}, say so under values; if they are missing, in missing_codes"
-    return [Problem(wanted.where, what, action)]
+    return [Problem(wanted.where, fault, action)]
 
 
 def label_faults(label: Wanted, column: Column, lines: Lines) -> list[Problem]:
@@ -198,16 +198,16 @@ def another_unit(wanted: Wanted, column: Column, center: float, scale: float) ->
     values = column.values[column.states == ValueState.GOOD]
     if not len(values):
         return []
-    found = compared(values, center, scale)
-    share = float(found.far.mean())
+    oddness = compared(values, center, scale)
+    share = float(oddness.far.mean())
     if share >= MANY:
-        what = f"{share:.0%} of the rows are more than {FAR:g} deviations from the public mean"
-    elif found.shift > SHIFTED:
-        what = f"its mean is {found.shift:.1f} deviations from that of the public rows"
+        fault = f"{share:.0%} of the rows are more than {FAR:g} deviations from the public mean"
+    elif oddness.shift > SHIFTED:
+        fault = f"its mean is {oddness.shift:.1f} deviations from that of the public rows"
     else:
         return []
     action = "Another unit? Set factor (and offset) for it in [columns]. Or a number that stands for a missing value"
-    return [Problem(wanted.where, what, action)]
+    return [Problem(wanted.where, fault, action)]
 
 
 def outside(wanted: Wanted, column: Column, lines: Lines, allowed: Range) -> list[Problem]:
@@ -218,18 +218,18 @@ def outside(wanted: Wanted, column: Column, lines: Lines, allowed: Range) -> lis
     broken = np.flatnonzero((values != np.rint(values)) & ~np.isnan(values)) if allowed.whole else beyond[:0]
     problems = []
     if len(beyond):
-        what = counted(lines, beyond, f"are outside {allowed.low:g} to {allowed.high:g}, which the schema allows")
+        fault = counted(lines, beyond, f"are outside {allowed.low:g} to {allowed.high:g}, which the schema allows")
         action = "Look for another unit (factor), or for a number that stands for a missing value (missing_codes)"
-        problems.append(Problem(wanted.where, what, action, Rule.SCHEMA))
+        problems.append(Problem(wanted.where, fault, action, Rule.SCHEMA))
     if len(broken):
-        what = counted(lines, broken, "are no whole numbers, which the schema asks for")
-        problems.append(Problem(wanted.where, what, "Look for another column or coding", Rule.SCHEMA))
+        fault = counted(lines, broken, "are no whole numbers, which the schema asks for")
+        problems.append(Problem(wanted.where, fault, "Look for another column or coding", Rule.SCHEMA))
     return problems
 
 
-def counted(lines: Lines, rows: np.ndarray, what: str) -> str:
+def counted(lines: Lines, rows: np.ndarray, fault: str) -> str:
     """How many rows of all, what they are, and where the first one is."""
-    return f"{len(rows)} of {len(lines)} rows {what} (first: {lines.place(int(rows[0]))})"
+    return f"{len(rows)} of {len(lines)} rows {fault} (first: {lines.place(int(rows[0]))})"
 
 
 def _quoted(names: Sequence[str]) -> str:

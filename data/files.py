@@ -248,8 +248,8 @@ class CsvTable(_Named):
         if not any(self.names):
             raise BadTable(path, "has an empty first line", header)
         if other := other_separator(self.names, rule):
-            what = f"has one column only when split at {rule.separator!r}"
-            raise BadTable(path, what, hints.other_separator(other))
+            fault = f"has one column only when split at {rule.separator!r}"
+            raise BadTable(path, fault, hints.other_separator(other))
         if all(_is_number(name) for name in self.names):
             raise BadTable(path, "has nothing but numbers in its first line", header)
 
@@ -279,9 +279,9 @@ class CsvTable(_Named):
         rows = Lines(((self._path.name, "line", np.concatenate(numbers)),))
         total = len(rows) + len(torn)
         if torn:
-            what = f"{len(torn)} of {total} rows have more or fewer fields than the header's {width}"
+            fault = f"{len(torn)} of {total} rows have more or fewer fields than the header's {width}"
             action = "Look for a decimal comma, or for separators in text that stands in no quotes"
-            raise TornRows(self._path, f"{what} (first: line {torn[0]})", action, rows)
+            raise TornRows(self._path, f"{fault} (first: line {torn[0]})", action, rows)
         if not total:
             raise BadTable(self._path, "has a header and no rows", "Export the data again")
         return rows
@@ -377,8 +377,8 @@ class NpzTable(_Named):
             raise BadTable(path, f"is not a readable .npz ({type(error).__name__})", NPZ_FORM) from None
         x, y = self._x, self._y
         if x.ndim != 2 or y.shape != x.shape[:1] or x.shape[1] != len(self.names):
-            what = f"x has shape {x.shape}, y {y.shape}, and there are {len(self.names)} features"
-            raise BadTable(path, what, NPZ_FORM)
+            fault = f"x has shape {x.shape}, y {y.shape}, and there are {len(self.names)} features"
+            raise BadTable(path, fault, NPZ_FORM)
         if y.dtype.kind not in "iu":
             raise BadTable(path, f"y is {y.dtype}, it must hold integers: indices into classes", NPZ_FORM)
         if x.dtype.kind not in "fiu":
@@ -396,8 +396,8 @@ class NpzTable(_Named):
         """See `TableFile`."""
         if place == len(self.names):
             outside = int(np.count_nonzero((self._y < 0) | (self._y >= len(self._classes))))
-            what = f"{outside} of {len(self._y)} rows have an index outside the file's {len(self._classes)} classes"
-            return what if outside else ""
+            fault = f"{outside} of {len(self._y)} rows have an index outside the file's {len(self._classes)} classes"
+            return fault if outside else ""
         if place < len(self.names):
             return ""
         ids = self._other(place)

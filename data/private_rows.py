@@ -46,7 +46,7 @@ def data_files(path: Path) -> list[Path]:
         paths = sorted(match for match in path.parent.glob(path.name) if match.is_file())
     if not paths:
         raise BadTable(path, "there is no file of such a name", "Check `data` in party.toml")
-    kinds = {each.suffix.lower() for each in paths}
+    kinds = {part.suffix.lower() for part in paths}
     if not kinds <= set(SUFFIXES):
         raise BadTable(path, "is of no format that is known by its name", f"Use {', '.join(SUFFIXES)}")
     if ".npz" in kinds and len(paths) > 1:
@@ -162,7 +162,7 @@ def read_columns(
     return FileColumns(
         columns,
         [
-            Problem(f"{path.name}, {problem.where}", problem.what, problem.action, problem.rule)
+            Problem(f"{path.name}, {problem.where}", problem.fault, problem.action, problem.rule)
             for path, part in zip(paths, parts, strict=True)
             for problem in part.problems
         ],
@@ -307,8 +307,8 @@ class _Fit:
         if nobody.any():
             where = f"patient (column {self.rules.patient.column!r})"
             action = "Complete them, or leave these rows out: they can be in no patient's shard"
-            what = faults.counted(self.lines, np.flatnonzero(nobody), "name no patient")
-            self.problems.append(Problem(where, what, action))
+            fault = faults.counted(self.lines, np.flatnonzero(nobody), "name no patient")
+            self.problems.append(Problem(where, fault, action))
         if self.problems or answers is None:
             return None, DataReport((*self.problems, *self.doubts), remarks=tuple(self.remarks), rows=total)
         if not self.mask.all():
@@ -368,19 +368,19 @@ class _Fit:
         elif rule == "mean":
             self.filled[wanted.name] = int(np.count_nonzero(absent))
         elif absent.any():
-            what = faults.counted(self.lines, np.flatnonzero(absent), "have no value")
-            self.problems.append(Problem(wanted.where, what, f"Fill them, or set {how}"))
+            fault = faults.counted(self.lines, np.flatnonzero(absent), "have no value")
+            self.problems.append(Problem(wanted.where, fault, f"Fill them, or set {how}"))
 
     def _report(self, y: np.ndarray, total: int) -> DataReport:
         classes = self.schema.classes
         if not len(y):
-            what, action = f"none is left of {total}", 'consider missing = "mean" for the columns that miss most'
-            problem = Problem("rows", what, f"Rows with a missing value are dropped: {action}")
+            fault, action = f"none is left of {total}", 'consider missing = "mean" for the columns that miss most'
+            problem = Problem("rows", fault, f"Rows with a missing value are dropped: {action}")
             self.problems.append(problem if total else Problem("rows", "there are none", "Export the data again"))
         elif not self.rules.allow_one_class and (y == y[0]).all():
-            what = f"all rows that are left have the same of {len(classes)} classes"
+            fault = f"all rows that are left have the same of {len(classes)} classes"
             action = "Correct [label] classes; if the data are so, set allow_one_class = true there"
-            self.doubts.append(Problem(self.label.where, what, action))
+            self.doubts.append(Problem(self.label.where, fault, action))
         counts = np.bincount(y, minlength=len(classes))
         return DataReport(
             (*self.problems, *self.doubts) if self.problems else (),

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from pydantic import Field
 
-from consilium.data.cells import CellRule, Column, ValueState, read_cells, renamed
+from consilium.data.cells import CellRule, Column, ValueState, Wanted, read_cells, renamed
 from consilium.data.files import BadTable, CsvRule, Hints, Lines, TableFile, in_file, open_table
 from consilium.protocol.files import unreadable
 from consilium.protocol.models import Frozen
@@ -45,6 +45,10 @@ class TableRule(Frozen):
     only: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+
+
+MOST_FAULTS = 5
+"""Of one file that a message has."""
 
 
 @dataclass(frozen=True)
@@ -91,94 +95,96 @@ def read_raw(paths: Sequence[Path], rule: TableRule, hints: Hints | None = None)
     return RawTable(pl.concat(frames), Lines.joined([part.lines for part in parts]))
 
 
-def place_of(path: Path, names: Sequence[str], column: str) -> int:
-    """Where a column stands. Raises BadTable where it is not there once."""
-    count = names.count(column)
-    if count > 1:
-        raise BadTable(path, f"has {count} columns named {column!r}", "Rename all but one")
-    if not count:
-        shown = ", ".join(repr(name) for name in names[:10]) + (" ..." if len(names) > 10 else "")
-        raise BadTable(path, f"has no column {column!r}", f"It has {shown}")
-    return names.index(column)
+class _Faults(list[tuple[str, str]]):
+    """All that is wrong with one file: what, and what to do about it."""
+
+    def check(self, path: Path) -> None:
+        """Raise BadTable with all of it."""
+        if self:
+            more = f" | and {len(self) - MOST_FAULTS} more" if len(self) > MOST_FAULTS else ""
+            actions = dict.fromkeys(action for _, action in self[:MOST_FAULTS] if action)
+            raise BadTable(path, " | ".join(fault for fault, _ in self[:MOST_FAULTS]) + more, ". ".join(actions))
+
+    def cells(self, name: str, column: Column, lines: Lines, hints: Hints) -> None:
+        """Note the first cell of each kind that is no number."""
+        actions = {ValueState.DECIMAL_COMMA: hints.decimal_comma, ValueState.DECIMAL_POINT: hints.no_decimal_comma}
+        for state, (fault, action) in FAULTS.items():
+            rows = column.rows(state)
+            if len(rows):
+                others = f", and {len(rows) - 1} more" if len(rows) > 1 else ""
+                where = f"{lines.place(int(rows[0]))}, column {name!r}"
+                self.append((f"{where}: the value {fault}{others}", actions.get(state, action)))
 
 
-def check_cells(path: Path, name: str, column: Column, lines: Lines, hints: Hints) -> None:
-    """Raise BadTable for the first cell of a column that is no number."""
-    told = {ValueState.DECIMAL_COMMA: hints.decimal_comma, ValueState.DECIMAL_POINT: hints.no_decimal_comma}
-    for state, (what, action) in FAULTS.items():
-        rows = column.rows(state)
-        if len(rows):
-            others = f", and {len(rows) - 1} more" if len(rows) > 1 else ""
-            where = f"{lines.place(int(rows[0]))}, column {name!r}"
-            raise BadTable(path, f"{where}: the value {what}{others}", told.get(state, action))
+def _places(path: Path, file: TableFile, rule: TableRule) -> list[int]:
+    """Where the columns stand that are to be read. Raises BadTable for those that are not there once, or unreadable."""
+    faults, names = _Faults(), file.names
+    wanted = [name for name in rule.only or filter(None, names) if name not in rule.drop]
+    shown = ", ".join(repr(name) for name in names[:10]) + (" ..." if len(names) > 10 else "")
+    for name in dict.fromkeys([*rule.columns, *wanted]):
+        if (count := names.count(name)) != 1:
+            absent = (f"has no column {name!r}", f"It has {shown}")
+            faults.append((f"has {count} columns named {name!r}", "Rename all but one") if count else absent)
+    faults.check(path)
+    places = [names.index(name) for name in wanted]
+    for place in places:
+        if fault := file.why_unreadable(place, dates=True):
+            faults.append((f"column {names[place]!r} {fault}", "Write it as numbers or text, or drop it"))
+    if not places:
+        faults.append(("has no column that is to be read", "Correct which columns are left out"))
+    faults.check(path)
+    return places
 
 
 def _read(path: Path, rule: TableRule, hints: Hints) -> RawTable:
     import polars as pl
 
     file = open_table(path, rule.csv, hints)
-    asked = rule.only or tuple(name for name in file.names if name)
-    for name in rule.columns:
-        place_of(path, file.names, name)
-    places = [place_of(path, file.names, name) for name in asked if name not in rule.drop]
-    for place in places:
-        if fault := file.why_unreadable(place, dates=True):
-            raise BadTable(path, f"column {file.names[place]!r} {fault}", "Write it as numbers or text, or drop it")
-    if not places:
-        raise BadTable(path, "has no column that is to be read", "Correct which columns are left out")
+    places = _places(path, file, rule)
     parts: list[list[pl.Series]] = [[] for _ in places]
-    lines = file.read(places, lambda index, part: parts[index].append(part))
-    columns = []
+    lines = file.read(places, lambda index, part: parts[index].append(cast("pl.Series", part)))
+    columns, faults = [], _Faults()
     for place, of_column in zip(places, parts, strict=True):
         name = file.names[place]
         series = pl.concat(of_column).rename(name)
         of_column.clear()
-        columns.append(_column(path, series, rule.columns.get(name), rule.missing, file, lines, hints))
+        cells = rule.columns.get(name, CellRule())
+        wanted = cells.wanted(name, name, rule.missing)
+        if cells.codes is not None or cells.changes_unit:
+            column = read_cells(series, wanted, file.decimal_comma)
+            faults.cells(name, column, lines, hints)
+            columns.append(pl.Series(name, column.values).fill_nan(None))
+            continue
+        series = _without_missing(series, wanted)
+        if file.decimal_comma and series.dtype == pl.String:
+            series = _with_points(series, lines, hints, faults)
+        columns.append(renamed(series, wanted) if wanted.renamed else series)
+    faults.check(path)
     return RawTable(pl.DataFrame(columns), lines)
 
 
-def _column(
-    path: Path,
-    series: pl.Series,
-    rule: CellRule | None,
-    missing: Sequence[str],
-    file: TableFile,
-    lines: Lines,
-    hints: Hints,
-) -> pl.Series:
-    """One column by its rule, if it has one."""
+def _without_missing(series: pl.Series, wanted: Wanted) -> pl.Series:
+    """The column with null where a value is missing; text without spaces around."""
     import polars as pl
 
-    wanted = (rule or CellRule()).wanted(series.name, series.name, missing)
-    if rule is not None and (rule.codes is not None or rule.changes_unit):
-        column = read_cells(series, wanted, file.decimal_comma)
-        check_cells(path, series.name, column, lines, hints)
-        return pl.Series(series.name, column.values).fill_nan(None)
+    if series.dtype == pl.Boolean or (series.dtype.is_numeric() and wanted.renamed):
+        return series  # `renamed` looks for what is missing among texts
     if series.dtype.is_numeric():
         values = series.fill_nan(None) if series.dtype.is_float() else series
-        numbers = [number for number in map(_number, wanted.missing) if number is not None]
-        if wanted.renamed:
-            return renamed(series, wanted)
-        kept = pl.when(values.is_in(numbers)).then(None).otherwise(values) if numbers else pl.lit(values)
-        return pl.select(kept).to_series().rename(series.name)
-    if series.dtype == pl.Boolean and not wanted.renamed:
-        return series
-    texts = series.cast(pl.String).str.strip_chars()
-    gone = texts.is_in(["", *(text.strip() for text in wanted.missing)])
-    texts = pl.select(pl.when(gone).then(None).otherwise(texts)).to_series().rename(series.name)
-    if file.decimal_comma:
-        texts = _with_points(path, texts, lines, hints)
-    return renamed(texts, wanted) if wanted.renamed else texts
+        absent = values.is_in([number for number in map(_number, wanted.missing) if number is not None])
+    else:
+        values = series.cast(pl.String).str.strip_chars()
+        absent = values.is_in(["", *(text.strip() for text in wanted.missing)])
+    return pl.select(pl.when(absent).then(None).otherwise(values)).to_series().rename(series.name)
 
 
-def _with_points(path: Path, texts: pl.Series, lines: Lines, hints: Hints) -> pl.Series:
-    """Numbers with a decimal comma as numbers with a point. Raises BadTable where a column of numbers has points."""
+def _with_points(texts: pl.Series, lines: Lines, hints: Hints, faults: _Faults) -> pl.Series:
+    """Numbers with a decimal comma as numbers with a point. A column of numbers with points is a fault."""
     commas, points = texts.str.contains(_COMMA).fill_null(False), texts.str.contains(_POINT).fill_null(False)
     whole = texts.str.contains(r"^[+-]?\d+$").fill_null(True)
     if points.any() and (commas.any() or (points | whole).all()):
         where = f"{lines.place(int(np.flatnonzero(points.to_numpy())[0]))}, column {texts.name!r}"
-        what = f"{where}: the value {FAULTS[ValueState.DECIMAL_POINT][0]}"
-        raise BadTable(path, what, hints.no_decimal_comma)
+        faults.append((f"{where}: the value {FAULTS[ValueState.DECIMAL_POINT][0]}", hints.no_decimal_comma))
     import polars as pl
 
     return pl.select(pl.when(commas).then(texts.str.replace(",", ".", literal=True)).otherwise(texts)).to_series()

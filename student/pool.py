@@ -90,7 +90,7 @@ class PoolFile:
     def _read(self, path: Path, schema: Schema, label: str | None, tell: Callable[[str], None]) -> SchemaRows:
         how = Reading(self.csv, ON_COMMAND_LINE, "the federation's", public=True, missing=self.missing, label=label)
         rows = read_schema_rows(path, schema, how)
-        for remark in rows.told:
+        for remark in rows.remarks:
             tell(f"{path.name}: {remark}")
         return rows
 

@@ -51,7 +51,14 @@ SAYS_NOTHING = frozenset(
 )
 """No names of variables, parameters or functions: a name is a noun of what is in it, or a verb of what is done."""
 
-CLEAN: tuple[str, ...] = ("report", "simulations/study/measures")
+CLEAN: tuple[str, ...] = (
+    "report",
+    "data",
+    "protocol/rows",
+    "simulations/datasets",
+    "simulations/population",
+    "simulations/study/measures",
+)
 """Folders whose code keeps to that; those below them do too."""
 
 

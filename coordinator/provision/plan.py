@@ -134,7 +134,7 @@ class RowsPlan(Frozen):
         """
         if path.suffix.lower() != ".npz":
             found = table_rows(path, schema, self.csv, self.missing_codes)
-            return found.x, found.told
+            return found.x, found.remarks
         names, rows = array_rows(path, "rows.pool" if self.pool else "rows.public")
         missing = sorted(set(schema.features) - set(names))
         if missing:

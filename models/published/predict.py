@@ -48,10 +48,10 @@ def predict_file(
         names = ", ".join(repr(name) for name in table.ignored[:_MOST_TOLD])
         more = f" and {len(table.ignored) - _MOST_TOLD} more" if len(table.ignored) > _MOST_TOLD else ""
         tell(f"columns that the student does not use: {names}{more}")
-    for remark in table.told[:_MOST_TOLD]:
+    for remark in table.remarks[:_MOST_TOLD]:
         tell(remark)
-    if len(table.told) > _MOST_TOLD:
-        tell(f"{len(table.told) - _MOST_TOLD} more columns with values that are odd")
+    if len(table.remarks) > _MOST_TOLD:
+        tell(f"{len(table.remarks) - _MOST_TOLD} more columns with values that are odd")
     probabilities = published.predict_proba(table.x)
     text = _csv(published, probabilities) if output == "text" else _json(published, probabilities, table)
     if out is not None:
@@ -85,7 +85,7 @@ def _json(published: Published, probabilities: np.ndarray, table: SchemaRows) ->
         for number, (best, row) in enumerate(zip(probabilities.argmax(axis=1), probabilities.tolist(), strict=True), 1)
     ]
     model = {"kind": published.kind, "sha256": published.sha256}
-    return json.dumps({"model": model, "ignored": table.ignored, "told": table.told, "rows": answers}) + "\n"
+    return json.dumps({"model": model, "ignored": table.ignored, "told": table.remarks, "rows": answers}) + "\n"
 
 
 def _flags(published: Published, probabilities: np.ndarray) -> list[bool]:

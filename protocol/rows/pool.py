@@ -75,7 +75,7 @@ class PoolTree:
 
     def missing(self, ids: Sequence[str]) -> list[int]:
         """Where in `ids` stand queries that are no row of the pool."""
-        return [at for at, query_id in enumerate(ids) if bytes.fromhex(query_id) not in self._place]
+        return [place for place, query_id in enumerate(ids) if bytes.fromhex(query_id) not in self._place]
 
     def prove(self, ids: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Places of different queries, uint32 (queries,), and the proof, uint8 (hashes, 32).
@@ -103,7 +103,7 @@ def proves(terms: PoolTerms, ids: Sequence[str], places: np.ndarray, proof: np.n
     if proof.ndim != 2 or proof.shape[1] != HASH_BYTES or proof.dtype != np.uint8 or int(places.max()) >= terms.size:
         return False
     known = {int(place): _leaf(bytes.fromhex(query_id)) for place, query_id in zip(places, ids, strict=True)}
-    given = iter(row.tobytes() for row in proof)
+    hashes = iter(row.tobytes() for row in proof)
     size, order = terms.size, sorted(known)
     while size > 1:
         above: dict[int, bytes] = {}
@@ -112,13 +112,13 @@ def proves(terms: PoolTerms, ids: Sequence[str], places: np.ndarray, proof: np.n
                 continue
             node, sibling = known[place], place ^ 1
             if sibling < size:
-                other = known.get(sibling) or next(given, b"")
+                other = known.get(sibling) or next(hashes, b"")
                 if not other:
                     return False
                 node = _node(node, other) if place < sibling else _node(other, node)
             above[place // 2] = node
         known, order, size = above, sorted(above), (size + 1) // 2
-    return known[0].hex() == terms.root and next(given, None) is None
+    return known[0].hex() == terms.root and next(hashes, None) is None
 
 
 def _siblings(places: list[int], size: int) -> Iterator[tuple[int, int | None]]:
@@ -137,7 +137,7 @@ def _siblings(places: list[int], size: int) -> Iterator[tuple[int, int | None]]:
 
 
 def _parents(nodes: list[bytes]) -> list[bytes]:
-    pairs = [_node(nodes[at], nodes[at + 1]) for at in range(0, len(nodes) - 1, 2)]
+    pairs = [_node(nodes[place], nodes[place + 1]) for place in range(0, len(nodes) - 1, 2)]
     return pairs + nodes[-1:] if len(nodes) % 2 else pairs
 
 

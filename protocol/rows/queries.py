@@ -88,11 +88,11 @@ def draw_reference(pool: np.ndarray, schema: Schema, most: int) -> np.ndarray:
             f"federation.ballot.reference {most} rows of {pool.shape[1]} features are more than {MOST_NUMBERS} numbers",
             f"Set it to {MOST_NUMBERS // pool.shape[1]} at most",
         )
-    found = {query_id: row for row, query_id in enumerate(query_ids(pool))}
+    places = {query_id: row for row, query_id in enumerate(query_ids(pool))}
     inside = _inside(pool, schema)
     lot = sorted(
         (hashlib.sha256(f"reference {query_id}".encode()).digest(), row)
-        for query_id, row in found.items()
+        for query_id, row in places.items()
         if inside[row]
     )
     if len(lot) < LEAST_REFERENCE_ROWS:

@@ -57,8 +57,8 @@ class ColumnEncoding(Frozen):
     @property
     def features(self) -> tuple[str, ...]:
         """Names of its features."""
-        own = (self.column,) if self.kind == "number" else tuple(f"{self.column}={value}" for value in self.shown)
-        return (*own, f"{self.column}{MISSING}") if self.missing else own
+        features = (self.column,) if self.kind == "number" else tuple(f"{self.column}={value}" for value in self.shown)
+        return (*features, f"{self.column}{MISSING}") if self.missing else features
 
 
 def features_of(columns: Sequence[ColumnEncoding]) -> tuple[str, ...]:

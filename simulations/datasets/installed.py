@@ -40,8 +40,8 @@ def installed_sets() -> dict[str, EntryPoint]:
 
     Of a name that two packages give, the first is taken in the order of their entry points' targets.
     """
-    found = sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value), reverse=True)
-    return {entry.name: entry for entry in found}
+    entries = sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value), reverse=True)
+    return {entry.name: entry for entry in entries}
 
 
 def open_installed(name: str, options: dict[str, Any]) -> Source:
@@ -63,52 +63,52 @@ def open_installed(name: str, options: dict[str, Any]) -> Source:
     if not callable(opener):
         raise ConfigError(f"{whose} is no function", "An entry point names a callable that returns a Dataset")
     try:
-        made: Any = opener(**options)
+        source: Any = opener(**options)
     except ConsiliumError:
         raise
     except TypeError as error:
         raise ConfigError(f"{whose} does not take data.options {options}: {_short(error)}", "Correct them") from None
     except Exception as error:
         raise DataError(f"{whose} fails: {_short(error)}", "Ask who made it") from None
-    if not hasattr(made, "time"):  # written before sources had times
+    if not hasattr(source, "time"):  # written before sources had times
         with suppress(AttributeError, TypeError):
-            made.time = None
-    if fault := why_no_source(made):
+            source.time = None
+    if fault := why_no_source(source):
         raise DataError(f"{whose}: {fault}", "See consilium.simulations.datasets.base")
-    return made
+    return source
 
 
-def why_no_source(made: Any) -> str:
+def why_no_source(source: Any) -> str:
     """Why something is no `Source`; empty if it is one.
 
     >>> why_no_source(3)
     "int has no 'name'"
     """
-    absent = [name for name in (*_FIELDS, "dataset") if not hasattr(made, name)]
+    absent = [name for name in (*_FIELDS, "dataset") if not hasattr(source, name)]
     if absent:
-        return f"{type(made).__name__} has no {absent[0]!r}"
-    rows = len(made.y)
+        return f"{type(source).__name__} has no {absent[0]!r}"
+    rows = len(source.y)
     if not rows:
         return "it has no rows"
     for name in ("y", "owner", "patient"):
-        ids = getattr(made, name)
+        ids = getattr(source, name)
         if ids is None and name == "patient":
             continue
         if not isinstance(ids, np.ndarray) or ids.dtype != np.int64 or ids.shape != (rows,) or ids.min() < 0:
             return f"{name} must be int64 numbers from 0 on, one for each of the {rows} rows"
-    if made.time is not None and (
-        not isinstance(made.time, np.ndarray) or made.time.dtype != np.float64 or made.time.shape != (rows,)
+    if source.time is not None and (
+        not isinstance(source.time, np.ndarray) or source.time.dtype != np.float64 or source.time.shape != (rows,)
     ):
         return f"time must be float64 numbers, one for each of the {rows} rows, or None"
-    if len(made.classes) == 1 or (made.classes and made.y.max() >= len(made.classes)):
-        return f"y goes up to {made.y.max()}, and there are {len(made.classes)} classes"
-    if made.owner_names is not None and made.owner.max() >= len(made.owner_names):
-        return f"owner goes up to {made.owner.max()}, and there are {len(made.owner_names)} owner_names"
-    x = getattr(made, "x", None)
+    if len(source.classes) == 1 or (source.classes and source.y.max() >= len(source.classes)):
+        return f"y goes up to {source.y.max()}, and there are {len(source.classes)} classes"
+    if source.owner_names is not None and source.owner.max() >= len(source.owner_names):
+        return f"owner goes up to {source.owner.max()}, and there are {len(source.owner_names)} owner_names"
+    x = getattr(source, "x", None)
     if x is None:
         return ""
-    if not isinstance(x, np.ndarray) or x.dtype != np.float32 or x.shape != (rows, len(made.features)):
-        return f"x must be float32 of shape ({rows}, {len(made.features)}): rows as y has, columns as features"
+    if not isinstance(x, np.ndarray) or x.dtype != np.float32 or x.shape != (rows, len(source.features)):
+        return f"x must be float32 of shape ({rows}, {len(source.features)}): rows as y has, columns as features"
     return "" if np.isfinite(x).all() else "x has values that are missing or infinite"
 
 

@@ -29,7 +29,7 @@ def _as_it_is(frame: pl.DataFrame) -> pl.DataFrame:
 
 @dataclass(frozen=True)
 class NaturalDivision:
-    """asked: the column that decides the class, one of `classes`: the second where it is a number above `above`, or as
+    """target: the column that decides the class, one of `classes`: the second where it is a number above `above`, or as
     `values` says of its texts; rows of which it says neither are left out. owners: columns that may be the owner, and
     what one owner is called; the first is the default. categories: features that are numbers of kinds. derive: what
     adds further columns.
@@ -37,7 +37,7 @@ class NaturalDivision:
 
     title: str
     attribution: str
-    asked: str
+    target: str
     classes: tuple[str, str]
     owners: Mapping[str, str]
     features: tuple[str, ...]
@@ -52,12 +52,12 @@ class NaturalDivision:
         """Features and the columns that `spec` names, out of the item's."""
         import polars as pl
 
-        asked = pl.col(self.asked)
+        target = pl.col(self.target)
         if self.above is None:
-            label = asked.cast(pl.String).replace_strict(dict(self.values), default=None, return_dtype=pl.String)
+            label = target.cast(pl.String).replace_strict(dict(self.values), default=None, return_dtype=pl.String)
         else:
             high, low = pl.lit(self.classes[1]), pl.lit(self.classes[0])
-            label = pl.when(asked > self.above).then(high).when(asked.is_not_null()).then(low)
+            label = pl.when(target > self.above).then(high).when(target.is_not_null()).then(low)
         named = {OWNER: owner, PATIENT: self.patient, TIME: self.time}
         columns = [pl.col(column).alias(name) for name, column in named.items() if column]
         return self.derive(item).select(*self.features, label.alias(LABEL), *columns).drop_nulls(LABEL)
@@ -98,7 +98,7 @@ NATURALS: dict[str, NaturalDivision] = {
     "mlmRev/Chem97": NaturalDivision(
         title="A-level chemistry 1997: grade A or B",
         attribution=f"Yang M, Fielding A, Goldstein H. Multilevel ordinal models for examination grades. {_MLM_REV}",
-        asked="score",
+        target="score",
         above=7,  # points of a grade: A 10, B 8, C 6
         classes=("C or less", "A or B"),
         owners={"school": "school", "lea": "authority"},
@@ -107,7 +107,7 @@ NATURALS: dict[str, NaturalDivision] = {
     "stevedata/TV16": NaturalDivision(
         title="Vote in the United States, 2016",
         attribution="Cooperative Congressional Election Study 2016. R package stevedata 1.3.9 (Miller S), GPL-2.",
-        asked="votetrump",
+        target="votetrump",
         above=0.5,
         classes=("other", "Trump"),
         owners={"state": "state"},
@@ -119,7 +119,7 @@ NATURALS: dict[str, NaturalDivision] = {
     "medicaldata/covid_testing": NaturalDivision(
         title="Tests for SARS-CoV-2 at a children's hospital, 2020: positive",
         attribution="Obstfeld AE. Children's Hospital of Philadelphia. R package medicaldata (Higgins P), MIT.",
-        asked="result",
+        target="result",
         values={"negative": "negative", "positive": "positive"},
         classes=("negative", "positive"),
         owners={"clinic_name": "clinic"},
@@ -132,7 +132,7 @@ NATURALS: dict[str, NaturalDivision] = {
     "mlmRev/Hsb82": NaturalDivision(
         title="High School and Beyond 1982: mathematics above the median",
         attribution=f"Raudenbush S, Bryk A. Hierarchical Linear Models. Sage, 2002. {_MLM_REV}",
-        asked="mAch",
+        target="mAch",
         above=13.131,
         classes=("at most the median", "above"),
         owners={"school": "school"},
@@ -141,7 +141,7 @@ NATURALS: dict[str, NaturalDivision] = {
     "mlmRev/egsingle": NaturalDivision(
         title="US Sustaining Effects Study: mathematics above the median",
         attribution=f"Bryk A, Raudenbush S, Congdon R. HLM, 1996; Doran H, Lockwood J, 2004. {_MLM_REV}",
-        asked="math",
+        target="math",
         above=-0.619,
         classes=("at most the median", "above"),
         owners={"schoolid": "school"},
@@ -154,7 +154,7 @@ NATURALS: dict[str, NaturalDivision] = {
     "COUNT/azpro": NaturalDivision(
         title="Cardiovascular procedures in Arizona, 1991: stay above the median",
         attribution="1991 Arizona Medpar data; Hilbe J. Negative Binomial Regression. R package COUNT 1.3.4, GPL-2.",
-        asked="los",
+        target="los",
         above=8,
         classes=("at most 8 days", "longer"),
         owners={"hospital": "hospital"},
@@ -164,7 +164,7 @@ NATURALS: dict[str, NaturalDivision] = {
     "mlmRev/Contraception": NaturalDivision(
         title="Bangladesh Fertility Survey 1988: uses contraception",
         attribution=f"Steele F, Diamond I, Amin S. J R Stat Soc A 1996;159:289. {_MLM_REV}",
-        asked="use",
+        target="use",
         values={"N": "no", "Y": "yes"},
         classes=("no", "yes"),
         owners={"district": "district"},
@@ -174,7 +174,7 @@ NATURALS: dict[str, NaturalDivision] = {
     "nycflights13/flights": NaturalDivision(
         title="Flights from New York, 2013: more than 15 minutes late",
         attribution="US Bureau of Transportation Statistics. R package nycflights13 (Wickham H), CC0.",
-        asked="arr_delay",
+        target="arr_delay",
         above=15,
         classes=("at most 15 minutes", "later"),
         owners={"dest": "destination"},

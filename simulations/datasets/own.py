@@ -55,20 +55,20 @@ def open_arrays(spec: SourceSpec) -> ArraySource:
     files = [(path, part) for pattern, part in parts_of(spec.path, spec) for path in files_of(pattern, Path())]
     read = [_read_file(path) for path, _ in files]
     first = read[0]
-    for (path, _), each in zip(files, read, strict=True):
-        if (each.features, each.classes) != (first.features, first.classes):
-            other = "features" if each.features != first.features else "classes"
+    for (path, _), arrays in zip(files, read, strict=True):
+        if (arrays.features, arrays.classes) != (first.features, first.classes):
+            other = "features" if arrays.features != first.features else "classes"
             raise DataError(f"{path} has other {other} than {files[0][0]}", "Write all files alike")
     pieces = [
-        Piece(each.roles, Lines.of_rows(path.name, len(each.x)), part)
-        for (path, part), each in zip(files, read, strict=True)
+        Piece(arrays.roles, Lines.of_rows(path.name, len(arrays.x)), part)
+        for (path, part), arrays in zip(files, read, strict=True)
     ]
     columns = first.roles.columns
     roles = {"label": "y", **{role: role for role in OPTIONAL if role in columns}}
-    own = {"classes": spec.classes or first.classes, "owner_label": spec.owner_label or "party"}
-    known = spec.model_copy(update={**roles, **own})
+    names = {"classes": spec.classes or first.classes, "owner_label": spec.owner_label or "party"}
+    known = spec.model_copy(update={**roles, **names})
     parts = JoinedRows.of(pieces, optional=OPTIONAL)
-    return ArraySource.of_parts(np.concatenate([each.x for each in read]), first.features, parts, known)
+    return ArraySource.of_parts(np.concatenate([arrays.x for arrays in read]), first.features, parts, known)
 
 
 class _File:
@@ -100,7 +100,7 @@ class _File:
     def _names(self, path: Path, arrays: dict[str, np.ndarray], name: str, count: int | None) -> tuple[str, ...]:
         if name not in arrays:
             return ()
-        names = tuple(str(each) for each in np.atleast_1d(arrays[name]))
+        names = tuple(str(text) for text in np.atleast_1d(arrays[name]))
         if len(set(names)) < len(names) or (count is not None and len(names) != count):
             wanted = "different names" if count is None else f"{count} different names, one for each column of x"
             raise DataError(f"{path}: {name} must be {wanted}, it has {len(names)}", ADVICE)
@@ -116,15 +116,15 @@ class _File:
             values = arrays[name]
             kinds, needed = ("iubUfM", "dates or numbers") if name == "time" else ("iubU", "whole numbers or texts")
             if values.shape != (len(self.x),) or values.dtype.kind not in kinds:
-                what = f"{path}: {name} has shape {values.shape} of {values.dtype}"
-                raise DataError(f"{what}, {len(self.x)} {needed} are needed", ADVICE)
+                form = f"{path}: {name} has shape {values.shape} of {values.dtype}"
+                raise DataError(f"{form}, {len(self.x)} {needed} are needed", ADVICE)
             if values.dtype.kind == "M":
                 values = np.where(np.isnat(values), "", np.datetime_as_string(values, unit="s"))
             if name == "y" and self.classes and values.dtype.kind != "U":
                 outside = np.flatnonzero((values < 0) | (values >= len(self.classes)))
                 if len(outside):
-                    what = f"{path}, row {outside[0] + 1}: y is {values[outside[0]]}"
-                    raise DataError(f"{what}, and there are {len(self.classes)} classes", "They count from 0")
+                    form = f"{path}, row {outside[0] + 1}: y is {values[outside[0]]}"
+                    raise DataError(f"{form}, and there are {len(self.classes)} classes", "They count from 0")
                 values = np.array(self.classes)[values]
             columns[name] = pl.Series(name, values.tolist())
         return pl.DataFrame(columns)
@@ -159,8 +159,8 @@ def open_images(spec: SourceSpec) -> ArraySource:
         raise ConfigError('data.set = "images" needs either data.path, a folder, or data.list, a CSV file', "Give one")
     pillow = _pillow()
     find = _listed if spec.list else _in_folders
-    found = [(find(Path(name), spec), part) for name, part in parts_of(spec.list or spec.path, spec)]
-    files = [Path(name) for frame, _ in found for name in frame[IMAGE]]
+    frames = [(find(Path(name), spec), part) for name, part in parts_of(spec.list or spec.path, spec)]
+    files = [Path(name) for frame, _ in frames for name in frame[IMAGE]]
     x = np.stack([_pixels(pillow, path, spec.size, spec.colour) for path in files])
     _, ends = COLOURS[spec.colour]
     width = len(str(spec.size - 1))
@@ -170,7 +170,7 @@ def open_images(spec: SourceSpec) -> ArraySource:
         for column in range(spec.size)
         for end in ends
     )
-    pieces = [Piece(frame.drop(IMAGE), Lines.of_rows("images", frame.height), part) for frame, part in found]
+    pieces = [Piece(frame.drop(IMAGE), Lines.of_rows("images", frame.height), part) for frame, part in frames]
     parts = JoinedRows.of(pieces, optional=("owner", spec.owner, spec.patient))
     if not spec.list:
         spec = spec.model_copy(update={"label": "class", "owner": "owner" if "owner" in spec.folders else ""})

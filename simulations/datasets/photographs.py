@@ -45,7 +45,7 @@ class Photographs:
 def of_photographs(
     private: Sequence[Photographs],
     test: Photographs,
-    asked: int,
+    queries_count: int,
     where: Path,
     *,
     name: str,
@@ -55,14 +55,14 @@ def of_photographs(
 ) -> Dataset:
     """The parties' images and the public ones as a data set without owners; values are from 0 to 1.
 
-    asked: how many of the test images, from the first on, the student may ask about; the others are held out.
+    queries_count: how many of the test images, from the first on, the student may ask about; the others are held out.
 
     Raises
     ------
     DataError : a label is no class, or the test part has too few images to be divided.
     """
     parts = [*private, test]
-    if not 0 < asked < len(test.labels):
+    if not 0 < queries_count < len(test.labels):
         raise DataError(f"{where}: {len(test.labels)} test images cannot be divided", "Two are needed at least")
     y = np.concatenate([part.labels for part in parts])
     if not 0 <= y.min() <= y.max() < len(classes):
@@ -85,7 +85,7 @@ def of_photographs(
         x=x,
         y=y,
         owner=np.zeros(len(y), dtype=np.int64),
-        public=Public(np.arange(queries, queries + asked), np.arange(queries + asked, len(y))),
+        public=Public(np.arange(queries, queries + queries_count), np.arange(queries + queries_count, len(y))),
     )
 
 
@@ -146,8 +146,8 @@ def read_plain(path: Path, source: str) -> Any:
     except DataError:
         raise
     except Exception as error:  # of many kinds, as the file is damaged
-        what = f"cannot read {path}: {error or type(error).__name__}; nothing of it was run"
-        raise DataError(what, f"Get it anew from {source}") from None
+        reason = f"cannot read {path}: {error or type(error).__name__}; nothing of it was run"
+        raise DataError(reason, f"Get it anew from {source}") from None
 
 
 def _byte_array(call: _Call) -> np.ndarray:
@@ -216,8 +216,8 @@ def read_mat_arrays(path: Path, most: Mapping[str, int], source: str) -> dict[st
                 arrays[name] = array.T
             return arrays
     except (OSError, ValueError, MemoryError) as error:
-        what = f"cannot read {path}: {error or type(error).__name__}"
-        raise DataError(what, f"Get it anew from {source}") from None
+        reason = f"cannot read {path}: {error or type(error).__name__}"
+        raise DataError(reason, f"Get it anew from {source}") from None
 
 
 SOURCE = "https://www.cs.toronto.edu/~kriz/cifar.html (the binary version or the Python version, unpacked)"
@@ -372,8 +372,8 @@ def read_mat(path: Path) -> Photographs:
     arrays = read_mat_arrays(path, {"X": MOST_IMAGES * NUMBERS, "y": MOST_IMAGES}, SVHN_SOURCE)
     x, y = arrays["X"], arrays["y"]
     if x.dtype != np.uint8 or y.shape != (y.size, 1) or x.shape != (SIDE, SIDE, CHANNELS, y.size) or not y.size:
-        what = f"{path}: X is {x.dtype} {x.shape} and y {y.shape}, not uint8 (32, 32, 3, n) and (n, 1)"
-        raise DataError(what, f"Get it anew from {SVHN_SOURCE}")
+        form = f"{path}: X is {x.dtype} {x.shape} and y {y.shape}, not uint8 (32, 32, 3, n) and (n, 1)"
+        raise DataError(form, f"Get it anew from {SVHN_SOURCE}")
     if not np.isin(y, np.arange(1, 11)).all():
         raise DataError(
             f"{path} has labels other than 1 to 10 (which is the digit 0)", f"Get it anew from {SVHN_SOURCE}"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-class Part(IntEnum):
+class RowPart(IntEnum):
     """What rows are by the file that they are of: a party's, public, or public and held out for evaluation."""
 
     PRIVATE = 0
@@ -30,12 +30,12 @@ class Part(IntEnum):
     TEST = 2
 
 
-def parts_of(private: str, spec: SourceSpec) -> list[tuple[str, Part]]:
+def parts_of(private: str, spec: SourceSpec) -> list[tuple[str, RowPart]]:
     """What names the parties' rows, and what `spec` says of public ones of their own file."""
-    parts = [(private, Part.PRIVATE)]
+    parts = [(private, RowPart.PRIVATE)]
     if spec.public is not None and spec.public.by == "file":
-        parts.append((spec.public.file, Part.QUERIES))
-        parts += [(spec.public.test, Part.TEST)] if spec.public.test else []
+        parts.append((spec.public.file, RowPart.QUERIES))
+        parts += [(spec.public.test, RowPart.TEST)] if spec.public.test else []
     return parts
 
 
@@ -44,12 +44,12 @@ class Piece(NamedTuple):
 
     frame: pl.DataFrame
     places: Lines
-    part: Part = Part.PRIVATE
+    part: RowPart = RowPart.PRIVATE
 
 
 @dataclass(frozen=True)
 class JoinedRows:
-    """part: uint8 (rows,) of `Part`, of each row of `frame`."""
+    """part: uint8 (rows,) of `RowPart`, of each row of `frame`."""
 
     frame: pl.DataFrame = field(repr=False)
     part: np.ndarray = field(repr=False)
@@ -78,15 +78,15 @@ class JoinedRows:
     @property
     def private(self) -> np.ndarray:
         """bool (rows,): of no public file."""
-        return self.part == Part.PRIVATE
+        return self.part == RowPart.PRIVATE
 
-    def rows(self, part: Part) -> np.ndarray:
+    def rows(self, part: RowPart) -> np.ndarray:
         """Indices int64 of the rows of a part."""
         return np.flatnonzero(self.part == part)
 
-    def left(self, kept: np.ndarray) -> JoinedRows:
-        """The rows that `kept` bool (rows,) keeps."""
-        return JoinedRows(self.frame.filter(kept), self.part[kept], self.places.left(kept))
+    def left(self, mask: np.ndarray) -> JoinedRows:
+        """The rows that `mask` bool (rows,) keeps."""
+        return JoinedRows(self.frame.filter(mask), self.part[mask], self.places.left(mask))
 
     def with_nulls(self, missing: Collection[str]) -> JoinedRows:
         """The same rows with nothing where one of these texts stands, alone in its column or beside numbers."""
@@ -139,13 +139,13 @@ class LabelColumn:
         known = np.unique(self.y[public_rows])
         names = tuple(self.values[code] for code in known)
         if len(names) < 2:
-            what = f"{places.whole}: the {len(public_rows)} public rows all have {column} = {''.join(names)!r}"
-            raise DataError(what, f"Declare data.classes ({self._all()}), or make more rows public")
+            fault = f"{places.whole}: the {len(public_rows)} public rows all have {column} = {''.join(names)!r}"
+            raise DataError(fault, f"Declare data.classes ({self._all()}), or make more rows public")
         outside = np.flatnonzero(~np.isin(self.y, known))
         if len(outside):
-            found = self.values[self.y[outside[0]]]
+            label = self.values[self.y[outside[0]]]
             raise DataError(
-                f"{places.first(outside)}: {column} is {found!r}, which none of the {len(public_rows)} public rows has",
+                f"{places.first(outside)}: {column} is {label!r}, which none of the {len(public_rows)} public rows has",
                 f"Declare data.classes ({self._all()}), or make more rows public",
             )
         return np.searchsorted(known, self.y).astype(np.int64), names
@@ -196,9 +196,9 @@ def _refuse_unknown(
     texts: pl.Series, unknown: np.ndarray, known: list[str], places: Lines, column: str, key: str
 ) -> None:
     if unknown.any():
-        at = np.flatnonzero(unknown)
+        rows = np.flatnonzero(unknown)
         raise DataError(
-            f"{places.first(at)}: {column} is {texts[int(at[0])]!r}, which {key} does not have: {known[:10]}",
+            f"{places.first(rows)}: {column} is {texts[int(rows[0])]!r}, which {key} does not have: {known[:10]}",
             "Correct the rows, name the label there, or say under data.label_values which class it means",
         )
 
@@ -212,9 +212,9 @@ def _refuse_what_is_no_class(texts: pl.Series, known: list[str], places: Lines, 
     numbers = [value for wrong, value, _ in map(in_order, known) if not wrong]
     broken = [value for value in numbers if value != round(value)]
     if broken or len(known) > MOST_CLASSES:
-        what = f"{places.whole}: {column} has {len(known)} different values, such as {known[0]!r} and {known[1]!r}"
+        occurring = f"{places.whole}: {column} has {len(known)} different values, such as {known[0]!r} and {known[1]!r}"
         kind = "numbers with fractions are no classes" if broken else f"at most {MOST_CLASSES} are classes"
-        raise DataError(f"{what}; {kind}", "Choose another column with data.label, or write classes into it")
+        raise DataError(f"{occurring}; {kind}", "Choose another column with data.label, or write classes into it")
 
 
 def moments_of(series: pl.Series, places: Lines) -> np.ndarray:
@@ -248,21 +248,21 @@ def public_by_time(series: pl.Series, rule: PublicSpec, places: Lines) -> np.nda
         raise DataError(
             f"{places.first(empty)}: {column} has no value, and data.time is that column", "Complete the rows"
         )
-    asked = pl.Series(f"data.public.{key}", [bound])
+    bounds = pl.Series(f"data.public.{key}", [bound])
     try:
-        limit = times_of(asked)[0]
+        limit = times_of(bounds)[0]
     except DataError:
         raise ConfigError(
             f"data.public.{key} is {bound!r}: neither a date nor a number", "Write it as 2024-12-31"
         ) from None
     moments = moments_of(texts, places)
-    if _numbers(texts) != _numbers(asked):
+    if _numbers(texts) != _numbers(bounds):
         kind, other = ("numbers", "a date") if _numbers(texts) else ("dates", "a number")
         raise ConfigError(f"data.public.{key} is {bound!r}, {other}, and {column} has {kind}", "Write it as they are")
     rows = moments >= limit if key == "after" else moments < limit
     if rows.all() or not rows.any():
-        what = "every row is" if rows.all() else "no row is"
-        raise DataError(f"{places.whole}: {what} public with data.public.{key} {bound!r}", "Choose another moment")
+        extent = "every row is" if rows.all() else "no row is"
+        raise DataError(f"{places.whole}: {extent} public with data.public.{key} {bound!r}", "Choose another moment")
     return rows
 
 
@@ -381,7 +381,7 @@ def _ids(parts: JoinedRows, column: str, role: str, nobody: bool) -> tuple[np.nd
             "Complete the rows, or leave them out of the file: nobody knows whose they are",
         )
     names = sorted(texts.drop_nulls().unique().to_list(), key=in_order)
-    places = {name: at for at, name in enumerate(names)}
+    places = {name: code for code, name in enumerate(names)}
     ids = np.array([-1 if text is None else places[text] for text in texts], dtype=np.int64)
     alone = 1 if nobody else int(empty.sum())
     ids[empty] = len(names) + (0 if nobody else np.arange(alone))
@@ -391,7 +391,7 @@ def _ids(parts: JoinedRows, column: str, role: str, nobody: bool) -> tuple[np.nd
 def _public(parts: JoinedRows, spec: SourceSpec) -> Public | None:
     """Rows of files of their own, or by their time; None where owners or a lot decide."""
     if not parts.private.all():
-        return Public(parts.rows(Part.QUERIES), parts.rows(Part.TEST))
+        return Public(parts.rows(RowPart.QUERIES), parts.rows(RowPart.TEST))
     rule = spec.public
     if rule is None or rule.by != "time":
         return None

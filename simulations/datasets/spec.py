@@ -30,7 +30,7 @@ NAMES = tuple(sorted([*IN_PACKAGE, *FOLDER_SETS]))
 """Of the sets that this package can open; `source` has their loaders."""
 
 
-def said(model: Frozen) -> set[str]:
+def keys_set(model: Frozen) -> set[str]:
     """Keys that have another value than they would have if they were left out: those of a file, or of its full form."""
     return {name for name, field in type(model).model_fields.items() if getattr(model, name) != field.default}
 
@@ -60,10 +60,10 @@ class PublicSpec(Frozen):
     @model_validator(mode="after")
     def _keys_suit(self) -> PublicSpec:
         allowed = {"owner": {"share", "owners"}, "share": {"share"}, "file": {"file", "test"}}
-        foreign = said(self) - {"by"} - allowed.get(self.by, {"after", "before"})
+        foreign = keys_set(self) - {"by"} - allowed.get(self.by, {"after", "before"})
         if foreign:
             raise ValueError(f'by = "{self.by}" has no key {min(foreign)}')
-        if {"owners", "share"} <= said(self):
+        if {"owners", "share"} <= keys_set(self):
             raise ValueError("give either share or owners")
         if self.by == "file" and not self.file:
             raise ValueError('by = "file" needs file')
@@ -174,19 +174,19 @@ class SourceSpec(Frozen):
     @model_serializer(mode="wrap")
     def _without_what_is_not_said(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Manifests of data sets that need none of these keys keep their form."""
-        optional = set(SourceSpec.model_fields) - {"set", "path", "classes"} - said(self)
+        optional = set(SourceSpec.model_fields) - {"set", "path", "classes"} - keys_set(self)
         return {key: value for key, value in write(self).items() if key not in optional}
 
     @model_validator(mode="after")
     def _has_its_keys(self) -> SourceSpec:
-        own = KEYS.get(self.set, {"options", "public"}) | {"label_cost"}
+        allowed = KEYS.get(self.set, {"options", "public"}) | {"label_cost"}
         if self.path and self.set in IN_PACKAGE:
             raise ValueError(
                 f'path is {self.path!r}, but set = "{self.set}" is embedded in the package and reads no file. For a'
                 ' file of your own write a scenario with set = "table" (or "npz", "images"), path and label:'
                 " docs/data.md"
             )
-        foreign = said(self) & set(SourceSpec.model_fields) - {"set", "classes"} - own
+        foreign = keys_set(self) & set(SourceSpec.model_fields) - {"set", "classes"} - allowed
         if foreign:
             raise ValueError(f'{min(foreign)} is no key of set = "{self.set}"')
         return self

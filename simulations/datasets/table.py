@@ -14,7 +14,7 @@ from consilium.data.files import Lines
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.rows.schema import features_of
 from consilium.simulations.datasets.base import Dataset, Source
-from consilium.simulations.datasets.roles import JoinedRows, Part, Piece, RowSource, roles_of
+from consilium.simulations.datasets.roles import JoinedRows, Piece, RowPart, RowSource, roles_of
 from consilium.simulations.datasets.spec import SourceSpec
 
 if TYPE_CHECKING:
@@ -50,9 +50,9 @@ class TableSource(RowSource):
         """
         pieces = [Piece(frame, Lines.of_rows("the table", frame.height))]
         if public is not None:
-            pieces.append(Piece(public, Lines.of_rows("the public rows", public.height), Part.QUERIES))
+            pieces.append(Piece(public, Lines.of_rows("the public rows", public.height), RowPart.QUERIES))
         if test is not None:
-            pieces.append(Piece(test, Lines.of_rows("the test rows", test.height), Part.TEST))
+            pieces.append(Piece(test, Lines.of_rows("the test rows", test.height), RowPart.TEST))
         return cls.of_pieces(pieces, spec)
 
     @classmethod
@@ -83,9 +83,9 @@ class TableSource(RowSource):
             raise DataError(f"{self.places.whole}: {error.what}", action) from None
         for doubt in doubts:
             if doubt.state != ValueState.UNKNOWN_CATEGORY:
-                found = texts_of(self.frame[doubt.column][doubt.rows[:1]])[0]
+                text = texts_of(self.frame[doubt.column][doubt.rows[:1]])[0]
                 raise DataError(
-                    f"{self.places.first(doubt.rows)}: {doubt.column} is {found!r}, where public rows have numbers",
+                    f"{self.places.first(doubt.rows)}: {doubt.column} is {text!r}, where public rows have numbers",
                     "Correct the rows, name the text under data.missing, or declare the column a category under"
                     " data.columns",
                 )

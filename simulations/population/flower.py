@@ -87,8 +87,8 @@ def index_sets(
     options |= {key: np.array(options[key]) for key in _ARRAYS if key in options}
     rows, wanted = len(next(iter(columns.values()))), options.get("num_partitions")
     if isinstance(wanted, int) and wanted > rows:  # before anything is made for each of them
-        what = f"data.partitioner.num_partitions {wanted} is more than the {rows} rows that there are"
-        raise ConfigError(what, "Lower it")
+        fault = f"data.partitioner.num_partitions {wanted} is more than the {rows} rows that there are"
+        raise ConfigError(fault, "Lower it")
     with _quiet():
         try:
             partitioner = kind(**options)
@@ -96,8 +96,8 @@ def index_sets(
             partitioner.dataset = whole.shuffle(seed=seed) if shuffle else whole
             return _positions(partitioner, partitioner.num_partitions)
         except Exception as error:  # of many kinds, from the library and those below it
-            told = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-            raise ConfigError(f"data.partitioner: {name} refuses: {told}", f"It takes {_told(kind)}") from None
+            reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            raise ConfigError(f"data.partitioner: {name} refuses: {reason}", f"It takes {_told(kind)}") from None
 
 
 def _positions(partitioner: Any, count: int) -> list[np.ndarray]:
@@ -110,22 +110,22 @@ def _positions(partitioner: Any, count: int) -> list[np.ndarray]:
     noted = getattr(partitioner, "_partition_id_to_indices", {})
     if set(noted) == set(range(count)):
         rows = np.array(partitioner.dataset[:][ROW], dtype=np.int64)  # one partitioner sorts the data set
-        return [rows[np.asarray(noted[at], dtype=np.int64)] for at in range(count)]
-    parts = [first, *(partitioner.load_partition(at) for at in range(1, count))]
+        return [rows[np.asarray(noted[index], dtype=np.int64)] for index in range(count)]
+    parts = [first, *(partitioner.load_partition(index) for index in range(1, count))]
     return [np.array(part[:][ROW], dtype=np.int64) for part in parts]
 
 
 def _kind(partitioners: ModuleType, name: str) -> type:
-    usable = [each for each in partitioners.__all__ if each not in _UNUSABLE]
+    usable = [partitioner for partitioner in partitioners.__all__ if partitioner not in _UNUSABLE]
     if name in _UNUSABLE:
         raise ConfigError(f"data.partitioner.name {name!r} {_UNUSABLE[name]}", f"Choose from {', '.join(usable)}")
     if name not in usable:
-        what = (
+        fault = (
             f"data.partitioner.name {name!r} is no partitioner of flwr-datasets"
             if name
             else "data.partitioner has no name"
         )
-        raise ConfigError(what, f"Choose from {', '.join(usable)}")
+        raise ConfigError(fault, f"Choose from {', '.join(usable)}")
     return getattr(partitioners, name)
 
 
@@ -157,10 +157,10 @@ def _columns(
 
     Features are as models get them: categories, and means for what is missing, are those of the public rows.
     """
-    given = {"owner": source.owner, "patient": source.patient, "time": source.time}
+    roles = {"owner": source.owner, "patient": source.patient, "time": source.time}
     # some partitioners count classes from 0 without gaps, and private rows may lack one
     columns = {"label": np.unique(source.y[rows], return_inverse=True)[1]}
-    columns |= {name: values[rows] for name, values in given.items() if values is not None}
+    columns |= {name: values[rows] for name, values in roles.items() if values is not None}
     if wanted is None or wanted in list(columns):  # a file may say anything, also a list
         return columns
     dataset = completed(data, source.dataset(public.queries), Partition({}, public.queries, public.test))

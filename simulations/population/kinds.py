@@ -163,8 +163,8 @@ def divided(source: Source, data: DataSpec, minimum_parties: int, seed: int) -> 
     if data.unbalanced > 1:
         queries, test = (rows[todo.left[rows]] for rows in (partition.queries, partition.test))
         if not len(queries) or not len(test):
-            what = f"{source.name}: data.unbalanced {data.unbalanced:g} leaves no public rows"
-            raise DataError(what, "Lower it, or make more rows public")
+            fault = f"{source.name}: data.unbalanced {data.unbalanced:g} leaves no public rows"
+            raise DataError(fault, "Lower it, or make more rows public")
         partition = replace(partition, queries=queries, test=test)
     smallest = min((len(rows) for rows in partition.parties.values()), default=0)
     if len(partition.parties) < minimum_parties or smallest < data.rows_needed:
@@ -230,7 +230,7 @@ def noise_levels(shift: ShiftSpec, names: Sequence[str], seed: int) -> dict[str,
     {'a': 0.5, 'b': 0.25}
     """
     place = np.random.default_rng([seed, _ORDER]).permutation(len(names)) + 1
-    return {name: float(shift.noise * at / len(names)) for name, at in zip(names, place, strict=True)}
+    return {name: float(shift.noise * order / len(names)) for name, order in zip(names, place, strict=True)}
 
 
 def swapped_parties(shift: ShiftSpec, names: Sequence[str], seed: int) -> tuple[str, ...]:
@@ -260,10 +260,10 @@ def _other_class(shift: ShiftSpec, classes: tuple[str, ...], seed: int) -> np.nd
 def _scale(data: DataSpec, dataset: Dataset, public: np.ndarray) -> np.ndarray:
     """Standard deviation float64 (features,) that a level is a multiple of; 0 where there is no noise."""
     if dataset.columns:
-        numbers, at = np.zeros(len(dataset.features), dtype=bool), 0
+        numbers, start = np.zeros(len(dataset.features), dtype=bool), 0
         for column in dataset.columns:
-            numbers[at] = column.kind == "number"
-            at += len(column.features)
+            numbers[start] = column.kind == "number"
+            start += len(column.features)
         return np.where(numbers, np.nanstd(public, axis=0, dtype=np.float64), 0.0)
     if data.representation != "none" or not data.standardise:
         return np.full(len(dataset.features), public.std(dtype=np.float64))

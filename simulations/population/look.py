@@ -25,18 +25,18 @@ MOST_COLUMNS = 200
 def look(data: DataSpec, most_queries: int, dataset: Dataset, partition: Partition) -> RowFacts:
     """Of the rows of a simulation whose caps allow so many queries. Data sets that ship are known: their columns and
     copies are not looked at."""
-    asked, test = np.concatenate([partition.queries, partition.too_near]), partition.test
-    public = np.concatenate([asked, test])
+    query_rows, test = np.concatenate([partition.queries, partition.too_near]), partition.test
+    public = np.concatenate([query_rows, test])
     counts = np.bincount(dataset.y[public], minlength=len(dataset.classes))
     x, y = dataset.x[public], dataset.y[public]
     unscaled = not data.standardise and data.representation == "none"
     spreads = dict(zip(dataset.features, x.std(axis=0, dtype=np.float64).tolist(), strict=True)) if unscaled else {}
-    own = data.is_described
-    parts = _columns(dataset) if own and len(dataset.features) <= MOST_COLUMNS else {}
+    described = data.is_described
+    parts = _columns(dataset) if described and len(dataset.features) <= MOST_COLUMNS else {}
     sizes = [len(rows) for rows in partition.parties.values()]
     return RowFacts(
         public={name: int(count) for name, count in zip(dataset.classes, counts, strict=True)},
-        asked=len(asked),
+        asked=len(query_rows),
         test=len(test),
         queries=most_queries,
         different=len(set(query_ids(queries(dataset, partition)))),
@@ -46,8 +46,8 @@ def look(data: DataSpec, most_queries: int, dataset: Dataset, partition: Partiti
         else (),
         identifiers=tuple(name for name, part in parts.items() if _identifies(x[:, part])),
         leaks=tuple(name for name, part in parts.items() if _says_the_label(x[:, part], y)),
-        largest=max(sizes) / sum(sizes) if own else 0.0,
-        twice=_twice(dataset, partition, public) if own else 0.0,
+        largest=max(sizes) / sum(sizes) if described else 0.0,
+        twice=_twice(dataset, partition, public) if described else 0.0,
         made=len(partition.parties) + partition.left_out,
         too_small=partition.left_out,
         least_rows=data.party_rows_needed,
@@ -57,11 +57,11 @@ def look(data: DataSpec, most_queries: int, dataset: Dataset, partition: Partiti
 def _columns(dataset: Dataset) -> dict[str, list[int]]:
     """Positions of the features of each column."""
     columns = dataset.columns or [ColumnEncoding(column=name, kind="number") for name in dataset.features]
-    found, at = {}, 0
+    places, start = {}, 0
     for column in columns:
-        found[column.column] = list(range(at, at + len(column.features)))
-        at += len(column.features)
-    return found
+        places[column.column] = list(range(start, start + len(column.features)))
+        start += len(column.features)
+    return places
 
 
 def _identifies(values: np.ndarray) -> bool:
@@ -88,7 +88,7 @@ def _twice(dataset: Dataset, partition: Partition, public: np.ndarray) -> float:
     """Share of the private rows that are equal, label and all, to one of another party or to a public one."""
     sides = [*partition.parties.values(), public]
     rows = np.concatenate(sides)
-    side = np.repeat(np.arange(len(sides)), [len(each) for each in sides])
+    side = np.repeat(np.arange(len(sides)), [len(part) for part in sides])
     whole = np.column_stack([dataset.x[rows], dataset.y[rows].astype(np.float32)]) + np.float32(0)  # -0 is 0
     _, code = np.unique([blake2b(row.tobytes(), digest_size=16).digest() for row in whole], return_inverse=True)
     pairs = np.unique(np.stack([code, side]), axis=1)[0]

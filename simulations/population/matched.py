@@ -47,8 +47,8 @@ def label_distance(counts: np.ndarray) -> float:
     (0.0, 0.5412)
     """
     pooled = counts.sum(axis=0) / counts.sum()
-    own = counts / counts.sum(axis=1, keepdims=True)
-    return float(np.sqrt(np.maximum(0.0, 1.0 - np.sqrt(own * pooled).sum(axis=1))).mean())
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    return float(np.sqrt(np.maximum(0.0, 1.0 - np.sqrt(shares * pooled).sum(axis=1))).mean())
 
 
 def class_counts(y: np.ndarray, partition: Partition) -> np.ndarray:
@@ -83,17 +83,17 @@ class _Lot:
         rounded by systematic sampling: every row has a threshold, spread evenly over the party from a random start.
         """
         log_shares = _log_gamma_quantiles(alpha * self.totals / self.totals.sum(), self.quantiles)
-        found = np.zeros(self.quantiles.shape, dtype=np.int64)
+        dealt = np.zeros(self.quantiles.shape, dtype=np.int64)
         room = self.sizes.copy()
         for label, total in enumerate(self.totals[:-1]):
             odds = log_shares[:, label] - logsumexp(log_shares[:, label + 1 :], axis=1)
             party = np.repeat(np.arange(len(room)), room)
             place = np.arange(len(party)) - np.repeat(np.cumsum(room) - room, room)
             score = odds[party] + logit((place + self.offsets[party, label]) / room[party])
-            found[:, label] = np.bincount(party[np.argsort(-score, kind="stable")[:total]], minlength=len(room))
-            room = room - found[:, label]
-        found[:, -1] = room
-        return found
+            dealt[:, label] = np.bincount(party[np.argsort(-score, kind="stable")[:total]], minlength=len(room))
+            room = room - dealt[:, label]
+        dealt[:, -1] = room
+        return dealt
 
 
 def _log_gamma_quantiles(shapes: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
@@ -106,8 +106,8 @@ def _log_gamma_quantiles(shapes: np.ndarray, quantiles: np.ndarray) -> np.ndarra
 def matched_partition(source: Source, natural: Partition, dealt: Partition, seed: int) -> Partition:
     """A division with the sizes and rows of `dealt`, and the label distance of `natural`.
 
-    dealt: the natural division, or one with another number of parties. `found` has alpha, the distances `hellinger` and
-    `hellinger_natural`, and `hellinger_by_lot`: that of rows dealt by lot with these sizes and this seed.
+    dealt: the natural division, or one with another number of parties. `measures` has alpha, the distances `hellinger`
+    and `hellinger_natural`, and `hellinger_by_lot`: that of rows dealt by lot with these sizes and this seed.
 
     Raises
     ------
@@ -122,7 +122,7 @@ def matched_partition(source: Source, natural: Partition, dealt: Partition, seed
     alpha, counts = _bisect(lot, wanted)
     distance = label_distance(counts)
     if abs(distance - wanted) > TOLERANCE:
-        far, near = (label_distance(lot.counts(each)) for each in (LEAST, MOST))
+        far, near = (label_distance(lot.counts(extreme)) for extreme in (LEAST, MOST))
         raise DataError(
             f"{source.name}: labels of the natural division are {wanted:.4f} from the pooled ones (mean Hellinger"
             f" distance), and a Dirichlet division of {len(sizes)} parties reaches {near:.4f} to {far:.4f}, at the"
@@ -130,9 +130,11 @@ def matched_partition(source: Source, natural: Partition, dealt: Partition, seed
             'Choose another seed, or partition = "shuffled", or "dirichlet" with an alpha of your own',
         )
     by_lot = label_distance(class_counts(source.y, shuffled_partition(dealt, seed)))
-    found = {"alpha": alpha, "hellinger": distance, "hellinger_natural": wanted, "hellinger_by_lot": by_lot}
+    measures = {"alpha": alpha, "hellinger": distance, "hellinger_natural": wanted, "hellinger_by_lot": by_lot}
     parties = named(_deal(rows, y, counts, generator))
-    return replace(dealt, parties=parties, left_out=0, found={name: float(f"{at:.6g}") for name, at in found.items()})
+    return replace(
+        dealt, parties=parties, left_out=0, measures={name: float(f"{value:.6g}") for name, value in measures.items()}
+    )
 
 
 def _bisect(lot: _Lot, wanted: float) -> tuple[float, np.ndarray]:
@@ -149,7 +151,7 @@ def _bisect(lot: _Lot, wanted: float) -> tuple[float, np.ndarray]:
         if (distance := label_distance(counts)) == wanted:
             break
         low, high = (middle, high) if distance > wanted else (low, middle)
-    best = min(tried, key=lambda each: abs(label_distance(tried[each]) - wanted))
+    best = min(tried, key=lambda alpha: abs(label_distance(tried[alpha]) - wanted))
     return float(np.exp(best)), tried[best]
 
 

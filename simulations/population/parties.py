@@ -156,8 +156,8 @@ def own_teachers(
 ) -> dict[int, TeacherKind]:
     """Index of a party -> its own teacher: that of its share, drawn by lot, else that of all `others`; parties without
     one train what the coordinator asks."""
-    own = {} if others is None else dict.fromkeys(range(parties), others)
-    return own | {index: item.teacher for index, item in _drawn(shares, parties, seed, _TEACHERS).items()}
+    teachers = {} if others is None else dict.fromkeys(range(parties), others)
+    return teachers | {index: item.teacher for index, item in _drawn(shares, parties, seed, _TEACHERS).items()}
 
 
 def teachers_named(simulation: SimulationSpec) -> list[TeacherKind]:
@@ -185,12 +185,12 @@ def _drawn(shares: Sequence[S], parties: int, seed: int, purpose: int) -> dict[i
     met."""
     order = np.random.default_rng([seed, purpose]).permutation(parties)
     ends = np.rint(np.cumsum([item.share for item in shares]) * parties).astype(int)
-    own: dict[int, S] = {}
+    by_party: dict[int, S] = {}
     start = 0
     for item, end in zip(shares, ends, strict=True):
-        own.update({int(index): item for index in order[start:end]})
+        by_party.update({int(index): item for index in order[start:end]})
         start = end
-    return own
+    return by_party
 
 
 def limited(federation: Federation, most_epsilon: float) -> dict[str, Any]:

@@ -31,13 +31,13 @@ def party_names(source: Source, owners: np.ndarray) -> dict[int, str]:
     numbers = {int(who): f"{who:0{width}d}" for who in owners}
     if source.owner_names is None:
         return {who: f"{label}-{number}" for who, number in numbers.items()}
-    own = {who: safe(source.owner_names[who]) for who in numbers}
-    if all(not name or name.isdecimal() for name in own.values()):
-        own = {who: f"{label}-{name}" if name else "" for who, name in own.items()}
-    same = Counter(name.casefold() for name in own.values())
+    safe_names = {who: safe(source.owner_names[who]) for who in numbers}
+    if all(not name or name.isdecimal() for name in safe_names.values()):
+        safe_names = {who: f"{label}-{name}" if name else "" for who, name in safe_names.items()}
+    same = Counter(name.casefold() for name in safe_names.values())
     return {
         who: name if name and same[name.casefold()] == 1 else f"{name or label}-{numbers[who]}"
-        for who, name in own.items()
+        for who, name in safe_names.items()
     }
 
 
@@ -146,12 +146,12 @@ def private_rows(source: Source, public: PublicPart) -> np.ndarray:
     """Indices of the rows that parties may have, ascending: neither public nor of an owner that is held out, nor of a
     patient who has public rows, at whichever owner; where the data set itself says which rows are public, it decides.
     """
-    asked = np.concatenate([public.queries, public.test])
-    rows = np.setdiff1d(not_public(source), asked)
+    public_rows = np.concatenate([public.queries, public.test])
+    rows = np.setdiff1d(not_public(source), public_rows)
     rows = rows[~np.isin(source.owner[rows], public.owners)]
     if source.patient is None or source.public is not None:
         return rows
-    return rows[~np.isin(source.patient[rows], source.patient[asked])]
+    return rows[~np.isin(source.patient[rows], source.patient[public_rows])]
 
 
 def _drawn(source: Source, share: float, least_rows: int, generator: np.random.Generator) -> np.ndarray:
@@ -191,8 +191,8 @@ def _halves(source: Source, rows: np.ndarray, why: str) -> tuple[np.ndarray, np.
         patients = whose[np.sort(np.unique(whose, return_index=True)[1])]  # in the order of the lot
         cut = np.isin(whose, patients[: len(patients) // 2])
     if not cut.any() or cut.all():
-        what = "no rows are public" if not len(rows) else f"{len(rows)} public rows cannot be halved"
-        raise DataError(f"{source.name}: {what} with {why}", "Make more rows public: data.public_share or data.public")
+        size = "no rows are public" if not len(rows) else f"{len(rows)} public rows cannot be halved"
+        raise DataError(f"{source.name}: {size} with {why}", "Make more rows public: data.public_share or data.public")
     return rows[cut], rows[~cut]
 
 
@@ -201,7 +201,7 @@ class Partition:
     """Row indices into the data set: of each party by name, of the student's queries, and of the test set.
 
     too_near: public rows that are not asked, since others are too much like them (`population.public_rows`).
-    left_out: owners, or shards, that are no party since they have too few rows. found: what the division had to look
+    left_out: owners, or shards, that are no party since they have too few rows. measures: what the division had to look
     for, by name, six digits each (`divisions.matched`).
     """
 
@@ -210,7 +210,7 @@ class Partition:
     test: np.ndarray = field(repr=False)
     too_near: np.ndarray = field(repr=False, default_factory=lambda: np.zeros(0, dtype=np.int64))
     left_out: int = 0
-    found: dict[str, float] = field(default_factory=dict)
+    measures: dict[str, float] = field(default_factory=dict)
 
 
 def natural_partition(
@@ -267,8 +267,8 @@ def iid_partition(
     whose = source.owner if source.patient is None else source.patient
     units = np.unique(whose[rows]) if whole_owners else rows
     if len(units) < parties:
-        what = "rows" if not whole_owners else f"{source.owner_label}s" if source.patient is None else "patients"
-        raise NotEnoughParties(f"{source.name}: {len(units)} {what} for {parties} parties", "Lower data.parties")
+        unit = "rows" if not whole_owners else f"{source.owner_label}s" if source.patient is None else "patients"
+        raise NotEnoughParties(f"{source.name}: {len(units)} {unit} for {parties} parties", "Lower data.parties")
     shards = np.array_split(np.random.default_rng([seed, 0x696964]).permutation(units), parties)
     if whole_owners:
         shards = [rows[np.isin(whose[rows], shard)] for shard in shards]
@@ -344,8 +344,8 @@ def timed_partition(
             "Name the column of dates or numbers with data.time, or choose another division",
         )
     if not (known := np.isfinite(source.time[rows])).all():
-        what = f"{source.name}: {np.count_nonzero(~known)} of {len(rows)} private rows have no time"
-        raise DataError(what, 'Leave them out of the data, or choose another division than "time"')
+        fault = f"{source.name}: {np.count_nonzero(~known)} of {len(rows)} private rows have no time"
+        raise DataError(fault, 'Leave them out of the data, or choose another division than "time"')
     if len(rows) < parties:
         raise NotEnoughParties(f"{source.name}: {len(rows)} rows for {parties} parties", "Lower data.parties")
     lot = np.random.default_rng([seed, _TIME]).permutation(len(rows))

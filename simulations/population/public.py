@@ -50,8 +50,8 @@ def schema(data: DataSpec, dataset: Dataset, partition: Partition) -> Schema:
             return Schema.of_images(dataset.features, dataset.classes, data.representation)
     except ValidationError as error:
         reason = "; ".join(faults_of(error, Schema, {}))
-        what = f"data.representation {data.representation!r} does not fit {dataset.name!r}: {reason}"
-        raise ConfigError(what) from None
+        fault = f"data.representation {data.representation!r} does not fit {dataset.name!r}: {reason}"
+        raise ConfigError(fault) from None
     if not data.standardise:
         return Schema.of_images(dataset.features, dataset.classes, "none")
     pool_rows = np.concatenate([partition.queries, partition.too_near])

@@ -9,7 +9,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, mod
 from consilium.models.specs import OwnTeacher
 from consilium.protocol.models import Frozen
 from consilium.protocol.rows.images import Representation
-from consilium.simulations.datasets.spec import PublicSpec, SourceSpec, said
+from consilium.simulations.datasets.spec import PublicSpec, SourceSpec, keys_set
 
 Division = Literal["owners", "iid", "groups", "dirichlet", "shuffled", "matched", "time", "flwr"]
 HandLabelMode = Literal["full", "quick", "none"]
@@ -55,7 +55,7 @@ class ShiftSpec(Frozen):
     @model_serializer(mode="wrap")
     def _without_what_is_not_said(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """A table without this key is written, and hashed, as before there was one."""
-        unsaid = {"wrong"} - said(self)
+        unsaid = {"wrong"} - keys_set(self)
         return {key: value for key, value in write(self).items() if key not in unsaid}
 
     @model_validator(mode="after")
@@ -142,17 +142,17 @@ class DataSpec(SourceSpec):
     def _without_what_is_not_said(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """As of a source: a scenario without these keys is written, and hashed, as before there were any."""
         table = SourceSpec._without_what_is_not_said(self, write)
-        unsaid = {"partitioner", "shift", "unbalanced"} - said(self)
+        unsaid = {"partitioner", "shift", "unbalanced"} - keys_set(self)
         return {key: value for key, value in table.items() if key not in unsaid}
 
     @model_validator(mode="after")
     def _keys_suit_the_partition(self) -> DataSpec:
-        given = said(self)
+        keys = keys_set(self)
         for key, divisions in _KEYS_OF.items():
-            if key in given and self.partition not in divisions:
+            if key in keys and self.partition not in divisions:
                 *others, last = (f'"{name}"' for name in divisions)
                 raise ValueError(f"{key} belongs to partition {', '.join(others)}{' or ' if others else ''}{last}")
-        if (needed := _NEEDED.get(self.partition)) and needed not in given:
+        if (needed := _NEEDED.get(self.partition)) and needed not in keys:
             raise ValueError(f'partition "{self.partition}" needs {needed}')
         return self
 
@@ -164,7 +164,7 @@ class DataSpec(SourceSpec):
 
     @model_validator(mode="after")
     def _public_part_once(self) -> DataSpec:
-        if self.public is not None and "public_share" in said(self):
+        if self.public is not None and "public_share" in keys_set(self):
             raise ValueError("give either public or public_share")
         return self
 

@@ -153,7 +153,7 @@ def test_another_unit_is_told(tmp_path: Path, factor: float, told: list[str]) ->
     lines = [f"61,female,I,{value * factor},{label}" for value, label in ((0.9, "well"), (1.1, "ill"))] * 2
     rows, report = read(tmp_path, "age,sex,stage,creatinine,label\n" + "\n".join(lines))
     assert rows is not None
-    assert [doubt.what for doubt in report.remarks if doubt.where == "creatinine"] == told
+    assert [doubt.fault for doubt in report.remarks if doubt.where == "creatinine"] == told
     assert all("factor" in doubt.action for doubt in report.remarks)
 
 
@@ -224,7 +224,7 @@ def test_names_that_no_public_row_has_are_doubted(tmp_path: Path) -> None:
     columns = {"age": {}, "sex": {"values": {"male": "man"}}, "stage": {}, "creatinine": {}}
     rows, report = read(tmp_path, OWN, columns=columns)
     assert rows is not None
-    assert [doubt.what.split(":")[0].split(" (")[0] for doubt in report.remarks] == [
+    assert [doubt.fault.split(":")[0].split(" (")[0] for doubt in report.remarks] == [
         "values names 'man', which no public row has",
         "2 of 4 rows hold a value that no public row has",
     ]

@@ -264,6 +264,6 @@ def test_a_fault_is_found_in_every_block(tmp_path: Path, row: int) -> None:
     assert report_on(tmp_path, clean).used == 2 * BLOCK + 1
     lines[row] = "61,x4711,well"
     report = report_on(tmp_path, "age,pressure,label\n" + "\n".join(lines))
-    assert [problem.what for problem in report.problems] == [
+    assert [problem.fault for problem in report.problems] == [
         f"1 of {2 * BLOCK + 1} rows hold text that is no number (first: line {row + 2})"
     ]

@@ -92,7 +92,7 @@ def test_missing_values_are_refused_column_by_column(heart, tmp_path: Path, hosp
     missing = np.isnan(heart["X"][mine]).sum(axis=0)
     names = heart["feature_names"]
     expected = {str(name): f"{count} of {mine.sum()} rows" for name, count in zip(names, missing, strict=True) if count}
-    assert {p.where.split(" ")[0]: p.what.split(" have no value")[0] for p in report.problems} == expected
+    assert {p.where.split(" ")[0]: p.fault.split(" have no value")[0] for p in report.problems} == expected
 
 
 def test_cholesterol_of_zero_is_found_by_a_range(heart, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from consilium.data.cells import CellRule
 from consilium.data.encoding import encode, infer, times_of
-from consilium.data.files import BLOCK, files_of
+from consilium.data.files import BLOCK, BadTable, files_of
 from consilium.data.table import TableRule, read_raw, read_table
 from consilium.protocol.errors import ConfigError, DataError
 
@@ -292,3 +292,14 @@ def test_a_row_is_named_in_every_block(tmp_path: Path, row: int) -> None:
     path = write(tmp_path / "a.csv", "a\n" + "\n".join(lines))
     with pytest.raises(DataError, match=f"line {row + 2}, column 'a'"):
         read_table([path], rule(columns={"a": {"factor": 2}}))
+
+
+def test_all_faults_of_a_file_come_at_once(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "age;weight;site\n61;7,5;a\nx;80;b\ny;90;c\n")
+    codes = {"codes": {"> 89": 90}}
+    with pytest.raises(BadTable) as caught:
+        read_table([path], rule(csv={"separator": ";"}, columns={"age": codes, "weight": codes}))
+    assert "line 3, column 'age': the value is no number, and 1 more | " in caught.value.fault
+    assert "line 2, column 'weight': the value has a decimal comma" in caught.value.fault
+    with pytest.raises(BadTable, match=r"has no column 'b' \| has no column 'c'"):
+        read_table([path], rule(csv={"separator": ";"}, only=("age", "b", "c")))

@@ -194,7 +194,7 @@ def division_rows(case: Case) -> list[Row]:
 
     run: parties, rows, rows_least, rows_median, rows_most, gini of the rows, effective_parties (inverse Simpson),
     one_class_parties (share of parties with a single class), left_out (owners or shards with too few rows);
-    division_alpha and others that dividing found (`Partition.found`). Of each label distance (hellinger, js, tv:
+    division_alpha and others that dividing found (`Partition.measures`). Of each label distance (hellinger, js, tv:
     `measures.distances`) to the labels of all: its mean over parties, quantiles, weighted (mean by rows), and the
     floors of mean and weighted; hellinger_pairwise, the mean over all pairs of parties, and its floor. Distances of
     features: see `measures.features`.
@@ -215,7 +215,7 @@ def division_rows(case: Case) -> list[Row]:
         "left_out": case.partition.left_out,
     }.items():
         figures.run(metric, value)
-    for metric, value in case.partition.found.items():
+    for metric, value in case.partition.measures.items():
         figures.run(f"division_{metric}", value)
     figures.series("class", case.classes, "share", counts.sum(axis=0) / sizes.sum())
     figures.series("class", case.classes, "parties", (counts > 0).sum(axis=0))

@@ -141,7 +141,7 @@ def test_a_rare_category_is_not_odd(tmp_path: Path, value: str, odd: bool) -> No
     schema = Schema(features=("code",), classes=("a", "b"), center=(0.001,), scale=(0.03,))
     path = tmp_path / "rows.csv"
     path.write_text(f"code\n{value}\n")
-    assert bool(read_schema_rows(path, schema, READING).told) == odd
+    assert bool(read_schema_rows(path, schema, READING).remarks) == odd
 
 
 def test_nothing_odd_where_all_is_well(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_nothing_odd_where_all_is_well(tmp_path: Path) -> None:
                     ranges=(Range(feature="age", low=0, high=120, whole=True),))  # fmt: skip
     path = tmp_path / "rows.csv"
     path.write_text("age\n" + "".join(f"{value}\n" for value in range(40, 80)))
-    assert read_schema_rows(path, schema, READING).told == ()
+    assert read_schema_rows(path, schema, READING).remarks == ()
 
 
 FAULTS: dict[str, tuple[str | bytes, str]] = {

@@ -144,15 +144,15 @@ def test_matched_labels_are_as_far_as_the_natural_ones(seed: int, skew: float, o
     natural, other = divided(data, keys("owners"), 2, seed), divided(data, keys("matched"), 2, seed)
     wanted, reached = by_definition(data.y, natural), by_definition(data.y, other)
     assert abs(wanted - reached) <= TOLERANCE
-    assert other.found["hellinger"] == pytest.approx(reached, rel=1e-5)
-    assert other.found["hellinger_natural"] == pytest.approx(wanted, rel=1e-5)
+    assert other.measures["hellinger"] == pytest.approx(reached, rel=1e-5)
+    assert other.measures["hellinger_natural"] == pytest.approx(wanted, rel=1e-5)
     lot = by_definition(data.y, divided(data, keys("shuffled"), 2, seed))
-    assert other.found["hellinger_by_lot"] == pytest.approx(lot, rel=1e-5)
+    assert other.measures["hellinger_by_lot"] == pytest.approx(lot, rel=1e-5)
     assert np.bincount(data.y[everything(other)]).tolist() == np.bincount(data.y[everything(natural)]).tolist()
 
 
 def test_the_more_natural_parties_differ_the_smaller_the_alpha() -> None:
-    found = [divided(wards(skew, 60), keys("matched"), 2, 0).found["alpha"] for skew in (0.01, 2.0, 10.0, 100.0)]
+    found = [divided(wards(skew, 60), keys("matched"), 2, 0).measures["alpha"] for skew in (0.01, 2.0, 10.0, 100.0)]
     assert found == sorted(found, reverse=True)
 
 
@@ -166,7 +166,7 @@ def test_matched_finds_the_alpha_that_made_the_division() -> None:
     y = np.concatenate([np.repeat([0, 1, 2], [a, b - a, rows - b]) for a, b in zip(first, both, strict=True)])
     owner = np.repeat(np.arange(parties), rows)
     made = replace(wards(), y=y, owner=owner, x=np.zeros((len(y), 1), dtype=np.float32))
-    assert divided(made, keys("matched"), 2, 0).found["alpha"] == pytest.approx(4.0, rel=0.16)
+    assert divided(made, keys("matched"), 2, 0).measures["alpha"] == pytest.approx(4.0, rel=0.16)
 
 
 def test_matched_parties_may_be_of_another_number() -> None:
