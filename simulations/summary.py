@@ -120,7 +120,7 @@ def data_facts(dataset: Dataset, partition: Partition) -> dict[str, Any]:
         "sha256": data_fingerprint(dataset),
         "parties": len(partition.parties),
         "left_out": partition.left_out,
-        **({"found": partition.found} if partition.found else {}),
+        **({"found": partition.measures} if partition.measures else {}),
         "queries": len(partition.queries),
         "test": len(partition.test),
     }
