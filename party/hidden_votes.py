@@ -68,7 +68,7 @@ class QuerySet:
 class ChargedVotes(Protocol):
     """`PartyNode.charged_votes`: counts the queries against the party's limits, then gives its votes."""
 
-    def __call__(self, asked: QuerySet, told: Terms, phase: int = 1, release: int = 1) -> np.ndarray: ...
+    def __call__(self, query_set: QuerySet, agreed: Terms, phase: int = 1, release: int = 1) -> np.ndarray: ...
 
 
 ROSTERS: Mapping[VotesMode, type[Roster] | type[VerifiedRoster]] = {
@@ -166,16 +166,16 @@ class SecureVotes:
         if begun is None:
             raise StageOrder(f"session {request.sid.hex()} was never begun here")
         terms = MaskedTerms.parse(begun.descriptor)
-        asked = QuerySet(request.queries, terms.query_set, request.places, request.proof)
-        return session.masked(request, *self.sources(terms, asked))
+        query_set = QuerySet(request.queries, terms.query_set, request.places, request.proof)
+        return session.masked(request, *self.sources(terms, query_set))
 
-    def sources(self, terms: MaskedTerms, asked: QuerySet) -> tuple[party.VotesOn, party.NoiseOf]:
+    def sources(self, terms: MaskedTerms, query_set: QuerySet) -> tuple[party.VotesOn, party.NoiseOf]:
         """Where the votes and the share of the noise of an accepted session come from: the votes are charged first."""
         agreed = self.spend.terms(terms.federation)
         source = self._noise(terms, agreed)
 
         def votes(queries: np.ndarray) -> np.ndarray:
-            return self.charged_votes(replace(asked, queries=queries), agreed, terms.phase, terms.release)
+            return self.charged_votes(replace(query_set, queries=queries), agreed, terms.phase, terms.release)
 
         return votes, lambda sigma, shape: source.gaussian(sigma, shape)
 
@@ -236,19 +236,21 @@ class VerifiedVotes:
         agreed = accepted(self.home, self.spend, terms)
         digest, now = message_digest(request), self.clock()
         self._store.erase_before(now - LIFETIME)
-        kept = self._store.find(terms.sid)
-        if kept is None:
+        answer = self._store.find(terms.sid)
+        if answer is None:
             self._check_sessions(terms)
             key = SignedKey(request.helper_key, request.helper_signature)
             client = VoteClient(terms, roster, self.home.name, Identity.load(self.home.identity_file), key)
-            asked = QuerySet(request.queries, terms.query_set, request.places, request.proof)
-            upload = client.upload(self.charged_votes(asked, agreed, terms.phase, terms.release))
+            query_set = QuerySet(request.queries, terms.query_set, request.places, request.proof)
+            upload = client.upload(self.charged_votes(query_set, agreed, terms.phase, terms.release))
             if terms.exact:
                 with SessionStore(self.home.state / SESSIONS).transaction() as tx:
                     sum_store.keep_block(tx, roster, roster.place(self.home.name))
                     tx.commit()
-            kept = self._store.keep(terms.sid, terms.query_set, terms.phase, now, digest, upload)
-        return UploadReply(sid=terms.sid_bytes, party=self.home.name, upload=as_array(_given(kept, digest, terms.sid)))
+            answer = self._store.keep(terms.sid, terms.query_set, terms.phase, now, digest, upload)
+        return UploadReply(
+            sid=terms.sid_bytes, party=self.home.name, upload=as_array(_given(answer, digest, terms.sid))
+        )
 
     def _check_sessions(self, terms: VerifiedTerms) -> None:
         tried = self._store.sessions_on(terms.query_set, terms.phase)
@@ -262,10 +264,10 @@ class VerifiedVotes:
         return UploadStore(self.home.state / "uploads.db")
 
 
-def _given(kept: KeptUpload | None, digest: bytes, sid: str) -> bytes:
+def _given(answer: KeptUpload | None, digest: bytes, sid: str) -> bytes:
     """The bytes that are given, to this very request only."""
-    if kept is None or kept.request != digest:
+    if answer is None or answer.request != digest:
         raise Replay(f"session {sid} was asked in another way before")
-    if kept.upload is None:
+    if answer.upload is None:
         raise StageOrder(f"session {sid} is over: its lifetime has passed")
-    return kept.upload
+    return answer.upload

@@ -239,17 +239,17 @@ class PartySession:
             ids = sum_store.ids_of(queries)
             sum_store.check_unanswered(tx, terms, ids)
             ctx = terms.ctx
-            kept, pairs, complaints = open_shares(self._roster, self._me, ctx, memory, request)
+            memory_after, pairs, complaints = open_shares(self._roster, self._me, ctx, memory, request)
             values = checked_votes(votes_on(queries), terms, self._roster.weights[self._me])
             if not terms.exact:
                 values += noise_share(noise, terms)
             y = mask(values, terms, self._me, secret(memory, "b"), pairs)
             if terms.exact:
                 sum_store.keep_block(tx, self._roster, self._me)
-            parts = masked_parts(ctx, self._me, secret(kept, "u1"), secret(kept, "u2"), y, complaints)
+            parts = masked_parts(ctx, self._me, secret(memory_after, "u1"), secret(memory_after, "u2"), y, complaints)
             signature = self._identity.sign(MASKED, *parts)
             reply = MaskedReply(sid=request.sid, party=self._me, y=y, complaints=complaints, signature=signature)
-            return reply, {**kept, "queries": ids}
+            return reply, {**memory_after, "queries": ids}
 
         return self._serve(Stage.MASKED, request, MaskedReply, compute)
 

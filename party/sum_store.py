@@ -166,12 +166,12 @@ class Transaction:
         """How many of the queries (ids, uint8 (n, 32)) are in a sum that was helped to be unmasked, in one of these
         phases; `phases` is a set of bits."""
         ids = [query.tobytes() for query in queries]
-        found = 0
+        count = 0
         for start in range(0, len(ids), MOST_VARIABLES):
             part = ids[start : start + MOST_VARIABLES]
             statement = f"SELECT COUNT(*) FROM released WHERE phases & ? AND query IN ({','.join('?' * len(part))})"
-            found += self._connection.execute(statement, (phases, *part)).fetchone()[0]
-        return found
+            count += self._connection.execute(statement, (phases, *part)).fetchone()[0]
+        return count
 
     def release(self, queries: np.ndarray, phases: int) -> None:
         """Record that shares leave which unmask a sum on these queries."""

@@ -82,8 +82,8 @@ def ladder(scalar: int, public: bytes) -> bytes:
     2^256: X25519 itself takes only those from 2^254 to 2^255 that are multiples of 8."""
     base = (int.from_bytes(public, "little") & ~SIGN) % FIELD_PRIME
     x2, z2, x3, z3 = 1, 0, base, 1
-    for at in reversed(range(SCALAR_BITS)):
-        bit = scalar >> at & 1
+    for place in reversed(range(SCALAR_BITS)):
+        bit = scalar >> place & 1
         if bit:
             x2, z2, x3, z3 = x3, z3, x2, z2
         plus, minus = x2 + z2, x2 - z2
@@ -112,12 +112,12 @@ def combination(scalars: Sequence[int], points: Sequence[Addend]) -> Point:
     """The sum of all multiples, by Pippenger's buckets; scalars from 0 to 2^256."""
     width = max(2, len(points).bit_length() - 3)
     total = NEUTRAL
-    for at in reversed(range(0, SCALAR_BITS, width)):
+    for place in reversed(range(0, SCALAR_BITS, width)):
         for _ in range(width):
             total = double(total)
         buckets: list[Point | None] = [None] * (1 << width)
         for scalar, point in zip(scalars, points, strict=True):
-            digit = scalar >> at & (1 << width) - 1
+            digit = scalar >> place & (1 << width) - 1
             if digit:
                 held = buckets[digit]
                 buckets[digit] = add(NEUTRAL if held is None else held, point)

@@ -32,49 +32,49 @@ class SecAggError(ConsiliumError):
 class RosterMismatch(SecAggError):
     """The session names another roster than the one this node holds, or the node is not in its own roster."""
 
-    def __init__(self, what: str) -> None:
-        super().__init__(what, "Compare roster files of all nodes: `sha256` of the canonical roster must agree")
+    def __init__(self, message: str) -> None:
+        super().__init__(message, "Compare roster files of all nodes: `sha256` of the canonical roster must agree")
 
 
 class UnsafeSession(SecAggError):
     """A session whose terms the roster does not allow: too little noise per party, or a phase without noise."""
 
-    def __init__(self, what: str) -> None:
-        super().__init__(what, "Change the terms of the session; this node gives nothing under these")
+    def __init__(self, message: str) -> None:
+        super().__init__(message, "Change the terms of the session; this node gives nothing under these")
 
 
 class BadSignature(SecAggError):
     """A signature does not verify under the key that the roster pins for this party."""
 
-    def __init__(self, party: str, what: str) -> None:
+    def __init__(self, party: str, message: str) -> None:
         self.party = party
         super().__init__(
-            f"signature of {party} on its {what} does not verify", "Check that its key is the one in the roster"
+            f"signature of {party} on its {message} does not verify", "Check that its key is the one in the roster"
         )
 
 
 class BadKey(SecAggError):
     """A key of this session is of low order, or is used twice."""
 
-    def __init__(self, party: str, what: str) -> None:
+    def __init__(self, party: str, message: str) -> None:
         self.party = party
         super().__init__(
-            f"session key of {party} {what}", "Start a new session without this party and ask its operator"
+            f"session key of {party} {message}", "Start a new session without this party and ask its operator"
         )
 
 
 class InconsistentView(SecAggError):
     """The coordinator tells this party something that cannot be, or something else than before."""
 
-    def __init__(self, what: str) -> None:
-        super().__init__(what, "The party gives nothing more here; start a new session and examine the coordinator")
+    def __init__(self, message: str) -> None:
+        super().__init__(message, "The party gives nothing more here; start a new session and examine the coordinator")
 
 
 class Replay(SecAggError):
     """A session id that this party knows with other terms, or a query that stands twice in one set."""
 
-    def __init__(self, what: str) -> None:
-        super().__init__(what, "Start a new session, with each query once")
+    def __init__(self, message: str) -> None:
+        super().__init__(message, "Start a new session, with each query once")
 
 
 class AlreadyAnswered(SecAggError):
@@ -92,9 +92,9 @@ class BrokenBlock(SecAggError):
     """An exact sum with a part of a block of parties in it, or a party whose block is not what it was
     (`sums.roster`). Nothing is used up."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, message: str) -> None:
         super().__init__(
-            what,
+            message,
             "Sum whole blocks. One that lost somebody, or of which somebody has a new key, is never whole again:"
             " collect votes with noise in the sums, which has no such rule",
         )
@@ -103,8 +103,8 @@ class BrokenBlock(SecAggError):
 class StageOrder(SecAggError):
     """A stage that is not the next one, or a session that is unknown or over."""
 
-    def __init__(self, what: str) -> None:
-        super().__init__(what, "Go on with the stage that is due, or start a new session")
+    def __init__(self, message: str) -> None:
+        super().__init__(message, "Go on with the stage that is due, or start a new session")
 
 
 class BadShare(SecAggError):
@@ -114,10 +114,10 @@ class BadShare(SecAggError):
     given in the last stage do not fit and nobody can tell whose.
     """
 
-    def __init__(self, party: str, what: str, parties: Iterable[str] = ()) -> None:
+    def __init__(self, party: str, message: str, parties: Iterable[str] = ()) -> None:
         self.party, self.parties = party, tuple(parties)
         advice = f"without {named(self.parties)}" if self.parties else "and ask the parties to check their software"
-        super().__init__(f"share of {party}: {what}", f"Start a new session {advice}")
+        super().__init__(f"share of {party}: {message}", f"Start a new session {advice}")
 
 
 class BadSum(SecAggError):
@@ -194,8 +194,8 @@ class VerifiedError(SecAggError):
 class NotVotes(VerifiedError):
     """This party's own teachers gave no votes: nothing is sent."""
 
-    def __init__(self, what: str) -> None:
-        super().__init__(f"votes of this party {what}", "Correct its teachers; nothing was sent")
+    def __init__(self, message: str) -> None:
+        super().__init__(f"votes of this party {message}", "Correct its teachers; nothing was sent")
 
 
 class SumTooLarge(VerifiedError):
@@ -212,8 +212,8 @@ class SumTooLarge(VerifiedError):
 class BadLink(VerifiedError):
     """A message between the aggregators is not by the other one, not of this session, or altered."""
 
-    def __init__(self, what: str) -> None:
-        super().__init__(what, "Send it again; if it stays so, compare rosters and keys of the two aggregators")
+    def __init__(self, message: str) -> None:
+        super().__init__(message, "Send it again; if it stays so, compare rosters and keys of the two aggregators")
 
 
 class TooManyWaiting(VerifiedError):
@@ -243,8 +243,10 @@ class AggregatorsDisagree(VerifiedError):
 class OtherVersion(VerifiedError):
     """The other node speaks another version of verified votes."""
 
-    def __init__(self, what: str, version: object, known: int) -> None:
-        super().__init__(f"{what} is of version {version}, this node knows {known}", "Install one version at all nodes")
+    def __init__(self, message: str, version: object, known: int) -> None:
+        super().__init__(
+            f"{message} is of version {version}, this node knows {known}", "Install one version at all nodes"
+        )
 
 
 class AggregatorAway(SecAggError):

@@ -38,20 +38,24 @@ def assigned(
     (2, 2, 1, 1, 0, 3, 3)
     """
     numbers, last = [0] * len(keys), 0
-    place = {key: at for at, key in enumerate(keys)}
+    places = {key: place for place, key in enumerate(keys)}
     blocks = [set(block) for block in earlier]
     free = set(keys).difference(*blocks)
     for block in blocks:
-        there = [place[key] for key in block if key in place]
-        if len(there) == len(block) >= least and len({weights[at] for at in there}) == 1 and not numbers[there[0]]:
+        there = [places[key] for key in block if key in places]
+        if (
+            len(there) == len(block) >= least
+            and len({weights[place] for place in there}) == 1
+            and not numbers[there[0]]
+        ):
             last += 1
-            for at in there:
-                numbers[at] = last
+            for place in there:
+                numbers[place] = last
     for weight in sorted(set(weights)):
-        group = [at for at, key in enumerate(keys) if key in free and weights[at] == weight]
+        group = [place for place, key in enumerate(keys) if key in free and weights[place] == weight]
         count = len(group) // least
-        for order, at in enumerate(group if count else ()):
-            numbers[at] = last + 1 + order * count // len(group)
+        for order, place in enumerate(group if count else ()):
+            numbers[place] = last + 1 + order * count // len(group)
         last += count
     return tuple(numbers)
 

@@ -53,11 +53,13 @@ SAYS_NOTHING = frozenset(
 
 CLEAN: tuple[str, ...] = (
     "report",
+    "coordinator/collection",
     "data",
     "protocol/rows",
     "simulations/datasets",
     "simulations/population",
     "simulations/study/measures",
+    "sums",
 )
 """Folders whose code keeps to that; those below them do too."""
 

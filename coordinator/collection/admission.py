@@ -48,8 +48,8 @@ class SeenPositions:
         self.least: dict[str, int] = {}
         if path.exists():
             try:
-                found = json.loads(path.read_text(encoding="utf-8"))
-                self.least = {str(party): int(seen) for party, seen in found.items()}
+                content = json.loads(path.read_text(encoding="utf-8"))
+                self.least = {str(party): int(seen) for party, seen in content.items()}
             except (OSError, ValueError, TypeError, AttributeError):
                 raise LedgerError(
                     f"{path} cannot be read", "Restore it with the ledger beside it; without both nothing is released"
@@ -277,16 +277,18 @@ class Admission:
         """These members did not get on: they are none any more, and are asked again later."""
         for member in failed:
             self.members.pop(member.party, None)
-        self._note([member.node for member in failed], [], {each.party: why for each, why in failed.items()}, "train")
+        self._note(
+            [member.node for member in failed], [], {member.party: why for member, why in failed.items()}, "train"
+        )
 
     def _note(
-        self, asked: Collection[int], fresh: list[Member], failures: Mapping[str, Failure], stage: str = "enrol"
+        self, nodes: Collection[int], fresh: list[Member], failures: Mapping[str, Failure], stage: str = "enrol"
     ) -> None:
         again, now = {name: why for name, why in failures.items() if self.failures.get(name) != why}, self._clock()
         tell_left_out(self._log, stage, again)
         self.failures |= failures
         enrolled = {member.node for member in fresh}
-        for node in asked:
+        for node in nodes:
             tries, failure = self._tries.get(node, (0, 0.0))[0] + 1, failures.get(self._name(node))
             pause = (SOON if failure and failure.silent else AGAIN).pause(tries)
             self._tries[node] = (tries, float("inf") if node in enrolled or node in self._no_party else now + pause)
@@ -337,12 +339,13 @@ def assemble(
     least : parties that there must be; of secure votes at least as many as a sum needs.
     """
     enough_since: float | None = None
-    told: tuple[object, ...] = ()
+    last_state: tuple[object, ...] = ()
     while not stop():
         admission.ask()
         connected = admission.look()
         there = sorted(
-            (member for member in admission.members.values() if member.node in connected), key=lambda each: each.party
+            (member for member in admission.members.values() if member.node in connected),
+            key=lambda member: member.party,
         )
         missing = sorted({*admission.known.names()} - {member.party for member in there} - {*admission.refused})
         enough_since = (clock() if enough_since is None else enough_since) if len(there) >= least else None
@@ -350,7 +353,7 @@ def assemble(
         if enough_since is not None and (not missing or waited >= patience):
             return there
         state = (tuple(missing), tuple(admission.refused), enough_since is None)
-        if state != told:
+        if state != last_state:
             log.write(
                 "waiting",
                 connected=len(there),
@@ -359,7 +362,7 @@ def assemble(
                 refused=admission.refused,
                 **({} if enough_since is None else {"at_most_seconds": max(0, round(patience - waited))}),
             )
-            told = state
+            last_state = state
         sleep(PAUSE_SECONDS)
     return []
 
@@ -387,9 +390,12 @@ def require(members: int, minimum: int, stage: str, failures: Mapping[str, Failu
     for failure in failures.values():
         reasons[failure.reason] = reasons.get(failure.reason, 0) + 1
     cure = next(filter(None, (failure.cure() for failure in failures.values())), "")
-    told = "; ".join(f"{count} x {reason}" for reason, count in sorted(reasons.items(), key=lambda item: -item[1])[:3])
+    counted = "; ".join(
+        f"{count} x {reason}" for reason, count in sorted(reasons.items(), key=lambda item: -item[1])[:3]
+    )
     raise NotEnoughParties(
-        f"{members} parties after stage {stage!r}, at least {minimum} are required" + (f" ({told})" if told else ""),
+        f"{members} parties after stage {stage!r}, at least {minimum} are required"
+        + (f" ({counted})" if counted else ""),
         f"{f'{cure}. ' if cure else ''}See events.jsonl for each party's reason, or lower federation.minimum_parties",
     )
 
@@ -494,8 +500,8 @@ class Latecomers:
             fresh = self._admission.ask(late=True)
         if not back + fresh:
             return
-        asked = back + fresh
-        trained = train_all(self._transport, self._config, asked, QuietSteps(self._log, "train", len(asked)))
+        due = back + fresh
+        trained = train_all(self._transport, self._config, due, QuietSteps(self._log, "train", len(due)))
         self._admission.fail(trained.failures)
         ready = [member for member in trained.members if member in fresh]
         if ready:

@@ -151,13 +151,13 @@ def _answers(
     config: FederationConfig,
     by_node: Mapping[int, Member],
     request: VoteRequest,
-    told: Callable[[int, int], None],
+    steps: Callable[[int, int], None],
 ) -> Iterator[tuple[int, VoteReply | Failure]]:
     """Each member's votes that can be counted, or why they cannot, as they come."""
     queries, classes = len(request.queries), len(config.rows.classes)
     most_bytes = queries * config.teachers_per_party * WIDEST
-    asked = dict.fromkeys(by_node, request)
-    for node, reply in stream(transport, asked, VoteReply, config.timeouts.vote, told, most_bytes):
+    requests = dict.fromkeys(by_node, request)
+    for node, reply in stream(transport, requests, VoteReply, config.timeouts.vote, steps, most_bytes):
         if isinstance(reply, Failure):
             yield node, reply
             continue
@@ -212,11 +212,11 @@ class KeptVotes:
 
     def choices(self, party: str) -> np.ndarray:
         """What a party said, see `protocol.parties.choices`. Raises DataError."""
-        found = self._content[f"{PREFIX}{party}"]
-        teachers = found.shape[1] if found.ndim == 2 else 0
-        if wrong := fault(found, len(self.query_ids), self.classes, teachers):
+        choices = self._content[f"{PREFIX}{party}"]
+        teachers = choices.shape[1] if choices.ndim == 2 else 0
+        if wrong := fault(choices, len(self.query_ids), self.classes, teachers):
             raise DataError(f"kept votes of {party}: {wrong}")
-        return found
+        return choices
 
     def votes(self, party: str) -> np.ndarray:
         """The same as counts, int64 (queries, classes), with the party's weight."""

@@ -66,9 +66,9 @@ def no_answer(seconds: float) -> Failure:
     return Failure(f"no answer within {seconds:g} s", silent=True)
 
 
-def no_node(what: str = "is not connected") -> Failure:
+def no_node(fault: str = "is not connected") -> Failure:
     """The node cannot be reached."""
-    return Failure(f"node {what}", silent=True)
+    return Failure(f"node {fault}", silent=True)
 
 
 class Transport(Protocol):
@@ -210,12 +210,12 @@ class FlowerTransport:
 
     def _pull(self, waiting: dict[str, int], deadline: float) -> Iterator[tuple[int, RecordDict | Failure]]:
         """What is there by now, in the order in which it was asked for; it is taken out of `waiting`."""
-        asked = list(waiting)
-        for start in range(0, len(asked), AT_ONCE):
+        ids = list(waiting)
+        for start in range(0, len(ids), AT_ONCE):
             if time.monotonic() >= deadline:
                 return
             with self._lock:
-                replies = list(self._grid.pull_messages(asked[start : start + AT_ONCE]))
+                replies = list(self._grid.pull_messages(ids[start : start + AT_ONCE]))
             while replies:
                 reply = replies.pop()  # whoever gets it is the only one to hold it
                 # errors made by the SuperLink have its own source id: only the id of the request tells the node

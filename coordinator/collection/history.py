@@ -46,10 +46,10 @@ def set_aside(suspects: Sequence[Block], there: Collection[int], least: int, rng
     present = [block for block in suspects if block <= {*there}]
     wanted, room = len(suspects) // 2 - (len(suspects) - len(present)), len(there) - least
     aside: list[Block] = []
-    for at in rng.permutation(len(present)):
-        if len(aside) < wanted and len(present[at]) <= room:
-            aside.append(present[at])
-            room -= len(present[at])
+    for number in rng.permutation(len(present)):
+        if len(aside) < wanted and len(present[number]) <= room:
+            aside.append(present[number])
+            room -= len(present[number])
     return frozenset[int]().union(*aside)
 
 
@@ -125,5 +125,5 @@ class History:
         replace_private(self._path, json.dumps(content) + "\n")
 
 
-def _unusable(path: Path, what: str) -> ConfigError:
-    return ConfigError(f"{path} {what}", "Restore it. Without it parties that lied are asked again")
+def _unusable(path: Path, fault: str) -> ConfigError:
+    return ConfigError(f"{path} {fault}", "Restore it. Without it parties that lied are asked again")

@@ -44,14 +44,14 @@ class LeftOut:
         return cls(str(event["party"]), str(event["stage"]), reason, rule, silent)
 
     @property
-    def what(self) -> str:
+    def text(self) -> str:
         """For a person."""
         return f"{self.party} left out of stage {self.stage}: {self.reason}"
 
     @property
     def words(self) -> str:
         """The same, and what to do about it where that is known."""
-        return f"{self.what}. {CURES[self.rule]}" if self.rule else self.what
+        return f"{self.text}. {CURES[self.rule]}" if self.rule else self.text
 
 
 SECOND, AWAY = "aggregator ", "away"
@@ -106,19 +106,19 @@ class RollEntry:
         >>> RollEntry(PartyState.TAKES_PART, connected=True, voted=True).words
         'takes part, connected, in sums'
         """
-        said: list[str] = [self.state.value]
+        parts: list[str] = [self.state.value]
         match self.state:
             case PartyState.TAKES_PART:
-                said += ["connected" if self.connected else "not connected now"]
-                said += ["in sums" if self.voted else "in no sum yet"]
-                said += [f"last left out: {self.reason}"] if self.reason else []
+                parts += ["connected" if self.connected else "not connected now"]
+                parts += ["in sums" if self.voted else "in no sum yet"]
+                parts += [f"last left out: {self.reason}"] if self.reason else []
             case PartyState.LATE:
-                said += ["takes part from the next questions on"]
+                parts += ["takes part from the next questions on"]
             case PartyState.REFUSED | PartyState.LEFT_OUT:
                 return f"{self.reason}. {CURES[self.rule]}" if self.rule else f"{self.state.value}: {self.reason}"
             case _:
-                said += ["connected" if self.connected else "not connected"]
-        return ", ".join(said)
+                parts += ["connected" if self.connected else "not connected"]
+        return ", ".join(parts)
 
     def to_json(self) -> dict[str, Any]:
         """As plain values, with the words."""
@@ -183,8 +183,8 @@ class Roll:
                 for name in filter(None, map(second_of, event.get("parties", ()))):
                     self._second(name, event).connected = what == "connected"
             case "second-aggregator":
-                found = self._second(str(event["name"]), event)
-                found.connected = found.served = True
+                second = self._second(str(event["name"]), event)
+                second.connected = second.served = True
             case "enrolled":
                 for entry in self._of(event):
                     entry.state, entry.reason = PartyState.ENROLLED, ""
@@ -206,15 +206,15 @@ class Roll:
 
     def _of(self, event: dict[str, Any]) -> list[RollEntry]:
         names = [str(name) for name in event.get("parties", ()) if second_of(str(name)) is None]
-        found = [self.entries.setdefault(name, RollEntry()) for name in names]
-        for entry in found:
+        entries = [self.entries.setdefault(name, RollEntry()) for name in names]
+        for entry in entries:
             entry.since = str(event.get("at", ""))
-        return found
+        return entries
 
     def _second(self, name: str, event: dict[str, Any]) -> SecondEntry:
-        found = self.seconds.setdefault(name, SecondEntry())
-        found.since = str(event.get("at", ""))
-        return found
+        entry = self.seconds.setdefault(name, SecondEntry())
+        entry.since = str(event.get("at", ""))
+        return entry
 
     def _left_out(self, event: dict[str, Any]) -> None:
         lost = LeftOut.read(event)

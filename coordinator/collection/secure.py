@@ -308,8 +308,8 @@ class SecureCollector:
         def report(stage: StageReport) -> None:
             self._tell_dropped(stage.stage, stage.dropped)
 
-        def send(stage: Stage, asked: Mapping[str, SecAggMessage]) -> dict[str, WireModel | str]:
-            return self._send(stage, asked, progress)
+        def send(stage: Stage, requests: Mapping[str, SecAggMessage]) -> dict[str, WireModel | str]:
+            return self._send(stage, requests, progress)
 
         self._accused, self._over, self._failures = {}, set(), {}
         attempts = 0
@@ -337,15 +337,17 @@ class SecureCollector:
             accusers = set().union(*(self._accused[name] for name in names))
             raise BadShare(names[0], f"{len(accusers)} parties cannot use what {named(names)} sent", names)
 
-    def _send(self, stage: Stage, asked: Mapping[str, SecAggMessage], progress: Progress) -> dict[str, WireModel | str]:
+    def _send(
+        self, stage: Stage, requests: Mapping[str, SecAggMessage], progress: Progress
+    ) -> dict[str, WireModel | str]:
         timeouts = self._config.timeouts
-        by_node = {self._nodes[party]: party for party in asked}
+        by_node = {self._nodes[party]: party for party in requests}
         replies = exchange(
             self._transport,
-            {self._nodes[party]: request for party, request in asked.items()},
+            {self._nodes[party]: request for party, request in requests.items()},
             REPLIES[stage],
             timeouts.vote if stage is Stage.MASKED else timeouts.secure,
-            Steps(self._log, f"secure sum: {stage}", len(asked), progress),
+            Steps(self._log, f"secure sum: {stage}", len(requests), progress),
         )
         self._failures = {by_node[node]: failure for node, failure in replies.failures.items()}
         for party, failure in self._failures.items():

@@ -100,10 +100,10 @@ class SecondAggregator:
         replies = exchange(
             self._transport, dict.fromkeys(others, request), AggregatorReply, self._config.timeouts.enrol, _untold
         )
-        found = [node for node, reply in replies.answers.items() if reply.key == self._roster.helper.ed25519_pk]
-        if not found:
+        nodes = [node for node, reply in replies.answers.items() if reply.key == self._roster.helper.ed25519_pk]
+        if not nodes:
             raise _why(list(replies.failures.values()), len(replies.answers))
-        self._node = min(found)
+        self._node = min(nodes)
         self._log.write("second-aggregator", name=replies.answers[self._node].name, node=self._node)
         return self._node
 
@@ -261,18 +261,18 @@ class VerifiedCollector:
         self._signed = len(self._records)  # a damaged file is said before the session could be forgotten
         self._history = History(self._folder / HISTORY, self._keys.roster.digest)
         where = "" if self._number is None else f"-of-{self._number}"
-        kept = KeptSession(self._folder / f"{query_set[:32]}-{phase}{where}.verified")
-        self._summed.append(kept)
-        resumed, self._fewer = kept.begun, False
+        session = KeptSession(self._folder / f"{query_set[:32]}-{phase}{where}.verified")
+        self._summed.append(session)
+        resumed, self._fewer = session.begun, False
         self._refused: set[str] = set()
         for left in reversed(range(MOST_SESSIONS)):
             try:
-                if not kept.begun:
+                if not session.begun:
                     fresh = new_private()
-                    kept.begin(self._new_terms(queries, phase, public_of(fresh)), self._keys.signer, fresh)
+                    session.begin(self._new_terms(queries, phase, public_of(fresh)), self._keys.signer, fresh)
                 elif resumed:
-                    self._log.write("resumed-session", stage="chosen" if kept.chosen() is not None else "votes")
-                return self._histogram(self._sum(kept, queries, query_set, progress, phase))
+                    self._log.write("resumed-session", stage="chosen" if session.chosen() is not None else "votes")
+                return self._histogram(self._sum(session, queries, query_set, progress, phase))
             except AggregatorAway:
                 raise
             except (SecAggError, ConfigError, MalformedMessage) as error:
@@ -281,7 +281,7 @@ class VerifiedCollector:
                     raise
                 no_half = refused is not None and refused.rule in NO_HALF
                 lost = resumed and (isinstance(error, ConfigError) or no_half)
-                kept.forget()
+                session.forget()
                 if left == 0 or not (self._fewer or lost):
                     raise
                 self._log.write("session-lost", reason=type(error).__name__)
@@ -290,8 +290,8 @@ class VerifiedCollector:
 
     def settle(self) -> None:
         """Forget the sessions that gave the last sums: these are in the ledger."""
-        for kept in self._summed:
-            kept.forget()
+        for session in self._summed:
+            session.forget()
         self._summed.clear()
 
     def _new_terms(self, queries: np.ndarray, phase: int, leader_key: bytes) -> VerifiedTerms:
@@ -312,13 +312,13 @@ class VerifiedCollector:
         )
 
     def _sum(
-        self, kept: KeptSession, queries: np.ndarray, query_set: str, progress: Progress, phase: int
+        self, session: KeptSession, queries: np.ndarray, query_set: str, progress: Progress, phase: int
     ) -> VerifiedSum:
         """From the session on disk to its sum. `_fewer` says afterwards whether others are left out than before."""
         self._fewer = False
-        terms, signature = kept.terms(self._keys.roster)
+        terms, signature = session.terms(self._keys.roster)
         if terms.query_set != query_set or terms.federation != self._config.digest():
-            raise ConfigError(f"{kept.folder} is of other queries", "The session is begun anew")
+            raise ConfigError(f"{session.folder} is of other queries", "The session is begun anew")
         sid, (places, proof) = terms.sid_bytes, self._standing.proof(queries)
         begin = {
             "terms": terms.canonical(),
@@ -330,46 +330,46 @@ class VerifiedCollector:
         opened = self._second.ask(OpenRequest(**begin), OpenReply, self._config.timeouts.secure)
         if opened.signed < self._signed:
             raise AggregatorWentBack(self._signed, opened.signed)
-        chosen, keys = kept.chosen(), self._helper_keys(kept, terms, opened.keys.tobytes())
+        chosen, keys = session.chosen(), self._helper_keys(session, terms, opened.keys.tobytes())
         if chosen is None:
-            self._collect(kept, terms, begin, keys, progress)
-            chosen = sorted(self._choose(terms, kept.places()))
-            kept.choose(chosen)
-        leader = self._leader(kept, terms, keys)
+            self._collect(session, terms, begin, keys, progress)
+            chosen = sorted(self._choose(terms, session.places()))
+            session.choose(chosen)
+        leader = self._leader(session, terms, keys)
         if not leader.closed:
-            self._check(kept, leader, sid, chosen, progress)
-            asked = leader.ask()
-            kept.keep_leader(leader.state())
+            self._check(session, leader, sid, chosen, progress)
+            question = leader.ask()
+            session.keep_leader(leader.state())
         else:
-            asked = leader.ask()
-        reply = self._link(sid, asked)
+            question = leader.ask()
+        reply = self._link(sid, question)
         result = leader.finish(reply.content.tobytes())
         ids = query_ids(queries)
         self._records.keep(reply.record, reply.signature, terms, ids, result)
         return result
 
-    def _helper_keys(self, kept: KeptSession, terms: VerifiedTerms, content: bytes) -> HelperKeys:
+    def _helper_keys(self, session: KeptSession, terms: VerifiedTerms, content: bytes) -> HelperKeys:
         """The second aggregator's keys of this session. Uploads are sealed for those that came first."""
-        before = kept.keys()
+        before = session.keys()
         if before is None:
             keys = HelperKeys(content)
             keys.check(terms.ctx, self._keys.roster.n, bytes.fromhex(self._keys.roster.helper.ed25519_pk))
-            kept.keep_keys(keys)
+            session.keep_keys(keys)
             return keys
-        if kept.leader() is None and content != before.content:
+        if session.leader() is None and content != before.content:
             raise ConfigError("the second aggregator has other keys of this session", "The session is begun anew")
         return before
 
     def _collect(
         self,
-        kept: KeptSession,
+        session: KeptSession,
         terms: VerifiedTerms,
         begin: dict[str, Any],
         keys: HelperKeys,
         progress: Progress,
     ) -> None:
         """Ask for the uploads that are not here yet, and keep them as they come."""
-        roster, there = self._keys.roster, {*kept.places()}
+        roster, there = self._keys.roster, {*session.places()}
         out = self._history.left_out.keys() | self._refused
         by_node = {
             member.node: member.party
@@ -388,7 +388,7 @@ class VerifiedCollector:
             elif reply.party != party or reply.sid.hex() != terms.sid:
                 failures[party] = Failure("answers for another party or another session")
             else:
-                kept.keep_upload(roster.place(party), reply.upload.tobytes())
+                session.keep_upload(roster.place(party), reply.upload.tobytes())
         tell_left_out(self._log, "secure sum: votes", failures)
 
     def _choose(self, terms: VerifiedTerms, there: list[int]) -> frozenset[int]:
@@ -401,16 +401,16 @@ class VerifiedCollector:
         choose = whole_blocks(roster, roster.least_accepted, refused) if terms.exact else everybody
         return frozenset(choose(there))
 
-    def _check(self, kept: KeptSession, leader: Leader, sid: bytes, chosen: list[int], progress: Progress) -> None:
+    def _check(self, session: KeptSession, leader: Leader, sid: bytes, chosen: list[int], progress: Progress) -> None:
         """Every chosen upload, with the second aggregator; who is not accepted is left out by name."""
         steps, roster = Steps(self._log, "secure sum: check", len(chosen), progress), self._keys.roster
         size, done = _batch_size(leader.terms), 0
-        for at in range(0, len(chosen), size):
-            for place in chosen[at : at + size]:
-                leader.accept(roster.name(place), kept.upload(place))
+        for start in range(0, len(chosen), size):
+            for place in chosen[start : start + size]:
+                leader.accept(roster.name(place), session.upload(place))
             while (batch := leader.batch()) is not None:
                 leader.settle(self._link(sid, batch).content.tobytes())
-            done += len(chosen[at : at + size])
+            done += len(chosen[start : start + size])
             steps(done, len(chosen))
         if leader.left_out:
             reasons = {name: Failure(_reason(leader, name)) for name in leader.left_out}
@@ -425,11 +425,11 @@ class VerifiedCollector:
                 self._log.write("excluded", party=name, reason=str(fault))
             self._fewer = True
 
-    def _leader(self, kept: KeptSession, terms: VerifiedTerms, keys: HelperKeys) -> Leader:
+    def _leader(self, session: KeptSession, terms: VerifiedTerms, keys: HelperKeys) -> Leader:
         rules = [WholeBlocks(self._keys.roster)]
         private, noise = self._keys.sealing.private(), self._noise(terms)
-        size, fresh = _batch_size(terms), kept.fresh()
-        return Leader(terms, self._keys.roster, private, fresh, keys, rules, noise, size, state=kept.leader())
+        size, fresh = _batch_size(terms), session.fresh()
+        return Leader(terms, self._keys.roster, private, fresh, keys, rules, noise, size, state=session.leader())
 
     def _link(self, sid: bytes, content: bytes) -> LinkReply:
         request = LinkRequest(sid=sid, content=as_array(content))

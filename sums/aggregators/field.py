@@ -146,9 +146,9 @@ def lagrange_at(where: np.ndarray, count: int) -> np.ndarray:
     differences = reduce(differences)
     left, right = np.zeros((count, DEGREE)), np.zeros((count, DEGREE))
     left[0, 0] = right[-1, 0] = 1
-    for at in range(1, count):
-        left[at] = multiply(left[at - 1], differences[at - 1])
-        right[-1 - at] = multiply(right[-at], differences[-at])
+    for point in range(1, count):
+        left[point] = multiply(left[point - 1], differences[point - 1])
+        right[-1 - point] = multiply(right[-point], differences[-point])
     return reduce(multiply(left, right) * lagrange_weights(count)[:, None])
 
 
@@ -165,11 +165,11 @@ _BITS = WIRE_DTYPE.itemsize
 def elements(key: bytes, count: int) -> np.ndarray:
     """uint16 (count,), each below the prime. key: 32 bytes, used for nothing else."""
     cipher = Cipher(AES(key), CTR(bytes(16))).encryptor()
-    found = np.frombuffer(bytearray(cipher.update(bytes(count * _BITS))), dtype=WIRE_DTYPE)
-    bad = np.flatnonzero(found >= PRIME)
+    numbers = np.frombuffer(bytearray(cipher.update(bytes(count * _BITS))), dtype=WIRE_DTYPE)
+    bad = np.flatnonzero(numbers >= PRIME)
     while len(bad):
         spare = np.frombuffer(cipher.update(bytes(SPARE * _BITS)), dtype=WIRE_DTYPE)
         good = spare[spare < PRIME][: len(bad)]
-        found[bad[: len(good)]] = good
+        numbers[bad[: len(good)]] = good
         bad = bad[len(good) :]
-    return found
+    return numbers

@@ -71,9 +71,11 @@ def add_up(one: np.ndarray, other: np.ndarray, votes: int, tail: int) -> tuple[n
     """
     around, width = (one.astype(np.int64) + other + tail) % PRIME, votes + 2 * tail
     half = PRIME // 2
-    kept = np.where(around <= half, np.minimum(around, width), np.maximum(width - (around - half), 0))
-    clipped = (kept != around).any(axis=1) | (kept.sum(axis=1) != votes) if tail == 0 else np.zeros(len(kept), bool)
-    return kept - tail, clipped
+    counts = np.where(around <= half, np.minimum(around, width), np.maximum(width - (around - half), 0))
+    clipped = (
+        (counts != around).any(axis=1) | (counts.sum(axis=1) != votes) if tail == 0 else np.zeros(len(counts), bool)
+    )
+    return counts - tail, clipped
 
 
 class AggregatorRule(Protocol):
@@ -150,8 +152,8 @@ class VoteAggregator:
         leads: bool,
     ) -> None:
         terms.check(roster)
-        own, other = (roster.leader, roster.helper) if leads else (roster.helper, roster.leader)
-        if public_of(private).hex() != own.x25519_pk:
+        mine, other = (roster.leader, roster.helper) if leads else (roster.helper, roster.leader)
+        if public_of(private).hex() != mine.x25519_pk:
             raise RosterMismatch("the roster has another X25519 key for this aggregator than this node")
         self._sigma = terms.leader_sigma if leads else terms.helper_sigma
         if self._sigma > 0 and noise is None:

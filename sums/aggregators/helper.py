@@ -101,10 +101,10 @@ class Helper(VoteAggregator):
         parts, theirs = read_batch(body, grid)
         opened = np.zeros((len(parts), opening_elements(grid)), dtype=np.uint16)
         codes, reasons = bytearray(len(parts)), []
-        for at, content in enumerate(parts):
+        for row, content in enumerate(parts):
             part = HelperPart.read(content)
-            codes[at] = self._look(part, theirs[at], opened[at])
-            if codes[at] and FAULT_CODES[codes[at] - 1] in SHOWN:
+            codes[row] = self._look(part, theirs[row], opened[row])
+            if codes[row] and FAULT_CODES[codes[row] - 1] in SHOWN:
                 reasons.append(place_key(self._seed, self.terms.ctx, part.place))
         return self._link.seal(CHECKED, write_checked(body_digest(body), bytes(codes), opened, reasons))
 
@@ -144,7 +144,7 @@ class Helper(VoteAggregator):
         opened[:] = self._open(share, proof, self._challenge(part))
         return None, share
 
-    def give(self, asked: bytes) -> bytes:
+    def give(self, question: bytes) -> bytes:
         """For `Leader.finish`: this aggregator's total, and the end of the session: all its keys are deleted. The same
         message gets the same bytes again.
 
@@ -154,10 +154,10 @@ class Helper(VoteAggregator):
         ThresholdNotMet : too few are accepted. StageOrder : another message got the half. Others : what the helper's
         rules raise.
         """
-        met = body_digest(asked)
+        met = body_digest(question)
         if self.closed and met == self._answer[0]:
             return self._answer[1]
-        body = self._link.open(ASKED, asked)
+        body = self._link.open(ASKED, question)
         theirs, left_out, commitment = read_asked(body, len(FAULT_CODES))
         mine = self._places()
         if theirs != mine or not left_out.keys().isdisjoint(mine):

@@ -183,18 +183,18 @@ class Leader(VoteAggregator):
         self._check_reasons(out, faults, reasons)
         checked = [fault in (None, VoteFault.FALSE_VOTES) for fault in faults]
         good = [
-            of_proof and holds(grid, each.opened, other)
-            for each, other, of_proof in zip(out, opened, checked, strict=True)
+            of_proof and holds(grid, upload.opened, other)
+            for upload, other, of_proof in zip(out, opened, checked, strict=True)
         ]
         pairs = list(zip(out, faults, good, strict=True))
-        doubtful = [each.part.place for each, fault, fine in pairs if fine != (fault is None)]
+        doubtful = [upload.part.place for upload, fault, fine in pairs if fine != (fault is None)]
         if doubtful:
             raise AggregatorsDisagree(map(self.roster.name, doubtful))
-        for each, fault, _ in pairs:
+        for upload, fault, _ in pairs:
             if fault is None:
-                self._add(each.part.place, each.share)
+                self._add(upload.part.place, upload.share)
             else:
-                self.left_out[self.roster.name(each.part.place)] = fault
+                self.left_out[self.roster.name(upload.part.place)] = fault
         del self._waiting[: self._out]
         self._out = 0
 
@@ -204,10 +204,10 @@ class Leader(VoteAggregator):
         """Raise AggregatorsDisagree for what the helper says of a part and does not show."""
         shown: dict[str, ShownFault] = {}
         lies: list[str] = []
-        for at, (waiting, fault) in enumerate(zip(out, faults, strict=True)):
+        for row, (waiting, fault) in enumerate(zip(out, faults, strict=True)):
             name = self.roster.name(waiting.part.place)
             if fault in SHOWN and fault is not None:
-                shown[name] = ShownFault(fault, waiting.part.content, reasons[at])
+                shown[name] = ShownFault(fault, waiting.part.content, reasons[row])
                 if not shown[name].holds():
                     lies.append(name)
             elif fault is not None and fault not in OWN_WORD:
@@ -241,12 +241,12 @@ class Leader(VoteAggregator):
         """
         if not self.closed:
             raise StageOrder("the helper's total was not asked for")
-        own = self._close()
-        asked = body_digest(self._question_body(own.commitment(self.terms.ctx, leads=True)))
-        other = read_given(self._link.open(GIVEN, reply), self.terms.grid, asked)
+        mine = self._close()
+        question = body_digest(self._question_body(mine.commitment(self.terms.ctx, leads=True)))
+        other = read_given(self._link.open(GIVEN, reply), self.terms.grid, question)
         votes = len(self._places()) * self.terms.teachers
-        sums, clipped = add_up(own.total, other.total, votes, self.terms.tail)
-        return VerifiedSum(sums, clipped, self.accepted, dict(self.left_out), own, other)
+        sums, clipped = add_up(mine.total, other.total, votes, self.terms.tail)
+        return VerifiedSum(sums, clipped, self.accepted, dict(self.left_out), mine, other)
 
     def state(self) -> bytes:
         """All that is needed to go on after a restart. It holds shares of the votes of each party that waits."""
@@ -257,11 +257,13 @@ class Leader(VoteAggregator):
                 **self._common_state(),
                 "out": self._out,
                 "question": np.frombuffer(self._question, dtype=np.uint8),
-                "shown": json.dumps({name: [each.part.hex(), each.key.hex()] for name, each in self.shown.items()}),
+                "shown": json.dumps(
+                    {name: [upload.part.hex(), upload.key.hex()] for name, upload in self.shown.items()}
+                ),
                 "taken": np.frombuffer(taken, dtype=np.uint8).reshape(-1, PART_BYTES),
-                "waiting": np.array([each.part.place for each in self._waiting], dtype=np.uint32),
-                "shares": _stacked([each.share for each in self._waiting], grid.cells),
-                "opened": _stacked([each.opened for each in self._waiting], opening_elements(grid)),
+                "waiting": np.array([upload.part.place for upload in self._waiting], dtype=np.uint32),
+                "shares": _stacked([upload.share for upload in self._waiting], grid.cells),
+                "opened": _stacked([upload.opened for upload in self._waiting], opening_elements(grid)),
             }
         )
 
@@ -274,8 +276,8 @@ class Leader(VoteAggregator):
         shares = restored(state, "shares", (len(places), grid.cells), "uint16")
         opened = restored(state, "opened", (len(places), opening_elements(grid)), "uint16")
         self._waiting = [
-            _Waiting(HelperPart.read(self._taken[place]), share, each)
-            for place, share, each in zip(places, shares, opened, strict=True)
+            _Waiting(HelperPart.read(self._taken[place]), share, opening)
+            for place, share, opening in zip(places, shares, opened, strict=True)
         ]
         self._out = int(str(state["out"]))
         self._question = restored(state, "question", (-1,), "uint8").tobytes()
@@ -290,7 +292,7 @@ class Leader(VoteAggregator):
 
     def _batch_body(self) -> bytes:
         out = self._waiting[: self._out]
-        return write_batch([each.part.content for each in out], [each.opened for each in out])
+        return write_batch([upload.part.content for upload in out], [upload.opened for upload in out])
 
 
 def _stacked(rows: list[np.ndarray], width: int) -> np.ndarray:

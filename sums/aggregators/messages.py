@@ -35,14 +35,16 @@ def body_digest(body: bytes) -> bytes:
 
 def write_batch(parts: Sequence[bytes], opened: Sequence[np.ndarray]) -> bytes:
     """parts: of PART_BYTES bytes. opened: uint16 (opening_elements,) each."""
-    return _COUNT.pack(len(parts)) + b"".join(parts) + b"".join(each.tobytes() for each in opened)
+    return _COUNT.pack(len(parts)) + b"".join(parts) + b"".join(opening.tobytes() for opening in opened)
 
 
 def read_batch(body: bytes, grid: VoteGrid) -> tuple[list[bytes], np.ndarray]:
     """Parts, and uint16 (n, opening_elements). Raises BadLink."""
     width = opening_elements(grid) * WIRE_DTYPE.itemsize
     count = _counted(body, PART_BYTES + width)
-    parts = [body[at : at + PART_BYTES] for at in range(_COUNT.size, _COUNT.size + count * PART_BYTES, PART_BYTES)]
+    parts = [
+        body[start : start + PART_BYTES] for start in range(_COUNT.size, _COUNT.size + count * PART_BYTES, PART_BYTES)
+    ]
     return parts, _openings(body[_COUNT.size + count * PART_BYTES :], count)
 
 
@@ -70,10 +72,10 @@ def read_checked(
     if any(code > len(codes_of) for code in codes):
         raise BadLink("the helper names a fault that there is not")
     faults = [codes_of[code - 1] if code else None for code in codes]
-    shown = [at for at, fault in enumerate(faults) if fault in SHOWN]
+    shown = [row for row, fault in enumerate(faults) if fault in SHOWN]
     if len(body) != end + KEY_BYTES * len(shown):
         raise BadLink(_FORM)
-    reasons = {at: body[end + KEY_BYTES * i : end + KEY_BYTES * (i + 1)] for i, at in enumerate(shown)}
+    reasons = {row: body[end + KEY_BYTES * i : end + KEY_BYTES * (i + 1)] for i, row in enumerate(shown)}
     return faults, _openings(body[start + count : end], count), reasons
 
 
@@ -99,15 +101,15 @@ def read_asked(body: bytes, most: int) -> tuple[list[int], dict[int, int], bytes
     return places[:count], dict(zip(places[count:], codes, strict=True)), body[-DIGEST_BYTES:]
 
 
-def write_given(asked: bytes, half: Half) -> bytes:
-    """asked: digest of the body."""
-    return asked + half.nonce + half.total.tobytes()
+def write_given(question: bytes, half: Half) -> bytes:
+    """question: digest of the body."""
+    return question + half.nonce + half.total.tobytes()
 
 
-def read_given(body: bytes, grid: VoteGrid, asked: bytes) -> Half:
+def read_given(body: bytes, grid: VoteGrid, question: bytes) -> Half:
     """The helper's half. Raises BadLink."""
     shape, start = (grid.queries, grid.classes), DIGEST_BYTES + NONCE_BYTES
-    if len(body) != start + shape[0] * shape[1] * WIRE_DTYPE.itemsize or body[:DIGEST_BYTES] != asked:
+    if len(body) != start + shape[0] * shape[1] * WIRE_DTYPE.itemsize or body[:DIGEST_BYTES] != question:
         raise BadLink("the helper's total is none, or of another set of parties")
     total = np.frombuffer(body, dtype=WIRE_DTYPE, offset=start)
     if not is_canonical(total):
@@ -115,10 +117,10 @@ def read_given(body: bytes, grid: VoteGrid, asked: bytes) -> Half:
     return Half(body[DIGEST_BYTES:start], total.reshape(shape))
 
 
-def _counted(body: bytes, each: int, more: int = 0) -> int:
+def _counted(body: bytes, width: int, more: int = 0) -> int:
     """How many rows of `each` bytes the body says and has."""
     count = _COUNT.unpack_from(body)[0] if len(body) >= _COUNT.size else -1
-    if not 0 <= count <= MOST_BATCH or len(body) != _COUNT.size + more + count * each:
+    if not 0 <= count <= MOST_BATCH or len(body) != _COUNT.size + more + count * width:
         raise BadLink(_FORM)
     return count
 

@@ -24,8 +24,8 @@ _ONCE = bytes(NONCE_BYTES)
 _LINK_HEAD = 2 + NONCE_BYTES
 
 
-def seal_once(own: bytes, helper: bytes, plain: bytes, bound: bytes) -> bytes:
-    """AES-256-GCM under what the private key `own`, made for this one message, agrees with the helper's public key.
+def seal_once(private: bytes, helper: bytes, plain: bytes, bound: bytes) -> bytes:
+    """AES-256-GCM under what the private key `private`, made for this one message, agrees with the helper's public key.
 
     bound: what the seal is good for; it enters key and associated data.
 
@@ -33,7 +33,7 @@ def seal_once(own: bytes, helper: bytes, plain: bytes, bound: bytes) -> bytes:
     ------
     BadKey : the helper's key is of low order.
     """
-    key = derive(Agreement(own).with_peer(helper, "the helper"), SPACE + "seal", public_of(own), helper, bound)
+    key = derive(Agreement(private).with_peer(helper, "the helper"), SPACE + "seal", public_of(private), helper, bound)
     return AESGCM(key).encrypt(_ONCE, plain, bound)
 
 
@@ -114,9 +114,9 @@ class Link:
     later opens nothing. Each direction and kind has a key.
     """
 
-    def __init__(self, own: bytes, other: bytes, own_fresh: bytes, other_fresh: bytes, ctx: bytes) -> None:
-        """own, own_fresh: this aggregator's private X25519 keys. other, other_fresh: the other one's public keys."""
-        pairs = (own, other), (own_fresh, other_fresh)
+    def __init__(self, private: bytes, public: bytes, own_fresh: bytes, other_fresh: bytes, ctx: bytes) -> None:
+        """private, own_fresh: this aggregator's X25519 keys. public, other_fresh: the public keys of the other one."""
+        pairs = (private, public), (own_fresh, other_fresh)
         agreed = [Agreement(private).with_peer(public, "the other aggregator") for private, public in pairs]
         self._agreed = derive(b"".join(agreed), SPACE + "agreed", ctx)
         self._ctx = ctx

@@ -91,8 +91,8 @@ class HelperPart:
     ) -> HelperPart:
         """A signed part with the seed sealed for the helper. commitments: to_leader, to_helper, to_proof."""
         bound = _BOUND.pack(VERSION, ctx, place, helper_key, *commitments)
-        own = entropy(32)
-        signed = bound + _SEAL.pack(public_of(own), seal_once(own, helper_key, seed, bound))
+        private = entropy(32)
+        signed = bound + _SEAL.pack(public_of(private), seal_once(private, helper_key, seed, bound))
         return cls.read(signed + identity.sign(SPACE + "upload", signed))
 
     def fault(self, ctx: bytes, roster: VerifiedRoster, key_of: Callable[[int], bytes]) -> VoteFault | None:
@@ -221,8 +221,8 @@ class VoteClient:
         challenge = challenge_of(grid, ctx, place, to_leader, to_helper)
         starts = reduce(from_wire(elements(self._entropy(KEY_BYTES), grid.lines * DEGREE))).reshape(-1, DEGREE)
         values = self._prove(picks, challenge, starts)
-        given = expand_seed(ctx, place, seed, "proof", proof_elements(grid))
-        proof = to_wire(np.concatenate((starts, values)).ravel() - given)
+        helper_proof = expand_seed(ctx, place, seed, "proof", proof_elements(grid))
+        proof = to_wire(np.concatenate((starts, values)).ravel() - helper_proof)
         commitments = to_leader, to_helper, commit_proof(ctx, place, blind, proof.tobytes())
         part = HelperPart.make(ctx, place, commitments, seed, self._helper_key, self._identity, self._entropy)
         return Upload(part, blind, proof, share).write()

@@ -193,7 +193,7 @@ class GivenRecord(Strict):
 
     @model_validator(mode="after")
     def _is_bound(self) -> GivenRecord:
-        bound = [each is not None for each in (self.session, self.commitment, self.half)]
+        bound = [field_ is not None for field_ in (self.session, self.commitment, self.half)]
         if bound != [self.version > 1] * 3:
             raise ValueError("a record of this version has session, commitment and half, one of version 1 has none")
         return self

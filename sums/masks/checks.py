@@ -200,8 +200,8 @@ def gather(sharers: list[int], complaints: Mapping[int, np.ndarray]) -> Disputes
     """Complainers by dealer. complaints: uint8 (|U2|,) by party of U3, 1 at each dealer that it complains about."""
     disputes: Disputes = {}
     for index, row in complaints.items():
-        for at in np.flatnonzero(row).tolist():
-            disputes.setdefault(sharers[at], set()).add(index)
+        for place in np.flatnonzero(row).tolist():
+            disputes.setdefault(sharers[place], set()).add(index)
     return disputes
 
 

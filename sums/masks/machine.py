@@ -227,23 +227,23 @@ def _masked(state: SessionState, question: Question, receivers: list[int]) -> di
     drawn = challenges(state, adverts_digest(state.terms.ctx, *_adverts(state)))
     factors = np.array([list(share_bytes(drawn[index])) for index in sharers.tolist()], dtype=np.uint8)
     at_sender = np.searchsorted(advertised, sharers)
-    made: dict[int, SecAggMessage] = {}
+    requests: dict[int, SecAggMessage] = {}
     for index in receivers:
         others = sharers != index
-        at = int(np.searchsorted(advertised, index))
-        row = at - (at > at_sender[others])  # a sender has no row for itself
-        made[index] = MaskedRequest(
+        column = int(np.searchsorted(advertised, index))
+        row = column - (column > at_sender[others])  # a sender has no row for itself
+        requests[index] = MaskedRequest(
             sid=state.terms.sid_bytes,
             sharers=sharers,
             nonces=nonces[others],
             ciphertexts=ciphertexts[np.flatnonzero(others), row],
             challenges=factors[others],
-            values=values[others, at],
+            values=values[others, column],
             queries=question.queries,
             places=question.places,
             proof=question.proof,
         )
-    return made
+    return requests
 
 
 def _unmask(state: SessionState, t: int) -> UnmaskRequest:
@@ -303,7 +303,7 @@ def whole_blocks(roster: SumRoster, least: int, without: Collection[int] = ()) -
     def choose(answered: Collection[int]) -> Collection[int]:
         summed = whole(roster.blocks, {*answered} - {*without})
         if len(summed) < least:
-            missing = (entry.id for at, entry in enumerate(roster.parties) if at not in summed)
+            missing = (entry.id for place, entry in enumerate(roster.parties) if place not in summed)
             raise ThresholdNotMet("whole blocks", len(summed), least, missing)
         return summed
 
@@ -402,8 +402,8 @@ class Aggregation:
         ------
         StageOrder : the session is done.
         """
-        made = of_stage(self._due(), self._state, self._signer, self._question, self._roster.t, self._waiting())
-        return {self._roster.name(index): request for index, request in made.items()}
+        requests = of_stage(self._due(), self._state, self._signer, self._question, self._roster.t, self._waiting())
+        return {self._roster.name(index): request for index, request in requests.items()}
 
     def take(self, replies: Mapping[str, WireModel | str]) -> StageReport:
         """Check the replies of the stage that is due and close it, if enough are in.

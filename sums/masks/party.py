@@ -108,7 +108,7 @@ def check_signatures(roster: Roster, ctx: bytes, memory: Memory, request: Unmask
             raise BadSignature(roster.name(index), "view of the survivors")
 
 
-def check_adverts(roster: Roster, me: int, ctx: bytes, request: ShareRequest, own: bytes) -> None:
+def check_adverts(roster: Roster, me: int, ctx: bytes, request: ShareRequest, keys_sent: bytes) -> None:
     """Raise unless U1 is large enough, holds this party's own keys unaltered, and every advert is by its party."""
     advertised = request.advertised.tolist()
     if len(advertised) < roster.t:
@@ -116,7 +116,7 @@ def check_adverts(roster: Roster, me: int, ctx: bytes, request: ShareRequest, ow
         raise ThresholdNotMet(Stage.SHARE, len(advertised), roster.t, missing)
     if advertised[-1] >= roster.n:
         raise InconsistentView("U1 names a place that the roster does not have")
-    if me not in advertised or request.keys[advertised.index(me)].tobytes() != own:
+    if me not in advertised or request.keys[advertised.index(me)].tobytes() != keys_sent:
         raise InconsistentView("this party's own advert is missing from U1, or altered")
     seen: set[bytes] = set()
     for index, keys, signature in zip(advertised, request.keys, request.signatures, strict=True):
@@ -134,7 +134,7 @@ def check_adverts(roster: Roster, me: int, ctx: bytes, request: ShareRequest, ow
 def share_secrets(
     roster: Roster, me: int, ctx: bytes, memory: Memory, request: ShareRequest
 ) -> tuple[ShareReply, Memory]:
-    """The sealed shares for each peer of U1 with their proof, and what is kept: not the private keys, only what they
+    """The sealed shares for each peer of U1 with their proof, and the memory after: no private keys, only what they
     agreed.
 
     Raises
@@ -149,11 +149,11 @@ def share_secrets(
     )
     cipher, pair = Agreement(secret(memory, "cipher")), Agreement(secret(memory, "mask"))
     nonce = secrets.token_bytes(NONCE_BYTES)
-    cipher_secrets, mask_secrets, sealed, own = [], [], [], b""
+    cipher_secrets, mask_secrets, sealed, own_share = [], [], [], b""
     for peer, keys, dealt in zip(advertised, request.keys, shares, strict=True):
         plain = b"".join(map(share_bytes, dealt))
         if peer == me:
-            own = plain[:SHARE_BYTES]
+            own_share = plain[:SHARE_BYTES]
             continue
         content, name = keys.tobytes(), roster.name(peer)
         agreed = cipher.with_peer(content[:KEY_BYTES], name)
@@ -164,15 +164,15 @@ def share_secrets(
     ciphertexts = _rows(sealed)
     r = challenge(ctx, me, u1, nonce, ciphertexts)
     values = _rows([share_bytes(blend(r, z_share, b_share, mask_share)) for b_share, mask_share, z_share in shares])
-    kept: Memory = {
+    memory_after: Memory = {
         "b": memory["b"],
         "u1": u1,
         "advertised": request.advertised,
         "cipher_secrets": _rows(cipher_secrets),
         "mask_secrets": _rows(mask_secrets),
-        "own_share": own,
+        "own_share": own_share,
     }
-    return ShareReply(sid=request.sid, party=me, nonce=nonce, ciphertexts=ciphertexts, values=values), kept
+    return ShareReply(sid=request.sid, party=me, nonce=nonce, ciphertexts=ciphertexts, values=values), memory_after
 
 
 def open_shares(
@@ -189,9 +189,9 @@ def open_shares(
     pairs: dict[int, bytes] = {}
     complaints: list[int] = []
     sealed = zip(request.nonces, request.ciphertexts, request.challenges, request.values, strict=True)
-    for at, peer in enumerate(request.sharers.tolist()):
+    for row, peer in enumerate(request.sharers.tolist()):
         if peer == me:
-            b_shares[at] = np.frombuffer(secret(memory, "own_share"), dtype=np.uint8)
+            b_shares[row] = np.frombuffer(secret(memory, "own_share"), dtype=np.uint8)
             continue
         pairs[peer] = mask_secrets[peer].tobytes()
         nonce, ciphertext, r, value = (part.tobytes() for part in next(sealed))
@@ -200,21 +200,23 @@ def open_shares(
         if plain is None or not _is_good(plain, r, value):
             complaints.append(peer)
             continue
-        b_shares[at], mask_shares[at], _ = np.frombuffer(plain, dtype=np.uint8).reshape(3, SHARE_BYTES)
-    kept: Memory = {
+        b_shares[row], mask_shares[row], _ = np.frombuffer(plain, dtype=np.uint8).reshape(3, SHARE_BYTES)
+    memory_after: Memory = {
         "u1": memory["u1"],
         "u2": set_digest("U2", ctx, request.sharers),
         "sharers": request.sharers,
         "b_shares": b_shares,
         "mask_shares": mask_shares,
     }
-    return kept, pairs, np.array(complaints, dtype=np.uint16)
+    return memory_after, pairs, np.array(complaints, dtype=np.uint16)
 
 
 def _is_good(plain: bytes, r: bytes, value: bytes) -> bool:
     """Whether the three shares give the dealer's value."""
     content = plain + r
-    b, k, z, factor = (share_value(content[at : at + SHARE_BYTES]) for at in range(0, len(content), SHARE_BYTES))
+    b, k, z, factor = (
+        share_value(content[start : start + SHARE_BYTES]) for start in range(0, len(content), SHARE_BYTES)
+    )
     if b is None or k is None or z is None or factor is None:
         return False
     return share_bytes(blend(factor, z, b, k)) == value

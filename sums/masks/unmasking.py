@@ -45,7 +45,7 @@ def correct(
         value = polynomial[0] if polynomial else 0
         if accept(value):
             there = evaluate(polynomial, points)
-            wrong = [at for at, (is_, must) in enumerate(zip(shares, there, strict=True)) if is_ != must]
+            wrong = [place for place, (is_, must) in enumerate(zip(shares, there, strict=True)) if is_ != must]
             return value, wrong
     return None
 
@@ -55,7 +55,7 @@ def _subsets(points: Sequence[int], shares: Sequence[int], threshold: int):
     if math.comb(len(points), threshold) > MOST_SUBSETS:
         return
     for chosen in itertools.combinations(range(len(points)), threshold):
-        yield interpolate([points[at] for at in chosen], [shares[at] for at in chosen])
+        yield interpolate([points[place] for place in chosen], [shares[place] for place in chosen])
 
 
 def _decoded(points: Sequence[int], shares: Sequence[int], threshold: int):
@@ -79,9 +79,9 @@ def interpolate(points: Sequence[int], values: Sequence[int]) -> Polynomial:
     for x, value in zip(points, values, strict=True):
         others = [0] * len(points)  # roots / (X - x), by synthetic division
         carry = 0
-        for at in range(len(points), 0, -1):
-            carry = (roots[at] + carry * x) % ORDER
-            others[at - 1] = carry
+        for power in range(len(points), 0, -1):
+            carry = (roots[power] + carry * x) % ORDER
+            others[power - 1] = carry
         scale = value * pow(evaluate(others, [x])[0], -1, ORDER) % ORDER
         total = [(sum_ + scale * other) % ORDER for sum_, other in zip(total, others, strict=True)]
     return _trim(total)
@@ -102,9 +102,9 @@ def _trim(polynomial: Polynomial) -> Polynomial:
 
 def _times(one: Polynomial, other: Polynomial) -> Polynomial:
     product = [0] * max(len(one) + len(other) - 1, 0)
-    for at, coefficient in enumerate(one):
+    for power, coefficient in enumerate(one):
         for step, factor in enumerate(other):
-            product[at + step] = (product[at + step] + coefficient * factor) % ORDER
+            product[power + step] = (product[power + step] + coefficient * factor) % ORDER
     return _trim(product)
 
 
@@ -116,11 +116,11 @@ def _divide(numerator: Polynomial, denominator: Polynomial) -> tuple[Polynomial,
     rest = list(numerator)
     inverse = pow(denominator[-1], -1, ORDER)
     quotient = [0] * max(len(rest) - len(denominator) + 1, 0)
-    for at in range(len(quotient) - 1, -1, -1):
-        scale = rest[at + len(denominator) - 1] * inverse % ORDER
-        quotient[at] = scale
+    for power in range(len(quotient) - 1, -1, -1):
+        scale = rest[power + len(denominator) - 1] * inverse % ORDER
+        quotient[power] = scale
         for step, coefficient in enumerate(denominator):
-            rest[at + step] = (rest[at + step] - scale * coefficient) % ORDER
+            rest[power + step] = (rest[power + step] - scale * coefficient) % ORDER
     return _trim(quotient), _trim(rest)
 
 
@@ -141,7 +141,7 @@ class SecretRebuilder:
 
     def __init__(self, roster: Roster, sharers: list[int], shares: dict[int, np.ndarray], disputes: Disputes) -> None:
         self._roster, self._disputes = roster, disputes
-        self._row = {index: at for at, index in enumerate(sharers)}
+        self._row = {index: row for row, index in enumerate(sharers)}
         self._shares = shares
         complained = Counter(index for against in disputes.values() for index in against)
         self._holders = sorted(shares, key=lambda index: (complained[index], index))
@@ -167,20 +167,20 @@ class SecretRebuilder:
         secret = combine(self._weights[chosen], [self._share(holder, owner) for holder in chosen])
         if accept(secret):
             return secret
-        found = correct(
+        correction = correct(
             [point(holder) for holder in honest],
             [self._share(holder, owner) for holder in honest],
             self._roster.t,
             accept,
         )
-        if found is None:
+        if correction is None:
             raise BadShare(
                 self._roster.name(owner),
                 "no choice of shares gives the secret that it is committed to: too many of these lie:"
                 f" {named(self._roster.name(holder) for holder in honest)}",
             )
-        secret, wrong = found
-        self.liars += [honest[at] for at in wrong]
+        secret, wrong = correction
+        self.liars += [honest[place] for place in wrong]
         return secret
 
     def _share(self, holder: int, owner: int) -> int:
@@ -205,15 +205,15 @@ def remove_masks(
     """
     ctx = terms.ctx
 
-    def rebuilt(index: int, at: int) -> int:
-        committed = adverts[index][at * KEY_BYTES : (at + 1) * KEY_BYTES].tobytes()
+    def rebuilt(index: int, column: int) -> int:
+        committed = adverts[index][column * KEY_BYTES : (column + 1) * KEY_BYTES].tobytes()
         return rebuilder.rebuild(index, lambda secret: opens(committed, secret))
 
-    own = {index: rebuilt(index, SELF_POINT) for index in survivors}
+    self_secrets = {index: rebuilt(index, SELF_POINT) for index in survivors}
     private = {index: rebuilt(index, MASK_POINT) for index in dropped}
     result = total.copy()
     adder = MaskAdder(terms.shape, terms.ring)
-    for index, b in own.items():
+    for index, b in self_secrets.items():
         adder.subtract(result, self_key(share_bytes(b), ctx, index))
     publics = {index: mask_key(adverts[index]) for index in survivors} if dropped else {}
     for gone, key in private.items():
@@ -262,5 +262,5 @@ def clip(sums: np.ndarray, ring: RingBits, votes: int, deviation: float = 0.0) -
         out |= np.abs(sums.sum(axis=1) - votes) > TAIL * deviation * math.sqrt(sums.shape[1])
     room = min(reach, (half - votes) // 2)
     around, width = (sums + room) % (2 * half), votes + 2 * room
-    kept = np.where(around < half, np.minimum(around, width), np.maximum(width - (around - half), 0)) - room
-    return kept, out
+    counts = np.where(around < half, np.minimum(around, width), np.maximum(width - (around - half), 0)) - room
+    return counts, out

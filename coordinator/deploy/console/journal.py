@@ -88,7 +88,7 @@ class Journal:
     def _on_left_out(self, event: Mapping[str, Any]) -> None:
         lost = LeftOut.read(event)
         cure = f"{CURES[lost.rule]}." if lost.rule else NO_ANSWER if lost.silent else UNKNOWN
-        self._trouble("left-out", lost.what, cure)
+        self._trouble("left-out", lost.text, cure)
 
     def _on_excluded(self, event: Mapping[str, Any]) -> None:
         what = f"{event['party']} is in no further sum: its part in one was wrong ({event['reason']})"
