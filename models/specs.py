@@ -1,7 +1,7 @@
 """What a configuration says of a model: one class for each kind of student, and of each model that others wrote.
 
 `name` says which kind of student it is, `model` which kind of teacher, and a key of another kind is refused. The kinds
-of teachers that a coordinator may ask for are in `protocol.parties.teachers`. A party's own `party.toml` may also name
+of teachers that a coordinator may ask for are in `protocol.teachers`. A party's own `party.toml` may also name
 code in `[teacher]`; nobody else can make a party import anything. What is described here is made in `models.train` and
 in `party.teachers`. A new kind of student is a class here and a case there.
 

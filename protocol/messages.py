@@ -157,8 +157,8 @@ class HelloReply(WireModel):
 class TrainRequest(WireModel):
     """Train `teachers` teachers on disjoint shards.
 
-    `rows_json` is a `Schema`, `spec_json` a `protocol.parties.teachers.TeacherSpec`, `ballot_json` a
-    `protocol.parties.ballot.BallotSpec`. `reference`: public rows, float32 (rows, features), none where the ballot
+    `rows_json` is a `Schema`, `spec_json` a `protocol.teachers.TeacherSpec`, `ballot_json` a
+    `protocol.ballot.BallotSpec`. `reference`: public rows, float32 (rows, features), none where the ballot
     needs none.
     """
 
@@ -213,7 +213,7 @@ class VoteRequest(WireModel):
 
 class VoteReply(WireModel):
     """The party's votes: the classes that its teachers chose, uint8 or uint16 (queries, teachers), in the form of
-    `protocol.parties.choices`. How often they count is known from its `HelloReply`. Never printed."""
+    `protocol.choices`. How often they count is known from its `HelloReply`. Never printed."""
 
     kind: ClassVar[str] = "query.vote"
     party: PartyName

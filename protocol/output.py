@@ -51,7 +51,7 @@ def show(output: Format, values: dict[str, Any], lines: Iterable[str]) -> None:
 
 
 def tell_warnings(warnings: Iterable[dict[str, str]], output: Format = Format.json) -> None:
-    """Print warnings, as `protocol.warnings.listed` gives them: for people after the results; else to stderr,
+    """Print warnings, as `report.warnings.listed` gives them: for people after the results; else to stderr,
     where no program reads them."""
     from rich.console import Console
 

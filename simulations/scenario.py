@@ -37,7 +37,7 @@ class Scenario(Terse, Frozen):
     """A simulated federation. `federation` is what can be deployed as it stands; the other tables are the simulation's.
 
     data, simulation: see `simulations.population.specs`. student: see `student.config`. provenance: see
-    `protocol.provenance`; keys of a run that were changed with `--set` have none.
+    `models.provenance`; keys of a run that were changed with `--set` have none.
     """
 
     UNWRITTEN: ClassVar[Mapping[str, Any]] = {"provenance": ()}

@@ -41,7 +41,7 @@ class SessionTerms(Derived, Strict):
     the ordered queries. queries, classes: shape of the sum. teachers: of each party; each gives one vote to each query.
     phase: 1, or 2 for fresh noise on queries that a first phase has screened.
     release: number of the one promised release that the queries are for, from 1.
-    ledger, batch, head: where the coordinator's ledger stands (`protocol.parties.messages.LedgerPosition`).
+    ledger, batch, head: where the coordinator's ledger stands (`protocol.messages.LedgerPosition`).
     """
 
     SIGNED_AS: ClassVar[str]

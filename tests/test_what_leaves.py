@@ -1,6 +1,6 @@
 """What is released is what is said to be released: of every shipped scenario, every mechanism, every page.
 
-The value that says it (`protocol.disclosure`) is held against what a label service hands out; texts that are made are
+The value that says it (`report.disclosure`) is held against what a label service hands out; texts that are made are
 held against the value; texts that are typed are read for sentences that no federation with counts could keep.
 """
 

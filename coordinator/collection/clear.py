@@ -3,7 +3,7 @@ name. What is held is the sum, however many parties there are.
 
 Exact votes of a simulation are kept: a file for each query set, written party by party as they answer, and read so. It
 is an .npz: `query_ids`, `classes`, `parties` in order of their names with their `weights`, and for each party an array
-`choices-NAME` in the form of `protocol.parties.choices`."""
+`choices-NAME` in the form of `protocol.choices`."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ class KeptVotes:
     _content: np.lib.npyio.NpzFile = field(repr=False)
 
     def choices(self, party: str) -> np.ndarray:
-        """What a party said, see `protocol.parties.choices`. Raises DataError."""
+        """What a party said, see `protocol.choices`. Raises DataError."""
         choices = self._content[f"{PREFIX}{party}"]
         teachers = choices.shape[1] if choices.ndim == 2 else 0
         if wrong := fault(choices, len(self.query_ids), self.classes, teachers):

@@ -1,4 +1,4 @@
-"""From a teacher's scores to its one vote, by the federation's ballot (`protocol.parties.ballot`).
+"""From a teacher's scores to its one vote, by the federation's ballot (`protocol.ballot`).
 
 Under "top" a vote is the teacher's prediction. Under "relative" each class's score is held against a threshold, a
 quantile of the teacher's own scores for that class on the reference rows. Thresholds are computed when the teachers are

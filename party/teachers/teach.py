@@ -1,6 +1,6 @@
 """From a party's rows to its teachers: one on each shard, and what their scores are held against.
 
-A teacher is built as its description says; a new kind is a class in `protocol.parties.teachers` and a function here.
+A teacher is built as its description says; a new kind is a class in `protocol.teachers` and a function here.
 
 Whether an estimator that others wrote can be fitted to a shard, or answers for a row, may depend on labels. Who takes
 part must not: where it cannot, the teacher says the shard's most frequent class, and the party's own log and `consilium

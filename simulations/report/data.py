@@ -61,8 +61,8 @@ class ReportData:
     by_party: weight and own epsilon of each party, by name; empty where every party counts once.
     parties: those whose votes are in the sums. invited: those that might have taken part, known before anybody looked
         at a row. Who of them was left out, and how many, may follow from what their rows are.
-    warnings: as `protocol.warnings.listed` gives them; some are computed from private rows.
-    provenance: entries of `protocol.provenance`, of the scenario and of the student's trainer; empty where nobody says.
+    warnings: as `report.warnings.listed` gives them; some are computed from private rows.
+    provenance: entries of `models.provenance`, of the scenario and of the student's trainer; empty where nobody says.
     open_figures: functions of what was released and of public rows with their truth, which the guarantee covers: see
         `compare.figures.open_figures`, and by_labels, see `compare.learning`. secret_figures: functions of private rows
         or votes: votes, at_home, by_epsilon, alone, see `compare.figures`; `public` leaves them out. Both are empty

@@ -71,7 +71,7 @@ class VerifiedMessage(WireModel):
 class SessionOf(VerifiedMessage):
     """Base of what begins a session: its terms, signed by the coordinator, and its queries, canonical float32.
 
-    places, proof: that the queries are rows of the pool, see `protocol.parties.messages.VoteRequest`.
+    places, proof: that the queries are rows of the pool, see `protocol.messages.VoteRequest`.
     """
 
     terms: Annotated[bytes, Field(max_length=5000)]
@@ -83,7 +83,7 @@ class SessionOf(VerifiedMessage):
 
 class AggregatorRequest(Terms):
     """To the second aggregator: who are you, and would you serve in this federation? `protocol_version`, `program` and
-    the position of the ledger are those of `protocol.parties.messages.HelloRequest`."""
+    the position of the ledger are those of `protocol.messages.HelloRequest`."""
 
     kind: ClassVar[str] = "query.va_hello"
     protocol_version: int = Field(ge=0, le=1_000_000)

@@ -319,7 +319,7 @@ class Aggregation:
     terms : the session descriptor (`MaskedTerms.create`).
     queries : canonical float32 (queries, features), those of the descriptor.
     invited : names of the parties that are asked; None: all of the roster.
-    proof : places in the pool and proof, as `protocol.parties.messages.VoteRequest` has them.
+    proof : places in the pool and proof, as `protocol.messages.VoteRequest` has them.
     choose : who is summed of those whose masked votes are there.
 
     Raises

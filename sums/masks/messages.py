@@ -152,7 +152,7 @@ class MaskedRequest(SessionMessage):
     """U2, what the others in U2 sealed for the addressee, in order, and the queries, canonical float32.
 
     challenges, values: uint8 (|U2| - 1, 32), each dealer's r and its w at the addressee's point.
-    places, proof: that the queries are rows of the pool, see `protocol.parties.messages.VoteRequest`.
+    places, proof: that the queries are rows of the pool, see `protocol.messages.VoteRequest`.
     """
 
     kind: ClassVar[str] = "query.sa_masked"
