@@ -40,7 +40,7 @@ class Participation:
 
 
 def conclude(
-    config: FederationConfig, run_dir: Path, ledger: Ledger, log: EventLog, told: Participation
+    config: FederationConfig, run_dir: Path, ledger: Ledger, log: EventLog, part: Participation
 ) -> dict[str, Any]:
     """Write the summary, after which the federation is closed, and return it.
 
@@ -51,8 +51,8 @@ def conclude(
     LedgerError : nothing was released.
     """
     roll = Roll.of(read_events(run_dir / EVENTS))
-    weights = {**dict.fromkeys(roll.took_part, 1), **ledger.weights(), **told.weights}
-    names = sorted({*roll.took_part, *told.weights})
+    weights = {**dict.fromkeys(roll.took_part, 1), **ledger.weights(), **part.weights}
+    names = sorted({*roll.took_part, *part.weights})
     sanitised = close(config, ledger, normal_for(config), log)
     batches = ledger.batches()
     guarantees = spent(config, batches, closed=sanitised is not None)
@@ -61,8 +61,8 @@ def conclude(
         "federation_digest": config.federation_digest(),
         "parties": names,
         "teachers": len(names) * config.teachers_per_party,
-        "parties_left_out_for_data": told.left_out_for_data,
-        "parties_counted": list(told.counted),
+        "parties_left_out_for_data": part.left_out_for_data,
+        "parties_counted": list(part.counted),
         "votes": config.votes,
         "asked": sum(len(batch.query_ids) for batch in batches),
         "answered": sum(int(batch.answered.sum()) for batch in batches),
@@ -75,11 +75,11 @@ def conclude(
         **by_party(config, {name: weights[name] for name in names}),
         "sanitised": sanitised,
         **by_phase(config, batches),
-        "seconds": dict(told.seconds),
+        "seconds": dict(part.seconds),
     }
-    if told.roll:
+    if part.roll:
         summary["roll"] = {name: entry.to_json() for name, entry in sorted(roll.entries.items())}
-    if told.roll and roll.seconds:
+    if part.roll and roll.seconds:
         summary["aggregators"] = {name: entry.to_json() for name, entry in sorted(roll.seconds.items())}
     replace_private(run_dir / SUMMARY, json.dumps(summary, indent=2) + "\n")  # half of it would say "closed"
     log.write("closed", asked=summary["asked"], answered=summary["answered"])

@@ -376,14 +376,14 @@ class Federation(Outgrown, Countable, Frozen):
 
     def describe(self) -> str:
         """Mechanism, and how teachers vote, for people: as reports, terms and cards name them."""
-        each = (f"phase {number}: {phase.describe()}" for number, phase in enumerate(self.phases, 1))
-        told = "; ".join(each) if self.schedule else self.mechanism.describe()
+        parts = (f"phase {number}: {phase.describe()}" for number, phase in enumerate(self.phases, 1))
+        text = "; ".join(parts) if self.schedule else self.mechanism.describe()
         givers = "each of two aggregators" if self.votes == "verified" else "the parties"
-        told = told.replace(BY_PARTIES, f"noise by {givers}")
+        text = text.replace(BY_PARTIES, f"noise by {givers}")
         if self.noise_in_sums and not self.mechanism.noise_by_parties:
-            told += f"; noise by {givers} in the sums"
+            text += f"; noise by {givers} in the sums"
         tuned = f"; charged for {count} candidate runs" if (count := self.privacy.candidates) > 1 else ""
-        return told + self.ballot.describe() + tuned
+        return text + self.ballot.describe() + tuned
 
     def closing_event(self) -> ReleaseEvent | None:
         """The charge of the sanitised epsilon, or None where none is planned."""

@@ -25,7 +25,9 @@ def expected(
     ConfigError : it cannot be charged.
     """
     guarantee, mechanisms = promised(federation), [phase.mechanism for phase in federation.phases]
-    noise = [found for each in mechanisms if (found := each.label_noise(federation.givers(parties))) is not None]
+    noise = [
+        sigma for mechanism in mechanisms if (sigma := mechanism.label_noise(federation.givers(parties))) is not None
+    ]
     return Expected(
         epsilon=guarantee.epsilon,
         delta=guarantee.delta,
@@ -59,5 +61,5 @@ def promise_in_words(federation: Federation) -> str:
 
 def towards_nodes(config: FederationConfig) -> str:
     """What is promised towards whoever collects votes, for people. Raises ConfigError where it cannot be charged."""
-    found = towards_coordinator(config)
-    return config.disclosure.towards_nodes(0 if found is None else found.epsilon)
+    guarantee = towards_coordinator(config)
+    return config.disclosure.towards_nodes(0 if guarantee is None else guarantee.epsilon)

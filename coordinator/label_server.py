@@ -106,8 +106,10 @@ class Desk:
     def enter(self, student: str | None) -> PendingRequest:
         """Room for a request for labels. Raises Busy."""
         with self._lock:
-            own = [pending for pending in self._pending if pending.student == student] if student is not None else []
-            if any(pending.streams for pending in own) or len(own) >= self._limits.asks_of_student:
+            requests = (
+                [pending for pending in self._pending if pending.student == student] if student is not None else []
+            )
+            if any(pending.streams for pending in requests) or len(requests) >= self._limits.asks_of_student:
                 raise Busy("another request of this student is under way", "Ask again when it is answered: it is free")
             if len(self._pending) >= self._limits.asks:
                 raise Busy(f"{self._limits.asks} requests are under way", "Ask again in a minute")
@@ -211,11 +213,11 @@ def receive(stream: Iterator[pb.QueryBlock], measure: Measure, limits: Limits = 
                 f"more than {measure.rows} rows in one request", "Ask for at most as many as the cap on queries"
             )
         parts.append(rows_of(block))
-        found = probabilities_of(block, rows)
-        if (found is None) != (not predictions) and len(parts) > 1:
+        predicted = probabilities_of(block, rows)
+        if (predicted is None) != (not predictions) and len(parts) > 1:
             raise MalformedMessage("some query blocks have probabilities and others have none")
-        if found is not None:
-            predictions.append(found)
+        if predicted is not None:
+            predictions.append(predicted)
     if not parts:
         raise MalformedMessage("the request has no rows", "Send at least one")
     return Received(np.concatenate(parts), np.concatenate(predictions) if predictions else None, phase)
@@ -232,13 +234,13 @@ def in_time(stream: Iterator[Message], stall: float, total: float) -> Iterator[M
     MalformedMessage : one does not arrive in time, or the stream breaks.
     """
     end, broken = object(), object()
-    found: queue.Queue[Message | object] = queue.Queue(maxsize=1)
+    arrived: queue.Queue[Message | object] = queue.Queue(maxsize=1)
     over = threading.Event()
 
     def put(item: Message | object) -> None:
         while not over.is_set():
             with contextlib.suppress(queue.Full):
-                return found.put(item, timeout=1)
+                return arrived.put(item, timeout=1)
 
     def read() -> None:
         try:
@@ -255,7 +257,7 @@ def in_time(stream: Iterator[Message], stall: float, total: float) -> Iterator[M
     try:
         while True:
             try:
-                message = found.get(timeout=max(0.0, min(stall, deadline - time.monotonic())))
+                message = arrived.get(timeout=max(0.0, min(stall, deadline - time.monotonic())))
             except queue.Empty:
                 raise MalformedMessage("the rest of the request did not arrive in time", "Ask again") from None
             if message is end:
@@ -326,7 +328,7 @@ class _Servicer:
 
     def handler(self) -> grpc.GenericRpcHandler:
         """For a server."""
-        made = {
+        methods = {
             "Describe": grpc.stream_unary_rpc_method_handler(
                 self.describe, pb.DescribeRequest.FromString, pb.Terms.SerializeToString
             ),
@@ -340,7 +342,7 @@ class _Servicer:
                 self.finish, pb.FinishRequest.FromString, pb.FinishReply.SerializeToString
             ),
         }
-        return grpc.method_handlers_generic_handler(pb.DESCRIPTOR.services_by_name["LabelService"].full_name, made)
+        return grpc.method_handlers_generic_handler(pb.DESCRIPTOR.services_by_name["LabelService"].full_name, methods)
 
     def _admit(self, context: grpc.ServicerContext) -> str | None:
         """The student's name, before anything is read, or None at a service without certificates."""
@@ -355,21 +357,21 @@ class _Servicer:
     def _one(self, requests: Iterator[Any], context: grpc.ServicerContext, answer: Callable[[Any], Any]) -> Any:
         """A call with one message, answered; whatever goes wrong, its text stays here."""
         student = self._admit(context)
-        code, said = grpc.StatusCode.INTERNAL, str(GENERIC)
+        code, text = grpc.StatusCode.INTERNAL, str(GENERIC)
         try:
             with self._desk.call(student):
                 for request in in_time(requests, self._limits.call, self._limits.call):
                     return answer(request)
-            code, said = grpc.StatusCode.INVALID_ARGUMENT, "the request is missing"
+            code, text = grpc.StatusCode.INVALID_ARGUMENT, "the request is missing"
         except Busy as error:
-            code, said = grpc.StatusCode.RESOURCE_EXHAUSTED, str(error)
+            code, text = grpc.StatusCode.RESOURCE_EXHAUSTED, str(error)
         except _Refused as error:
-            code, said = grpc.StatusCode.FAILED_PRECONDITION, str(error)
+            code, text = grpc.StatusCode.FAILED_PRECONDITION, str(error)
         except MalformedMessage as error:
-            code, said = grpc.StatusCode.INVALID_ARGUMENT, str(error)
+            code, text = grpc.StatusCode.INVALID_ARGUMENT, str(error)
         except Exception as error:
             log.error("a call failed: %s", type(error).__name__)
-        context.abort(code, said)
+        context.abort(code, text)
 
     def describe(self, requests: Iterator[pb.DescribeRequest], context: grpc.ServicerContext) -> pb.Terms:
         def answer(request: pb.DescribeRequest) -> pb.Terms:

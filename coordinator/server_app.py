@@ -43,10 +43,10 @@ app = ServerApp()
 
 def in_process_student(name: str, run_dir: Path) -> Student:
     """The student that the entry point `name` provides for this run folder."""
-    found = entry_points(group="consilium.in_process_student", name=name)
-    if not found:
+    entries = entry_points(group="consilium.in_process_student", name=name)
+    if not entries:
         raise ConfigError(f"run_config: student {name!r} is not known", 'Use "socket", or install what provides it')
-    return next(iter(found)).load()(run_dir)
+    return next(iter(entries)).load()(run_dir)
 
 
 def secure_keys(context: Context) -> SecureKeys:

@@ -230,8 +230,8 @@ class OpenPhase:
         ValueError, TypeError : it is no table of tables, or its caps are wrong.
         """
         table = dict(phase)
-        given = table.get("mechanism")
-        mechanism = dict(given) if given is not None else {}
+        stated = table.get("mechanism")
+        mechanism = dict(stated) if stated is not None else {}
         kind = KINDS.get(str(mechanism.get("name", "")))
         scales = () if kind is None else tuple(name for name in noise_scales(kind) if name not in mechanism)
         return cls(mechanism, Caps.model_validate(table.get("caps")), scales)

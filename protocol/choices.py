@@ -18,9 +18,9 @@ def choice_dtype(classes: int) -> np.dtype:
     return np.dtype("<u1") if classes <= 256 else np.dtype("<u2")
 
 
-def packed(said: np.ndarray, classes: int) -> np.ndarray:
-    """What each teacher said, int (teachers, queries), as it travels: `choice_dtype` (queries, teachers)."""
-    return np.ascontiguousarray(np.sort(said, axis=0).T.astype(choice_dtype(classes)))
+def packed(chosen: np.ndarray, classes: int) -> np.ndarray:
+    """What each teacher chosen, int (teachers, queries), as it travels: `choice_dtype` (queries, teachers)."""
+    return np.ascontiguousarray(np.sort(chosen, axis=0).T.astype(choice_dtype(classes)))
 
 
 def fault(choices: np.ndarray, queries: int, classes: int, teachers: int) -> str | None:

@@ -81,15 +81,15 @@ def nearest(model: Model, values: Mapping[str, Any], place: Place) -> list[str]:
     """
     *above, name = place.keys
     beside = set(place.table.model_fields) if place.table is not None else set()
-    found = {
+    near = {
         ".".join([*above, other]): _alike(name, other) + 0.1 for other in beside if _alike(name, other) >= LEAST_ALIKE
     }
     first = ["0" if key.isdigit() else key for key in above]  # of a list of tables, `_paths` names the first
     for path in _paths(model, values, ()):
         dotted = ".".join(path)
         if list(path[:-1]) != first and _alike(name, path[-1]) >= LEAST_ALIKE_ELSEWHERE:
-            found.setdefault(dotted, _alike(name, path[-1]))
-    return sorted(found, key=lambda dotted: (-found[dotted], dotted))[:MOST_NEAR]
+            near.setdefault(dotted, _alike(name, path[-1]))
+    return sorted(near, key=lambda dotted: (-near[dotted], dotted))[:MOST_NEAR]
 
 
 def most_alike(given: str, allowed: list[str]) -> str | None:

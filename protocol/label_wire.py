@@ -225,8 +225,8 @@ def answers_from_wire(message: pb.Answers, queries: int, classes: int, histogram
 
 def refusal_to_wire(error: ConsiliumError) -> pb.AskReply:
     """Typed error -> message: as it is if it is about the student's own request, else `GENERIC`."""
-    told = error if type(error) in TRAVELLING.values() else GENERIC
-    return pb.AskReply(refusal=pb.Refusal(error=type(told).__name__, what=told.what, action=told.action))
+    shown = error if type(error) in TRAVELLING.values() else GENERIC
+    return pb.AskReply(refusal=pb.Refusal(error=type(shown).__name__, what=shown.what, action=shown.action))
 
 
 def refusal_from_wire(refusal: pb.Refusal) -> ConsiliumError:

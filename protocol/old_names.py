@@ -59,9 +59,9 @@ class Outgrown(BaseModel):
         if not isinstance(table, Mapping) or not (old := table.keys() & cls.GONE):
             return handler(table)
         _note(cls.__name__, ", ".join(sorted(old)))
-        made = handler({key: value for key, value in table.items() if key not in old})
-        made._outgrown = {key: table[key] for key in old & cls.HASHED}
-        return made
+        model = handler({key: value for key, value in table.items() if key not in old})
+        model._outgrown = {key: table[key] for key in old & cls.HASHED}
+        return model
 
     @property
     def outgrown(self) -> Mapping[str, Any]:

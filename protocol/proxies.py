@@ -49,19 +49,19 @@ def proxy_for(host: str, variables: Sequence[str], environment: Mapping[str, str
     >>> proxy_for("coordinator.example.net", SUPERNODE, names), proxy_for("coordinator.example.org", LABELS, names)
     (None, None)
     """
-    found = os.environ if environment is None else environment
-    variable = next((name for name in variables if found.get(name)), None)
-    left_out = found.get("no_proxy") or found.get("NO_PROXY") or ""
+    values = os.environ if environment is None else environment
+    variable = next((name for name in variables if values.get(name)), None)
+    left_out = values.get("no_proxy") or values.get("NO_PROXY") or ""
     if variable is None or host in LOOPBACK or _is_left_out(host, left_out):
         return None
-    text = found[variable]
+    text = values[variable]
     try:
         parts = urlsplit(text if "://" in text else f"http://{text}")
         port = parts.port or (443 if parts.scheme == "https" else 80)
     except ValueError:
         return Proxy("an address that cannot be read", 0, variable)
-    given = f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else ""
-    return Proxy(parts.hostname or "", port, variable, given)
+    credentials = f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else ""
+    return Proxy(parts.hostname or "", port, variable, credentials)
 
 
 def _is_left_out(host: str, names: str) -> bool:
@@ -94,8 +94,8 @@ def connect(address: str, seconds: float, proxy: Proxy | None = None) -> socket.
             answer += part
         status = answer.split(b"\r\n")[0].decode("ascii", "replace").split(" ", 2)
         if len(status) < 2 or status[1] != "200":
-            said = " ".join(status[1:]).strip()[:80]
-            raise ProxyRefused(said if status[0].startswith("HTTP/") and said else "no answer of a proxy")
+            answer_text = " ".join(status[1:]).strip()[:80]
+            raise ProxyRefused(answer_text if status[0].startswith("HTTP/") and answer_text else "no answer of a proxy")
     except BaseException:
         connection.close()
         raise

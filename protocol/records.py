@@ -129,5 +129,5 @@ def refusal_from_record(record: RecordDict) -> Refusal | None:
 def _held(record: RecordDict, name: str, kind: type[R]) -> R | None:
     """The record of that name, if it is of that kind. Flower's own views by kind would make a cycle with the message,
     which then stays in memory until the next collection of cycles."""
-    found = record.get(name)
-    return found if isinstance(found, kind) else None
+    held = record.get(name)
+    return held if isinstance(held, kind) else None

@@ -15,16 +15,16 @@ PACKAGES = (DISTRIBUTION, "flwr", "numpy", "scipy", "scikit-learn", "torch", "sa
 @cache
 def program_versions() -> str:
     """What a node says of itself to the others: its own version and Flower's."""
-    found = versions((DISTRIBUTION, "flwr"))
-    return ", ".join(f"{name} {number}" for name, number in found.items() if name != "python")
+    installed = versions((DISTRIBUTION, "flwr"))
+    return ", ".join(f"{name} {number}" for name, number in installed.items() if name != "python")
 
 
 def versions(packages: Sequence[str] = PACKAGES) -> dict[str, str]:
     """Package -> version, of those that are installed, and Python's."""
-    found = {"python": platform.python_version()}
+    installed = {"python": platform.python_version()}
     for package in packages:
         try:
-            found[package] = version(package)
+            installed[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return installed

@@ -91,11 +91,11 @@ def listed(warnings: Iterable[RunWarning]) -> list[dict[str, str]]:
 
 def well_formed(value: object) -> list[dict[str, str]]:
     """Of what somebody's file says, the entries that are warnings as `listed` gives them."""
-    found = value if isinstance(value, list) else []
+    entries = value if isinstance(value, list) else []
     return [
-        {"code": each["code"], "text": each["text"]}
-        for each in found
-        if isinstance(each, dict) and each.get("code") in list(WarningCode) and isinstance(each.get("text"), str)
+        {"code": entry["code"], "text": entry["text"]}
+        for entry in entries
+        if isinstance(entry, dict) and entry.get("code") in list(WarningCode) and isinstance(entry.get("text"), str)
     ]
 
 
@@ -200,11 +200,11 @@ def _information(expected: Expected) -> str | None:
         return None
     error = share_error(expected)
     if error > TYPICAL_GAP:
-        what = "histograms" if expected.histogram else "labels"
+        releases = "histograms" if expected.histogram else "labels"
         typical = f"above the typical gap of {TYPICAL_GAP:g}: expect little"
         beyond = "larger than any vote: expect nothing" if error > 1 else typical
         return (
-            f"from {expected.answers} noisy {what} of {expected.votes} votes a student of {EFFECTIVE_PARAMETERS}"
+            f"from {expected.answers} noisy {releases} of {expected.votes} votes a student of {EFFECTIVE_PARAMETERS}"
             f" effective parameters knows a difference of two vote shares to {error:.2f} at best, {beyond}."
             " Find more parties (or, for records and patients, more teachers in each), or take a larger epsilon"
         )
@@ -247,8 +247,8 @@ def share_error(expected: Expected) -> float:
     less, see `label_information`.
     """
     noise = 0.0 if expected.noise is None else expected.noise
-    kept = 1.0 if expected.histogram else label_information(expected.classes)
-    return math.sqrt(2 * EFFECTIVE_PARAMETERS * noise**2 / (kept * expected.answers)) / expected.votes
+    information = 1.0 if expected.histogram else label_information(expected.classes)
+    return math.sqrt(2 * EFFECTIVE_PARAMETERS * noise**2 / (information * expected.answers)) / expected.votes
 
 
 def label_right(gap: float, classes: int) -> float:
@@ -258,8 +258,8 @@ def label_right(gap: float, classes: int) -> float:
     >>> round(label_right(0.0, 4), 3), round(label_right(2.0, 2), 3)
     (0.25, 0.921)
     """
-    at, density = _grid()
-    return float(np.sum(density * _cumulative(at + gap) ** (classes - 1)))
+    points, density = _grid()
+    return float(np.sum(density * _cumulative(points + gap) ** (classes - 1)))
 
 
 def label_information(classes: int) -> float:
@@ -270,20 +270,20 @@ def label_information(classes: int) -> float:
     >>> round(label_information(2), 4), round(label_information(10), 3)
     (0.6366, 0.292)
     """
-    at, density = _grid()
-    largest = float(np.sum(classes * at * density * _cumulative(at) ** (classes - 1)))
+    points, density = _grid()
+    largest = float(np.sum(classes * points * density * _cumulative(points) ** (classes - 1)))
     return largest**2 * classes / (classes - 1) ** 2
 
 
 def _grid() -> tuple[np.ndarray, np.ndarray]:
     """Points, and the standard normal probability around each."""
-    at = np.linspace(-9.0, 9.0, 3601)
-    density = np.exp(-(at**2) / 2)
-    return at, density / density.sum()
+    points = np.linspace(-9.0, 9.0, 3601)
+    density = np.exp(-(points**2) / 2)
+    return points, density / density.sum()
 
 
-def _cumulative(at: np.ndarray) -> np.ndarray:
-    return np.array([0.5 * math.erfc(-value / math.sqrt(2)) for value in at.tolist()])
+def _cumulative(points: np.ndarray) -> np.ndarray:
+    return np.array([0.5 * math.erfc(-value / math.sqrt(2)) for value in points.tolist()])
 
 
 # Of the rows that a study is made of, from counts and public statistics.
@@ -309,17 +309,17 @@ _SHOWN = 5
 class RowFacts:
     """What is seen of the rows of a simulation.
 
-    public: public rows by class, asked and held out together. asked, test: how many these are. queries: most that the
+    public: public rows by class, asked and held out together. askable, test: how many these are. queries: most that the
     caps allow. different: rows that can be asked, equal ones once. spreads: deviation of
     each feature over the public rows, where models see them unscaled; else empty. constant: columns with one value in
     all public rows. identifiers: whose whole numbers differ in all of them. leaks: that say the label of each of them.
     largest: share of the private rows that one party has. twice: share that stands at two parties, or is public too.
-    made: parties that the division made; too_small: of them, those with fewer than `least_rows` rows, which take no
+    parties: that the division made; too_small: of them, those with fewer than `least_rows` rows, which take no
     part.
     """
 
     public: Mapping[str, int]
-    asked: int
+    askable: int
     test: int
     queries: int
     different: int
@@ -329,7 +329,7 @@ class RowFacts:
     leaks: tuple[str, ...] = ()
     largest: float = 0.0
     twice: float = 0.0
-    made: int = 0
+    parties: int = 0
     too_small: int = 0
     least_rows: int = 1
 
@@ -358,15 +358,15 @@ def _spreads(rows: RowFacts) -> str | None:
 def _classes(rows: RowFacts) -> str | None:
     if absent := [name for name, count in rows.public.items() if not count]:
         return (
-            f"no public row is {', '.join(map(repr, absent[:_SHOWN]))}, of {rows.asked + rows.test}: the student is"
+            f"no public row is {', '.join(map(repr, absent[:_SHOWN]))}, of {rows.askable + rows.test}: the student is"
             " neither taught nor tested on it. Make more rows public, or leave the class out"
         )
 
 
 def _few(rows: RowFacts) -> str | None:
-    if min(rows.asked, rows.test) < LEAST_PUBLIC:
+    if min(rows.askable, rows.test) < LEAST_PUBLIC:
         return (
-            f"{rows.asked} public rows can be asked and {rows.test} are the test set, below {LEAST_PUBLIC}: means"
+            f"{rows.askable} public rows can be asked and {rows.test} are the test set, below {LEAST_PUBLIC}: means"
             " and every figure of quality are uncertain. Make more rows public (data.public)"
         )
 
@@ -413,7 +413,7 @@ def _largest(rows: RowFacts) -> str | None:
         )
 
 
-def parties_too_small(made: int, too_small: int, least_rows: int) -> str | None:
+def parties_too_small(parties: int, too_small: int, least_rows: int) -> str | None:
     """Of a division that made so many parties, some of which have fewer than `least_rows` rows and take no part.
 
     >>> str(parties_too_small(41, 21, 20)).split(":")[0]
@@ -423,7 +423,7 @@ def parties_too_small(made: int, too_small: int, least_rows: int) -> str | None:
         return None
     are = "1 has" if too_small == 1 else f"{too_small:,} have"
     return (
-        f"the division made {made:,} parties, and {made - too_small:,} of them take part: {are} fewer than"
+        f"the division made {parties:,} parties, and {parties - too_small:,} of them take part: {are} fewer than"
         f" data.least_rows = {least_rows}. Whatever is said holds for the others. Lower data.least_rows (1 lets every"
         " party in), or name both numbers"
     )
@@ -488,8 +488,8 @@ def _sentence(*ways: tuple[str, bool | None]) -> str:
     """
     left = [way if known is False else f"{way}, if they do not yet" for way, known in ways if known is not True]
     *others, last = left
-    told = ", ".join([*others, f"or {last}"]) if others else last
-    return told[0].upper() + told[1:]
+    sentence = ", ".join([*others, f"or {last}"]) if others else last
+    return sentence[0].upper() + sentence[1:]
 
 
 @dataclass(frozen=True)
@@ -529,7 +529,7 @@ def _majority(student: StudentFacts) -> str | None:
     accuracy, total = _value(student.metrics, "accuracy"), sum(student.rows.values())
     if accuracy is None or not total:
         return None
-    name = max(student.rows, key=lambda each: student.rows[each])
+    name = max(student.rows, key=lambda label: student.rows[label])
     share = student.rows[name] / total
     ordered = _value(student.metrics, "auc") is not None
     if accuracy <= share:
@@ -554,10 +554,10 @@ def _order(student: StudentFacts) -> str | None:
 
 def _hand_labels(student: StudentFacts) -> str | None:
     other = student.hand_labels
-    own = None if other is None else _value(student.metrics, other.metric)
-    if other is not None and own is not None and own <= other.reached:
+    reached = None if other is None else _value(student.metrics, other.metric)
+    if other is not None and reached is not None and reached <= other.reached:
         return (
-            f"the student's {_WORDS[other.metric]} {own:.3f} is not above {other.reached:.3f}, which {other.labels}"
+            f"the student's {_WORDS[other.metric]} {reached:.3f} is not above {other.reached:.3f}, which {other.labels}"
             f" public rows labelled by hand give: as many as were released. {_instead(other)}"
         )
 
@@ -570,10 +570,10 @@ def _instead(other: HandLabelled) -> str:
 
 def _teacher(student: StudentFacts) -> str | None:
     metric: Metric = "auc" if len(student.rows) == 2 and _value(student.metrics, "auc") is not None else "accuracy"
-    own, alone = _value(student.metrics, metric), _value(student.mean_teacher, metric)
-    if own is not None and alone is not None and own < alone:
+    reached, alone = _value(student.metrics, metric), _value(student.mean_teacher, metric)
+    if reached is not None and alone is not None and reached < alone:
         return (
-            f"the student's {_WORDS[metric]} {own:.3f} is below {alone:.3f}, what a party reaches by itself in the"
+            f"the student's {_WORDS[metric]} {reached:.3f} is below {alone:.3f}, what a party reaches by itself in the"
             " mean: a party gains nothing by taking part. "
             + _sentence(
                 ("release histograms", student.in_place.histogram), ("ask more queries", False), (WITHOUT, False)
@@ -589,11 +589,11 @@ def _recall(student: StudentFacts) -> str | None:
     }
     if missed:
         named = set(sorted(missed, key=lambda name: missed[name])[:MOST_NAMED])
-        told = ", ".join(
+        classes = ", ".join(
             f"{name!r} {recall:.3f} of {student.rows[name]} rows" for name, recall in missed.items() if name in named
         )
-        told += f", and {len(missed) - MOST_NAMED} more classes" if len(missed) > MOST_NAMED else ""
-        return f"recall below {LEAST_RECALL:g}: {told}. The student practically never says so. " + _sentence(
+        classes += f", and {len(missed) - MOST_NAMED} more classes" if len(missed) > MOST_NAMED else ""
+        return f"recall below {LEAST_RECALL:g}: {classes}. The student practically never says so. " + _sentence(
             (OPERATING_POINT, student.in_place.prevalence), (RELATIVE, student.in_place.relative), (MORE, False)
         )
 
@@ -643,7 +643,7 @@ _ROWS: Mapping[WarningCode, Callable[[RowFacts], str | None]] = {
     WarningCode.CONSTANT_COLUMN: _constant,
     WarningCode.ROWS_TWICE: _twice,
     WarningCode.ONE_LARGE_PARTY: _largest,
-    WarningCode.PARTIES_TOO_SMALL: lambda rows: parties_too_small(rows.made, rows.too_small, rows.least_rows),
+    WarningCode.PARTIES_TOO_SMALL: lambda rows: parties_too_small(rows.parties, rows.too_small, rows.least_rows),
 }
 _AFTER: Mapping[WarningCode, Callable[[StudentFacts], str | None]] = {
     WarningCode.NOTHING_LEARNT: _learnt,

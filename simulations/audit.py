@@ -267,7 +267,7 @@ class _Simulation:
         agree(f"{SUMMARY}: label_cost", told, scenario.data.label_cost)
         stored = entry(summary, SUMMARY, "warnings")
         if "parties_made" in summary:
-            agree(f"{SUMMARY}: parties_made", summary["parties_made"], looked.made)
+            agree(f"{SUMMARY}: parties_made", summary["parties_made"], looked.parties)
             agree(f"{SUMMARY}: warnings", stored, again)
             return f"{len(again)}"
         # a run of 0.9 or earlier, which had other words, and did not know of some kinds

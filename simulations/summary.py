@@ -146,7 +146,7 @@ def run_summary(manifest: Mapping[str, Any], space: Workspace, case: Case, analy
         "release": config.disclosure.release,
         "parties_left_out_for_data": coordinator["parties_left_out_for_data"],
         "owners_left_out": case.partition.left_out,
-        "parties_made": looked.made,
+        "parties_made": looked.parties,
         **{key: coordinator[key] for key in ("by_party", "phases") if key in coordinator},
         "queries": {key: coordinator[key] for key in ("asked", "answered", "reinforced")},
         "privacy": {

@@ -54,6 +54,7 @@ SAYS_NOTHING = frozenset(
 CLEAN: tuple[str, ...] = (
     "report",
     "coordinator/collection",
+    "coordinator/planning",
     "data",
     "protocol/rows",
     "simulations/datasets",

@@ -48,7 +48,7 @@ def candidates(federation: Mapping[str, Any], facts: PublicFacts, most: int) -> 
 
     Of noise in the parties' sums, none that is too fine to be shared among them.
     """
-    found = []
+    results = []
     votes, colluders = federation.get("votes", "distributed"), int(federation.get("colluders", 0))
     sure = (federation.get("least_survivors") or least_sum(facts.parties, colluders)) - colluders
     for table, share in _tables(facts):
@@ -60,8 +60,8 @@ def candidates(federation: Mapping[str, Any], facts: PublicFacts, most: int) -> 
             caps = Caps(queries=queries, answers=round(share * queries))
             mechanism = _wider(small, math.sqrt(queries / FEW))
             if votes != "distributed" or not any(n.is_too_fine for n in sum_noises(mechanism, votes, sure, colluders)):
-                found.append(Candidate(table, mechanism, caps))
-    return found
+                results.append(Candidate(table, mechanism, caps))
+    return results
 
 
 def _roughly(federation: Mapping[str, Any], table: dict[str, Any], caps: Caps) -> AnyMechanism:
@@ -85,8 +85,8 @@ def _roughly(federation: Mapping[str, Any], table: dict[str, Any], caps: Caps) -
     def rough(mechanism: AnyMechanism) -> float:
         return as_histograms(base.model_copy(update={"mechanism": mechanism}).promised_events(), base.privacy.delta)
 
-    found = with_noise(table, caps.queries, caps.answers, float(privacy["epsilon"]), rough, rough)
-    mechanism = base.model_validate({**base.model_dump(), "mechanism": {**table, **found}}).mechanism
+    scales = with_noise(table, caps.queries, caps.answers, float(privacy["epsilon"]), rough, rough)
+    mechanism = base.model_validate({**base.model_dump(), "mechanism": {**table, **scales}}).mechanism
     seen = base.disclosure.release is ReleaseKind.COUNTS
     return _wider(mechanism, OF_HISTOGRAMS if seen else OF_LABELS)
 

@@ -166,12 +166,12 @@ def cautions(
     if forecast.better_than_guessing >= LIKELY:
         return unused
     if untried:
-        told = (
+        text = (
             f"with {facts.parties} parties at epsilon {epsilon:.3g} no linear or kernel student is better than"
             f" guessing by {MARGIN:g} on {1 - forecast.better_than_guessing:.0%} of the tasks. The file's own trainer,"
             f" {untried}, is not among those that a plan tries: this says nothing of it. Try it on labelled public rows"
         )
-        return [Caution(STUDENT_UNTRIED, told), *unused]
+        return [Caution(STUDENT_UNTRIED, text), *unused]
     drowned = noise is not None and noise.on_share >= UNANIMOUS
     return [
         Caution(
@@ -233,10 +233,10 @@ class PlannedFederation:
     def lines(self) -> list[str]:
         """For people."""
         facts, privacy = self.facts, self.federation.privacy
-        own = Candidate({}, self.federation.mechanism, self.federation.caps)
+        planned = Candidate({}, self.federation.mechanism, self.federation.caps)
         lines = [
             f"{facts.parties} parties, {facts.votes} votes on a query, {facts.classes} classes, {facts.public_rows}",
-            f"plan       {own.described()}",
+            f"plan       {planned.described()}",
             f"promise    epsilon {self.epsilon:.4g} at delta {privacy.delta:g}; unit: {privacy.unit.value}; towards the"
             " student and the public",
             f"nodes      {self.federation.disclosure.towards_nodes(self.epsilon_nodes or 0)}",
@@ -335,20 +335,20 @@ def plan(
     table = {key: value for key, value in federation.items() if key not in ("mechanism", "caps")}
     most = min(len(facts.rows), most_queries, _stated_limit(federation))
     try:
-        found = candidates(table, facts, most)
+        tried = candidates(table, facts, most)
     except ValidationError as error:
         raise ConfigError(in_one("federation", faults_of(error, Federation, dict(federation)))) from None
     except CalibrationError as error:
         raise ConfigError(f"federation: {error}") from None
     features = FeatureMap.of(facts.rows)
-    told = tasks(facts, features)
-    ranking = ranked(facts, features, found, told, progress)
+    task_set = tasks(facts, features)
+    ranking = ranked(facts, features, tried, task_set, progress)
     best = ranking.best
     caps = best.candidate.caps.model_dump()
     resolved = validate({**table, "mechanism": best.candidate.table, "caps": caps}, Federation, "federation, planned")
     second = ranking.runner_up
-    other = None if second is None else (second.candidate, StudentForecast.of(second, facts.classes, told.source))
-    return _told(facts, features, resolved, best, told, other)
+    other = None if second is None else (second.candidate, StudentForecast.of(second, facts.classes, task_set.source))
+    return _told(facts, features, resolved, best, task_set, other)
 
 
 def look_at(
@@ -373,10 +373,11 @@ def look_at(
         )
     _check_alike(federation.most_weight)
     features = FeatureMap.of(facts.rows)
-    told = tasks(facts, features)
-    own = Candidate({}, federation.mechanism, federation.caps)
-    outcomes = Rehearsal(features, facts, told.judged).rehearse(own, told.tasks)
-    return _told(facts, features, federation, max(outcomes, key=lambda each: each.expected), told, None, trainer)
+    task_set = tasks(facts, features)
+    stated = Candidate({}, federation.mechanism, federation.caps)
+    outcomes = Rehearsal(features, facts, task_set.judged).rehearse(stated, task_set.tasks)
+    best = max(outcomes, key=lambda outcome: outcome.expected)
+    return _told(facts, features, federation, best, task_set, None, trainer)
 
 
 def _check_no_schedule(schedule: object) -> None:
@@ -414,12 +415,12 @@ def _told(
     features: FeatureMap,
     federation: Federation,
     best: Outcomes,
-    told: TaskSet,
+    task_set: TaskSet,
     runner_up: tuple[Candidate, StudentForecast] | None,
     trainer: str = "",
 ) -> PlannedFederation:
     untried = "" if trainer in {learner.trainer for learner in LEARNERS} else trainer
-    forecast = StudentForecast.of(best, facts.classes, told.source)
+    forecast = StudentForecast.of(best, facts.classes, task_set.source)
     noise = NoiseInVotes.of(federation, facts, features)
     epsilon = worst_case(federation.promised_events(), federation.privacy.delta).epsilon
     nodes = _epsilon_of_nodes(federation, facts.parties) if federation.noise_in_sums else None

@@ -68,9 +68,9 @@ class Fitted:
     judged: np.ndarray = field(repr=False)
 
     @classmethod
-    def of(cls, asked: np.ndarray, judged: np.ndarray) -> Fitted:
+    def of(cls, rows: np.ndarray, judged: np.ndarray) -> Fitted:
         """Of features (n, p) and (m, p)."""
-        left, values, right = np.linalg.svd(asked, full_matrices=False)
+        left, values, right = np.linalg.svd(rows, full_matrices=False)
         keep = values > 1e-9 * max(float(values.max(initial=0.0)), 1.0)
         return cls(left[:, keep], values[keep], judged @ right[keep].T)
 
@@ -174,12 +174,12 @@ class Rehearsal:
         qualities: dict[tuple[int, float | None], list[tuple[float, float]]] = {}
         right, floor = [], []
         for number, task in enumerate(tasks):
-            asked = task.votes[: candidate.caps.queries]
-            drawn = candidate.mechanism.draw(asked, SeededNoise(number)).up_to(candidate.caps.answers)
+            votes = task.votes[: candidate.caps.queries]
+            drawn = candidate.mechanism.draw(votes, SeededNoise(number)).up_to(candidate.caps.answers)
             right.append(self._right(candidate, task, number))
             floor.append(_floor(task))
             for place, learner in enumerate(LEARNERS):
-                fitted = self._of(place, len(asked))
+                fitted = self._of(place, len(votes))
                 for penalty, scores in self._scores(learner, fitted, drawn, candidate, task.votes.shape[1]):
                     qualities.setdefault((place, penalty), []).append(_judged(scores, task))
         best = {}
@@ -276,30 +276,31 @@ def made_up(facts: PublicFacts, features: FeatureMap, prior: TaskPrior = PRIOR, 
 def ranked(
     facts: PublicFacts,
     features: FeatureMap,
-    found: Sequence[Candidate],
-    told: TaskSet,
+    tried: Sequence[Candidate],
+    task_set: TaskSet,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Ranking:
     """Try all candidates on some tasks, and the best on all. The larger mean quality is the better."""
-    stage = Rehearsal(features, facts, told.judged)
+    stage = Rehearsal(features, facts, task_set.judged)
     looks = []
-    for number, candidate in enumerate(found):
-        progress(number, len(found) + 1)
-        looks += stage.rehearse(candidate, told.tasks[:FIRST_LOOK])
-    progress(len(found), len(found) + 1)
+    for number, candidate in enumerate(tried):
+        progress(number, len(tried) + 1)
+        looks += stage.rehearse(candidate, task_set.tasks[:FIRST_LOOK])
+    progress(len(tried), len(tried) + 1)
     finalists = _distinct(sorted(looks, key=lambda outcomes: -outcomes.expected))
-    final = [outcomes for each in finalists for outcomes in stage.rehearse(each, told.tasks)]
-    progress(len(found) + 1, len(found) + 1)
+    final = [outcomes for candidate in finalists for outcomes in stage.rehearse(candidate, task_set.tasks)]
+    progress(len(tried) + 1, len(tried) + 1)
     final.sort(key=lambda outcomes: -outcomes.expected)
-    others = [each for each in final if each.candidate.mechanism.name != final[0].candidate.mechanism.name]
+    best = final[0].candidate.mechanism.name
+    others = [outcomes for outcomes in final if outcomes.candidate.mechanism.name != best]
     return Ranking(final[0], others[0] if others else None)
 
 
 def _distinct(looks: Iterable[Outcomes]) -> list[Candidate]:
     """The first few candidates, and the first one of every other mechanism."""
     chosen: list[Candidate] = []
-    for each in looks:
-        candidate = each.candidate
+    for outcomes in looks:
+        candidate = outcomes.candidate
         known = {other.mechanism.name for other in chosen}
         if candidate not in chosen and (len(chosen) < FINALISTS or candidate.mechanism.name not in known):
             chosen.append(candidate)

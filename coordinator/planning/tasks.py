@@ -177,8 +177,8 @@ class TaskMaker:
 
 
 def _standard(functions: np.ndarray, rows: int) -> np.ndarray:
-    own = functions[:rows]
-    return (functions - own.mean(axis=0)) / np.maximum(own.std(axis=0), 1e-9)
+    pool = functions[:rows]
+    return (functions - pool.mean(axis=0)) / np.maximum(pool.std(axis=0), 1e-9)
 
 
 def _scaled(function: np.ndarray, auc: float, rate: float) -> tuple[float, float]:

@@ -150,7 +150,7 @@ def _tell(made: Made, output: Format) -> None:
     lines += made.outlook.lines() if made.outlook is not None else []
     for name, fingerprint in made.enrolled.items():
         lines.append(f"keys    {name} made its own; have it read this out over the telephone: {fingerprint}")
-    told = {
+    values = {
         "federation_digest": made.federation_digest,
         "promised": None if made.promised is None else made.promised.to_json(),
         "in_plain_words": made.in_plain_words,
@@ -165,7 +165,7 @@ def _tell(made: Made, output: Format) -> None:
         "note": made.note,
         "warnings": listed(made.warnings),
     }
-    show(output, told, lines)
-    tell_warnings(told["warnings"], output)
+    show(output, values, lines)
+    tell_warnings(values["warnings"], output)
     if made.note:
         print(f"note    {made.note}", file=sys.stderr)

@@ -146,7 +146,7 @@ def make(plan_file: Path, out: Path) -> Made:
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)  # it holds keys
         raise
-    found = registry.roster()
+    roster = registry.roster()
     there = tuple(out / folder.name for folder in folders)
     votes = plan.federation.teachers_per_party * sum(party.weight for party in plan.party)
     return Made(
@@ -162,7 +162,7 @@ def make(plan_file: Path, out: Path) -> Made:
             before_run(expected(plan.federation, len(plan.party), len(rows.classes), votes, asks_typical=None))
         ),
         planned=planned,
-        least=least_together(plan.federation, 0 if found is None else found.least_sum),
+        least=least_together(plan.federation, 0 if roster is None else roster.least_sum),
     )
 
 
@@ -291,8 +291,8 @@ def _write(
     """One change, all of it or nothing: a kit of the node `new`, updates by node, the registry. A new kit that the
     registry does not list must not stay: its name could not be used."""
     folder, manifests = kits / UPDATES / f"{changed.version:04d}", manifests_of(kits, changed.version)
-    own = [kits / new, kits / f"{new}.tar.gz"] if new else []
-    with new_here(kits / UPDATES, folder, manifests.parent, manifests, *own):
+    new_files = [kits / new, kits / f"{new}.tar.gz"] if new else []
+    with new_here(kits / UPDATES, folder, manifests.parent, manifests, *new_files):
         kit = (make_kit(),) if make_kit else ()
         updates = tuple(_update(kits, folder / node, texts, changed, authority) for node, texts in files.items())
         changed.save(kits)

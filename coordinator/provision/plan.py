@@ -107,13 +107,13 @@ class RowsPlan(Frozen):
             )
         if self.is_table:
             path = folder / self.public
-            found = table_schema(path, self.features, self.classes, self.columns, self.csv, self.missing_codes)
-            if self.as_they_are and found.columns:
+            inferred = table_schema(path, self.features, self.classes, self.columns, self.csv, self.missing_codes)
+            if self.as_they_are and inferred.columns:
                 action = "Set standardise = true, or give numbers without missing values"
                 raise ConfigError(f"rows.public: {path} has columns that are no numbers", action)
             if self.as_they_are:
-                found = Schema.of_images(found.features, self.classes, self.representation)
-            return self._with_ranges(found)
+                inferred = Schema.of_images(inferred.features, self.classes, self.representation)
+            return self._with_ranges(inferred)
         names, rows = array_rows(folder / self.public)
         chosen = self.features or names
         missing = sorted(set(chosen) - set(names))
@@ -133,8 +133,8 @@ class RowsPlan(Frozen):
         ConfigError : it lacks a feature. DataError, PathError : it is of no use.
         """
         if path.suffix.lower() != ".npz":
-            found = table_rows(path, schema, self.csv, self.missing_codes)
-            return found.x, found.remarks
+            table = table_rows(path, schema, self.csv, self.missing_codes)
+            return table.x, table.remarks
         names, rows = array_rows(path, "rows.pool" if self.pool else "rows.public")
         missing = sorted(set(schema.features) - set(names))
         if missing:
@@ -367,17 +367,17 @@ def read_pool(plan_file: Path, plan: Plan, schema: Schema) -> FixedPool | None:
             " ask nearly the same of other parties, and subtract",
             'Name the public rows that may be asked: rows.pool = "pool.csv", or rows.public',
         )
-    chosen, told = _rows(plan_file, plan, name, schema)
+    chosen, oddities = _rows(plan_file, plan, name, schema)
     stay = thin(schema.standardise(chosen).astype(np.float32).astype(np.float64), least * (1 + 1e-5))
-    kept, gone = chosen[stay], len(chosen) - len(stay)
+    chosen_rows, gone = chosen[stay], len(chosen) - len(stay)
     left_out = (
         f"{gone} of {len(chosen)} public rows are left out of the pool: each is closer than"
         f" {least:g} to another (students ask rows of pool.npz in their kit)"
         if gone
         else ""
     )
-    note = "; ".join([*filter(None, [left_out]), *(f"{name}: {remark}" for remark in told)])
-    return FixedPool(schema.features, kept, PoolTree.of_rows(kept).terms(least), note)
+    note = "; ".join([*filter(None, [left_out]), *(f"{name}: {remark}" for remark in oddities)])
+    return FixedPool(schema.features, chosen_rows, PoolTree.of_rows(chosen_rows).terms(least), note)
 
 
 def remarks(plan_file: Path, plan: Plan, schema: Schema) -> str:
@@ -409,8 +409,8 @@ def read_reference(plan_file: Path, plan: Plan, schema: Schema, pool: FixedPool 
 
 def _rows(plan_file: Path, plan: Plan, name: str, schema: Schema) -> tuple[np.ndarray, tuple[str, ...]]:
     """Rows of the file that the plan names so, canonical, in the schema's order, and what is odd about them."""
-    rows, told = plan.rows.public_rows(plan_file.parent / name, schema)
-    return canonical_queries(rows, len(schema.features)), told
+    rows, oddities = plan.rows.public_rows(plan_file.parent / name, schema)
+    return canonical_queries(rows, len(schema.features)), oddities
 
 
 MOST_QUERIES = 10_000
@@ -434,9 +434,9 @@ def planned_table(table: dict[str, Any], path: Path, tasks: Tasks = made_up) -> 
     """The same for an open table of the file at `path`."""
     open_table = table["federation"]
     known, schema = validated({**table, "federation": stand_in(open_table)}, path)
-    made = plan(open_table, facts_of(known, schema, path), MOST_QUERIES, tasks)
-    plan_of_kits, schema = validated({**table, "federation": {**open_table, **made.table}}, path)
-    return plan_of_kits, schema, made
+    planned = plan(open_table, facts_of(known, schema, path), MOST_QUERIES, tasks)
+    plan_of_kits, schema = validated({**table, "federation": {**open_table, **planned.table}}, path)
+    return plan_of_kits, schema, planned
 
 
 def facts_of(known: Plan, schema: Schema, path: Path) -> PublicFacts:

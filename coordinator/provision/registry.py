@@ -123,8 +123,8 @@ class Registry(Frozen):
                 f"{len(self.parties)} parties are left, minimum_parties is {config.minimum_parties}",
                 "Provision a new federation with fewer",
             )
-        check_threshold(config, config.teachers_per_party * sum(each.weight for each in self.parties.values()))
-        earlier = {each.digest for each in self.earlier}
+        check_threshold(config, config.teachers_per_party * sum(party.weight for party in self.parties.values()))
+        earlier = {federation.digest for federation in self.earlier}
         while config.digest() in earlier:
             config = config.model_copy(update={"edition": config.edition + 1})
         return config
@@ -269,12 +269,12 @@ def check_distinct(registry: Registry) -> None:
 
 def _all_keys(registry: Registry) -> list[tuple[str, EnrolledKind, tuple[str, ...]]]:
     """Who, of which kind, and its public keys."""
-    found: list[tuple[str, EnrolledKind, tuple[str, ...]]] = [
+    owners: list[tuple[str, EnrolledKind, tuple[str, ...]]] = [
         (f"party {name}", "party", (record.identity, record.node)) for name, record in registry.parties.items()
     ]
     if registry.aggregator is not None:
-        found.append((f"aggregator {registry.aggregator.name}", "aggregator", registry.aggregator.keys))
-    return found
+        owners.append((f"aggregator {registry.aggregator.name}", "aggregator", registry.aggregator.keys))
+    return owners
 
 
 def checked_party(registry: Registry, name: str, port: int, weight: int) -> PartyPlan:

@@ -93,9 +93,9 @@ def manifests_of(out: Path, version: int) -> Path:
 
 def sign_kit(out: Path, folder: Path, registry: Registry, authority: Authority) -> None:
     """Write the manifest of a new kit, whose files are all in `folder`, and keep a copy with the operator."""
-    found = digests_of(folder)
-    files = {name: digest for name, digest in found.items() if not is_setting(name)}
-    settings = {name: digest for name, digest in found.items() if is_setting(name)}
+    digests = digests_of(folder)
+    files = {name: digest for name, digest in digests.items() if not is_setting(name)}
+    settings = {name: digest for name, digest in digests.items() if is_setting(name)}
     _write(out, folder, _manifest(registry, folder.name, files, settings), authority)
 
 
@@ -105,8 +105,8 @@ def sign_update(out: Path, folder: Path, registry: Registry, authority: Authorit
     Of a kit that was made before there were manifests it lists what updates brought.
     """
     places = (manifests_of(out, version) / f"{folder.name}.json" for version in range(registry.version - 1, 0, -1))
-    kept = next((path for path in places if path.exists()), None)
-    before: Mapping[str, str] = load(kept, SignedManifest).content.files if kept else {}
+    earlier = next((path for path in places if path.exists()), None)
+    before: Mapping[str, str] = load(earlier, SignedManifest).content.files if earlier else {}
     _write(out, folder, _manifest(registry, folder.name, {**before, **digests_of(folder)}, {}), authority)
 
 
@@ -126,9 +126,9 @@ def _write(out: Path, folder: Path, manifest: Manifest, authority: Authority) ->
     signature = authority.key.sign(manifest.signed, ALGORITHM).hex()
     text = SignedManifest(content=manifest, signature=signature).model_dump_json(indent=1) + "\n"
     (folder / MANIFEST).write_text(text, encoding="utf-8")
-    kept = manifests_of(out, manifest.version)
-    private_folder(kept.parent)
-    replace_text(private_folder(kept) / f"{folder.name}.json", text)
+    manifests = manifests_of(out, manifest.version)
+    private_folder(manifests.parent)
+    replace_text(private_folder(manifests) / f"{folder.name}.json", text)
 
 
 def coordinator_kit(out: Path, registry: Registry, authority: Authority, keys: CoordinatorKeys, server: Issued) -> Path:

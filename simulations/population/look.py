@@ -36,7 +36,7 @@ def look(data: DataSpec, most_queries: int, dataset: Dataset, partition: Partiti
     sizes = [len(rows) for rows in partition.parties.values()]
     return RowFacts(
         public={name: int(count) for name, count in zip(dataset.classes, counts, strict=True)},
-        asked=len(query_rows),
+        askable=len(query_rows),
         test=len(test),
         queries=most_queries,
         different=len(set(query_ids(queries(dataset, partition)))),
@@ -48,7 +48,7 @@ def look(data: DataSpec, most_queries: int, dataset: Dataset, partition: Partiti
         leaks=tuple(name for name, part in parts.items() if _says_the_label(x[:, part], y)),
         largest=max(sizes) / sum(sizes) if described else 0.0,
         twice=_twice(dataset, partition, public) if described else 0.0,
-        made=len(partition.parties) + partition.left_out,
+        parties=len(partition.parties) + partition.left_out,
         too_small=partition.left_out,
         least_rows=data.party_rows_needed,
     )

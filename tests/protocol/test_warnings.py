@@ -138,7 +138,7 @@ AFTER: dict[str, list[tuple[dict[str, object], bool]]] = {
     "parties-left-out": [({"left_out": 1}, True), ({"left_out": 0}, False)],
 }
 
-SOUND = RowFacts(public={"well": 100, "ill": 100}, asked=100, test=100, queries=100, different=100)
+SOUND = RowFacts(public={"well": 100, "ill": 100}, askable=100, test=100, queries=100, different=100)
 ROWS: dict[str, list[tuple[dict[str, object], bool]]] = {
     "label-among-features": [({"leaks": ("died",)}, True), ({"leaks": ()}, False)],
     "features-unscaled": [
@@ -148,13 +148,13 @@ ROWS: dict[str, list[tuple[dict[str, object], bool]]] = {
         ({"spreads": {}}, False),
     ],
     "class-not-public": [({"public": {"well": 200, "ill": 0}}, True), ({"public": {"well": 199, "ill": 1}}, False)],
-    "few-public-rows": [({"asked": 49}, True), ({"test": 49}, True), ({"asked": 50, "test": 50}, False)],
+    "few-public-rows": [({"askable": 49}, True), ({"test": 49}, True), ({"askable": 50, "test": 50}, False)],
     "identifier-as-feature": [({"identifiers": ("number",)}, True), ({"identifiers": ()}, False)],
     "constant-column": [({"constant": ("country",)}, True), ({"constant": ()}, False)],
     "caps-above-rows": [({"queries": 101}, True), ({"different": 99}, True), ({"different": 101}, False)],
     "rows-twice": [({"twice": 0.0101}, True), ({"twice": 0.01}, False)],
     "one-large-party": [({"largest": 0.501}, True), ({"largest": 0.5}, False)],
-    "parties-too-small": [({"made": 41, "too_small": 1}, True), ({"made": 41, "too_small": 0}, False)],
+    "parties-too-small": [({"parties": 41, "too_small": 1}, True), ({"parties": 41, "too_small": 0}, False)],
 }
 
 

@@ -32,7 +32,7 @@ SUMMARY: dict[str, Any] = {
     "worth": {"metric": "auc", "released": {"labels": 100, "auc": 0.84, "accuracy": 0.9}},
 }
 CARD: dict[str, Any] = {"model": {"kind": "linear"}, "test": {"rows_per_class": {"well": 300, "ill": 300}}}
-LOOKED = RowFacts(public={"well": 300, "ill": 300}, asked=300, test=300, queries=100, different=300)
+LOOKED = RowFacts(public={"well": 300, "ill": 300}, askable=300, test=300, queries=100, different=300)
 
 
 def codes(

@@ -101,26 +101,28 @@ def test_shipped_sets_are_not_looked_at_column_by_column() -> None:
     ("changes", "told"),
     [
         ({"leaks": tuple("abcdefg")}, "column 'a', 'b', 'c', 'd', 'e' and 2 more says the label"),
-        ({"asked": 49}, "49 public rows can be asked and 200 are the test set, below 50"),
+        ({"askable": 49}, "49 public rows can be asked and 200 are the test set, below 50"),
         ({"twice": 0.25}, "25.0% of the private rows stand at a second party"),
         ({"queries": 400}, "allow 400 queries, and 200 different public rows can be asked: the noise is for 400"),
         ({"largest": 0.51}, "one party has 51% of the private rows, above 50%"),
         (
-            {"made": 41, "too_small": 21, "least_rows": 20},
+            {"parties": 41, "too_small": 21, "least_rows": 20},
             "41 parties, and 20 of them take part: 21 have fewer than data",
         ),
         ({"spreads": {"a": 2e4, "b": 0.5}}, "deviate by 2e+04 (a) and by 0.5 (b)"),
     ],
 )
 def test_words_have_figures(changes: dict[str, Any], told: str) -> None:
-    sound = {"public": {"a": 1}, "asked": 200, "test": 200, "queries": 1, "different": 200}
+    sound = {"public": {"a": 1}, "askable": 200, "test": 200, "queries": 1, "different": 200}
     (warning,) = of_rows(RowFacts(**{**sound, **changes}))
     assert told in warning.text
 
 
 def test_what_private_rows_say_is_secret() -> None:
     found = of_rows(
-        RowFacts(public={"a": 0}, asked=0, test=0, queries=0, different=0, twice=1.0, largest=1.0, made=3, too_small=2)
+        RowFacts(
+            public={"a": 0}, askable=0, test=0, queries=0, different=0, twice=1.0, largest=1.0, parties=3, too_small=2
+        )
     )
     secret = [warning.code.value for warning in found if warning.code in SECRET]
     assert secret == ["rows-twice", "one-large-party", "parties-too-small"]
