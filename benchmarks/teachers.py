@@ -32,12 +32,11 @@ from consilium.protocol.label_source import no_progress
 from consilium.simulations.artifact import from_bytes
 from consilium.simulations.study.cache import StepCache, usual_cache
 from consilium.simulations.study.cells import Plot, compared, plots
-from consilium.simulations.study.desk import StepDesk
-from consilium.simulations.study.executors import HereExecutor, Shelf
 from consilium.simulations.study.graph import Graph, open_rows
 from consilium.simulations.study.measures.votes import total_votes
-from consilium.simulations.study.schedule import Tally, do_steps
+from consilium.simulations.study.schedule import HereExecutor, Shelf, Tally, do_steps
 from consilium.simulations.study.spec import StudySpec, load_study
+from consilium.simulations.study.tasks import StepDesk
 from consilium.simulations.teach import Ensemble
 from docs.figures import figure
 

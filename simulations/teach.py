@@ -121,7 +121,7 @@ class Said:
         return said
 
     def arrays(self, name: str) -> dict[str, np.ndarray]:
-        """For an artifact, see `study.artifact`."""
+        """For an artifact, see `artifact`."""
         return {f"{name}.{key}": value for key, value in vars(self).items()}
 
     @classmethod
@@ -176,7 +176,7 @@ class Ensemble:
     test_scores, home_scores: float32 (P, rows), of two classes the party's mean probability of the second; of more
     classes (P, 0). own_home: float32 (home, classes), the party's mean probabilities of its own held-out rows.
     test_right: float64 (P,), accuracy of a party's teachers on the test rows, in the mean. averages: what
-    `compare.noisy_average` needs, by norm, float64 (norms, inputs + 1, classes); (0, 0, 0) where a party's teachers are
+    `methods.noisy_average` needs, by norm, float64 (norms, inputs + 1, classes); (0, 0, 0) where a party's teachers are
     not linear.
     """
 
@@ -190,7 +190,7 @@ class Ensemble:
     averages: np.ndarray = field(repr=False)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """For an artifact, see `study.artifact`."""
+        """For an artifact, see `artifact`."""
         said = {name: getattr(self, name).arrays(name) for name in _SAID}
         plain = {name: getattr(self, name) for name in _PLAIN}
         return {key: value for each in (*said.values(), plain) for key, value in each.items()}

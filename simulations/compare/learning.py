@@ -2,7 +2,7 @@
 
 The first takes what was released and public rows with their true labels: the guarantee covers it. The second draws
 noise on the exact votes again, which only a simulation can do: nothing of it is released, charged or promised, and it
-is secret. Both train by the run's own trainer, as often as that is cheap (`compare.effort`).
+is secret. Both train by the run's own trainer, as often as that is cheap (`methods.manual_labels.effort`).
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ class StudyMethod(Frozen):
     needs_ensemble: ClassVar[bool]
     """Whether `predict` is given the teachers' votes."""
     format: ClassVar[int] = 1
-    """A number that changes whenever `predict` gives something else for the same case; see `study.keys.FORMATS`."""
+    """A number that changes whenever `predict` gives something else for the same case; see `study.cells.FORMATS`."""
 
     @property
     def label(self) -> str:
@@ -128,7 +128,7 @@ class StudyMethod(Frozen):
     def depends_on(self, case: Case) -> dict[str, Any]:
         """Plain data: everything of the scenario beyond division, teachers and seed that decides `predict`.
 
-        Two cases of equal division, teachers and seed (`study.keys`) with an equal answer here share one result of a
+        Two cases of equal division, teachers and seed (`study.cells`) with an equal answer here share one result of a
         method. Its own keys decide too, and need not be told.
         """
         raise NotImplementedError

@@ -148,7 +148,7 @@ def why_none(spec: TeacherKind, epsilon: float, mixed: bool) -> str:
 
 
 class NoisyAverage(StudyMethod):
-    """See `compare.noisy_average`. Its norm is chosen on the pool's true labels, at no charge, which speaks for it.
+    """The average of this module. Its norm is chosen on the pool's true labels, at no charge, which speaks for it.
 
     Judged on the test rows as the mean over draws of the noise; at home, and as `Predicted.test`, it is the first draw.
     figures: epsilon, delta, norm, noise_deviation (of a weight).

@@ -44,7 +44,7 @@ class Pate(StudyMethod):
         return StatedGuarantee.of(promised_to_student(case.config))
 
     def depends_on(self, case: Case) -> dict[str, Any]:
-        """See `StudyMethod.depends_on`. Votes hang on the whole federation where scores are equal, see `study.said`."""
+        """See `StudyMethod.depends_on`. Votes hang on the whole federation where scores are equal, see `teach.Said`."""
         return {"federation": case.config.digest(), "student": case.scenario.student.model_dump(mode="json")}
 
     def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:

@@ -60,7 +60,7 @@ def run_command(
         spec = load_study(study, overrides or [], seeds)
         steps = StepCache(cache or usual_cache())
         if dry_run:
-            from consilium.simulations.study.outlook import outlook
+            from consilium.simulations.study.run import outlook
 
             ahead = outlook(spec, steps, workers or os.cpu_count() or 1)
             show(output, ahead.to_json(), ahead.lines())

@@ -16,8 +16,14 @@ from consilium.simulations.datasets.base import Source
 from consilium.simulations.datasets.source import open_source
 from consilium.simulations.datasets.spec import MEMORY, SourceSpec
 from consilium.simulations.study.cache import StepCache
-from consilium.simulations.study.cells import ComparedMethod, Plot
-from consilium.simulations.study.keys import address, data_table, division_address, ensemble_address
+from consilium.simulations.study.cells import (
+    ComparedMethod,
+    Plot,
+    address,
+    data_table,
+    division_address,
+    ensemble_address,
+)
 from consilium.simulations.study.sources import is_everywhere, packed, source_digest
 from consilium.simulations.study.spec import StudySpec
 from consilium.simulations.study.tasks import StepFailure, StudyStep, failure_of

@@ -17,11 +17,9 @@ from consilium.protocol.devices import ONE_THREAD
 from consilium.protocol.errors import EngineError
 from consilium.simulations.engines.cluster.probe import check_answers, no_cluster
 from consilium.simulations.study.cache import LostStep
-from consilium.simulations.study.desk import StepDesk
-from consilium.simulations.study.executors import Shelf, addresses
-from consilium.simulations.study.keys import deciding_versions
-from consilium.simulations.study.schedule import Died
-from consilium.simulations.study.tasks import BatchDone, StepDone, StudyStep, work_off
+from consilium.simulations.study.cells import deciding_versions
+from consilium.simulations.study.schedule import Died, Shelf, addresses
+from consilium.simulations.study.tasks import BatchDone, StepDesk, StepDone, StudyStep, work_off
 
 POLL_SECONDS = 0.5
 RETRIES = 3

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import time
 import traceback
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+import polars as pl
 
 from consilium.accounting.errors import AccountingError
 from consilium.protocol.config_files import validate
@@ -18,23 +20,108 @@ from consilium.protocol.devices import one_thread
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConsiliumError, DataError
 from consilium.protocol.label_source import Outcome
-from consilium.simulations.artifact import to_bytes
+from consilium.simulations.artifact import Arrays, from_bytes, to_bytes
 from consilium.simulations.compare.worth import worth
-from consilium.simulations.divide import Case
+from consilium.simulations.datasets.base import Source
+from consilium.simulations.datasets.source import open_source
+from consilium.simulations.divide import Case, make_case
 from consilium.simulations.judge import Row, judged, judged_row_scores
 from consilium.simulations.methods.base import Predicted
 from consilium.simulations.methods.kinds import method_of
 from consilium.simulations.methods.manual_labels import PublicTruth
 from consilium.simulations.scenario import Scenario, planned_scenario, scenario_json
 from consilium.simulations.study.cache import LostStep
-from consilium.simulations.study.desk import Read, StepDesk
-from consilium.simulations.study.keys import deciding_versions, without_mechanism
+from consilium.simulations.study.cells import deciding_versions, without_mechanism
 from consilium.simulations.study.measures.division import division_matrices, division_rows
 from consilium.simulations.study.measures.gain import gain_rows
 from consilium.simulations.study.measures.influence import influence_rows
 from consilium.simulations.study.measures.votes import teacher_matrices, teacher_rows
-from consilium.simulations.study.tables import ABSENT, rows_bytes
-from consilium.simulations.teach import train_ensemble
+from consilium.simulations.study.sources import unpacked
+from consilium.simulations.teach import Ensemble, train_ensemble
+
+_TEXTS, _NUMBERS = ("method", "scope", "name", "metric"), ("value", "low", "high")
+ABSENT = "absent"
+"""In place of a matrix: why a method has no rows."""
+_ROWS, _MATRIX = "rows.", "matrix."
+
+
+def rows_bytes(rows: Sequence[Row], matrices: Mapping[str, np.ndarray] | None = None) -> bytes:
+    """Rows, and matrices for pictures, as one artifact."""
+    arrays: Arrays = {}
+    for name in _TEXTS:
+        arrays[_ROWS + name] = np.array([getattr(row, name) for row in rows], dtype=str)
+    for name in _NUMBERS:
+        given = [getattr(row, name) for row in rows]
+        arrays[_ROWS + name] = np.array([np.nan if each is None else each for each in given], dtype=np.float64)
+    arrays |= {_MATRIX + name: matrix for name, matrix in (matrices or {}).items()}
+    return to_bytes(arrays)
+
+
+def frame_and_matrices(content: bytes) -> tuple[pl.DataFrame, Arrays]:
+    """The rows of an artifact (method, scope, name, metric, value, low, high; NaN where there is no number), and its
+    matrices. Raises DataError."""
+    arrays = from_bytes(content)
+    texts = [pl.Series(name, arrays[_ROWS + name].tolist(), dtype=pl.String) for name in _TEXTS]
+    numbers = [pl.Series(name, arrays[_ROWS + name], dtype=pl.Float64) for name in _NUMBERS]
+    matrices = {name.removeprefix(_MATRIX): array for name, array in arrays.items() if name.startswith(_MATRIX)}
+    return pl.DataFrame([*texts, *numbers]), matrices
+
+
+T = TypeVar("T")
+Read = Callable[[str], bytes]
+"""From the address of a step to its bytes; raises LostStep."""
+KEPT = {"source": 1, "division": 2, "case": 4, "ensemble": 2, "scenario": 32, "predicted": 8}
+"""Kind -> how many of it are kept."""
+
+
+class StepDesk:
+    """read: see `Read`; it is asked once for what is used several times in a row."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, OrderedDict[str, Any]] = {kind: OrderedDict() for kind in KEPT}
+
+    def case(self, table: Mapping[str, Any], params: Mapping[str, Any], read: Read) -> Case:
+        """The division that `params` name, with a scenario in full form for everything else."""
+        scenario = self.scenario(table)
+        key = params["division"]
+        divided = self._keep("division", key, lambda: self._divided(params, read))
+        return self._keep("case", f"{key} {canonical_digest(dict(table))}", lambda: divided.of(scenario))
+
+    def _divided(self, params: Mapping[str, Any], read: Read) -> Case:
+        scenario = self.scenario(params["teaching"])
+        source = self.source(scenario, params, read)
+        return make_case(scenario, params["seed"], params["home_share"], source)
+
+    def source(self, scenario: Scenario, params: Mapping[str, Any], read: Read) -> Source:
+        """The rows: those that travelled under the address in `params`, else opened by name."""
+        travels = params["source"]
+        if travels is None:
+            name = canonical_digest(scenario.data.model_dump(mode="json"))
+            return self._keep("source", name, lambda: open_source(scenario.data))
+        return self._keep("source", travels, lambda: unpacked(read(travels)))
+
+    def scenario(self, table: Mapping[str, Any]) -> Scenario:
+        """From its full form."""
+        made = lambda: validate(dict(table), Scenario, "scenario of a study")  # noqa: E731
+        return self._keep("scenario", canonical_digest(dict(table)), made)
+
+    def ensemble(self, address: str, read: Read) -> Ensemble:
+        """What the teachers said."""
+        return self._keep("ensemble", address, lambda: Ensemble.of_arrays(from_bytes(read(address))))
+
+    def predicted(self, address: str, read: Read) -> Predicted:
+        """What a method predicted."""
+        return self._keep("predicted", address, lambda: Predicted.of_arrays(from_bytes(read(address))))
+
+    def _keep(self, kind: str, key: str, make: Callable[[], T]) -> T:
+        kept = self._kept[kind]
+        if key in kept:
+            kept.move_to_end(key)
+        else:
+            while len(kept) >= KEPT[kind]:
+                kept.popitem(last=False)  # before the next is made: both may be large
+            kept[key] = make()
+        return kept[key]
 
 
 @dataclass(frozen=True)
@@ -75,7 +162,7 @@ class StepDone:
 
 @dataclass(frozen=True)
 class BatchDone:
-    """versions: of what computed it, see `keys.deciding_versions`. where: the node, "" for this machine."""
+    """versions: of what computed it, see `cells.deciding_versions`. where: the node, "" for this machine."""
 
     steps: list[StepDone]
     versions: Mapping[str, str]

@@ -15,9 +15,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from consilium.simulations.study.cache import read_step
-from consilium.simulations.study.desk import Read, StepDesk
-from consilium.simulations.study.executors import READY
-from consilium.simulations.study.tasks import work_off
+from consilium.simulations.study.schedule import READY
+from consilium.simulations.study.tasks import Read, StepDesk, work_off
 
 POLL_SECONDS = 1.0
 

@@ -293,7 +293,7 @@ def _add_students(figures: Figures, case: Case, rerun: Rerun, flipped: np.ndarra
 
 def _chosen(changes: np.ndarray, influence: np.ndarray, case: Case, labels: int) -> tuple[np.ndarray, np.ndarray]:
     """Parties whose students are trained, on about so many labels: the most influential of those where labels change,
-    `changes` bool (parties,), and as many of all by lot; all, where that is cheap (`compare.effort`)."""
+    `changes` bool (parties,), and as many of all by lot; all, where that is cheap (`methods.manual_labels.effort`)."""
     spec, width = case.scenario.student.last, case.pool_x.shape[1]
     if spec.inputs != "features":
         width = case.config.rows.inputs(case.pool_x[:1]).shape[1]

@@ -14,10 +14,10 @@ import pytest
 
 from consilium.protocol.errors import EngineError
 from consilium.simulations.study.cache import StepCache
-from consilium.simulations.study.executors import Shelf
 from consilium.simulations.study.ray_executor import RayExecutor, ray_executor
 from consilium.simulations.study.results import RESULTS
 from consilium.simulations.study.run import run_study
+from consilium.simulations.study.schedule import Shelf
 from consilium.simulations.study.spec import load_study
 from tests.simulations.study.tiny import STUDY, write_tiny
 

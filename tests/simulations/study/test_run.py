@@ -29,7 +29,7 @@ from consilium.simulations.study.run import StudyInterrupted, on_this_machine, r
 from consilium.simulations.study.spec import COLUMNS, FACTS, load_study
 from consilium.simulations.study.summaries.questions import paired
 from consilium.simulations.teach import train_ensemble
-from tests.simulations.study.test_keys import opened
+from tests.simulations.study.test_cells import opened
 from tests.simulations.study.test_spec import merged
 from tests.simulations.study.tiny import SCENARIO, STUDY, write_tiny
 

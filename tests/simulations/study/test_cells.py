@@ -15,7 +15,7 @@ from consilium.simulations.datasets.source import open_source
 from consilium.simulations.divide import make_case
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import Scenario
-from consilium.simulations.study.keys import division_address, ensemble_address, teaching, without_mechanism
+from consilium.simulations.study.cells import division_address, ensemble_address, teaching, without_mechanism
 from consilium.simulations.study.sources import packed, source_digest, unpacked
 from consilium.simulations.study.spec import changed
 from consilium.simulations.teach import train_ensemble
