@@ -335,7 +335,7 @@ def _plain_learner(public: PublicTruth, rows: np.ndarray, test: np.ndarray) -> L
 class LabelledByHand(StudyMethod):
     """The student's own trainer on so many true labels of the pool, drawn by lot. No private row is in it.
 
-    Judged on the test rows as the mean over draws of the labels, fewer where the trainer takes long (`methods.manual_labels.effort`);
+    Judged on the test rows as the mean over draws of the labels, fewer where the trainer takes long (`effort`);
     at home, and as `Predicted.test`, it is the first draw. figures: labels, draws.
     """
 
