@@ -17,9 +17,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from consilium.models.devices import resolve_device, using_device
 from consilium.models.network_training import SMALL
 from consilium.models.teachers import train_many
-from consilium.protocol.devices import resolve_device, using_device
 from consilium.protocol.teachers import CnnSpec, MlpSpec, NetworkSpec
 from docs.figures import figure
 

@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
+from consilium.models.devices import one_thread
 from consilium.models.naming import UnusableModel, told, unpickled
-from consilium.protocol.devices import one_thread
 from consilium.protocol.rows.schema import Schema
 
 _PROBED = 8

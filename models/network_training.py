@@ -21,7 +21,7 @@ import torch
 from torch.func import vmap
 from torch.nn import functional
 
-from consilium.protocol.devices import asked_device, resolve_device
+from consilium.models.devices import asked_device, resolve_device
 from consilium.protocol.rows.images import ImageShape, image_shape
 from consilium.protocol.teachers import DENSE, NetworkSpec
 

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import softmax
 
 from consilium.models.base import Model, Trainer
-from consilium.protocol.devices import one_thread
+from consilium.models.devices import one_thread
 
 if TYPE_CHECKING:
     from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier

@@ -12,8 +12,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from torch import nn
 from torch.nn import functional
 
+from consilium.models.devices import asked_device, one_thread, resolve_device
 from consilium.models.naming import UnusableModel
-from consilium.protocol.devices import asked_device, one_thread, resolve_device
 from consilium.protocol.rows.images import ImageShape, image_shape
 
 _BLOCK = 1000

@@ -23,8 +23,8 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
+from consilium.models.devices import ONE_THREAD
 from consilium.node.supervisor import end_with_parent
-from consilium.protocol.devices import ONE_THREAD
 from consilium.protocol.errors import EngineError
 from consilium.protocol.proxies import without_loopback
 

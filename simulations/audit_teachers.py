@@ -31,13 +31,13 @@ from consilium.coordinator.mechanisms.base import Mechanism
 from consilium.data.files import BadTable
 from consilium.data.mapping import DataRules
 from consilium.data.private_rows import read_columns
+from consilium.models.devices import using_device
 from consilium.node.progress import CHANGES, GAME, stage
 from consilium.party.home import Home
 from consilium.party.node import PartyNode
 from consilium.party.policy import Policy
 from consilium.party.teachers import store
 from consilium.party.teachers.ballot import Lot, ballots, query_inputs
-from consilium.protocol.devices import using_device
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.messages import PROTOCOL_VERSION, HelloRequest

@@ -15,10 +15,10 @@ from typing import Any, Literal
 
 from consilium.coordinator.config import check_threshold
 from consilium.coordinator.ledger.privacy import promised
+from consilium.models.devices import Device, one_thread, resolve_device, using_device
 from consilium.models.published.model import check_names
 from consilium.node.progress import PREPARE, REPORT, stage
 from consilium.protocol.config_files import validate
-from consilium.protocol.devices import Device, one_thread, resolve_device, using_device
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import replace_private, writing
 from consilium.protocol.versions import versions

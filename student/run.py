@@ -13,11 +13,11 @@ import numpy as np
 import polars as pl
 
 from consilium.models.base import Job, Model, Shares
+from consilium.models.devices import asked_device, resolve_device
 from consilium.models.evaluation import calibration, evaluate, operating_point
 from consilium.models.images.pixels import shape_of
 from consilium.models.published.model import MODEL_FILE, Published, check_names, publish
 from consilium.node.progress import ASK, ROUND, TRAIN_STUDENT, stage
-from consilium.protocol.devices import asked_device, resolve_device
 from consilium.protocol.errors import BudgetExceeded, ConfigError
 from consilium.protocol.label_source import (
     NO_LABEL,

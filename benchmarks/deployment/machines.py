@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from consilium.protocol.devices import ONE_THREAD
+from consilium.models.devices import ONE_THREAD
 from tests.deploy import netns
 
 MARK = "CONSILIUM_DRILL_MACHINE"

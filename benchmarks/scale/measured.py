@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from consilium.protocol.devices import ONE_THREAD
+from consilium.models.devices import ONE_THREAD
 
 
 def peak_mb() -> float:

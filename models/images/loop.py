@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from consilium.models.base import SILENT, Job
+from consilium.models.devices import asked_device, resolve_device
 from consilium.models.images.network import HIDDEN, ImageModel, few_threads, network, plain
 from consilium.models.images.pixels import Distortion, Invariances, Pixels
 from consilium.models.specs import ImageStudent, TrainerKind
-from consilium.protocol.devices import asked_device, resolve_device
 from consilium.protocol.errors import DataError
 from consilium.protocol.files import replacing
 from consilium.protocol.rows.images import ImageShape

@@ -15,8 +15,8 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from consilium.data.encoding import encode
+from consilium.models.devices import Device, one_thread
 from consilium.protocol.config_files import validate
-from consilium.protocol.devices import Device, one_thread
 from consilium.protocol.messages import VotesMode
 from consilium.report.warnings import WarningCode
 from consilium.simulations.council.frames import (

@@ -16,10 +16,10 @@ import polars as pl
 import tomli_w
 
 from consilium.coordinator.verify import holds
+from consilium.models.devices import Device, one_thread
 from consilium.models.published.model import Published, find_model, load_model
 from consilium.node.progress import showing
 from consilium.protocol.config_files import validate
-from consilium.protocol.devices import Device, one_thread
 from consilium.protocol.errors import DataError, PathError
 from consilium.protocol.old_names import OF_SPENT, renamed
 from consilium.report.warnings import well_formed

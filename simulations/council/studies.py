@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from consilium.models.devices import one_thread
 from consilium.node.progress import progress_on, showing
 from consilium.protocol.config_files import validate
-from consilium.protocol.devices import one_thread
 from consilium.protocol.errors import PathError
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.simulations.council.frames import BadSetting, WrongType, as_keyboard_interrupt, value_errors

@@ -16,8 +16,8 @@ from typing import Any
 from flwr.app import Context, Error, Message, RecordDict
 
 from consilium.coordinator.server_app import app
+from consilium.models.devices import ONE_THREAD
 from consilium.node.flower import python_module
-from consilium.protocol.devices import ONE_THREAD
 from consilium.protocol.teachers import TeacherKind
 from consilium.simulations.engines.flower import COORDINATOR_NODE, NodesGrid, assign_message_id, assume_identity
 

@@ -11,9 +11,9 @@ import importlib.util
 import json
 from pathlib import Path
 
+from consilium.models.devices import VARIABLE as DEVICE
 from consilium.node.flower import QUIET, flower_environment
 from consilium.protocol import errors
-from consilium.protocol.devices import VARIABLE as DEVICE
 from consilium.protocol.errors import ConsiliumError, EngineError
 from consilium.protocol.files import replace_private
 from consilium.simulations.engines.cluster.probe import FIGURES, ClusterSettings, RaySpec, check_cluster

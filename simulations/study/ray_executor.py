@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from consilium.protocol.devices import ONE_THREAD
+from consilium.models.devices import ONE_THREAD
 from consilium.protocol.errors import EngineError
 from consilium.simulations.engines.cluster.probe import check_answers, no_cluster
 from consilium.simulations.study.cache import LostStep

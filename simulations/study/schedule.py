@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from typing import Protocol
 
+from consilium.models.devices import ONE_THREAD
 from consilium.node.flower import python_module
-from consilium.protocol.devices import ONE_THREAD
 from consilium.protocol.errors import EngineError
 from consilium.simulations.study.cache import StepCache
 from consilium.simulations.study.cells import deciding_versions

@@ -15,8 +15,8 @@ import numpy as np
 import polars as pl
 
 from consilium.accounting.errors import AccountingError
+from consilium.models.devices import one_thread
 from consilium.protocol.config_files import validate
-from consilium.protocol.devices import one_thread
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConsiliumError, DataError
 from consilium.protocol.label_source import Outcome

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from consilium.models.base import Aids, Shares
+from consilium.models.devices import using_device
 from consilium.models.images.graph_cnn import GraphCnnModel, GraphCnnTrainer
 from consilium.models.images.loop import Job
 from consilium.models.images.network import ImageModel, few_threads, network, normalised_network, plain
 from consilium.models.kernel import nearest_rows
 from consilium.models.train import trainer_of
-from consilium.protocol.devices import using_device
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.rows.images import ImageShape
 from consilium.student.learn import train

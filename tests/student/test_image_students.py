@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
+from consilium.models.devices import using_device
 from consilium.models.images.graph_cnn import GraphCnnModel
 from consilium.models.images.network import HIDDEN
 from consilium.models.published.model import load_model
-from consilium.protocol.devices import using_device
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.label_source import Answers, LabelTerms, Outcome
 from consilium.protocol.rows.schema import Schema

@@ -21,8 +21,8 @@ from typing import Any
 from pydantic import Field
 
 import consilium
+from consilium.models.devices import ONE_THREAD
 from consilium.node.flower import python_module
-from consilium.protocol.devices import ONE_THREAD
 from consilium.protocol.errors import EngineError
 from consilium.protocol.models import Frozen
 from consilium.protocol.versions import DISTRIBUTION, versions

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from consilium.models.devices import ONE_THREAD
 from consilium.node.flower import flower_environment
-from consilium.protocol.devices import ONE_THREAD
 from consilium.simulations.engines import local
 from tests.simulations.test_resume import SMALL
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
+from consilium.models import devices
+from consilium.models.devices import VARIABLE
 from consilium.party.teachers import store
-from consilium.protocol import devices
-from consilium.protocol.devices import VARIABLE
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.rows.schema import Schema
 from consilium.protocol.teachers import (

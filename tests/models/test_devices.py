@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from consilium.protocol import devices
-from consilium.protocol.devices import VARIABLE, asked_device, resolve_device, using_device
+from consilium.models import devices
+from consilium.models.devices import VARIABLE, asked_device, resolve_device, using_device
 from consilium.protocol.errors import ConfigError
 
 
@@ -60,7 +60,7 @@ def test_a_gpu_that_is_asked_and_absent_is_an_error(gpu: None) -> None:
 
 def test_without_a_driver_torch_is_not_imported() -> None:
     code = (
-        "import sys; from consilium.protocol import devices as device; device._DRIVERS = ('libabsent.so',)\n"
+        "import sys; from consilium.models import devices as device; device._DRIVERS = ('libabsent.so',)\n"
         "assert device.resolve_device('auto') == 'cpu'; sys.exit('torch' in sys.modules)"
     )
     root = str(Path(__file__).resolve().parents[2])
@@ -76,7 +76,7 @@ import numpy, scipy.linalg, sklearn.linear_model
 if sys.argv[1] == "with torch":
     import torch
 from threadpoolctl import threadpool_info
-from consilium.protocol.devices import one_thread
+from consilium.models.devices import one_thread
 
 def numbers():
     found = {each["num_threads"] for each in threadpool_info()}
