@@ -1,17 +1,212 @@
-"""What a student has decided to ask, on its own disk before it asks: after a crash it asks the same again, for free."""
+"""What a student asks: the public rows and what is known of them, the plan, and the answers so far.
+
+What a student has decided to ask is on its own disk before it asks. After a crash it asks the same again, for free.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from consilium.protocol.errors import DataError
+from consilium.models.base import Model, Shares
+from consilium.node.progress import ASK
+from consilium.protocol.errors import BudgetExceeded, ConfigError, DataError
 from consilium.protocol.files import replace_text
+from consilium.protocol.label_source import (
+    NO_LABEL,
+    Answers,
+    Histograms,
+    LabelSource,
+    Outcome,
+    Progress,
+    RowStanding,
+)
+from consilium.protocol.rows.queries import canonical_queries, first_equal, query_ids
+from consilium.protocol.rows.schema import Schema
+from consilium.student.config import StudentSpec
 
 GIVEN = "given"
+DEVIATIONS = 1e-9, 1e9
+"""Of a share, that trainers can square and add up: what is smaller is none, and what is larger says nothing."""
+FEWER = 4.0
+"""Standard deviations: noise alone passes for missing votes once in 30,000 students."""
+
+
+@dataclass
+class Asked:
+    """What was asked so far, in order: row of the pool, outcome and label (NO_LABEL where there is none).
+
+    planned: rows that are to be asked, all in all. histograms: of all of them, where noisy histograms were given.
+    """
+
+    planned: int = 0
+    rows: list[int] = field(default_factory=list)
+    outcomes: list[int] = field(default_factory=list)
+    labels: list[int] = field(default_factory=list)
+    histograms: Histograms | None = None
+
+    def add(self, rows: np.ndarray, answers: Answers) -> None:
+        """Answers to these further rows."""
+        self.rows += rows.tolist()
+        self.outcomes += answers.outcomes.tolist()
+        self.labels += answers.labels.tolist()
+        if answers.histograms is not None:
+            before = self.histograms
+            self.histograms = answers.histograms if before is None else before.then(answers.histograms)
+
+    def shares(self) -> Shares | None:
+        """What noisy histograms say of the rows that have a label; None where there are none."""
+        if self.histograms is None:
+            return None
+        told = self.histograms.of(np.array(self.labels) != NO_LABEL)
+        votes = votes_in_sums(told)
+        return Shares(told.counts / votes[:, None], np.clip(told.sigmas / votes, *DEVIATIONS))
+
+    def labelled(self) -> tuple[np.ndarray, np.ndarray]:
+        """Rows that have a label, and the labels: two int64 arrays."""
+        rows, labels = np.array(self.rows, dtype=np.int64), np.array(self.labels, dtype=np.int64)
+        return rows[labels != NO_LABEL], labels[labels != NO_LABEL]
+
+
+def votes_in_sums(histograms: Histograms) -> np.ndarray:
+    """Votes in each sum, float64 (queries,): as many as there might be, fewer where the noisy counts say so.
+
+    How many parties were in a sum may follow from what their rows are, so nobody tells a student: it is estimated from
+    what was released, by the mean of the totals, where that is `FEWER` deviations of its noise below. A party that
+    was left out of half of the sums counts half.
+    """
+    most, counted = histograms.votes.astype(np.float64), histograms.counts.sum(axis=1, dtype=np.float64)
+    if not len(counted):
+        return most
+    deviation = np.sqrt(histograms.counts.shape[1]) * np.hypot.reduce(histograms.sigmas) / len(counted)
+    share = counted.mean() / most.mean()
+    fewer = counted.mean() < most.mean() - FEWER * deviation
+    return np.maximum(most * share, 1.0) if fewer else most
+
+
+@dataclass(frozen=True)
+class PublicRows:
+    """The rows that may be asked, and what became of them in earlier runs.
+
+    queries : float32 (n, features), canonical. equal : int64 (n,), the first row that each is equal to. standings :
+    uint8 (n,), of `RowStanding`.
+    """
+
+    schema: Schema
+    queries: np.ndarray = field(repr=False)
+    equal: np.ndarray = field(repr=False)
+    standings: np.ndarray = field(repr=False)
+
+    @classmethod
+    def of(cls, rows: np.ndarray, schema: Schema, source: LabelSource) -> PublicRows:
+        """Rows float (n, features) of a pool, with what the federation says of them."""
+        queries = canonical_queries(rows, len(schema.features))
+        ids = query_ids(queries)
+        return cls(schema, queries, first_equal(ids), source.known(ids))
+
+    @property
+    def spent(self) -> np.ndarray:
+        """Rows, int64, that were answered in an earlier federation."""
+        return np.flatnonzero(self.standings == RowStanding.SPENT)
+
+    @property
+    def recorded(self) -> np.ndarray:
+        """Rows, int64, whose outcome is recorded already; equal rows once."""
+        return np.flatnonzero((self.standings == RowStanding.RECORDED) & (self.equal == np.arange(len(self.equal))))
+
+    @property
+    def different(self) -> int:
+        """How many different rows may be asked."""
+        return len(np.unique(self.equal[self.standings != RowStanding.SPENT]))
+
+    def free(self, taken: Sequence[np.ndarray]) -> np.ndarray:
+        """Rows, int64, that are equal to none of those `taken`, and to no spent one."""
+        return np.flatnonzero(~np.isin(self.equal, self.equal[np.concatenate([*taken, self.spent])]))
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Whom to ask in a stage of the federation's schedule, how, and what was decided."""
+
+    source: LabelSource
+    spec: StudentSpec
+    plan: AskingPlan
+
+    @property
+    def rounds(self) -> list[int]:
+        """Queries in each round: numbers that differ by at most 1; empty rounds are left out."""
+        total, parts = self.plan.total, self.spec.rounds
+        return [size for size in ((total + index) // parts for index in reversed(range(parts))) if size]
+
+    def ask(self, rows: PublicRows, chosen: np.ndarray, inputs: np.ndarray, model: Model | None, asked: Asked,
+            progress: Progress) -> bool:  # fmt: skip
+        """Ask the `chosen` rows, a batch at a time, into `asked`; False once the caps are used up.
+
+        inputs : float (n, inputs), all rows as `model` takes them, whose probabilities go with the queries.
+        """
+        batch = self.spec.batch or len(chosen)
+        for start in range(0, len(chosen), batch):
+            part = chosen[start : start + batch]
+            try:
+                probabilities = None if model is None else np.clip(model.predict_proba(inputs[part]), 0.0, 1.0)
+                answers = self.source.ask(rows.queries[part], progress, probabilities)
+            except BudgetExceeded:
+                if not asked.rows:
+                    raise
+                return False  # used up by what was asked before, or by another student meanwhile
+            asked.add(part, answers)
+            progress(ASK, len(asked.rows), asked.planned)
+            if (answers.outcomes == Outcome.NOT_ASKED).any():
+                return False
+        return True
+
+
+def students_of(spec: StudentSpec, sources: Sequence[LabelSource]) -> list[tuple[LabelSource, StudentSpec]]:
+    """Each source with its student. Raises ConfigError if there are more or fewer students than phases."""
+    specs = spec.phases if spec.later else spec.phases * len(sources)
+    if len(specs) != len(sources):
+        raise ConfigError(
+            f"student.later has {len(specs) - 1} students, the federation {len(sources) - 1} phases after the first",
+            "Give one for each, or leave it out",
+        )
+    return list(zip(sources, specs, strict=True))
+
+
+def planned_phases(
+    folder: Path, students: Sequence[tuple[LabelSource, StudentSpec]], federation: str, rows: PublicRows
+) -> list[Phase]:
+    """What is to be asked in each phase, as it was begun or as the caps allow now.
+
+    A student of a federation without schedule begins with the rows whose outcome is recorded already.
+    """
+    phases, left = [], rows.different
+    for number, (source, spec) in enumerate(students, 1):
+        name = "plan.json" if number == 1 else f"plan-{number}.json"
+        wanted = min(left, spec.queries or left)
+        given = rows.recorded[: wanted if len(students) == 1 else 0]
+        plan = AskingPlan(folder / name, federation, min(wanted - len(given), source.describe().queries_left))
+        if len(given) and not plan.begun:
+            plan.take(given)
+        phases.append(Phase(source, spec, plan))
+        left -= plan.total
+    return phases
+
+
+def asked_before(rows: PublicRows, given: np.ndarray, left: int) -> str:
+    """What a student is told of rows that were asked before it came, or nothing."""
+    spent, remarks = len(rows.spent), []
+    if len(given):
+        remarks.append(
+            f"{len(given)} rows of the pool were asked before: their outcomes are free; {left} queries are left"
+        )
+    if spent:
+        remarks.append(f"{spent} rows were answered in an earlier federation of these parties and are left out")
+    return "; ".join(remarks)
 
 
 class AskingPlan:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from consilium.models.base import SILENT, Aids, Job, Model, Represent, Shares, SharesTrainer, constant
+from consilium.models.devices import asked_device, resolve_device
+from consilium.models.images.pixels import shape_of
 from consilium.models.published.own_models import trust_of_maker
 from consilium.models.published.structures import put_together, take_apart
 from consilium.models.specs import TrainerKind
 from consilium.models.tabular import SelfTraining
 from consilium.models.train import rehearsed, trainer_of
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.label_source import LabelTerms
 from consilium.protocol.rows.schema import Schema
 from consilium.student.config import StudentSpec
 
@@ -56,3 +60,26 @@ def check_trainer(spec: TrainerKind, schema: Schema) -> None:
     if model is not None:
         parts = take_apart(model, schema, np.zeros((0, len(schema.features)), dtype=np.float32))
         put_together(parts, schema, spec.inputs, trust_of_maker(model, parts))
+
+
+def check_student(spec: StudentSpec, terms: LabelTerms) -> None:
+    """Raise ConfigError unless the student can learn from what this federation gives, on this machine."""
+    check_trainer(spec.trainer, terms.schema)
+    if spec.self_training and terms.count_sigma > 0:
+        raise ConfigError(
+            "student.self_training takes labels, and this federation gives noisy histograms",
+            "Leave it out: trainers that learn from histograms use the rows without one themselves",
+        )
+    if spec.inputs == "features":
+        shape_of(len(terms.schema.features))
+        resolve_device(asked_device())
+
+
+def check_prevalence(spec: StudentSpec, schema: Schema) -> None:
+    """Raise ConfigError unless the declared shares, if there are any, are those of the federation's classes."""
+    if spec.prevalence and len(spec.prevalence) != len(schema.classes):
+        raise ConfigError(
+            f"student.prevalence has {len(spec.prevalence)} shares for the {len(schema.classes)} classes"
+            f" {list(schema.classes)}",
+            "Give one for each, in this order, or leave it out",
+        )

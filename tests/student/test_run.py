@@ -17,9 +17,10 @@ from consilium.models.published.model import load_model
 from consilium.protocol.errors import BudgetExceeded, ConfigError, DataError, PathError
 from consilium.protocol.label_source import NO_LABEL, Answers, Histograms, LabelTerms, Outcome
 from consilium.report.warnings import listed
+from consilium.student.ask import votes_in_sums
 from consilium.student.config import StudentSpec
 from consilium.student.pool import Pool, load_pool
-from consilium.student.run import run_student, votes_in_sums
+from consilium.student.run import run_student
 from tests.federation import FEATURES, make_config, make_rows
 from tests.specs import student_of
 

@@ -30,7 +30,7 @@ from consilium.simulations.study.measures.figures import (
 )
 from consilium.simulations.study.measures.votes import DIGITS, shares_for
 from consilium.simulations.teach import Ensemble, Said
-from consilium.student.run import DEVIATIONS
+from consilium.student.ask import DEVIATIONS
 
 _Law = Callable[[NoiseSource, tuple[int, ...]], np.ndarray]
 """Noise of one law and scale, of that shape, from a source."""
