@@ -36,8 +36,8 @@ from consilium.simulations.population.partition import Partition
 from consilium.simulations.report.data import LeftOut, ReportData
 from consilium.simulations.report.guarantees import shown_guarantees
 from consilium.simulations.workspace import Workspace
+from consilium.student.card import CONSTANT
 from consilium.student.config import StudentSpec
-from consilium.student.warned import CONSTANT
 
 
 def stage_seconds(

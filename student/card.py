@@ -1,12 +1,12 @@
 """The card of a published student: `student.json` for programs, MODEL_CARD.md for people.
 
 Everything in it may be known to anybody: public statistics, what was released and what follows from it, and the epsilon
-that was promised before anything was asked, never one that depends on the votes.
-"""
+that was promised before anything was asked, never one that depends on the votes."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,50 @@ from consilium.protocol.releases import ReleaseKind
 from consilium.protocol.strict_json import dumps
 from consilium.protocol.versions import versions
 from consilium.report.disclosure import epsilon_text, one_histogram, people
-from consilium.report.warnings import listed
+from consilium.report.warnings import Expected, InPlace, RunWarning, StudentFacts, after_run, before_run, listed
 from consilium.student.config import StudentSpec
-from consilium.student.result import StudentResult
+
+
+@dataclass(frozen=True)
+class StudentResult:
+    """The result of a student's run. `answered`: by the teachers; `reinforced`: own predictions confirmed. `warnings`:
+    of public numbers alone."""
+
+    asked: int
+    answered: int
+    reinforced: int
+    metrics: dict[str, Any] | None
+    warnings: list[RunWarning]
+    seconds: float
+
+
+CONSTANT = "constant"
+"""The kind of a published model that says the same of every row."""
+
+
+def student_warnings(
+    terms: LabelTerms,
+    spec: StudentSpec,
+    kind: str,
+    answered: int,
+    metrics: dict[str, Any] | None,
+    tested: dict[str, Any] | None,
+) -> list[RunWarning]:
+    """Warnings of a finished student. kind: of its published model. metrics, tested: as its card has them."""
+    expected = Expected(
+        epsilon=terms.epsilon,
+        delta=terms.delta,
+        unit=terms.unit,
+        classes=len(terms.schema.classes),
+        answers=answered,
+        votes=0,  # how many teachers a party has, and so the noise beside them, the terms do not say
+        asks_typical=spec.asks_typical,
+    )
+    rows = {} if tested is None else tested["rows_per_class"]
+    in_place = InPlace(terms.count_sigma > 0, None, bool(spec.prevalence))  # how teachers vote, the terms do not say
+    reached = StudentFacts(in_place, answered, kind == CONSTANT, metrics, rows)
+    return [*after_run(reached), *before_run(expected)]
+
 
 _MOST_FEATURES_SHOWN = 60
 _MOST_VALUES_SHOWN = 20

@@ -20,13 +20,11 @@ from consilium.protocol.errors import BudgetExceeded
 from consilium.protocol.label_source import NO_LABEL, LabelSource, LabelTerms, Outcome, Progress, no_progress
 from consilium.protocol.rows.queries import canonical_queries, query_ids
 from consilium.student.ask import Asked, Phase, PublicRows, asked_before, planned_phases, students_of
-from consilium.student.card import make_card, tested_on, write_cards
+from consilium.student.card import StudentResult, make_card, student_warnings, tested_on, write_cards
 from consilium.student.config import StudentSpec
 from consilium.student.learn import check_prevalence, check_student, inputs, train
 from consilium.student.pool import Pool, check_fits
-from consilium.student.result import StudentResult
 from consilium.student.selection import BY_ROWS, choose
-from consilium.student.warned import student_warnings
 
 
 def run_student(
