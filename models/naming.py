@@ -32,7 +32,11 @@ STUDENTS = "consilium.students"
 _LONGEST = 200
 
 
-_OF_PARTIES, _OF_ALL = "consilium.party.teachers", "consilium.protocol.own_models"
+_OF_PARTIES, _OF_ALL, _OF_WIRE = (
+    "consilium.party.teachers",
+    "consilium.protocol.own_models",
+    "consilium.protocol.parties",
+)
 MOVED = {
     f"{_OF_PARTIES}.network": "consilium.models.teachers",
     f"{_OF_PARTIES}.own_code": "consilium.models.own_model",
@@ -40,6 +44,7 @@ MOVED = {
     f"{_OF_ALL}.backbones": "consilium.models.backbones",
     f"{_OF_ALL}.guard": "consilium.models.guard",
     f"{_OF_ALL}.torch_classifier": "consilium.models.torch_classifier",
+    f"{_OF_WIRE}.teachers": "consilium.protocol.teachers",  # what a network says that it is
 }
 """Modules up to version 0.9 that files of that time name, and where their classes and functions are now."""
 
