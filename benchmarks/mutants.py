@@ -1,9 +1,9 @@
 """Would the tests notice? `python -m benchmarks.mutants [WORDS ...] [--check]`.
 
-Each mutant breaks one rule of charging, noise, refusal or resumption by a few characters. It is applied alone, in a copy
-of the working tree, and the tests that should notice are run there. Killed: a test failed. Survived: all passed, so
-that nothing guards the rule. Every set of tests runs once on the copy as it is, since a test that fails anyway kills
-everything.
+Each mutant breaks one rule of charging, noise, refusal or resumption by a few characters. It is applied alone, in a
+copy of the working tree, and the tests that should notice are run there. Killed: a test failed. Survived: all passed,
+so that nothing guards the rule. Every set of tests runs once on the copy as it is, since a test that fails anyway
+kills everything.
 
 WORDS choose mutants by their names. --check only looks whether every text stands exactly once in the rooms: a mutant
 whose text is not there any more is an error, wherever its file went. Exit code 1: one survived, or is an error.
@@ -162,8 +162,10 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "a closed ledger is charged",
-        'if self._connection.execute("SELECT 1 FROM closing").fetchone():\n                    raise LedgerError(f"{self.path}: {CLOSED}"',
-        'if False:\n                    raise LedgerError(f"{self.path}: {CLOSED}"',
+        'if self._connection.execute("SELECT 1 FROM closing").fetchone():\n'
+        '                    raise LedgerError(f"{self.path}: {CLOSED}", "Nothing was released")\n'
+        "                asked_before",
+        "asked_before",
         _LEDGER,
     ),
     Mutant(
@@ -179,7 +181,7 @@ MUTANTS: tuple[Mutant, ...] = (
         f"{_EACH} {_SUMS}",
     ),
     Mutant(
-        "a row that was made to fit saves something",
+        "a confirmation is paid as an answer",
         "return (self.labels != NO_LABEL) & ~self.reinforced\n\n    def within",
         "return self.labels != NO_LABEL\n\n    def within",
         f"{_EACH} {_SERVICE}",
