@@ -27,7 +27,7 @@ from consilium.coordinator.provision.plan import read_planned, read_pool, read_r
 from consilium.coordinator.provision.registry import (
     OPERATOR,
     CoordinatorKeys,
-    NodeKeys,
+    MemberKeys,
     Registry,
     check_distinct,
     checked_aggregator,
@@ -265,7 +265,7 @@ def renew(kits: Path, name: str) -> Made:
     return _write(kits, changed, authority, {node_id("student", name): student, "coordinator": coordinator})
 
 
-def _enrolled(keys: Mapping[str, NodeKeys]) -> dict[str, str]:
+def _enrolled(keys: Mapping[str, MemberKeys]) -> dict[str, str]:
     return {name: made.enrolment.fingerprint for name, made in keys.items() if made.enrolment}
 
 

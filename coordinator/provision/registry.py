@@ -193,7 +193,7 @@ def load_registry(kits: Path) -> Registry:
 
 
 @dataclass(frozen=True)
-class NodeKeys:
+class MemberKeys:
     """Keys of a party or of the second aggregator: private ones too where the operator makes them (`OwnKeys`), public
     halves only where the node did (`Enrolment`)."""
 
@@ -243,9 +243,9 @@ class CoordinatorKeys:
             self.sealing.save(kit / SEALING)
 
 
-def keys_of(name: str, enrolment: Path | None, kind: EnrolledKind = "party") -> NodeKeys:
+def keys_of(name: str, enrolment: Path | None, kind: EnrolledKind = "party") -> MemberKeys:
     """Those that a node enrolled, or new ones. Raises ConfigError if the enrolment is not that node's."""
-    return NodeKeys(OwnKeys.generate(kind) if enrolment is None else read_enrolment(enrolment, name, kind), kind)
+    return MemberKeys(OwnKeys.generate(kind) if enrolment is None else read_enrolment(enrolment, name, kind), kind)
 
 
 def check_distinct(registry: Registry) -> None:
@@ -290,7 +290,7 @@ def checked_party(registry: Registry, name: str, port: int, weight: int) -> Part
     return party
 
 
-def with_party(registry: Registry, party: PartyPlan, keys: NodeKeys, weight: int) -> Registry:
+def with_party(registry: Registry, party: PartyPlan, keys: MemberKeys, weight: int) -> Registry:
     """With one more party. Raises ConfigError: a key is another node's, or no safe roster of these parties exists."""
     parties = {**registry.parties, party.name: keys.party(party.port, weight)}
     changed = _next(registry, parties, registry.aggregator)

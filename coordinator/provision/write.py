@@ -25,7 +25,7 @@ from consilium.coordinator.provision.registry import (
     OPERATOR,
     AggregatorRecord,
     CoordinatorKeys,
-    NodeKeys,
+    MemberKeys,
     Registry,
 )
 from consilium.node.checks import SECOND_FILE, SecondFile
@@ -144,14 +144,14 @@ def coordinator_kit(out: Path, registry: Registry, authority: Authority, keys: C
     return _kit(out, registry, authority, ("coordinator", "coordinator"), files, fill)
 
 
-def party_kit(out: Path, registry: Registry, authority: Authority, name: str, keys: NodeKeys) -> Path:
+def party_kit(out: Path, registry: Registry, authority: Authority, name: str, keys: MemberKeys) -> Path:
     """One party's kit; without private keys, if the party made its own."""
     files = {**member_files(registry), "party.toml": party_settings(name, registry.federation())}
     return _kit(out, registry, authority, ("party", name), files, keys.fill)
 
 
 def aggregator_kit(
-    out: Path, registry: Registry, authority: Authority, record: AggregatorRecord, keys: NodeKeys
+    out: Path, registry: Registry, authority: Authority, record: AggregatorRecord, keys: MemberKeys
 ) -> Path:
     """The second aggregator's kit; without private keys, if it made its own."""
     files = {**member_files(registry), "aggregator.toml": aggregator_settings(record.name, registry.federation())}
