@@ -8,8 +8,7 @@ from typing import Any
 
 from consilium.accounting.events import ReleaseEvent
 from consilium.aggregator.home import SETTINGS, AggregatorHome
-from consilium.aggregator.policy import AggregatorPolicy, pool_of
-from consilium.aggregator.promise import cost_of, events_of
+from consilium.aggregator.policy import AggregatorPolicy, cost_of, events_of, pool_of
 from consilium.aggregator.store import GivenStore
 from consilium.node.acceptance import (
     LIMITS,

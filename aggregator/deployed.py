@@ -6,8 +6,7 @@ from pathlib import Path
 
 from consilium.aggregator.acceptance import GivenSoFar, check_is_accepted, given_in, policy_request
 from consilium.aggregator.home import AggregatorHome, open_home
-from consilium.aggregator.policy import AggregatorPolicy, check_terms
-from consilium.aggregator.promise import cost_of, events_of
+from consilium.aggregator.policy import AggregatorPolicy, check_terms, cost_of, events_of
 from consilium.node.acceptance import LIMITS, PolicyRequest
 from consilium.node.checks import Advice, Check, check_roster, refused_is_wrong
 from consilium.node.keys import OwnKeys
@@ -16,7 +15,7 @@ from consilium.node.kit import Kit
 from consilium.node.rosters import PinnedRoster, pinned_roster
 from consilium.protocol.errors import ConfigError, ConsiliumError, NotAccepted
 from consilium.protocol.messages import Terms
-from consilium.protocol.refusals import CURES_OF_SECOND, Refused, Rule, cure_of
+from consilium.protocol.refusals import CURES_OF_SECOND, Refused, Rule
 from consilium.report.disclosure import Disclosure, ReleaseKind, epsilon_text
 
 NOT_YET = "not asked yet"
@@ -97,8 +96,7 @@ class Aggregator(NodeKind):
             check_is_accepted(home)
             check_terms(home.policy, terms, home.roster(), list(given.earlier))
         except Refused as error:
-            cure = cure_of(f"refused: {error.refusal}", CURES_OF_SECOND)
-            problem = f"its own policy refuses this federation: {error}. {cure}"
+            problem = f"its own policy refuses this federation: {error}. {CURES_OF_SECOND[error.refusal.rule]}"
             given = GivenSoFar(False, 0, 0, 0, ())
         except NotAccepted as error:
             problem = str(error)

@@ -13,9 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from consilium.aggregator.home import AggregatorHome
-from consilium.aggregator.policy import check_terms, pool_of
-from consilium.aggregator.promise import release_of, sigma_of
-from consilium.aggregator.rules import KeptRules
+from consilium.aggregator.policy import KeptRules, check_terms, pool_of, release_of, sigma_of
 from consilium.aggregator.store import GivenStore, GivenSums, OpenSession
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import DataError

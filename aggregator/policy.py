@@ -1,19 +1,77 @@
-"""The second aggregator's own policy: what it gives its half of a sum for, whatever the coordinator asks."""
+"""What the second aggregator gives its half of a sum for, whatever the coordinator asks: its policy, what it was
+promised, and the rules that it keeps over all sums, on disk."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from pydantic import Field, ValidationError, model_validator
 
+from consilium.accounting.errors import AccountingError
+from consilium.accounting.events import ReleaseEvent, event_from_json
+from consilium.accounting.planning.target import as_histograms, worst_case
 from consilium.accounting.units import Neighbouring, Unit
-from consilium.aggregator.promise import events_of, within
+from consilium.aggregator.store import GivenSums
+from consilium.node.answering import bounded_events
 from consilium.protocol.messages import PartyName, Terms
 from consilium.protocol.models import Frozen
 from consilium.protocol.old_names import Outgrown
 from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.rows.pool import PoolTerms
-from consilium.sums.roster import VerifiedRoster
+from consilium.sums.aggregators.half import WholeBlocks
+from consilium.sums.aggregators.terms import VerifiedTerms
+from consilium.sums.errors import AlreadyAnswered, BrokenBlock
+from consilium.sums.roster import VerifiedRoster, check_kept
+
+
+def events_of(promise: str) -> tuple[ReleaseEvent, ...]:
+    """JSON of a promise -> its events. Raises Refused (MALFORMED)."""
+    try:
+        return tuple(event_from_json(item) for item in bounded_events(promise))
+    except (AccountingError, ValueError, TypeError, RecursionError, OverflowError):
+        raise Refused(Rule.MALFORMED, detail="promise: not a list of release events") from None
+
+
+def release_of(promise: str, number: int) -> ReleaseEvent:
+    """The promised release with this number, from 1. Refused (PROMISE) if there is no such one."""
+    releases = [event for event in events_of(promise) if not event.closing]
+    if number > len(releases):
+        raise Refused(Rule.PROMISE, limit=len(releases), requested=number, detail="no such release")
+    return releases[number - 1]
+
+
+def sigma_of(release: ReleaseEvent, phase: int) -> float:
+    """Of the noise that each aggregator adds to one count in this phase; 0.0 where sums are exact."""
+    noise = release.party_noise(phase)
+    return 0.0 if noise is None else noise.sigma
+
+
+def within(
+    events: Sequence[ReleaseEvent], unit: Unit, neighbouring: Neighbouring, delta: float, most: float
+) -> tuple[bool, float]:
+    """Whether all events together cost at most so much in this unit, and what they cost at most; inf where nothing is
+    proved. The bound that takes no time is asked first."""
+    if math.isinf(most):
+        return True, most
+    try:
+        rough = as_histograms([replace(event, unit=unit, neighbouring=neighbouring) for event in events], delta)
+    except AccountingError:
+        return False, math.inf
+    if rough <= most:
+        return True, rough
+    cost = cost_of(events, unit, neighbouring, delta)
+    return cost <= most, cost
+
+
+def cost_of(events: Sequence[ReleaseEvent], unit: Unit, neighbouring: Neighbouring, delta: float) -> float:
+    """What all events together cost in this unit: their worst case; inf where nothing is proved."""
+    try:
+        return worst_case([replace(event, unit=unit, neighbouring=neighbouring) for event in events], delta).epsilon
+    except AccountingError:
+        return math.inf
 
 
 class AggregatorPolicy(Outgrown, Frozen):
@@ -99,3 +157,61 @@ def pool_of(terms: Terms) -> PoolTerms | None:
         return PoolTerms.model_validate_json(terms.pool) if terms.pool else None
     except ValidationError:
         raise Refused(Rule.MALFORMED, detail="terms: pool") from None
+
+
+@dataclass(frozen=True)
+class KeptRules:
+    """An `AggregatorRule` in the transaction of one message: what it remembers is on disk before the half is sent.
+
+    A query is in one sum of each phase where sums have noise. Exact sums are over whole blocks of parties, of each
+    party the same one always. Caps are those of the promise, and the policy's.
+    ids: of the session's queries, which this aggregator has seen.
+    """
+
+    given: GivenSums
+    policy: AggregatorPolicy
+    roster: VerifiedRoster
+    told: Terms
+    ids: Sequence[str] = field(repr=False)
+
+    def admit(self, terms: VerifiedTerms) -> None:
+        """Raise AlreadyAnswered, or Refused (PROMISE, MOST_QUERIES) where the caps are used up."""
+        answered = self.given.given(self.ids, _phases(terms))
+        if answered:
+            raise AlreadyAnswered(answered, len(self.ids))
+        release, phase = terms.release, terms.phase
+        most = release_of(self.told.promise, release).queries_in(phase)
+        asked = self.given.charged(terms.federation, release, phase) + len(self.ids)
+        if asked > most:
+            raise Refused(Rule.PROMISE, limit=most, requested=asked)
+        ever = self.given.answered() + len(self.ids) - self.given.known(self.ids)
+        if phase == 1 and ever > self.policy.most_queries:
+            raise Refused(Rule.MOST_QUERIES, limit=self.policy.most_queries, requested=ever)
+
+    def allow(self, terms: VerifiedTerms, accepted: frozenset[int]) -> None:
+        """As `admit`, since another session may have given its half meanwhile; and raise BrokenBlock."""
+        self.admit(terms)
+        WholeBlocks(self.roster).allow(terms, accepted)
+        if terms.helper_sigma > 0:
+            return
+        if self.given.gave_before_blocks():
+            raise BrokenBlock("this node gave halves of exact sums of version 0.9, which were no sums of blocks")
+        for block in self._blocks(accepted):
+            for first in self.given.blocks(block):
+                check_kept(block, first)
+
+    def remember(self, terms: VerifiedTerms, accepted: frozenset[int]) -> None:
+        """The half is about to be given."""
+        self.given.charge(terms.federation, terms.release, terms.phase, self.ids, _phases(terms))
+        if terms.helper_sigma == 0:
+            for block in self._blocks(accepted):
+                self.given.keep_block(block)
+
+    def _blocks(self, accepted: frozenset[int]) -> list[frozenset[str]]:
+        """Keys of each block that is in the sum."""
+        return [self.roster.block_keys(min(block)) for block in self.roster.blocks if block <= accepted]
+
+
+def _phases(terms: VerifiedTerms) -> int:
+    """The bit of the phase in which a query is used up; none for an exact sum, which tells no more a second time."""
+    return 1 << (terms.phase - 1) if terms.helper_sigma > 0 else 0

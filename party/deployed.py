@@ -32,7 +32,7 @@ from consilium.party.sum_store import SessionStore, UploadStore
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, NotAccepted
 from consilium.protocol.identity import Identity
 from consilium.protocol.messages import Terms
-from consilium.protocol.refusals import CURES, Refused, Rule, cure_of
+from consilium.protocol.refusals import CURES, Refused, Rule
 
 POLICY = "policy in policy.toml"
 
@@ -130,7 +130,7 @@ class Party(NodeKind):
         except NotAccepted as error:
             problem = str(error)
         except Refused as error:
-            problem = f"its own policy refuses this federation: {error}. {cure_of(f'refused: {error.refusal}')}"
+            problem = f"its own policy refuses this federation: {error}. {CURES[error.refusal.rule]}"
         return self.base_status(
             kit, home, terms, SpendStore(home.spend_file).answered(),
             standing=standing, since=since, problem=problem,
@@ -228,5 +228,5 @@ def standing_of(last: dict[str, LastAnswer]) -> tuple[str, str]:
 
 
 def _refusal(answer: LastAnswer, where: str) -> tuple[str, str]:
-    cure = cure_of(answer.refused)
-    return f"{where}{answer.refused}{f'. {cure}' if cure else ''}", answer.at
+    cure = f". {CURES[answer.rule]}" if answer.rule else ""
+    return f"{where}{answer.refused}{cure}", answer.at

@@ -17,7 +17,7 @@ from pydantic import Field, ValidationError
 from consilium.party.home import Home
 from consilium.protocol.files import replacing
 from consilium.protocol.models import Frozen
-from consilium.protocol.refusals import Refusal
+from consilium.protocol.refusals import Refusal, Rule
 
 FILE = "answers.json"
 HELLO, TRAIN = "query.hello", "train.teacher"
@@ -33,6 +33,12 @@ class LastAnswer(Frozen):
     refused: str = ""
     federation: str = ""
     late: bool = False
+
+    @property
+    def rule(self) -> Rule | None:
+        """Of the refusal, which the file has in words: its first one."""
+        word = self.refused.removeprefix("refused: ").partition(",")[0]
+        return Rule(word) if word in set(Rule) else None
 
 
 class AnswersFile(Frozen):

@@ -138,19 +138,6 @@ CURES: Mapping[Rule, str] = {
 }
 
 
-def cure_of(reason: str, cures: Mapping[Rule, str] = CURES) -> str:
-    """What to do about a reason such as "refused: most-queries, requested 300, limit 200"; empty where nothing is
-    known. cures: of the kind of node that refused.
-
-    >>> cure_of("refused: storage")
-    "Make room on the party's disk"
-    >>> cure_of("no answer within 60 s")
-    ''
-    """
-    word = reason.partition("refused: ")[2].split(",")[0]
-    return cures[Rule(word)] if word in set(Rule) else ""
-
-
 _NEW_KIT_OF_SECOND = (
     "Unpack the newest update at the second aggregator and at the coordinator, and close the earlier federation first"
 )

@@ -13,10 +13,9 @@ from consilium.coordinator.collection.admission import Greeting, Member, Steps, 
 from consilium.coordinator.collection.clear import Histogram, Standing
 from consilium.coordinator.collection.exchange import Failure, Transport, exchange, no_node, stream
 from consilium.coordinator.collection.history import HISTORY, History
-from consilium.coordinator.collection.kept_session import KeptSession
+from consilium.coordinator.collection.kept_session import FAULTS_SHOWN, GivenRecords, KeptSession, keep_fault
 from consilium.coordinator.collection.secure import check_enough
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.given_records import FAULTS_SHOWN, GivenRecords, keep_fault
 from consilium.coordinator.run_log import EventLog
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError, MalformedMessage

@@ -16,7 +16,7 @@ from consilium.accounting.curves.gnss import group_smooth_sensitivity
 from consilium.accounting.events import event_from_json
 from consilium.accounting.sanitise.release import sanitise, secret_smoothness
 from consilium.coordinator.collection.clear import seen
-from consilium.coordinator.given_records import RECORDS, ROSTER, KeptRecord, read_halves, read_records
+from consilium.coordinator.collection.kept_session import RECORDS, ROSTER, KeptRecord, read_halves, read_records
 from consilium.coordinator.ledger.privacy import answered_batches, by_party, most_teachers
 from consilium.coordinator.ledger.store import Batch
 from consilium.coordinator.verify.files import Absent, Contradiction, Damaged, Files, agree, entry

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from consilium.coordinator.collection.kept_session import RECORDS
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.given_records import RECORDS
 from consilium.coordinator.ledger.kit_runs import current_folder
 from consilium.coordinator.ledger.privacy import by_phase, promises, spent
 from consilium.coordinator.verify.charges import (

@@ -24,7 +24,7 @@ PROTOCOL = [SUMS / "terms.py", *(path for path in sorted(SUMS.glob("aggregators/
 def errors_raised() -> set[type[SecAggError]]:
     """Errors that travel as a rule, by where they are raised."""
     text = "".join(path.read_text(encoding="utf-8") for path in (*OWN, *PROTOCOL))
-    raised = set(re.findall(r"\braise (\w+)\(", text))
+    raised = set(re.findall(r"\b(?:raise|return|else) (\w+)\(", text))
     return {error for error in RULES if error.__name__ in raised}
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from consilium.aggregator.home import open_home
-from consilium.aggregator.rules import KeptRules
+from consilium.aggregator.policy import KeptRules
 from consilium.aggregator.store import GivenSums
 from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.rows.queries import query_ids

@@ -15,9 +15,9 @@ from flwr.app import RecordDict
 
 from consilium.coordinator.collection import verified
 from consilium.coordinator.collection.admission import Member
+from consilium.coordinator.collection.kept_session import FAULTS_SHOWN, RECORDS, GivenRecords, read_records
 from consilium.coordinator.collection.secure import SecureCollector
 from consilium.coordinator.collection.verified import MOST_REFUSED, SecondAggregator, VerifiedCollector
-from consilium.coordinator.given_records import FAULTS_SHOWN, RECORDS, GivenRecords, read_records
 from consilium.coordinator.mechanisms.distributed import Distributed
 from consilium.coordinator.run_log import EventLog
 from consilium.party import masked_session
