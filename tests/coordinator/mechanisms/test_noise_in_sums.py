@@ -348,6 +348,18 @@ class TestDecisions:
         assert drawn.labels.tolist() == [NO_LABEL, 0, 1, 0, NO_LABEL]
         assert seen == [([0, 1, 2, 3, 4], 1), ([1, 2, 3], 2)]
 
+    def test_what_is_checked_adds_up_to_the_votes_that_were_given(self) -> None:
+        """Three counts of 30 altogether, of 21 votes: each loses 3, so that 18 passes a threshold of 15, and 17 not."""
+        noisy = np.array([[18, 7, 5], [17, 8, 5]])
+        mechanism = Confident(threshold=15, sigma1=3.0, sigma2=2.5)
+        drawn = mechanism.release_from_noisy(lambda positions, _: (noisy[positions], 21), 2, 2, NoNoise())
+        assert drawn.labels.tolist() == [0, NO_LABEL]
+
+    def test_noise_on_noisy_sums_answers_no_more_than_there_is_room_for(self) -> None:
+        noisy = np.array([[20, 0], [0, 20], [20, 0]])
+        drawn = LNMax(gamma=0.1).release_from_noisy(lambda positions, _: (noisy[positions], 20), 3, 2, NoNoise())
+        assert drawn.labels.tolist() == [0, 1, NO_LABEL]
+
     @pytest.mark.parametrize("move", [(0, 1), (1, 2), (2, 0)])
     def test_a_moved_vote_moves_what_is_checked_by_at_most_one_whatever_the_noise(self, move: tuple[int, int]) -> None:
         generator = np.random.default_rng(5)
