@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from consilium.coordinator.collection.roll import Roll, read_events
 from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.events import EventLog, read_events
 from consilium.coordinator.ledger.kit_runs import EVENTS, LEDGER, SUMMARY
 from consilium.coordinator.ledger.privacy import (
     Normal,
@@ -22,7 +22,7 @@ from consilium.coordinator.ledger.privacy import (
     spent,
 )
 from consilium.coordinator.ledger.store import Ledger
-from consilium.coordinator.run_log import EventLog
+from consilium.coordinator.run_state import RunState
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.files import replace_private
 
@@ -50,7 +50,7 @@ def conclude(
     ------
     LedgerError : nothing was released.
     """
-    roll = Roll.of(read_events(run_dir / EVENTS))
+    roll = RunState.of(read_events(run_dir / EVENTS)).roll
     weights = {**dict.fromkeys(roll.took_part, 1), **ledger.weights(), **part.weights}
     names = sorted({*roll.took_part, *part.weights})
     sanitised = close(config, ledger, normal_for(config), log)

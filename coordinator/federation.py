@@ -30,12 +30,12 @@ from consilium.coordinator.collection.secure import SecureCollector, SecureKeys
 from consilium.coordinator.collection.verified import SecondAggregator, VerifiedCollector, VerifiedKeys
 from consilium.coordinator.conclusion import Participation, conclude
 from consilium.coordinator.config import FederationConfig, check_sanitised, check_threshold
+from consilium.coordinator.events import EventLog
 from consilium.coordinator.expectation import expected
 from consilium.coordinator.label_server import OPEN_DOOR, Door, serving, wait_for_close
 from consilium.coordinator.label_service import Collector, LabelService, NoiseFor
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.rosters import least_together
-from consilium.coordinator.run_log import EventLog
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError, ServiceError
 from consilium.protocol.label_source import Progress

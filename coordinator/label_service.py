@@ -12,10 +12,10 @@ from consilium.accounting.events import Evidence, ReleaseEvent
 from consilium.accounting.guarantee import Guarantee
 from consilium.coordinator.collection.clear import Histogram, seen
 from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.events import EventLog
 from consilium.coordinator.ledger.privacy import promised, promised_to_student, towards_coordinator
 from consilium.coordinator.ledger.store import CLOSED, Batch, Ledger, Release
 from consilium.coordinator.mechanisms.base import Drawn, Sums
-from consilium.coordinator.run_log import EventLog
 from consilium.protocol.errors import BudgetExceeded, ConfigError, ConsiliumError, DataError
 from consilium.protocol.label_source import (
     NO_LABEL,

@@ -26,9 +26,9 @@ from consilium.coordinator.collection.verified import VerifiedKeys
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.deploy.registered_nodes import RegisteredNodes
 from consilium.coordinator.deploy.runs import CLOSE, KitRun, asked_before
+from consilium.coordinator.events import EventLog
 from consilium.coordinator.federation import FederationRun, Student, VoteKeys
 from consilium.coordinator.label_server import OPEN_DOOR, Door
-from consilium.coordinator.run_log import EventLog
 from consilium.node.kit import Kit, joined, open_kit
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, ConsiliumError

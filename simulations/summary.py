@@ -12,6 +12,8 @@ from typing import Any
 import polars as pl
 
 from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.events import LeftOut as LeftOutEvent
+from consilium.coordinator.events import read_events
 from consilium.coordinator.expectation import expected
 from consilium.coordinator.ledger.privacy import NODES
 from consilium.models.provenance import of_own_votes, well_formed
@@ -261,8 +263,5 @@ def write_metrics(space: Workspace, analysis: Analysis, summary: dict[str, Any])
 
 def left_out(space: Workspace) -> list[LeftOut]:
     """Who was left out of which stage, from the event log."""
-    with open(space.run_dir / "events.jsonl", encoding="utf-8") as file:
-        events = [json.loads(line) for line in file]
-    return [
-        LeftOut(event["party"], event["stage"], event["reason"]) for event in events if event["event"] == "left-out"
-    ]
+    events = read_events(space.run_dir / "events.jsonl")
+    return [LeftOut(event.party, event.stage, event.reason) for event in events if isinstance(event, LeftOutEvent)]

@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from consilium.coordinator.deploy.runs import current_run
+from consilium.coordinator.events import Event, EventTail
+from consilium.coordinator.run_state import last_attempt
 from consilium.node.kit import Kit, open_kit
 from consilium.node.progress import Clock, Display, Nothing, Stages
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import is_held
 from consilium.simulations.attempt import MANIFEST
-from consilium.simulations.progress import BEGIN, EVENTS, EventReader, Showing
+from consilium.simulations.progress import EVENTS, Showing
 from consilium.simulations.workspace import Workspace
 
 LOOK_SECONDS = 0.5
@@ -185,13 +187,13 @@ class Watch:
         ConfigError : no run is there, nor came within `wait` seconds.
         """
         place = self._found()
-        reader = EventReader(place.events)
-        self._take(_last_attempt(reader.read()))
+        reader = EventTail(place.events)
+        self._take(last_attempt(reader.fresh()))
         deserted: float | None = None
         while True:
             alive = place.alive()
             ending = None if alive else place.ending()
-            self._take(reader.read())  # after the look, so that all that was written before an ending is shown
+            self._take(reader.fresh())  # after the look, so that all that was written before an ending is shown
             if alive or place.alive():
                 deserted = None
             else:
@@ -228,17 +230,10 @@ class Watch:
         if self.wait and ending is not None and not ending.well:
             self.display.say(f"{ending.what}; waiting {self.wait:g} s for it", self.clock())
 
-    def _take(self, events: list[dict[str, Any]]) -> None:
+    def _take(self, events: list[Event]) -> None:
         for event in events:
             for show in self._shown:
                 show(event)
-
-
-def _last_attempt(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """From where the last attempt began: a simulation says so, a coordinator enrols its parties."""
-    begun = [place for place, event in enumerate(events) if event["event"] == BEGIN]
-    enrolled = [place for place, event in enumerate(events) if event.get("stage") == "enrol" and "done" not in event]
-    return events[(begun or enrolled or [0])[-1] :]
 
 
 def _no_run(path: Path) -> ConfigError:

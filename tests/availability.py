@@ -13,8 +13,8 @@ from unittest.mock import patch
 import numpy as np
 
 from consilium.coordinator.config import Caps
+from consilium.coordinator.events import EventLog
 from consilium.coordinator.mechanisms import Distributed
-from consilium.coordinator.run_log import EventLog
 from consilium.protocol.records import refusal_to_record
 from consilium.protocol.refusals import Refusal, Rule
 from consilium.sums.aggregators.uploads import VoteClient

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from consilium.coordinator.run_log import EventLog
+from consilium.coordinator.events import EventLog
 from tests.federation import make_homes
 from tests.marks import HEAVY, guard, rank
 

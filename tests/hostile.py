@@ -19,9 +19,9 @@ import tomli_w
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
 from consilium.coordinator.collection.exchange import Failure, exchange
+from consilium.coordinator.events import EventLog
 from consilium.coordinator.federation import FederationRun, Student
 from consilium.coordinator.mechanisms import GNMax
-from consilium.coordinator.run_log import EventLog
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.party.policy import PartyFile

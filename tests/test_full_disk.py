@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from consilium.coordinator.run_log import EventLog
+from consilium.coordinator.events import EventLog
 from consilium.models.published.model import publish
 from consilium.protocol.errors import OutputExists, PathError, StorageError
 from consilium.protocol.files import new_here, typed, write_private, writing
@@ -212,8 +212,8 @@ def test_a_torn_event_is_cut_off_before_others_follow(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     path.write_text('{"event": "one"}\n{"event": "tw')
     log = EventLog(path)
-    log.write("three", epsilon=np.inf)
+    log.write("promised", epsilon=np.inf, delta=1e-5, unit="party")
     log.close()
     events = [json.loads(line, parse_constant=pytest.fail) for line in path.read_text().splitlines()]
-    assert [event["event"] for event in events] == ["one", "three"]
+    assert [event["event"] for event in events] == ["one", "promised"]
     assert (events[1]["epsilon"], events[1]["infinite"]) == (None, ["epsilon"])

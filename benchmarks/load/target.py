@@ -46,10 +46,10 @@ def labels(folder: Path, port: int) -> None:
     import consilium.coordinator.label_server
     import consilium.protocol.label_wire
     from consilium.coordinator.config import Caps
+    from consilium.coordinator.events import EventLog
     from consilium.coordinator.label_server import Door, serving
     from consilium.coordinator.label_service import LabelService
     from consilium.coordinator.ledger.store import Ledger
-    from consilium.coordinator.run_log import EventLog
     from consilium.node.kit import open_kit
     from consilium.protocol.noise import SeededNoise
     from tests.coordinator.labels.test_service import T, Votes

@@ -28,9 +28,9 @@ from benchmarks.cells import command_of
 from benchmarks.scale.measured import Apart, answering, in_own_process, peak_mb
 from consilium.coordinator.collection.exchange import FlowerTransport
 from consilium.coordinator.config import Caps
+from consilium.coordinator.events import EventLog
 from consilium.coordinator.federation import FederationRun, Student
 from consilium.coordinator.mechanisms import GNMax
-from consilium.coordinator.run_log import EventLog
 from consilium.protocol.choices import packed
 from consilium.protocol.label_source import LabelSource
 from consilium.protocol.messages import HelloReply, TrainReply, VoteReply, WireModel

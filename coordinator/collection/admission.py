@@ -21,7 +21,7 @@ from typing import NamedTuple, Protocol
 
 from consilium.coordinator.collection.exchange import Failure, Transport, exchange
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.run_log import EventLog
+from consilium.coordinator.events import EventLog
 from consilium.node.supervisor import BackOff
 from consilium.protocol.errors import LedgerError, NotEnoughParties
 from consilium.protocol.files import replace_private

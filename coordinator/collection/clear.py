@@ -18,7 +18,7 @@ import numpy as np
 from consilium.coordinator.collection.admission import Member, Steps, require, tell_left_out
 from consilium.coordinator.collection.exchange import Failure, Transport, stream
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.run_log import EventLog
+from consilium.coordinator.events import EventLog
 from consilium.protocol.choices import add_choices, counted, fault
 from consilium.protocol.errors import DataError
 from consilium.protocol.files import private_folder, replacing

@@ -21,7 +21,7 @@ from consilium.coordinator.collection.clear import Histogram, Standing
 from consilium.coordinator.collection.exchange import Failure, Transport, exchange
 from consilium.coordinator.collection.history import HISTORY, History, narrowed, set_aside
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.run_log import EventLog
+from consilium.coordinator.events import EventLog
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.identity import Identity
 from consilium.protocol.label_source import Progress, no_progress

@@ -16,7 +16,7 @@ from consilium.coordinator.collection.history import HISTORY, History
 from consilium.coordinator.collection.kept_session import FAULTS_SHOWN, GivenRecords, KeptSession, keep_fault
 from consilium.coordinator.collection.secure import check_enough
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.run_log import EventLog
+from consilium.coordinator.events import EventLog
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError, MalformedMessage
 from consilium.protocol.identity import Identity, SealingKey

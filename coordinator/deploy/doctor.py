@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from consilium.coordinator.collection.roll import PartyState, read_events
 from consilium.coordinator.deploy.flower import NodesFile
 from consilium.coordinator.deploy.ready import ports, set_up
 from consilium.coordinator.deploy.runs import configuration, current_run, run_of_kit, still_open
-from consilium.coordinator.deploy.status import parties, rows_of_pool
+from consilium.coordinator.deploy.status import rows_of_pool, state_of
 from consilium.coordinator.expectation import expected
 from consilium.coordinator.ledger.kit_runs import LEDGER, use_of_phases
 from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.run_state import PartyState
 from consilium.node.checks import (
     Advice,
     Check,
@@ -84,18 +84,13 @@ def _rows(kit: Kit) -> str:
 def _parties(kit: Kit) -> str:
     """Who was refused or left out, and who runs another version, as the run has it so far."""
     run = current_run(kit)
+    state = state_of(kit, run)
     told = [
         f"{name}: {entry.words}"
-        for name, entry in parties(kit, run).items()
+        for name, entry in state.roll.entries.items()
         if entry.state in (PartyState.REFUSED, PartyState.LEFT_OUT)
     ]
-    versions: dict[str, str] = {}
-    for event in read_events(run.events):
-        if event.get("event") == "awaiting":
-            versions.clear()
-        elif event.get("event") == "version":
-            versions[event["party"]] = f"{event['party']} runs {event['theirs']}, this coordinator {event['ours']}"
-    told += versions.values()
+    told += state.versions.values()
     if told:
         raise Advice("; ".join(told), "Each is asked again by itself once that is mended")
     return "nobody is refused or left out" if run.begun else "not asked yet: start the coordinator"

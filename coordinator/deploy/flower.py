@@ -11,8 +11,8 @@ from pathlib import Path
 import tomli_w
 from pydantic import Field
 
-from consilium.coordinator.collection.roll import shown
 from consilium.coordinator.deploy.loopback import loopback_tls, make_loopback
+from consilium.coordinator.run_state import shown
 from consilium.node import flower
 from consilium.node.flower import flower_environment, program
 from consilium.node.kit import Kit

@@ -11,7 +11,6 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from consilium.coordinator.collection.roll import LeftOut
 from consilium.coordinator.deploy.flower import NodesFile, follow_run, prepare, super_link, sync_nodes, write_app
 from consilium.coordinator.deploy.ready import label_port, ports, set_up
 from consilium.coordinator.deploy.room import Room
@@ -25,9 +24,9 @@ from consilium.coordinator.deploy.runs import (
     current_run,
     to_serve,
 )
+from consilium.coordinator.events import Begin, EventTail, Excluded, Promised, ResumedSession, SessionLost
 from consilium.coordinator.expectation import expected, promise_in_words
 from consilium.coordinator.ledger.kit_runs import FEDERATION
-from consilium.coordinator.run_log import EventTail
 from consilium.node.checks import hold, wait_for_ports
 from consilium.node.flower import flower_environment, python_module
 from consilium.node.keys import SEALING
@@ -53,8 +52,8 @@ START_SECONDS = 300
 RETRY = BackOff(first=5, most=60)
 FINAL = {kind.__name__: kind for kind in (ConfigError, DataError, LedgerError, BudgetExceeded, ServiceError)}
 """Failures of a run that another attempt would only repeat."""
-OF_THE_SECOND = ("AggregatorAway", "AggregatorRefuses", "AggregatorWentBack")
-"""Errors whose texts tell of the second aggregator alone, and of no vote."""
+NOT_TOLD = (Begin, Excluded, Promised, ResumedSession, SessionLost)
+"""Events that the node's log leaves out: they are said otherwise there, or are for the coordinator's operator alone."""
 
 
 def gateway(kit: Kit) -> Program:
@@ -222,7 +221,7 @@ class _Watch:
         self._tell = tell
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._follow, daemon=True)
-        self._tail = EventTail(path, path.stat().st_size if path.exists() else 0)
+        self._tail = EventTail.from_now(path)
 
     def __enter__(self) -> _Watch:
         self._thread.start()
@@ -236,56 +235,9 @@ class _Watch:
         last = ""
         while not self._stop.wait(0.5):
             for event in self._tail.fresh():
-                words = in_words(event)
-                if words and words != last:
-                    self._tell("run", words)
-                    last = words
-
-
-def in_words(event: dict[str, Any]) -> str:
-    """One event of the run for a person, or nothing if it is not worth a line."""
-    match event.get("event"):
-        case "waiting":
-            return _waiting(event)
-        case "connected" | "lost" as what:
-            return f"{', '.join(event['parties'])}: {'connected' if what == 'connected' else 'the connection is lost'}"
-        case "second-aggregator":
-            return f"aggregator {event['name']}: it checks votes"
-        case "enrolled":
-            return f"enrolled: {', '.join(event['parties'])}"
-        case "late":
-            return f"late, and in sums from the next questions on: {', '.join(event['parties'])}"
-        case "takes-part":
-            return f"take part: {', '.join(event['parties'])}"
-        case "stage":
-            return f"stage {event['stage']}: {event['total']} parties"
-        case "left-out":
-            return LeftOut.read(event).words
-        case "version":
-            return f"{event['party']} runs {event['theirs']}, this coordinator {event['ours']}: install one version"
-        case "warned":
-            return f"warning: {event['text']} ({event['code']})"
-        case "serving":
-            return f"students may ask at {event['address']}"
-        case "released":
-            where = f" in phase {event['phase']}" if "phase" in event else ""
-            return f"{event['asked']} queries asked, {event['answered']} answered{where}"
-        case "not-answered" if event["error"] in OF_THE_SECOND:
-            return f"a question was not answered: {event['reason']}"
-        case "false-votes" | "failed" as kind:
-            return f"{'warning' if kind == 'false-votes' else kind}: {event['what']}. {event['action']}"
-        case "closed":
-            return f"closed after {event['asked']} queries and {event['answered']} answers"
-    return ""
-
-
-def _waiting(event: dict[str, Any]) -> str:
-    told = f"parties connected: {event['connected']}, needed: {event['required']}"
-    if event.get("awaited"):
-        told += f"; waiting for {', '.join(event['awaited'])}"
-    if event.get("refused"):
-        told += f"; refused: {', '.join(event['refused'])}"
-    return told + (f", at most {event['at_most_seconds']} s more" if "at_most_seconds" in event else "")
+                if event.words and event.words != last and not isinstance(event, NOT_TOLD):
+                    self._tell("run", event.words)
+                    last = event.words
 
 
 def listens(port: int, host: str = "127.0.0.1") -> bool:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from consilium.coordinator.collection.roll import LeftOut, Roll, RollEntry, SecondEntry, read_events
 from consilium.coordinator.deploy.flower import NodesFile
 from consilium.coordinator.deploy.runs import KitRun, asked_before, current_run, run_of_kit
 from consilium.coordinator.deploy.start import listens
+from consilium.coordinator.events import read_events
 from consilium.coordinator.expectation import towards_nodes
 from consilium.coordinator.ledger.kit_runs import LEDGER, asked_in, use_of_phases
 from consilium.coordinator.ledger.privacy import promised, promised_to_student, towards_coordinator
 from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.run_state import RunState, SecondEntry
 from consilium.node.kit import Kit
 from consilium.protocol.config_files import load
 from consilium.protocol.rows.pool import PoolTree
@@ -98,36 +97,33 @@ def status(kit: Kit) -> Status:
     )
     if config.pool is not None and (kit / "pool.npy").exists():
         found.rows_open, found.rows_spent = rows_of_pool(kit, run)
-    for name, entry in parties(kit, run).items():
-        found.parties[name] = entry.words
-        found.roll[name] = entry.to_json()
-    found.aggregators = {name: entry.words for name, entry in seconds(kit, run).items()}
-    _follow(read_events(run.events), found)
+    state = state_of(kit, run)
+    found.parties = {name: entry.words for name, entry in state.roll.entries.items()}
+    found.roll = {name: entry.to_json() for name, entry in state.roll.entries.items()}
+    found.aggregators = {name: entry.words for name, entry in state.roll.seconds.items()}
+    found.stage, found.since = state.stage_words, state.since
+    found.errors = [trouble.words for trouble in reversed(state.troubles[:MOST_ERRORS])]
     return found
 
 
-def parties(kit: Kit, run: KitRun) -> dict[str, RollEntry]:
-    """How each party stands, by name: those that may connect, and those that took part before they were revoked.
+def state_of(kit: Kit, run: KitRun) -> RunState:
+    """What the run's events say: of the parties that may connect, and those that took part before they were revoked, in
+    the order of their names; of second aggregators, those that may connect.
 
     Where no coordinator runs, nobody is connected. Raises ConfigError.
     """
-    names = load(kit / "nodes.json", NodesFile).nodes
-    roll, running = Roll.of(read_events(run.events), names), listens(kit.coordinator.internal_port)
+    nodes, running = load(kit / "nodes.json", NodesFile), listens(kit.coordinator.internal_port)
+    state = RunState.of(read_events(run.events), nodes.nodes)
+    roll = state.roll
     for name, entry in roll.entries.items():
-        entry.connected = entry.connected and running and name in names
-        if name not in names:
+        entry.connected = entry.connected and running and name in nodes.nodes
+        if name not in nodes.nodes:
             entry.reason, entry.rule = REVOKED, None
-    return dict(sorted(roll.entries.items()))
-
-
-def seconds(kit: Kit, run: KitRun) -> dict[str, SecondEntry]:
-    """How the second aggregator that may connect stands, by its name. Raises ConfigError."""
-    names, running = load(kit / "nodes.json", NodesFile).aggregators, listens(kit.coordinator.internal_port)
-    found = Roll.of(read_events(run.events)).seconds
-    told = {name: found.get(name, SecondEntry()) for name in names}
-    for entry in told.values():
-        entry.connected = entry.connected and running
-    return told
+    roll.entries = dict(sorted(roll.entries.items()))
+    roll.seconds = {name: roll.seconds.get(name, SecondEntry()) for name in nodes.aggregators}
+    for second in roll.seconds.values():
+        second.connected = second.connected and running
+    return state
 
 
 def rows_of_pool(kit: Kit, run: KitRun) -> tuple[int, int]:
@@ -136,27 +132,3 @@ def rows_of_pool(kit: Kit, run: KitRun) -> tuple[int, int]:
     spent = asked_before(kit, run)
     asked = asked_in(run / LEDGER) if (run / LEDGER).exists() else frozenset()
     return rows - len(spent | asked), len(spent)
-
-
-def _follow(events: Iterable[dict[str, Any]], found: Status) -> None:
-    """Stage and errors, by reading the events in order."""
-    errors: deque[str] = deque(maxlen=MOST_ERRORS)
-    for event in events:
-        match event.get("event"):
-            case "stage":
-                found.stage, found.since = event["stage"], event["at"]
-            case "waiting":
-                found.stage = f"waiting for parties; connected: {event['connected']}, needed: {event['required']}"
-                found.since = event["at"]
-            case "serving":
-                found.stage, found.since = f"serving students at {event['address']}", event["at"]
-            case "released":
-                found.stage, found.since = "serving students", event["at"]
-            case "left-out":
-                errors.append(f"{event['at']} {LeftOut.read(event).words}")
-            case "failed":
-                found.stage, found.since = "failed", event["at"]
-                errors.append(f"{event['at']} {event['what']}. {event['action']}")
-            case "closed":
-                found.stage, found.since = "closed", event["at"]
-    found.errors = list(errors)

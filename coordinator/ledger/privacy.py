@@ -22,8 +22,8 @@ from consilium.accounting.planning.target import worst_case
 from consilium.accounting.sanitise.release import Answered, sanitise
 from consilium.accounting.units import Towards, Unit
 from consilium.coordinator.config import Federation, FederationConfig
+from consilium.coordinator.events import EventLog
 from consilium.coordinator.ledger.store import Batch, Ledger
-from consilium.coordinator.run_log import EventLog
 from consilium.protocol.errors import ConfigError, LedgerError
 from consilium.protocol.releases import ReleaseKind
 

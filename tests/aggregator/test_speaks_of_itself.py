@@ -13,7 +13,7 @@ import pytest
 
 from consilium.coordinator.collection.admission import Greeting
 from consilium.coordinator.collection.verified import SecondAggregator
-from consilium.coordinator.run_log import EventLog
+from consilium.coordinator.events import EventLog
 from consilium.protocol.records import refusal_to_record
 from consilium.protocol.refusals import CURES, CURES_OF_SECOND, Refusal, Rule
 from consilium.sums.errors import (

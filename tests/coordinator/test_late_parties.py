@@ -12,12 +12,12 @@ import pytest
 
 from consilium.coordinator.collection import admission
 from consilium.coordinator.conclusion import conclude_unserved
+from consilium.coordinator.events import EventLog
 from consilium.coordinator.federation import FederationRun, Student
 from consilium.coordinator.label_server import Door
 from consilium.coordinator.mechanisms.checked import Confident
 from consilium.coordinator.mechanisms.counts import GNMax
 from consilium.coordinator.rosters import least_parties
-from consilium.coordinator.run_log import EventLog
 from consilium.coordinator.stages import Timeouts
 from consilium.protocol.label_source import LabelSource
 from tests.coordinator.collection.test_admission import NAMES, Hall

@@ -25,12 +25,12 @@ from consilium.coordinator.collection.exchange import no_node
 from consilium.coordinator.collection.verified import SecondAggregator
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.deploy.room import Room
-from consilium.coordinator.deploy.start import gateway, in_words
+from consilium.coordinator.deploy.start import gateway
+from consilium.coordinator.events import EventLog, event_of
 from consilium.coordinator.label_server import Door, serving
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.provision.authority import Authority
-from consilium.coordinator.run_log import EventLog
 from consilium.node import checks, flower, state
 from consilium.node.answering import refusal_for
 from consilium.node.kit import Kit, open_kit
@@ -94,7 +94,7 @@ def refused(action: Callable[[], object]) -> str:
 
 
 def left_out(reason: str) -> str:
-    return in_words({"event": "left-out", "party": "ward-a", "stage": "enrol", "reason": reason})
+    return event_of({"event": "left-out", "party": "ward-a", "stage": "enrol", "reason": reason}).words
 
 
 def of_second(site: Site, answer: Refusal | None) -> str:
@@ -114,7 +114,7 @@ def of_second(site: Site, answer: Refusal | None) -> str:
         second = SecondAggregator(transport, site.config, roster, Greeting(lambda: NO_LEDGER), list, log)
         with pytest.raises(SecAggError) as error:
             second.find()
-    return in_words({"event": "not-answered", "error": type(error.value).__name__, "reason": str(error.value)})
+    return event_of({"event": "not-answered", "error": type(error.value).__name__, "reason": str(error.value)}).words
 
 
 @contextmanager
@@ -136,7 +136,7 @@ def other_operator(site: Site) -> str:
 def other_party(site: Site) -> str:
     greeting = Greeting(lambda: LedgerPosition(ledger="0" * 64, batch=0, head="0" * 64), program="consilium-pate 0.7")
     reply = HelloReply(party="ward-a", teachers=4, weight=1, seen=0, program="consilium-pate 0.6")
-    return in_words({"event": "version", **(greeting.other_version(reply) or {})})
+    return event_of({"event": "version", **(greeting.other_version(reply) or {})}).words
 
 
 def other_protocol(site: Site) -> str:
@@ -235,7 +235,7 @@ def old_party(site: Site) -> str:
 def old_second(_: Site) -> str:
     """That it is noticed: tests/verified/test_collection.py."""
     error = AggregatorWentBack(3, 1)
-    return in_words({"event": "not-answered", "error": type(error).__name__, "reason": str(error)})
+    return event_of({"event": "not-answered", "error": type(error).__name__, "reason": str(error)}).words
 
 
 def old_file(site: Site) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from consilium.coordinator.deploy.start import in_words
+from consilium.coordinator.events import event_of
 from consilium.node import log
 from consilium.node.checks import CheckResult, examine
 from consilium.node.health import monitor_checks
@@ -37,14 +37,14 @@ LEFT_OUT = {"event": "left-out", "party": "ward-a", "stage": "train", "reason": 
 @pytest.mark.parametrize(
     ("what", "level"),
     [
-        (in_words({"event": "closed", "asked": 3, "answered": 2}), "info"),
-        (in_words({"event": "waiting", "connected": 1, "required": 3}), "info"),
-        (in_words(LEFT_OUT), "warning"),
-        (in_words({"event": "warned", "code": "few-answers", "text": "few"}), "warning"),
-        (in_words({"event": "failed", "what": "0 parties", "action": "See"}), "error"),
+        (event_of({"event": "closed", "asked": 3, "answered": 2}).words, "info"),
+        (event_of({"event": "waiting", "connected": 1, "required": 3}).words, "info"),
+        (event_of(LEFT_OUT).words, "warning"),
+        (event_of({"event": "warned", "code": "few-answers", "text": "few"}).words, "warning"),
+        (event_of({"event": "failed", "what": "0 parties", "action": "See"}).words, "error"),
         ("the run ended without an outcome. See state/logs; again in 5 s, and from then on", "error"),
-        (in_words({"event": "lost", "parties": ["ward-a"]}), "warning"),
-        (in_words({"event": "connected", "parties": ["ward-a"]}), "info"),
+        (event_of({"event": "lost", "parties": ["ward-a"]}).words, "warning"),
+        (event_of({"event": "connected", "parties": ["ward-a"]}).words, "info"),
         ("ended (signal SIGKILL); starts again in 1 s; log: x", "error"),
         (NEWS["SuperNode ID:"], "info"),
         (NEWS["Connection attempt failed"], "warning"),

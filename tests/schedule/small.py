@@ -11,9 +11,9 @@ import numpy as np
 from consilium.coordinator.collection.exchange import Transport
 from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.config import Caps, FederationConfig
+from consilium.coordinator.events import EventLog
 from consilium.coordinator.federation import FederationRun, Student
 from consilium.coordinator.mechanisms import Confident, Distributed, DistributedTwoPhase, Interactive
-from consilium.coordinator.run_log import EventLog
 from consilium.coordinator.stages import Phase
 from consilium.coordinator.verify import find_run, verify_run, verify_student
 from consilium.models.specs import LogisticRegressionStudent

@@ -13,8 +13,8 @@ from consilium.cli import app
 from consilium.coordinator.config import Caps
 from consilium.coordinator.deploy import doctor
 from consilium.coordinator.deploy.runs import begin, configuration
-from consilium.coordinator.deploy.start import in_words
 from consilium.coordinator.deploy.status import status
+from consilium.coordinator.events import event_of
 from consilium.coordinator.ledger.kit_runs import PhaseUse, use_of_phases
 from consilium.coordinator.ledger.privacy import promised
 from consilium.coordinator.ledger.store import Batch, Ledger
@@ -118,5 +118,5 @@ class TestStatus:
 
     def test_a_line_of_the_log(self) -> None:
         event = {"event": "released", "asked": 5, "answered": 3}
-        assert in_words(event) == "5 queries asked, 3 answered"
-        assert in_words({**event, "phase": 2}) == "5 queries asked, 3 answered in phase 2"
+        assert event_of(event).words == "5 queries asked, 3 answered"
+        assert event_of({**event, "phase": 2}).words == "5 queries asked, 3 answered in phase 2"

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from consilium.coordinator.events import EventTail, Released, Waiting, event_of
 from consilium.node.progress import Nothing, stage
-from consilium.simulations.progress import EventReader, Showing, following, following_with, recording
+from consilium.simulations.progress import Showing, following, following_with, recording
 
 AT = "2026-01-01T00:00:10.000+00:00"
 MOMENT = 1767225610.0
@@ -46,7 +47,7 @@ class Calls(Nothing):
         ({"event": "begin", "resumed": True}, [("restart",), ("say", "the run goes on where it was")]),
         (
             {"event": "left-out", "stage": "vote", "party": "ward-a", "reason": "no answer", "for_data": False},
-            [("say", "left out of vote: ward-a (no answer)")],
+            [("say", "ward-a left out of stage vote: no answer")],
         ),
         ({"event": "false-votes", "what": "a sum is odd", "action": "Ask"}, [("say", "a sum is odd")]),
         ({"event": "warned", "code": "few", "text": "few parties"}, [("warning", "few parties")]),
@@ -78,7 +79,9 @@ class Calls(Nothing):
 )
 def test_events_as_they_are_shown(event: dict[str, Any], expected: list[tuple[Any, ...]]) -> None:
     calls = Calls()
-    Showing(calls)({"at": AT, "seconds": 0.1, **event})
+    shown = event_of({"at": AT, "seconds": 0.1, **event})
+    if shown is not None:
+        Showing(calls)(shown)
     assert calls.made == expected
 
 
@@ -86,8 +89,8 @@ def test_who_is_connected_is_told_when_it_changes() -> None:
     calls = Calls()
     show = Showing(calls)
     for connected in (0, 0, 1, 1, 1, 2):
-        show({"event": "waiting", "at": AT, "connected": connected, "required": 3})
-    assert calls.made == [("say", f"{count} of 3 parties are connected") for count in range(3)]
+        show(Waiting(at=AT, connected=connected, required=3))
+    assert calls.made == [("say", f"parties connected: {count}, needed: 3") for count in range(3)]
 
 
 def test_batch_upon_batch_is_told_seldom_and_all_together() -> None:
@@ -96,7 +99,7 @@ def test_batch_upon_batch_is_told_seldom_and_all_together() -> None:
     show = Showing(calls)
     for second in range(25):
         at = datetime.fromtimestamp(MOMENT + second, UTC).isoformat()
-        show({"event": "released", "at": at, "asked": 10, "answered": 4, "parties": 16})
+        show(Released(at=at, asked=10, answered=4, parties=16))
     assert calls.made == [
         (second, f"asked {10 * (second + 1)}, released {4 * (second + 1)} answers, counted 16 parties")
         for second in (0, 10, 20)
@@ -149,16 +152,16 @@ def test_a_callback_that_raises_is_called_no_more_and_the_run_goes_on(tmp_path: 
 
 def test_a_log_is_read_line_by_line_while_it_is_written(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
-    reader = EventReader(path)
-    assert reader.read() == []  # not there yet
+    reader = EventTail(path)
+    assert reader.fresh() == []  # not there yet
     whole = json.dumps({"event": "stage", "at": AT, "stage": "a", "total": 1}) + "\n"
     path.write_text(whole + whole[:20])
-    assert [event["stage"] for event in reader.read()] == ["a"]
+    assert [event.stage for event in reader.fresh()] == ["a"]
     with open(path, "a") as file:
         file.write(whole[20:])
-    assert len(reader.read()) == 1
+    assert len(reader.fresh()) == 1
     # a crash broke a line off, another process's first line stands behind it; and lines that are no events
     with open(path, "a") as file:
         file.write('{"event": "sta' + whole + "[1]\n" + "\n" + '{"at": 3}\n' + whole)
-    assert [event["event"] for event in reader.read()] == ["stage"]
-    assert reader.read() == []
+    assert [event.kind for event in reader.fresh()] == ["stage"]
+    assert reader.fresh() == []

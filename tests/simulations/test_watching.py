@@ -21,7 +21,7 @@ from consilium.node.kit import open_kit
 from consilium.protocol import files
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import is_held
-from consilium.simulations.watching import Watch
+from consilium.simulations.watching import YOUNG_SECONDS, Watch
 from consilium.simulations.workspace import Workspace
 from tests.command_line import consilium
 from tests.deploy.kits import make_kits
@@ -109,6 +109,14 @@ def test_no_run_but_a_file_or_an_empty_folder_or_a_damaged_one(tmp_path: Path) -
     for name, told in (("file", "is no folder"), ("empty", "there is no run"), ("damaged", "is damaged")):
         with pytest.raises(ConfigError, match=told):
             watch(tmp_path / name)[0].until_it_ends()
+
+
+def test_a_run_may_have_an_empty_folder_for_a_moment(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    looking, _, clock = watch(folder, 0, lambda: None, lambda: a_run(folder, "complete"))
+    assert looking.until_it_ends().status == "complete"
+    assert 1000.0 < clock.now < 1000.0 + YOUNG_SECONDS
 
 
 def test_only_the_last_attempt_is_shown(tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ from consilium.coordinator.collection.admission import Greeting, Member
 from consilium.coordinator.collection.exchange import Failure, no_node
 from consilium.coordinator.collection.verified import SecondAggregator, VerifiedCollector, VerifiedKeys
 from consilium.coordinator.config import Caps, FederationConfig
+from consilium.coordinator.events import EventLog
 from consilium.coordinator.mechanisms.counts import GNMax
-from consilium.coordinator.run_log import EventLog
 from consilium.node.answering import refusal_of
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode

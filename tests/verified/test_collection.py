@@ -18,8 +18,8 @@ from consilium.coordinator.collection.admission import Member
 from consilium.coordinator.collection.kept_session import FAULTS_SHOWN, RECORDS, GivenRecords, read_records
 from consilium.coordinator.collection.secure import SecureCollector
 from consilium.coordinator.collection.verified import MOST_REFUSED, SecondAggregator, VerifiedCollector
+from consilium.coordinator.events import EventLog
 from consilium.coordinator.mechanisms.distributed import Distributed
-from consilium.coordinator.run_log import EventLog
 from consilium.party import masked_session
 from consilium.party.node import PartyNode
 from consilium.protocol.errors import MalformedMessage

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from consilium.coordinator.collection.roll import AWAY
-from consilium.coordinator.deploy.console.journal import STAGES, TROUBLES
 from consilium.coordinator.deploy.console.view import ConsoleView
+from consilium.coordinator.run_state import AWAY, STAGES, TROUBLES
 from consilium.node.metrics import MetricFamily, one
 
 

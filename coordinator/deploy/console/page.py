@@ -9,8 +9,8 @@ from functools import cache
 
 from markupsafe import Markup
 
-from consilium.coordinator.collection.roll import PartyState
 from consilium.coordinator.deploy.console.view import ConsoleView
+from consilium.coordinator.run_state import PartyState
 from consilium.node.monitor import HTML, NOTHING_LOADED, Answer
 from consilium.report.exhibits import Cell, Exhibit, Line, Part, Table, Words
 from consilium.report.page import Page, as_html, style

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.deploy.console.journal import Journal, Trouble
 from consilium.coordinator.deploy.runs import current_run
 from consilium.coordinator.deploy.start import listens
 from consilium.coordinator.deploy.status import Status, status
+from consilium.coordinator.events import EventTail
 from consilium.coordinator.ledger.kit_runs import LEDGER
 from consilium.coordinator.ledger.privacy import most_so_far
 from consilium.coordinator.ledger.store import Ledger
-from consilium.coordinator.run_log import EventTail
+from consilium.coordinator.run_state import MOST_TROUBLES, RunState, Trouble
 from consilium.node.checks import SOON
 from consilium.node.kit import Kit
 from consilium.node.log import Heard
@@ -29,7 +29,6 @@ from consilium.node.metrics import ages, processes_of
 from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.versions import DISTRIBUTION
 
-MOST_TROUBLES = 10
 RUN, AGAIN = "run", "; again in "
 """Under this name the node tells what is in the event log, and with these words that an attempt failed."""
 
@@ -134,7 +133,7 @@ class ConsoleReader:
         self._kit = kit
         self._heard = heard
         self._run: Path | None = None
-        self._journal, self._tail = Journal(), EventTail(Path())
+        self._state, self._tail = RunState(), EventTail(Path())
 
     def view(self, now: datetime | None = None) -> ConsoleView:
         """What there is to see. A file that cannot be read is a trouble on the page."""
@@ -175,20 +174,20 @@ class ConsoleReader:
         run, found = current_run(self._kit), status(self._kit)
         config = run.config
         if run.folder != self._run:
-            self._run, self._journal, self._tail = run.folder, Journal(), EventTail(run.events)
+            self._run, self._state, self._tail = run.folder, RunState(), EventTail(run.events)
         for event in self._tail.fresh():
-            self._journal.take(event)
-        journal, asked = self._journal, _asked(config, run / LEDGER)
-        troubles = sorted([*journal.troubles, *self._own_troubles()], key=lambda trouble: trouble.at, reverse=True)
+            self._state.take(event)
+        state, asked = self._state, _asked(config, run / LEDGER)
+        troubles = sorted([*state.troubles, *self._own_troubles()], key=lambda trouble: trouble.at, reverse=True)
         return {
             "run": found.run,
             "next": found.next,
             "running": found.running,
             "stage": found.stage,
             "since": found.since,
-            "kind_of_stage": journal.kind_of_stage,
-            "done": journal.done,
-            "total": journal.total,
+            "kind_of_stage": state.kind_of_stage,
+            "done": state.done,
+            "total": state.total,
             "parties": party_lines(found),
             "aggregators": found.aggregators,
             "queries_asked": sum(asked.values()),
@@ -203,8 +202,8 @@ class ConsoleReader:
             "delta": found.delta,
             "unit": config.privacy.unit.value,
             "troubles": troubles[:MOST_TROUBLES],
-            "trouble_counts": dict(journal.counts),
-            "warnings": list(journal.warnings.values()),
+            "trouble_counts": dict(state.counts),
+            "warnings": list(state.warnings.values()),
         }
 
     def _own_troubles(self) -> list[Trouble]:
@@ -220,7 +219,7 @@ class ConsoleReader:
 
     def _is_news(self, what: str) -> bool:
         """Whether a failed attempt is not in the event log, since its process died before it could write there."""
-        return AGAIN in what and not any(trouble.what in what for trouble in self._journal.troubles)
+        return AGAIN in what and not any(trouble.what in what for trouble in self._state.troubles)
 
     def _processes(self) -> list[ProcessLine]:
         ended = self._heard.ended

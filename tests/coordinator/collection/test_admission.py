@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from consilium.coordinator.collection.admission import AGAIN, SOON, Admission, Latecomers, assemble, train
-from consilium.coordinator.collection.roll import PartyState, Roll
+from consilium.coordinator.events import event_of
+from consilium.coordinator.run_state import PartyState, RunState
 from consilium.protocol.messages import HelloRequest
 from consilium.sums.terms import NO_LEDGER
 from tests.federation import FakeTransport, drop, make_config, make_homes, with_field
@@ -113,7 +114,7 @@ def test_one_that_refuses_is_not_waited_for_and_is_asked_again(tmp_path: Path, l
     hall.parties[2] = Hall(homes).parties[2]
     clock.sleep(2 * AGAIN.first)
     assert [member.party for member in admission.ask(late=True)] == ["p02"]
-    entry = Roll.of(events(log), NAMES).entries["p02"]
+    entry = RunState.of(filter(None, map(event_of, events(log))), NAMES).roll.entries["p02"]
     assert (entry.state, entry.reason) == (PartyState.ENROLLED, "")
 
 
@@ -186,9 +187,12 @@ def test_a_late_party_is_told_so_trained_and_taken_once(tmp_path: Path, log) -> 
     hall.faults = {}
     clock.sleep(AGAIN.pause(2))
     late.look()
-    assert Roll.of(events(log), NAMES).entries["p04"].words == "late, takes part from the next questions on"
+    assert (
+        RunState.of(filter(None, map(event_of, events(log))), NAMES).roll.entries["p04"].words
+        == "late, takes part from the next questions on"
+    )
     assert [member.party for member in late.join([])] == ["p04"]
-    assert Roll.of(events(log), NAMES).took_part == ["p03", "p04"]
+    assert RunState.of(filter(None, map(event_of, events(log))), NAMES).roll.took_part == ["p03", "p04"]
     stages = [(event["stage"], event["total"]) for event in events(log) if event["event"] == "stage"]
     assert stages == [("enrol", 3)]  # what is done for late ones is no stage of a run that serves
 

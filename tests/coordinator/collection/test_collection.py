@@ -12,8 +12,8 @@ from flwr.app import ConfigRecord, RecordDict
 
 from consilium.coordinator.collection.admission import enrol, train
 from consilium.coordinator.collection.clear import collect
+from consilium.coordinator.events import EventLog
 from consilium.coordinator.mechanisms.checked import Confident
-from consilium.coordinator.run_log import EventLog
 from consilium.protocol.errors import NotEnoughParties
 from consilium.protocol.rows.queries import canonical_queries
 from consilium.sums.terms import NO_LEDGER

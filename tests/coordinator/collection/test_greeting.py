@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from consilium.coordinator.collection.admission import SEEN_FILE, Greeting, SeenPositions, enrol
+from consilium.coordinator.events import EventLog
 from consilium.coordinator.federation import FederationRun, Student
-from consilium.coordinator.run_log import EventLog
 from consilium.protocol.errors import LedgerError, NotEnoughParties, StorageError
 from consilium.protocol.files import replace_private
 from consilium.protocol.messages import HelloReply, LedgerPosition

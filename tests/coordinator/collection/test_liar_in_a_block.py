@@ -11,7 +11,7 @@ import pytest
 
 from consilium.coordinator.collection.history import HISTORY, most_spoiled
 from consilium.coordinator.collection.secure import SecureCollector
-from consilium.coordinator.run_log import EventLog
+from consilium.coordinator.events import EventLog
 from consilium.party.spend import SpendStore
 from consilium.sums.errors import BadSum
 from consilium.sums.masks.party import checked_votes

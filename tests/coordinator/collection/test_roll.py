@@ -7,14 +7,17 @@ from typing import Any
 
 import pytest
 
-from consilium.coordinator.collection.roll import PartyState, Roll, RollEntry, read_events
+from consilium.coordinator.events import Event, event_of, read_events
+from consilium.coordinator.run_state import PartyState, RollEntry, RunState
 
 
-def event(kind: str, *names: str, **fields: Any) -> dict[str, Any]:
-    return {"event": kind, "at": "12:00", **({"parties": list(names)} if names else {}), **fields}
+def event(kind: str, *names: str, **fields: Any) -> Event:
+    found = event_of({"event": kind, "at": "12:00", **({"parties": list(names)} if names else {}), **fields})
+    assert found is not None
+    return found
 
 
-def left_out(stage: str, reason: str, **fields: Any) -> dict[str, Any]:
+def left_out(stage: str, reason: str, **fields: Any) -> Event:
     return event("left-out", party="a", stage=stage, reason=reason, **fields)
 
 
@@ -55,19 +58,19 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_said_of_a_party(case: str) -> None:
     told, words = CASES[case]
-    assert Roll.of(told, ["a"]).entries["a"].words == words
+    assert RunState.of(told, ["a"]).roll.entries["a"].words == words
 
 
 def test_everybody_who_ever_took_part_is_named_after_a_restart_too() -> None:
     first = [event("takes-part", "a", "b"), event("voted", "a")]
-    roll = Roll.of([*first, event("awaiting", "a", "b", "c"), event("takes-part", "c")], ["a", "b", "c", "d"])
+    roll = RunState.of([*first, event("awaiting", "a", "b", "c"), event("takes-part", "c")], ["a", "b", "c", "d"]).roll
     assert roll.took_part == ["a", "b", "c"]
     assert roll.entries["a"].voted
     assert roll.entries["d"] == RollEntry()
 
 
 def test_a_simulated_node_without_a_name_is_nobody() -> None:
-    roll = Roll.of([event("left-out", party="node 7", stage="enrol", reason="refused: data")])
+    roll = RunState.of([event("left-out", party="node 7", stage="enrol", reason="refused: data")]).roll
     assert roll.entries == {}
 
 
@@ -76,7 +79,7 @@ def test_a_log_that_a_crash_broke_off_is_read_as_far_as_it_goes(tmp_path: Path, 
     path = tmp_path / "events.jsonl"
     assert list(read_events(path)) == []
     path.write_text('{"event": "takes-part", "parties": ["a"]}\n' + torn)
-    assert Roll.of(read_events(path)).entries["a"].state is PartyState.TAKES_PART
+    assert RunState.of(read_events(path)).roll.entries["a"].state is PartyState.TAKES_PART
 
 
 SECOND = "aggregator board"
@@ -93,7 +96,7 @@ SECONDS = {
 @pytest.mark.parametrize("case", SECONDS)
 def test_the_second_aggregator_is_no_party(case: str) -> None:
     told, words = SECONDS[case]
-    roll = Roll.of(told, ["a"])
+    roll = RunState.of(told, ["a"]).roll
     assert roll.seconds["board"].words == words
     assert list(roll.entries) == ["a"]
     assert roll.took_part == []

@@ -16,12 +16,12 @@ from consilium.coordinator.deploy import flower
 from consilium.coordinator.deploy import start as node
 from consilium.coordinator.deploy.flower import DATABASE, REGISTERED, prepare, sync_nodes
 from consilium.coordinator.deploy.runs import begin, current_run, run_of_kit
-from consilium.coordinator.deploy.start import close, in_words, run_config
+from consilium.coordinator.deploy.start import close, run_config
 from consilium.coordinator.deploy.status import status
+from consilium.coordinator.events import EventLog, event_of
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.provision import kits
 from consilium.coordinator.provision.authority import Authority
-from consilium.coordinator.run_log import EventLog
 from consilium.node import keys as own_keys
 from consilium.node.kit import Kit, open_kit
 from consilium.node.manifest import MANIFEST
@@ -247,7 +247,7 @@ def test_status_reads_the_files(kit: Kit) -> None:
     ],
 )
 def test_events_in_words(event: dict, words: str) -> None:
-    assert in_words(event) == words
+    assert event_of(event).words == words
 
 
 def test_the_example_of_the_guide_can_be_provisioned(tmp_path: Path) -> None:

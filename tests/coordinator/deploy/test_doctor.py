@@ -12,11 +12,11 @@ from consilium.coordinator.config import Caps
 from consilium.coordinator.deploy.doctor import checks
 from consilium.coordinator.deploy.runs import begin
 from consilium.coordinator.deploy.start import close
+from consilium.coordinator.events import EventLog
 from consilium.coordinator.expectation import promise_in_words
 from consilium.coordinator.mechanisms.counts import GNMax
 from consilium.coordinator.mechanisms.immutable import Immutable
 from consilium.coordinator.provision import kits
-from consilium.coordinator.run_log import EventLog
 from consilium.coordinator.server_app import door_of
 from consilium.coordinator.stages import Privacy, Sanitised
 from consilium.node.checks import CheckResult, examine

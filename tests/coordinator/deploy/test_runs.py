@@ -26,9 +26,9 @@ from consilium.coordinator.deploy.runs import (
 )
 from consilium.coordinator.deploy.start import close, run_config
 from consilium.coordinator.deploy.status import status
+from consilium.coordinator.events import EventLog
 from consilium.coordinator.ledger.store import Batch, Ledger
 from consilium.coordinator.provision import kits
-from consilium.coordinator.run_log import EventLog
 from consilium.coordinator.verify.run import find_run, verify_run
 from consilium.node.checks import examine
 from consilium.node.kit import Kit, open_kit

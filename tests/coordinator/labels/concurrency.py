@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from consilium.coordinator.config import Caps, FederationConfig
+from consilium.coordinator.events import EventLog
 from consilium.coordinator.label_server import serving
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger.store import Ledger
-from consilium.coordinator.run_log import EventLog
 from consilium.protocol.label_source import Outcome
 from consilium.protocol.noise import SystemNoise
 from consilium.protocol.rows.queries import canonical_queries, query_ids

@@ -49,7 +49,7 @@ def test_many_coordinators_may_create_the_ledger_at_once(tmp_path: Path) -> None
 FULL = """
 import resource, signal, sys
 from pathlib import Path
-from consilium.coordinator.run_log import EventLog
+from consilium.coordinator.events import EventLog
 from consilium.coordinator.ledger.store import Ledger
 from consilium.protocol.noise import SystemNoise
 from consilium.coordinator.label_service import LabelService

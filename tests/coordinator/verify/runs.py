@@ -13,9 +13,9 @@ import polars as pl
 
 from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.events import EventLog
 from consilium.coordinator.federation import FederationRun, Student
 from consilium.coordinator.ledger.store import open_batch
-from consilium.coordinator.run_log import EventLog
 from consilium.coordinator.verify import Finding, find_run, verify_run, verify_student
 from consilium.protocol.config_files import load
 from consilium.protocol.identity import Identity

@@ -6,8 +6,8 @@ from contextlib import closing
 from functools import cache
 from pathlib import Path
 
+from consilium.coordinator.events import EventLog
 from consilium.coordinator.federation import FederationRun
-from consilium.coordinator.run_log import EventLog
 from consilium.simulations.divide import Case, make_case
 from consilium.simulations.in_process import student
 from consilium.simulations.progress import EVENTS

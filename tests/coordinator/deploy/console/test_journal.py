@@ -8,18 +8,15 @@ from pathlib import Path
 import pytest
 
 from consilium.coordinator.collection.secure import FALSE_VOTES
-from consilium.coordinator.deploy.console.journal import MOST_TROUBLES, NO_ANSWER, UNKNOWN, Journal
-from consilium.coordinator.run_log import EventLog, EventTail
+from consilium.coordinator.events import EventLog, EventTail, event_of
+from consilium.coordinator.run_state import MOST_TROUBLES, NO_ANSWER, UNKNOWN, RunState
 from consilium.protocol.refusals import CURES, Rule
 
 AT = {"at": "2026-11-23T01:00:00.000+00:00"}
 
 
-def after(*events: dict) -> Journal:
-    journal = Journal()
-    for event in events:
-        journal.take({**AT, **event})
-    return journal
+def after(*events: dict) -> RunState:
+    return RunState.of(filter(None, (event_of({**AT, **event}) for event in events)))
 
 
 @pytest.mark.parametrize(
@@ -38,8 +35,8 @@ def after(*events: dict) -> Journal:
     ],
 )
 def test_stage_and_progress(event: dict, kind: str, done: int, total: int) -> None:
-    journal = after({"event": "stage", "stage": "enrol", "total": 9}, event)
-    assert (journal.kind_of_stage, journal.done, journal.total) == (kind, done, total)
+    state = after({"event": "stage", "stage": "enrol", "total": 9}, event)
+    assert (state.kind_of_stage, state.done, state.total) == (kind, done, total)
 
 
 @pytest.mark.parametrize(
@@ -55,9 +52,9 @@ def test_stage_and_progress(event: dict, kind: str, done: int, total: int) -> No
     ],
 )
 def test_what_is_not_understood_changes_little(event: dict) -> None:
-    journal = after({"event": "stage", "stage": "enrol", "total": 9}, event)
-    assert journal.troubles == []
-    assert journal.kind_of_stage in ("enrol", "failed")
+    state = after({"event": "stage", "stage": "enrol", "total": 9}, event)
+    assert state.troubles == []
+    assert state.kind_of_stage in ("enrol", "failed")
 
 
 @pytest.mark.parametrize(
@@ -85,10 +82,10 @@ def test_false_votes_are_said_with_what_to_do() -> None:
 
 def test_the_last_troubles_are_kept_and_all_are_counted() -> None:
     left = {"event": "left-out", "stage": "vote", "reason": "no answer within 3 s"}
-    journal = after(*({**left, "party": f"p{number}"} for number in range(MOST_TROUBLES + 5)))
-    assert len(journal.troubles) == MOST_TROUBLES
-    assert journal.troubles[0].what.startswith(f"p{MOST_TROUBLES + 4} left out of stage vote")
-    assert journal.counts == {"left-out": MOST_TROUBLES + 5}
+    state = after(*({**left, "party": f"p{number}"} for number in range(MOST_TROUBLES + 5)))
+    assert len(state.troubles) == MOST_TROUBLES
+    assert state.troubles[0].what.startswith(f"p{MOST_TROUBLES + 4} left out of stage vote")
+    assert state.counts == {"left-out": MOST_TROUBLES + 5}
 
 
 def test_why_a_question_was_not_answered_is_not_shown() -> None:
@@ -103,13 +100,14 @@ def test_a_log_is_read_as_it_grows(tmp_path: Path) -> None:
     assert tail.fresh() == []
     log = EventLog(path)
     log.write("stage", stage="enrol", total=3)
-    assert [event["event"] for event in tail.fresh()] == ["stage"]
+    assert [event.kind for event in tail.fresh()] == ["stage"]
     assert tail.fresh() == []
     with open(path, "a") as file:
-        file.write('damaged\n[1]\n{"event": "serving", "at": "x"}\n{"event": "clo')
-    assert [event["event"] for event in tail.fresh()] == ["serving"]
+        file.write('damaged\n[1]\n{"event": "serving", "at": "x", "address": "y"}\n{"event": "clo')
+    assert [event.kind for event in tail.fresh()] == ["serving"]
     with open(path, "a") as file:
-        file.write('sed"}\n')
-    assert [event["event"] for event in tail.fresh()] == ["closed"]
-    path.write_text(json.dumps({"event": "begun anew"}) + "\n")
-    assert [event["event"] for event in tail.fresh()] == ["begun anew"]
+        file.write('sed", "asked": 1, "answered": 1}\n')
+    assert [event.kind for event in tail.fresh()] == ["closed"]
+    path.write_text(json.dumps({"event": "begin", "resumed": False}) + "\n")
+    assert [event.kind for event in tail.fresh()] == ["begin"]
+    assert tail.skipped == 2

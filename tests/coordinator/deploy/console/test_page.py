@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from consilium.coordinator.deploy.console.journal import Trouble
 from consilium.coordinator.deploy.console.page import page, policy
 from consilium.coordinator.deploy.console.view import CertificateLine, ConsoleView, PartyLine, ProcessLine
+from consilium.coordinator.run_state import Trouble
 from consilium.node.log import MonitorSettings
 from consilium.node.monitor import Answer, MonitorPort
 from tests.deploy.kits import free_ports

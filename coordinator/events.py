@@ -1,0 +1,503 @@
+"""The event log of a run: one JSON object a line, flushed as it is written, so that anybody can follow it.
+
+Events tell stages, names, counts of parties and seconds. They never carry votes or anything computed from single
+votes. Each kind is a class here, with its words for people. Lines of other versions are read as far as they are known;
+of what is not known, and of lines that a crash broke off, nothing is read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic import ValidationError, model_validator
+
+from consilium.protocol.files import append_private
+from consilium.protocol.models import Frozen
+from consilium.protocol.refusals import CURES, Rule
+from consilium.protocol.releases import ReleaseKind
+from consilium.protocol.strict_json import dumps
+from consilium.report.disclosure import epsilon_text
+
+OF_THE_SECOND = ("AggregatorAway", "AggregatorRefuses", "AggregatorWentBack")
+"""Errors whose texts tell of the second aggregator alone, and of no vote."""
+SILENT_IN_0_9 = re.compile(r"(^|: )(no answer within|node )")
+REFUSED_IN_0_9 = re.compile(r"refused: ([a-z-]+)")
+"""How reasons began in logs of version 0.9, which have neither `rule` nor `silent`."""
+
+
+class Event(Frozen, extra="ignore"):
+    """One line of the log. at: time of day, UTC. seconds: since the log was opened."""
+
+    kind: ClassVar[str]
+    at: str = ""
+    seconds: float = 0.0
+
+    @property
+    def words(self) -> str:
+        """For a person; nothing where it is not worth a line."""
+        return ""
+
+    @property
+    def moment(self) -> float:
+        """When it was written, in seconds since 1970. Raises ValueError where it does not say."""
+        return datetime.fromisoformat(self.at).timestamp()
+
+
+class OfParties(Event):
+    """What happened to parties, by name."""
+
+    parties: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> str:
+        """For a person."""
+        return ", ".join(self.parties)
+
+
+class Begin(Event):
+    """An attempt at a simulated run begins."""
+
+    kind = "begin"
+    resumed: bool
+
+    @property
+    def words(self) -> str:
+        return "the run goes on where it was" if self.resumed else ""
+
+
+class StageBegins(Event):
+    """Nothing of it is done; `total` long, 1 or less where nobody knows."""
+
+    kind = "stage"
+    stage: str
+    total: int
+
+    @property
+    def words(self) -> str:
+        return f"stage {self.stage}: {self.total} parties"
+
+
+class StageGoesOn(Event):
+    """How far it is."""
+
+    kind = "progress"
+    stage: str
+    done: int
+    total: int
+
+
+class Waiting(Event):
+    """For parties, who connect. at_most_seconds: that it still waits for those that are awaited."""
+
+    kind = "waiting"
+    connected: int
+    required: int
+    awaited: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    at_most_seconds: float | None = None
+
+    @property
+    def words(self) -> str:
+        text = f"parties connected: {self.connected}, needed: {self.required}"
+        text += f"; waiting for {', '.join(self.awaited)}" if self.awaited else ""
+        text += f"; refused: {', '.join(self.refused)}" if self.refused else ""
+        return text + ("" if self.at_most_seconds is None else f", at most {self.at_most_seconds:g} s more")
+
+
+class Awaiting(OfParties):
+    """A coordinator was started, and awaits these."""
+
+    kind = "awaiting"
+
+
+class Connected(OfParties):
+    """Their nodes are connected."""
+
+    kind = "connected"
+
+    @property
+    def words(self) -> str:
+        return f"{self.names}: connected"
+
+
+class Lost(OfParties):
+    """Their nodes are connected no more."""
+
+    kind = "lost"
+
+    @property
+    def words(self) -> str:
+        return f"{self.names}: the connection is lost"
+
+
+class Enrolled(OfParties):
+    """They agreed to the terms."""
+
+    kind = "enrolled"
+
+    @property
+    def words(self) -> str:
+        return f"enrolled: {self.names}"
+
+
+class Late(OfParties):
+    """They came after the others had trained."""
+
+    kind = "late"
+
+    @property
+    def words(self) -> str:
+        return f"late, and in sums from the next questions on: {self.names}"
+
+
+class TakesPart(OfParties):
+    """They are asked for votes from now on."""
+
+    kind = "takes-part"
+
+    @property
+    def words(self) -> str:
+        return f"take part: {self.names}"
+
+
+class Voted(OfParties):
+    """Their votes are in a sum, for the first time."""
+
+    kind = "voted"
+
+
+class OtherVersion(Event):
+    """A party runs another version."""
+
+    kind = "version"
+    party: str
+    theirs: str
+    ours: str
+
+    @property
+    def words(self) -> str:
+        return f"{self.party} runs {self.theirs}, this coordinator {self.ours}: install one version"
+
+
+class SecondAggregator(Event):
+    """The second aggregator of verified votes serves this federation."""
+
+    kind = "second-aggregator"
+    name: str
+
+    @property
+    def words(self) -> str:
+        return f"aggregator {self.name}: it checks votes"
+
+
+class LeftOut(Event):
+    """A party is left out of a stage. rule: by which it refused; None where it did not. silent: it said nothing."""
+
+    kind = "left-out"
+    stage: str
+    party: str
+    reason: str
+    rule: Rule | None = None
+    silent: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_older_logs(cls, record: Any) -> Any:
+        """Logs of version 0.9 have neither `rule` nor `silent`; those of a later one may have another rule."""
+        if not isinstance(record, dict):
+            return record
+        word = record.get("rule")
+        if "rule" not in record:
+            reason = str(record.get("reason", ""))
+            refused = REFUSED_IN_0_9.search(reason)
+            word = refused and refused[1]
+            record = {**record, "silent": SILENT_IN_0_9.search(reason) is not None}
+        return {**record, "rule": word if word in set(Rule) else None}
+
+    @property
+    def what(self) -> str:
+        """Without what to do about it."""
+        return f"{self.party} left out of stage {self.stage}: {self.reason}"
+
+    @property
+    def words(self) -> str:
+        return f"{self.what}. {CURES[self.rule]}" if self.rule else self.what
+
+
+class Excluded(Event):
+    """A party is in no further sum, for what it sent."""
+
+    kind = "excluded"
+    party: str
+    reason: str
+
+    @property
+    def words(self) -> str:
+        return f"{self.party} is in no further sum: its part in one was wrong ({self.reason})"
+
+
+class FalseVotes(Event):
+    """A sum cannot be one of votes."""
+
+    kind = "false-votes"
+    what: str
+    action: str
+
+    @property
+    def words(self) -> str:
+        return f"warning: {self.what}. {self.action}"
+
+
+class ResumedSession(Event):
+    """A secure sum goes on where a coordinator stopped."""
+
+    kind = "resumed-session"
+    stage: str
+
+    @property
+    def words(self) -> str:
+        return f"goes on with a secure sum, at {self.stage}"
+
+
+class SessionLost(Event):
+    """A secure sum cannot be brought to its end."""
+
+    kind = "session-lost"
+    reason: str
+
+    @property
+    def words(self) -> str:
+        return f"a secure sum is begun anew: {self.reason}"
+
+
+class NotLooked(Event):
+    """Nobody could look for parties that come late."""
+
+    kind = "not-looked"
+    reason: str
+
+
+class Promised(Event):
+    """The guarantee, before anything is asked. epsilon: None where it is unbounded."""
+
+    kind = "promised"
+    epsilon: float | None = None
+    delta: float
+    unit: str
+
+    @property
+    def words(self) -> str:
+        epsilon = epsilon_text(float("inf") if self.epsilon is None else self.epsilon)
+        return (
+            f"promised before anything is asked: epsilon at most {epsilon} at delta {self.delta:g}, unit: a {self.unit}"
+        )
+
+
+class Warned(Event):
+    """What the run warns of."""
+
+    kind = "warned"
+    code: str
+    text: str
+
+    @property
+    def words(self) -> str:
+        return f"warning: {self.text} ({self.code})"
+
+
+class Serving(Event):
+    """Students may ask."""
+
+    kind = "serving"
+    address: str
+
+    @property
+    def words(self) -> str:
+        return f"students may ask at {self.address}"
+
+
+class Released(Event):
+    """A batch of queries was charged and answered. phase: of a schedule. release: what left; 0.9 did not say."""
+
+    kind = "released"
+    asked: int
+    answered: int
+    parties: int
+    release: str = ""
+    phase: int | None = None
+
+    @property
+    def noun(self) -> str:
+        """What one answer is."""
+        return {str(kind): kind.noun for kind in ReleaseKind}.get(self.release, "answer")
+
+    @property
+    def words(self) -> str:
+        where = f" in phase {self.phase}" if self.phase is not None else ""
+        return f"{self.asked} queries asked, {self.answered} answered{where}"
+
+
+class NotAnswered(Event):
+    """A student's question was not answered; why may say something about votes."""
+
+    kind = "not-answered"
+    error: str
+    reason: str
+
+    @property
+    def words(self) -> str:
+        return f"a question was not answered: {self.reason}" if self.error in OF_THE_SECOND else ""
+
+
+class NotSanitised(Event):
+    """No data-dependent epsilon can be published."""
+
+    kind = "not-sanitised"
+    reason: str
+
+
+class Failed(Event):
+    """The run ended for an error."""
+
+    kind = "failed"
+    what: str
+    action: str
+
+    @property
+    def words(self) -> str:
+        return f"failed: {self.what}{f'. {self.action}' if self.action else ''}"
+
+
+class Closed(Event):
+    """The federation is closed."""
+
+    kind = "closed"
+    asked: int
+    answered: int
+
+    @property
+    def words(self) -> str:
+        return f"closed after {self.asked} queries and {self.answered} answers"
+
+
+def _kinds(base: type[Event]) -> Iterable[type[Event]]:
+    for inner in base.__subclasses__():
+        if "kind" in vars(inner):
+            yield inner
+        yield from _kinds(inner)
+
+
+KINDS: dict[str, type[Event]] = {event.kind: event for event in _kinds(Event)}
+"""By what a line calls them."""
+
+
+def event_of(record: object) -> Event | None:
+    """What a line's JSON says; None for a kind that is not known, or that lacks what its kind says."""
+    name = record.get("event") if isinstance(record, dict) else None
+    kind = KINDS.get(name) if isinstance(name, str) else None
+    try:
+        return None if kind is None else kind.model_validate(record)
+    except ValidationError:
+        return None
+
+
+class EventLog:
+    """Appends events to a file."""
+
+    def __init__(self, path: Path, listener: Callable[[dict[str, Any]], None] | None = None) -> None:
+        """listener: is called with each line, as a table, after it was written."""
+        _cut_torn_line(path)
+        self._file = append_private(path)  # closed by close()
+        self._lock = threading.Lock()
+        self._start = time.monotonic()
+        self._listener = listener
+
+    def write(self, event: str, **fields: Any) -> None:
+        """Append one event with the time of day and the seconds since the log was opened.
+
+        Raises
+        ------
+        KeyError, ValidationError : there is no such kind, or it has other fields.
+        """
+        record = {
+            "event": event,
+            "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "seconds": round(time.monotonic() - self._start, 3),
+            **fields,
+        }
+        line = dumps(record)
+        KINDS[event].model_validate_json(line)
+        with self._lock:
+            self._file.write(line + "\n")
+            self._file.flush()
+        if self._listener is not None:
+            self._listener(record)
+
+    def close(self) -> None:
+        """Close the file. What a full disk did not take is given up: whoever wrote it was told."""
+        with contextlib.suppress(OSError):
+            self._file.close()
+
+
+class EventTail:
+    """Reads an event log as it grows, each line once. A log that was begun anew is read from its beginning.
+
+    skipped: lines that were no event of a known kind.
+    """
+
+    def __init__(self, path: Path, position: int = 0) -> None:
+        """position: bytes that are passed over."""
+        self._path = path
+        self._position = position
+        self.skipped = 0
+
+    @classmethod
+    def from_now(cls, path: Path) -> EventTail:
+        """Only what comes from now on."""
+        return cls(path, path.stat().st_size if path.exists() else 0)
+
+    def fresh(self) -> list[Event]:
+        """Events of whole lines since the last call."""
+        if not self._path.exists():
+            return []
+        with open(self._path, "rb") as file:
+            if file.seek(0, 2) < self._position:
+                self._position = 0
+            file.seek(self._position)
+            text = file.read()
+        whole = text.rfind(b"\n") + 1
+        self._position += whole
+        events = []
+        for line in text[:whole].splitlines():
+            event = None
+            with contextlib.suppress(ValueError, RecursionError):  # what a power cut left
+                event = event_of(json.loads(line))
+            if event is None:
+                self.skipped += 1
+            else:
+                events.append(event)
+        return events
+
+
+def read_events(path: Path) -> list[Event]:
+    """The events of a run so far; none where there is no log."""
+    return EventTail(path).fresh()
+
+
+def _cut_torn_line(path: Path) -> None:
+    """Leave whole lines only: a full disk, or a power cut, may have ended the last one early."""
+    if not path.exists():
+        return
+    with open(path, "r+b") as file:
+        content = file.read()
+        whole = content.rfind(b"\n") + 1
+        if whole < len(content):
+            file.truncate(whole)

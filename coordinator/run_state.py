@@ -1,0 +1,330 @@
+"""What has become of a run so far, by its events in their order: its stage, what went wrong, where each party stands.
+
+For `status`, the console, metrics, `consilium watch`, the summary and the doctor. The event log is the one record: what
+a killed coordinator knew is in it, and a new one goes on with it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from consilium.coordinator.events import (
+    Awaiting,
+    Begin,
+    Closed,
+    Connected,
+    Enrolled,
+    Event,
+    Excluded,
+    Failed,
+    FalseVotes,
+    Late,
+    LeftOut,
+    Lost,
+    NotAnswered,
+    OfParties,
+    OtherVersion,
+    Released,
+    SecondAggregator,
+    Serving,
+    StageBegins,
+    StageGoesOn,
+    TakesPart,
+    Voted,
+    Waiting,
+    Warned,
+)
+from consilium.protocol.refusals import CURES, Rule
+
+MOST_TROUBLES = 10
+NO_ANSWER = "Its team looks whether the node runs, with `consilium doctor .` and `consilium status .`"
+UNKNOWN = "Run `consilium doctor .` at both ends; the run's events.jsonl has what the coordinator saw."
+NOT_STARTED = "not started"
+STAGES = ("waiting", "enrol", "train", "vote", "secure sum", "serving", "closed", "failed", NOT_STARTED, "other")
+"""What metrics call them; stages of a secure sum are one."""
+TROUBLES = ("left-out", "excluded", "false-votes", "failed", "not-answered")
+"""Kinds of troubles, for metrics that count them."""
+PASSING = frozenset({"enrol", "train"})
+"""Stages that a party has to get through to take part; to miss another one costs it one sum."""
+SECOND, AWAY = "aggregator ", "away"
+
+
+def shown(name: str) -> str:
+    """What the second aggregator is called in logs; no party can be called so.
+
+    >>> shown("board")
+    'aggregator board'
+    """
+    return f"{SECOND}{name}"
+
+
+def second_of(shown: str) -> str | None:
+    """The second aggregator's name, from what it is called in logs; None for anybody else.
+
+    >>> second_of("aggregator board"), second_of("zurich")
+    ('board', None)
+    """
+    return shown.removeprefix(SECOND) if shown.startswith(SECOND) else None
+
+
+class PartyState(StrEnum):
+    """How far a party has come since the coordinator was started last."""
+
+    AWAITED = "awaited"
+    ENROLLED = "enrolled"
+    LATE = "late"
+    TAKES_PART = "takes part"
+    REFUSED = "refused"
+    LEFT_OUT = "left out"
+
+
+@dataclass
+class RollEntry:
+    """One party. since: time of its last change. reason: why it is refused or was left out last. rule: of a refusal.
+    voted: its votes are in a sum of this federation; ever: it took part at some time, before a restart too."""
+
+    state: PartyState = PartyState.AWAITED
+    connected: bool = False
+    since: str = ""
+    reason: str = ""
+    rule: Rule | None = None
+    voted: bool = False
+    ever: bool = False
+
+    @property
+    def words(self) -> str:
+        """For a person: state, connection, and what to do about it.
+
+        >>> RollEntry(PartyState.TAKES_PART, connected=True, voted=True).words
+        'takes part, connected, in sums'
+        """
+        parts: list[str] = [self.state.value]
+        match self.state:
+            case PartyState.TAKES_PART:
+                parts += ["connected" if self.connected else "not connected now"]
+                parts += ["in sums" if self.voted else "in no sum yet"]
+                parts += [f"last left out: {self.reason}"] if self.reason else []
+            case PartyState.LATE:
+                parts += ["takes part from the next questions on"]
+            case PartyState.REFUSED | PartyState.LEFT_OUT:
+                return f"{self.reason}. {CURES[self.rule]}" if self.rule else f"{self.state.value}: {self.reason}"
+            case _:
+                parts += ["connected" if self.connected else "not connected"]
+        return ", ".join(parts)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values, with the words."""
+        return {**asdict(self), "state": self.state.value, "words": self.words}
+
+
+@dataclass
+class SecondEntry:
+    """The second aggregator. served: it parts that it serves this federation, at some time. since: its last change."""
+
+    connected: bool = False
+    served: bool = False
+    since: str = ""
+
+    @property
+    def words(self) -> str:
+        """For a person.
+
+        >>> SecondEntry().words, SecondEntry(connected=True, served=True).words
+        ('away', 'connected, checks votes')
+        """
+        return AWAY if not self.connected else f"connected{', checks votes' if self.served else ''}"
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values, with the words."""
+        return {**asdict(self), "words": self.words}
+
+
+class Roll:
+    """All parties of a run. names: those that may connect; others are added as events tell of them. seconds: the second
+    aggregator of verified votes, by its name, and those before it."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self.seconds: dict[str, SecondEntry] = {}
+        self.entries: dict[str, RollEntry] = {name: RollEntry() for name in sorted(names)}
+
+    @property
+    def took_part(self) -> list[str]:
+        """Everybody who ever did in this run, sorted."""
+        return sorted(name for name, entry in self.entries.items() if entry.ever)
+
+    def take(self, event: Event) -> None:
+        """Take one event in, in its turn."""
+        match event:
+            case Awaiting():
+                for second in self.seconds.values():
+                    second.connected = False
+                for entry in self.entries.values():
+                    entry.state, entry.connected, entry.reason = PartyState.AWAITED, False, ""
+                self._of(event)
+            case Connected() | Lost():
+                connected = isinstance(event, Connected)
+                for entry in self._of(event):
+                    entry.connected = connected
+                for name in filter(None, map(second_of, event.parties)):
+                    self._second(name, event).connected = connected
+            case SecondAggregator():
+                second = self._second(event.name, event)
+                second.connected = second.served = True
+            case Enrolled():
+                for entry in self._of(event):
+                    entry.state, entry.reason = PartyState.ENROLLED, ""
+            case Late():
+                for entry in self._of(event):
+                    entry.state, entry.reason, entry.ever = PartyState.LATE, "", True
+            case TakesPart():
+                for entry in self._of(event):
+                    entry.state, entry.reason, entry.ever = PartyState.TAKES_PART, "", True
+            case Voted():
+                for entry in self._of(event):
+                    entry.voted = entry.ever = True
+            case LeftOut():
+                self._left_out(event)
+            case Excluded():
+                entry = self._entry(event.party, event)
+                entry.state, entry.rule, entry.reason = PartyState.LEFT_OUT, None, f"found at fault: {event.reason}"
+
+    def _of(self, event: OfParties) -> list[RollEntry]:
+        return [self._entry(name, event) for name in event.parties if second_of(name) is None]
+
+    def _entry(self, name: str, event: Event) -> RollEntry:
+        entry = self.entries.setdefault(name, RollEntry())
+        entry.since = event.at
+        return entry
+
+    def _second(self, name: str, event: Event) -> SecondEntry:
+        second = self.seconds.setdefault(name, SecondEntry())
+        second.since = event.at
+        return second
+
+    def _left_out(self, event: LeftOut) -> None:
+        if event.party not in self.entries and event.party.startswith("node "):
+            return  # a simulated one that never told its name
+        entry = self._entry(event.party, event)
+        if event.stage in PASSING:
+            entry.state = PartyState.REFUSED if event.rule else PartyState.LEFT_OUT
+            entry.reason, entry.rule = event.reason, event.rule
+        else:
+            entry.reason, entry.rule = f"{event.stage}: {event.reason}", None
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """What went wrong, and what to do about it. at: time of day, UTC, as in the log. kind: for counting."""
+
+    at: str
+    kind: str
+    what: str
+    cure: str
+
+    @property
+    def words(self) -> str:
+        """In a line.
+
+        >>> Trouble("12:00", "failed", "no room", "Make some").words
+        '12:00 no room. Make some'
+        """
+        return f"{self.at} {self.what}{f'. {self.cure}' if self.cure else ''}"
+
+
+class RunState:
+    """After the events that it took. names: of the parties that may connect.
+
+    stage: its name; stage_words: for people. since: when that began. done, total: how far the stage is. last: time of
+    the last event. counts: of troubles by kind. warnings: by code. versions: by party, in words, where another runs.
+    """
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self.roll = Roll(names)
+        self.stage = self.stage_words = NOT_STARTED
+        self.since = self.last = ""
+        self.done = self.total = 0
+        self.counts: Counter[str] = Counter()
+        self.warnings: dict[str, str] = {}
+        self.versions: dict[str, str] = {}
+        self._troubles: deque[Trouble] = deque(maxlen=MOST_TROUBLES)
+
+    @classmethod
+    def of(cls, events: Iterable[Event], names: Iterable[str] = ()) -> RunState:
+        """After all these events."""
+        state = cls(names)
+        for event in events:
+            state.take(event)
+        return state
+
+    @property
+    def troubles(self) -> list[Trouble]:
+        """The last ones, newest first."""
+        return list(reversed(self._troubles))
+
+    @property
+    def kind_of_stage(self) -> str:
+        """One of `STAGES`."""
+        head = self.stage.partition(":")[0]
+        return head if head in STAGES else "other"
+
+    def take(self, event: Event) -> None:
+        """One event. Of what is not known here nothing is kept."""
+        self.last = event.at or self.last
+        self.roll.take(event)
+        match event:
+            case Waiting():
+                words = f"waiting for parties; connected: {event.connected}, needed: {event.required}"
+                self._begin("waiting", words, event.connected, event.required)
+            case StageBegins():
+                self._begin(event.stage, event.stage, 0, event.total)
+            case StageGoesOn():
+                if event.stage != self.stage:
+                    self._begin(event.stage, event.stage)
+                self.done, self.total = event.done, event.total
+            case Serving():
+                self._begin("serving", f"serving students at {event.address}")
+            case Released():
+                self._begin("serving", "serving students")
+            case Failed():
+                self._begin("failed", "failed")
+                self._trouble(event, event.what, event.action)
+            case Closed():
+                self._begin("closed", "closed")
+            case LeftOut():
+                cure = f"{CURES[event.rule]}." if event.rule else NO_ANSWER if event.silent else UNKNOWN
+                self._trouble(event, event.what, cure)
+            case Excluded():
+                cure = "Compare versions and kits with its team. If it stays so, revoke it."
+                self._trouble(event, event.words, cure)
+            case FalseVotes():
+                self._trouble(event, event.what, event.action)
+            case NotAnswered():  # why could say something about votes
+                cure = "The student was told what to do; the event log says more."
+                self._trouble(event, "a student's question was not answered", cure)
+                self._begin("serving", "serving students")
+            case Warned():
+                self.warnings[event.code] = event.text
+            case Awaiting():
+                self.versions.clear()
+            case OtherVersion():
+                self.versions[event.party] = f"{event.party} runs {event.theirs}, this coordinator {event.ours}"
+
+    def _begin(self, stage: str, words: str, done: int = 0, total: int = 0) -> None:
+        self.stage, self.stage_words, self.since, self.done, self.total = stage, words, self.last, done, total
+
+    def _trouble(self, event: Event, what: str, cure: str) -> None:
+        self.counts[event.kind] += 1
+        self._troubles.append(Trouble(self.last, event.kind, what, cure))
+
+
+def last_attempt(events: list[Event]) -> list[Event]:
+    """From where the last attempt began: a simulation says so, a coordinator enrols its parties."""
+    begun = [place for place, event in enumerate(events) if isinstance(event, Begin)]
+    enrolled = [
+        place for place, event in enumerate(events) if isinstance(event, StageBegins) and event.stage == "enrol"
+    ]
+    return events[(begun or enrolled or [0])[-1] :]
