@@ -242,7 +242,7 @@ def test_status_reads_the_files(kit: Kit) -> None:
         ({"event": "warned", "code": "few-answers", "text": "so few"}, "warning: so few (few-answers)"),
         ({"event": "false-votes", "what": "a sum is odd", "action": "Ask"}, "warning: a sum is odd. Ask"),
         ({"event": "failed", "what": "x", "action": "y"}, "failed: x. y"),
-        ({"event": "released", "asked": 5, "answered": 3}, "5 queries asked, 3 answered"),
+        ({"event": "released", "asked": 5, "answered": 3, "parties": 3}, "5 queries asked, 3 answered"),
         ({"event": "progress", "stage": "vote", "done": 1, "total": 3}, ""),
     ],
 )
