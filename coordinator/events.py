@@ -223,13 +223,13 @@ class LeftOut(Event):
         return {**record, "rule": word if word in set(Rule) else None}
 
     @property
-    def what(self) -> str:
+    def text(self) -> str:
         """Without what to do about it."""
         return f"{self.party} left out of stage {self.stage}: {self.reason}"
 
     @property
     def words(self) -> str:
-        return f"{self.what}. {CURES[self.rule]}" if self.rule else self.what
+        return f"{self.text}. {CURES[self.rule]}" if self.rule else self.text
 
 
 class Excluded(Event):

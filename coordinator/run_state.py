@@ -296,7 +296,7 @@ class RunState:
                 self._begin("closed", "closed")
             case LeftOut():
                 cure = f"{CURES[event.rule]}." if event.rule else NO_ANSWER if event.silent else UNKNOWN
-                self._trouble(event, event.what, cure)
+                self._trouble(event, event.text, cure)
             case Excluded():
                 cure = "Compare versions and kits with its team. If it stays so, revoke it."
                 self._trouble(event, event.words, cure)
