@@ -33,7 +33,7 @@ MAY_SEED = {
     "coordinator/cli.py",  # `consilium audit mechanism` draws on made-up votes
     "party/hidden_votes.py",  # only in a federation whose terms say that it is a simulation
     "simulations/compare/learning.py",  # what other noise would have given, in a simulation's own report
-    "simulations/study/replay.py",  # each giver's share of the noise in the sums of a simulated case
+    "simulations/release.py",  # each giver's share of the noise in the sums of a simulated case
     "simulations/study/measures/influence.py",  # a study gives a simulated case noise again, with one party less
     "simulations/audit_teachers.py",  # `consilium audit teachers` plays a game, and releases nothing
 }

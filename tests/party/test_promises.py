@@ -167,9 +167,11 @@ class Anything(tuple):
 
 
 def test_control_an_epsilon_in_the_coordinators_unit_is_broken(tmp_path: Path, monkeypatch) -> None:
+    own_unit = promise.epsilon
+
     def stated(events, policy, **kind):
         own = {"unit": events[0].unit, "neighbouring": events[0].neighbouring}
-        return promise.epsilon(events, policy.model_copy(update=own), **kind)
+        return own_unit(events, policy.model_copy(update=own), **kind)
 
     monkeypatch.setattr(weight, "epsilon", stated)
     ratios = attack(OtherUnit, tmp_path)
