@@ -26,8 +26,9 @@ class Derived(BaseModel):
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """See pydantic."""
         copy = super().model_copy(update=update, deep=deep)
-        for name in copy.__dict__.keys() - type(self).model_fields.keys():
-            del copy.__dict__[name]
+        values = vars(copy)
+        for name in values.keys() - type(self).model_fields.keys():
+            del values[name]
         return copy
 
 
