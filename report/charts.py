@@ -89,7 +89,7 @@ class Drawing:
 
 
 @dataclass(frozen=True)
-class Row:
+class ValueRow:
     """A line with one value: a dot with its interval, a diamond where `marked`, a bar from 0 where `bar` is its look.
 
     text: written behind it. other: a second value, drawn as a ring; `joined`: with a line between both. faint: grey,
@@ -123,7 +123,7 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Rule:
+class RuleAcross:
     """A line across a panel at a height; `label` stands on it, `key` in the key."""
 
     value: float
@@ -229,7 +229,7 @@ SHARES = Axis(0, 1, tuple((index / 5, f"{index / 5:.1f}") for index in range(6))
 """From 0 to 1; its title is added where it is used."""
 
 
-def rows_axis(rows: Sequence[Row], zero: bool = False, shares: bool = False) -> Axis:
+def rows_axis(rows: Sequence[ValueRow], zero: bool = False, shares: bool = False) -> Axis:
     """The axis that all these rows fit in; shares: of values between 0 and 1."""
     ends = [end for row in rows for end in (row.value, row.other, *(row.ends or ())) if end is not None]
     write = "{:.2f}".format if shares else number
@@ -239,7 +239,7 @@ def rows_axis(rows: Sequence[Row], zero: bool = False, shares: bool = False) -> 
 
 
 def rows_chart(
-    title: str, rows: Sequence[Row], axis: Axis | None = None, zero: bool = False, keys: Sequence[Key] = ()
+    title: str, rows: Sequence[ValueRow], axis: Axis | None = None, zero: bool = False, keys: Sequence[Key] = ()
 ) -> Drawing:
     """A value with its interval on each line, over one axis; at least one row. zero: a line at 0.
 
@@ -259,12 +259,13 @@ def bars_chart(values: Mapping[str, tuple[float, str]], fills: Mapping[str, str]
     """One bar for each name, as long as its value (at least 0), with its text behind it."""
     most = max((value for value, _ in values.values()), default=0) or 1
     rows = [
-        Row(name, value, None, text, bar=(fills or {}).get(name, "fill blue")) for name, (value, text) in values.items()
+        ValueRow(name, value, None, text, bar=(fills or {}).get(name, "fill blue"))
+        for name, (value, text) in values.items()
     ]
     return _listed("", rows, [_row_marks(row, Axis(0, most)) for row in rows], (), (), "dots bars")
 
 
-def _row_marks(row: Row, axis: Axis) -> list[Markup]:
+def _row_marks(row: ValueRow, axis: Axis) -> list[Markup]:
     place, middle = percent(axis.place(row.value)), ROW // 2
     if row.bar:
         return [element("rect", class_=f"mark {row.bar}", width=place, height=16, y=4, rx=2)]
@@ -286,7 +287,7 @@ def _row_marks(row: Row, axis: Axis) -> list[Markup]:
 
 def _listed(
     title: str,
-    rows: Sequence[Row],
+    rows: Sequence[ValueRow],
     marks: Sequence[Sequence[Markup]],
     ticks: Sequence[Markup],
     keys: Sequence[Key],
@@ -326,7 +327,7 @@ def lines_chart(
     titles: tuple[str, str],
     x: Axis | None = None,
     y: Axis | None = None,
-    rules: Sequence[Rule] = (),
+    rules: Sequence[RuleAcross] = (),
     diagonal: str = "",
     height: int = 220,
     keys: Sequence[Key] | None = None,
@@ -366,7 +367,7 @@ def cloud_chart(
     points: Sequence[tuple[float, float]],
     titles: tuple[str, str],
     log: bool | None = None,
-    rules: Sequence[Rule] = (),
+    rules: Sequence[RuleAcross] = (),
     room: float = 0.0,
 ) -> Drawing:
     """A point for each pair, at least one. log: of the horizontal axis. room: of the vertical one, see `axis_over`."""
@@ -472,7 +473,7 @@ def heat_chart(
 
 
 def _runs(mask: np.ndarray) -> list[tuple[int, int, int]]:
-    """Row, first and last column + 1 of cells beside each other."""
+    """ValueRow, first and last column + 1 of cells beside each other."""
     edges = np.diff(np.pad(mask.astype(np.int8), ((0, 0), (1, 1))), axis=1)
     row, start = np.nonzero(edges == 1)
     _, end = np.nonzero(edges == -1)
@@ -556,7 +557,7 @@ def _line_at(place: str, look: str = "grid") -> Markup:
     return element("line", class_=look, x1=place, x2=place, y1="0", y2="100%")
 
 
-def _across(rule: Rule, up: Axis) -> list[Markup]:
+def _across(rule: RuleAcross, up: Axis) -> list[Markup]:
     place = percent(1 - up.place(rule.value))
     marks = [element("line", class_=f"mark {rule.look}", x1="0", x2="100%", y1=place, y2=place)]
     return [*marks, element("text", rule.label, class_="label", x="4", y=place, dy="-6")] if rule.label else marks

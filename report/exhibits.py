@@ -38,7 +38,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Line:
+class TableLine:
     """A line of a table: its name, and a cell for each further column."""
 
     name: Words
@@ -55,14 +55,14 @@ class Table:
     """
 
     columns: tuple[str, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[TableLine, ...]
     numbers: frozenset[int] = frozenset()
     look: str = "cards"
     headings: tuple[str, ...] = ()
     caption: Words = ""
 
     @property
-    def shown(self) -> tuple[Line, ...]:
+    def shown(self) -> tuple[TableLine, ...]:
         """The lines on the page."""
         return self.lines if self.look == "long" else self.lines[:MOST_ROWS]
 
@@ -107,7 +107,7 @@ class Exhibit:
 
 
 @dataclass(frozen=True)
-class Part:
+class PagePart:
     """A part of a page; words stand before its exhibits. look: "card LEVEL", or "columns" beside each other."""
 
     name: str
@@ -117,7 +117,7 @@ class Part:
     look: str = ""
 
 
-def published(parts: Sequence[Part]) -> tuple[Part, ...]:
+def published(parts: Sequence[PagePart]) -> tuple[PagePart, ...]:
     """What anybody may see: no secret exhibit is in it. The one place where these are left out.
 
     A part that held secret exhibits alone goes with them.
@@ -133,37 +133,45 @@ def without_blanks(exhibits: Sequence[Exhibit | None]) -> tuple[Exhibit, ...]:
 
 def pairs(rows: Sequence[tuple[str, object]]) -> Table:
     """A list of names and values."""
-    return Table((), tuple(Line(name, (Cell(str(value)),)) for name, value in rows), look="")
+    return Table((), tuple(TableLine(name, (Cell(str(value)),)) for name, value in rows), look="")
 
 
-def as_text(parts: Sequence[Part]) -> str:
+def as_text(parts: Sequence[PagePart]) -> str:
     """The same for a terminal: titles, sentences and tables as lines; charts by their words.
 
-    >>> print(as_text([Part("a", "Queries", (Exhibit("b", "Asked", ("All of them.",), pairs([("rows", 3)])),))]))
+    >>> print(as_text([PagePart("a", "Queries", (Exhibit("b", "Asked", ("All of them.",), pairs([("rows", 3)])),))]))
     Queries
       Asked
         All of them.
-        rows: 3
+        rows  3
     """
     return "\n".join(line for part in parts for line in _lines(part))
 
 
-def _lines(part: Part) -> Iterator[str]:
-    yield part.title
+def _lines(part: PagePart) -> Iterator[str]:
+    if part.title:
+        yield part.title
     yield from (f"  {_plain(words)}" for words in part.words)
     for item in part.exhibits:
         badge = f" [{NOT_COVERED}]" if item.secret else ""
-        if item.title or badge:
+        if item.title:
             yield f"  {_plain(item.title)}{badge}"
         yield from (f"    {_plain(words)}" for words in (*item.words, *item.items))
-        for line in item.table.lines if item.table else ():
-            cells = "; ".join(
-                " ".join(filter(None, (_plain(cell.text), cell.under, cell.badge and f"[{cell.badge}]")))
-                for cell in line.cells
-            )
-            yield f"    {_plain(line.name)}: {cells}"
+        if item.table:
+            yield from (f"    {line}" for line in _aligned(item.table))
         if item.chart:
             yield f"    {item.chart.words}"
+
+
+def _aligned(table: Table) -> list[str]:
+    """A table as lines, its columns below each other."""
+    rows = [list(table.columns)] if table.columns else []
+    for line in table.lines:
+        cells = (" ".join(filter(None, (_plain(cell.text), cell.under, cell.badge))) for cell in line.cells)
+        rows.append([_plain(line.name), *cells])
+    columns = range(max(map(len, rows), default=0))
+    widths = [max(len(row[column]) for row in rows if column < len(row)) for column in columns]
+    return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=False)).rstrip() for row in rows]
 
 
 def _plain(words: Words) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from consilium.report.exhibits import NOT_COVERED, Exhibit, Part, Words
+from consilium.report.exhibits import NOT_COVERED, Exhibit, PagePart, Words
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """Of a page in a file: it may load and run nothing."""
@@ -30,7 +30,7 @@ class Page:
 
     brand: str
     title: str
-    parts: Sequence[Part] = field(repr=False)
+    parts: Sequence[PagePart] = field(repr=False)
     summary: tuple[Words, ...] = ()
     top: Sequence[Exhibit] = field(repr=False, default=())
     footer: tuple[Words, ...] = ()

@@ -17,7 +17,7 @@ from consilium.models.provenance import well_formed as well_formed_entries
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
 from consilium.report.warnings import before_run, listed, well_formed
 from consilium.simulations.audit import MANIFEST, REPORT_DATA, Audited, audit_path
-from consilium.simulations.report.data import LeftOut, ReportData, load_report_data
+from consilium.simulations.report.data import LeftOutParty, ReportData, load_report_data
 from consilium.simulations.report.guarantees import shown_guarantees
 from consilium.student.config import StudentSpec
 
@@ -133,8 +133,8 @@ def _asks_typical(run_dir: Path, card: dict[str, Any]) -> bool | None:
         return None  # of another version, or not written
 
 
-def _left_out(event: dict[str, Any]) -> LeftOut:
-    return LeftOut(*(str(event.get(key, "–")) for key in ("party", "stage", "reason")))
+def _left_out(event: dict[str, Any]) -> LeftOutParty:
+    return LeftOutParty(*(str(event.get(key, "–")) for key in ("party", "stage", "reason")))
 
 
 def _parties(run: VerifiedRun, recorded: Recorded) -> int:

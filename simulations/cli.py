@@ -290,71 +290,9 @@ def register(app: typer.Typer) -> None:
     app.command("plan")(plan_command)
 
 
-def _number(value: object) -> str:
-    return f"{value:.3f}" if isinstance(value, int | float) else "-"
-
-
-_TOWARDS = {"student": "the student and the public", "coordinator": "the coordinator"}
-
-
 def _print_summary(summary: dict[str, Any]) -> None:
     """The summary for people."""
-    from rich.console import Console
-    from rich.table import Table
+    from consilium.simulations.council.card import terminal
 
-    from consilium.protocol.releases import ReleaseKind
-    from consilium.protocol.strict_json import is_infinite, number
-    from consilium.report.disclosure import Disclosure, epsilon_text
-    from consilium.simulations.report.guarantees import own_epsilons
-    from consilium.simulations.report.models import hand_label_rows, worth_sentence
-
-    console = Console()
-    privacy, queries, release = summary["privacy"], summary["queries"], ReleaseKind(summary["release"])
-    epsilons = {
-        name: epsilon_text(number(privacy, f"epsilon_{name}"))
-        for name in ("promised", "student", "nodes", "spent", "data_dependent", "sanitised")
-        if privacy.get(f"epsilon_{name}") is not None or is_infinite(privacy, f"epsilon_{name}")
-    }
-    console.print(
-        f"{summary['parties']} parties ({summary['teachers']} teachers) voted on {queries['asked']} cases,"
-        f" {queries['answered']} {release.noun}s released"
-        f" ({_number(privacy['released_label_accuracy'])} of them right)"
-    )
-    console.print(
-        f"epsilon at most {epsilons['promised']}, promised before the run, at delta"
-        f" {privacy['delta']:g}; unit: {privacy['relation']}; towards"
-        f" {_TOWARDS['student' if privacy['votes'] == 'clear' else privacy['towards']]}"
-    )
-    if privacy["votes"] != "clear" and privacy["towards"] == "coordinator":
-        console.print(f"epsilon at most {epsilons['student']} towards the student, and whoever sees what is released")
-    else:
-        disclosure = Disclosure(release, privacy["votes"], "nodes" in epsilons)
-        console.print(disclosure.towards_nodes(number(privacy, "epsilon_nodes") if "nodes" in epsilons else 0))
-    for own in own_epsilons(summary.get("by_party", {})):
-        console.print(f"  weight {own.weight}: {own.count} parties, own epsilon at most {own.epsilon_text}")
-    console.print(
-        f"spent: {epsilons['spent']} at the released counts, {epsilons['data_dependent']} at these very votes"
-        " (secret: do not publish)"
-    )
-    if "sanitised" in epsilons:
-        console.print(
-            f"epsilon {epsilons['sanitised']} sanitised: data-dependent, released with noise; may be published"
-        )
-    if privacy["noise"] == "seeded":
-        console.print("[yellow]Simulation with seeded noise: reproducible, and no protection for real data.[/yellow]")
-    table = Table("model", "accuracy", "AUC")
-    rows = {
-        "majority class": summary["baselines"]["majority"],
-        "mean teacher": summary["baselines"]["mean_teacher"],
-        "noisy average of weights": summary["baselines"]["noisy_average"],
-        "plurality, no noise": summary["baselines"]["plurality"],
-        **dict(hand_label_rows(summary["worth"])),
-        "[bold]student[/bold]": summary["student"],
-        "pooled, not private": summary["baselines"]["pooled"],
-    }
-    for name, metrics in rows.items():
-        table.add_row(name, _number((metrics or {}).get("accuracy")), _number((metrics or {}).get("auc")))
-    console.print(table)
-    if summary["worth"] is not None:
-        console.print(worth_sentence(summary["worth"], epsilons["promised"], release.noun))
-    console.print(f"{summary['seconds']['total']:.1f} s. Report: {summary['out']}/report.html", highlight=False)
+    typer.echo(terminal(summary))
+    typer.echo(f"{summary['seconds']['total']:.1f} s. Report: {summary['out']}/report.html")

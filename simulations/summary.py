@@ -35,7 +35,7 @@ from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.divide import Case
 from consilium.simulations.population.look import look
 from consilium.simulations.population.partition import Partition
-from consilium.simulations.report.data import LeftOut, ReportData
+from consilium.simulations.report.data import LeftOutParty, ReportData
 from consilium.simulations.report.guarantees import shown_guarantees
 from consilium.simulations.workspace import Workspace
 from consilium.student.card import CONSTANT
@@ -261,7 +261,7 @@ def write_metrics(space: Workspace, analysis: Analysis, summary: dict[str, Any])
     replace_private(space.run_dir / "metrics.parquet", content.getvalue())
 
 
-def left_out(space: Workspace) -> list[LeftOut]:
+def left_out(space: Workspace) -> list[LeftOutParty]:
     """Who was left out of which stage, from the event log."""
     events = read_events(space.run_dir / "events.jsonl")
-    return [LeftOut(event.party, event.stage, event.reason) for event in events if isinstance(event, LeftOutEvent)]
+    return [LeftOutParty(event.party, event.stage, event.reason) for event in events if isinstance(event, LeftOutEvent)]

@@ -1,21 +1,34 @@
-"""The small picture of a run in a notebook: promise, student, yardsticks. Nothing secret: notebooks are passed on."""
+"""A run in few lines: guarantee, student, yardsticks, as exhibits for a terminal and for the picture in a notebook.
+
+Notebooks are passed on, so that their picture has what may be published alone.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from html import escape
 from typing import Any
 
 from consilium.protocol.releases import ReleaseKind
-from consilium.report.words import share_text
+from consilium.protocol.strict_json import is_infinite, number
+from consilium.report.disclosure import epsilon_text
+from consilium.report.exhibits import Cell, Exhibit, PagePart, Table, TableLine, as_text, published, without_blanks
+from consilium.report.page import fragment
+from consilium.report.words import many, plural, share_text
 from consilium.simulations.council.statement import PrivacyStatement
 from consilium.simulations.report import meaning
-from consilium.simulations.report.models import hand_label_rows
+from consilium.simulations.report.guarantees import own_epsilons
+from consilium.simulations.report.models import METRICS, hand_label_rows, worth_sentence
 
 _STYLE = (
     "border:1px solid #8886;border-radius:6px;padding:.8em 1em;max-width:42em;font-family:sans-serif;line-height:1.4"
 )
-METRICS = {"accuracy": "accuracy", "auc": "AUC"}
+_PRIVATE = {
+    "mean_teacher": "mean teacher",
+    "noisy_average": "noisy average of weights",
+    "plurality": "plurality, no noise",
+    "pooled": "pooled, not private",
+}
+"""Yardsticks that take private rows."""
 
 
 def verdict(privacy: PrivacyStatement, parties: int) -> str:
@@ -38,26 +51,74 @@ def shown_models(summary: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     return {"student": student, **by_hand, **majority}
 
 
+def run_in_few_lines(summary: Mapping[str, Any], privacy: PrivacyStatement) -> PagePart:
+    """What came of a run. summary: of summary.json; privacy: of its block `privacy`."""
+    queries, release = summary["queries"], ReleaseKind(summary["release"])
+    right = summary["privacy"].get("released_label_accuracy")
+    released = (
+        f"{summary['parties']:,} parties ({many(summary['teachers'], 'teacher')}) voted on {queries['asked']:,} public"
+        f" rows; {queries['answered']:,} {plural(release.noun)} were released ({share_text(right)} of them right)."
+    )
+    worth = summary["worth"]
+    exhibits = [
+        Exhibit("guarantee", verdict(privacy, summary["parties"]), (released,), items=tuple(privacy.lines())),
+        _weights(summary),
+        _spent(summary["privacy"]),
+        _models("models", "On the public test rows", shown_models(summary)),
+        _models("private", "Beside models of private rows", _private_models(summary), secret=True),
+        Exhibit("worth", words=(worth_sentence(worth, epsilon_text(privacy.epsilon), release.noun),))
+        if worth
+        else None,
+    ]
+    return PagePart("run", "", without_blanks(exhibits))
+
+
 def card(summary: Mapping[str, Any], privacy: PrivacyStatement) -> str:
-    """HTML of one run."""
-    models = shown_models(summary)
-    shown = [name for name in METRICS if any(metrics.get(name) is not None for metrics in models.values())]
-    heads = "".join(f'<th scope="col" style="text-align:right">{METRICS[name]}</th>' for name in shown)
-    rows = "".join(
-        f'<tr><th scope="row" style="text-align:left">{escape(label)}</th>'
-        + "".join(f'<td style="text-align:right">{share_text(metrics.get(name))}</td>' for name in shown)
-        + "</tr>"
+    """HTML of one run, of what may be published."""
+    exhibits = [item for part in published([run_in_few_lines(summary, privacy)]) for item in part.exhibits]
+    return f'<div style="{_STYLE}">{fragment(exhibits)}</div>'
+
+
+def terminal(summary: Mapping[str, Any]) -> str:
+    """Lines of one run for the terminal of whoever ran it, with what is secret."""
+    return as_text([run_in_few_lines(summary, PrivacyStatement.of(summary["privacy"]))])
+
+
+def _private_models(summary: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    baselines = summary["baselines"]
+    return {label: baselines[name] for name, label in _PRIVATE.items() if baselines.get(name)}
+
+
+def _models(name: str, title: str, models: Mapping[str, Mapping[str, Any]], secret: bool = False) -> Exhibit | None:
+    shown = [metric for metric in METRICS if any(metrics.get(metric) is not None for metrics in models.values())]
+    lines = tuple(
+        TableLine(label, tuple(Cell(share_text(metrics.get(metric))) for metric in shown))
         for label, metrics in models.items()
     )
-    queries = summary["queries"]
-    asked = (
-        f"{summary['parties']:,} parties voted on {queries['asked']:,} public rows;"
-        f" {queries['answered']:,} {ReleaseKind(summary['release']).noun}s were released."
+    table = Table(("", *(METRICS[metric] for metric in shown)), lines, frozenset(range(1, 3)), look="")
+    return Exhibit(name, title, table=table, secret=secret) if shown else None
+
+
+def _weights(summary: Mapping[str, Any]) -> Exhibit | None:
+    """Own epsilons by weight. Secret: weights tell who took part."""
+    items = tuple(
+        f"weight {row.weight}: {row.count} parties, own epsilon at most {row.epsilon_text}"
+        for row in own_epsilons(summary.get("by_party", {}))
     )
-    lines = "".join(f"<li>{escape(line)}</li>" for line in privacy.lines())
-    return (
-        f'<div style="{_STYLE}"><strong>{escape(verdict(privacy, summary["parties"]))}</strong>'
-        f'<p style="margin:.3em 0">{escape(asked)}</p><ul style="margin:.3em 0;padding-left:1.2em">{lines}</ul>'
-        f'<table><thead><tr><th scope="col" style="text-align:left">on the public test rows</th>{heads}</tr></thead>'
-        f"<tbody>{rows}</tbody></table></div>"
-    )
+    return Exhibit("weights", "What it means for each party", items=items, secret=True) if items else None
+
+
+def _spent(privacy: dict[str, Any]) -> Exhibit:
+    """What was spent, never under the name of the guarantee; a sanitised epsilon may be published."""
+    texts = {
+        name: epsilon_text(number(privacy, f"epsilon_{name}"))
+        for name in ("spent", "data_dependent", "sanitised")
+        if privacy.get(f"epsilon_{name}") is not None or is_infinite(privacy, f"epsilon_{name}")
+    }
+    words = {
+        "spent": "spent: {} at the released counts",
+        "data_dependent": "spent: {} at these very votes",
+        "sanitised": "epsilon {} sanitised: data-dependent, released with noise; this one may be published",
+    }
+    items = tuple(words[name].format(text) for name, text in texts.items())
+    return Exhibit("spent", "What was spent: do not publish", items=items, secret=True)

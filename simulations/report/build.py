@@ -23,16 +23,14 @@ from consilium.protocol.files import replacing, writing
 from consilium.protocol.strict_json import number
 from consilium.report.charts import bars_chart
 from consilium.report.disclosure import epsilon_text
-from consilium.report.exhibits import (
-    NOT_COVERED as BADGE,
-)
+from consilium.report.exhibits import NOT_COVERED as BADGE
 from consilium.report.exhibits import (
     Cell,
     Chart,
     Exhibit,
-    Line,
-    Part,
+    PagePart,
     Table,
+    TableLine,
     Words,
     pairs,
     published,
@@ -96,9 +94,9 @@ def drawing() -> str:
 def report_page(data: ReportData) -> Page:
     """All exhibits of a run. Of published data those that anybody may see."""
     guarantees = guarantee_rows(data.guarantees)
-    parts: tuple[Part, ...] = (
+    parts: tuple[PagePart, ...] = (
         plain_part(data, guarantees, worth_exhibits(data, guarantees[PROMISED].epsilon_text)),
-        Part("overview", "At a glance", without_blanks([_warnings(data), tiles(data, guarantees), _kind(data)])),
+        PagePart("overview", "At a glance", without_blanks([_warnings(data), tiles(data, guarantees), _kind(data)])),
         results_part(data, guarantees[PROMISED]),
         classes_part(data),
         parties_part(data),
@@ -215,7 +213,7 @@ def _kind(data: ReportData) -> Exhibit:
     return Exhibit("version", words=(words,), look="open", items=left_out)
 
 
-def _left_out(data: ReportData) -> Part:
+def _left_out(data: ReportData) -> PagePart:
     word = data.party_label
     exhibit = Exhibit("left-out", words=(f"Nobody: every {word} took part in every stage.",), secret=True)
     if data.public:
@@ -225,12 +223,12 @@ def _left_out(data: ReportData) -> Part:
         )
         exhibit = Exhibit("left-out", words=(words,))
     elif data.left_out:
-        lines = tuple(Line(item.party, (Cell(item.stage), Cell(item.reason))) for item in data.left_out)
+        lines = tuple(TableLine(item.party, (Cell(item.stage), Cell(item.reason))) for item in data.left_out)
         exhibit = Exhibit("left-out", table=Table((word, "stage", "reason"), lines), secret=True)
-    return Part("who-was-left-out", "Who was left out", (exhibit,))
+    return PagePart("who-was-left-out", "Who was left out", (exhibit,))
 
 
-def _missing(data: ReportData) -> Part:
+def _missing(data: ReportData) -> PagePart:
     """What nobody can show of this run, and why a figure is not there although the run is a simulation."""
     figures = {
         "Learning curve": data.open_figures.get("by_labels", {}),
@@ -239,13 +237,13 @@ def _missing(data: ReportData) -> Part:
     }
     items = (*data.missing, *(f"{name}: {item[ABSENT]}." for name, item in figures.items() if ABSENT in item))
     exhibits = (Exhibit("not-shown", items=items),) if items else ()
-    return Part("missing", "What this report cannot show", exhibits)
+    return PagePart("missing", "What this report cannot show", exhibits)
 
 
-def _chosen(data: ReportData) -> Part:
+def _chosen(data: ReportData) -> PagePart:
     """Values that were chosen, on which rows, and which of them no guarantee covers."""
     entries = well_formed(data.provenance)
-    lines = tuple(Line(", ".join(entry.keys), (Cell(entry.chosen), Cell(entry.where))) for entry in entries)
+    lines = tuple(TableLine(", ".join(entry.keys), (Cell(entry.chosen), Cell(entry.where))) for entry in entries)
     exhibits = [
         Exhibit("values", table=Table(("value", "chosen", "where"), lines))
         if entries
@@ -253,10 +251,10 @@ def _chosen(data: ReportData) -> Part:
     ]
     if keys := uncovered(entries):
         exhibits.append(Exhibit("uncovered", words=(f"{NOT_COVERED}: {', '.join(keys)}.",), look="small"))
-    return Part("chosen", "What was chosen, and on which rows", tuple(exhibits))
+    return PagePart("chosen", "What was chosen, and on which rows", tuple(exhibits))
 
 
-def _how(data: ReportData) -> Part:
+def _how(data: ReportData) -> PagePart:
     classes = f"{len(data.classes)}, from {data.classes[0]} to {data.classes[-1]}"
     configuration = [
         ("scenario", data.scenario),
@@ -276,10 +274,10 @@ def _how(data: ReportData) -> Part:
         else None,
         _seconds(data),
     ]
-    return Part("how", "How it was run", without_blanks(exhibits), look="columns")
+    return PagePart("how", "How it was run", without_blanks(exhibits), look="columns")
 
 
-def stage_lines(stages: Sequence[Mapping[str, Any]]) -> tuple[Line, ...]:
+def stage_lines(stages: Sequence[Mapping[str, Any]]) -> tuple[TableLine, ...]:
     """Of each stage of a schedule what was asked and answered of its budget, and what it may cost by itself. All of it
     may be shown.
 
@@ -289,7 +287,7 @@ def stage_lines(stages: Sequence[Mapping[str, Any]]) -> tuple[Line, ...]:
     """
     try:
         return tuple(
-            Line(
+            TableLine(
                 f"{index}",
                 (
                     Cell(str(stage["mechanism"])),

@@ -23,7 +23,7 @@ from consilium.report.warnings import publishable
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class LeftOutParty:
     """A party that was left out of a stage, with the coordinator's reason."""
 
     party: str
@@ -84,7 +84,7 @@ class ReportData:
     parties: int
     teachers: int
     party_label: str
-    left_out: list[LeftOut]
+    left_out: list[LeftOutParty]
     mechanism: str
     votes: VotesMode
     release: ReleaseKind
@@ -182,7 +182,7 @@ def load_report_data(folder: Path) -> ReportData:
             missing = math.inf if name in infinite else math.nan
             values[name] = np.array([missing if value is None else value for value in values[name]], dtype=dtype)
         values |= {name: math.inf for name in infinite if name in KNOWN - ARRAYS.keys()}
-        values["left_out"] = [LeftOut(**item) for item in values["left_out"]]
+        values["left_out"] = [LeftOutParty(**item) for item in values["left_out"]]
         values["quality"] = [PartyQuality(**item) for item in values["quality"]]
         values["classes"] = tuple(values["classes"])
         values["guarantees"] = renamed(values["guarantees"], OF_SPENT)

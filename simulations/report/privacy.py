@@ -10,9 +10,9 @@ from markupsafe import Markup
 
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.ledger.privacy import NODES
-from consilium.report.charts import Axis, Rule, Series, lines_chart, round_ticks, thin, whole_ticks
+from consilium.report.charts import Axis, RuleAcross, Series, lines_chart, round_ticks, thin, whole_ticks
 from consilium.report.disclosure import ALWAYS, Bound, People, out_of, people, rounded_up, surest_guess
-from consilium.report.exhibits import Cell, Chart, Exhibit, Line, Part, Table, without_blanks
+from consilium.report.exhibits import Cell, Chart, Exhibit, PagePart, Table, TableLine, without_blanks
 from consilium.report.words import many, plural
 from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.guarantees import PROMISED, GuaranteeRow, disclosure_of, own_epsilons
@@ -29,7 +29,7 @@ _HEADLINES: dict[Level, str] = {
 _PRIORS = (0.01, 0.1, 0.9)
 
 
-def plain_part(data: ReportData, guarantees: Mapping[str, GuaranteeRow], worth: Sequence[Exhibit]) -> Part:
+def plain_part(data: ReportData, guarantees: Mapping[str, GuaranteeRow], worth: Sequence[Exhibit]) -> PagePart:
     """The box of the first screen, for readers without statistics.
 
     From the guarantee alone, which is public: the box is the same in both versions of the report, but for what `worth`
@@ -54,10 +54,10 @@ def plain_part(data: ReportData, guarantees: Mapping[str, GuaranteeRow], worth: 
         Exhibit("people", table=_people_table(data, promised)),
         *worth,
     )
-    return Part("plain", "In plain words", exhibits, look=f"card {level}")
+    return PagePart("plain", "In plain words", exhibits, look=f"card {level}")
 
 
-def privacy_part(data: ReportData, guarantees: Mapping[str, GuaranteeRow]) -> Part:
+def privacy_part(data: ReportData, guarantees: Mapping[str, GuaranteeRow]) -> PagePart:
     """The guarantee, once and whole; what was spent, apart from it; how the cost grew; what it means for each party."""
     word, queries = data.party_label, len(data.answered)
     stated = [row for row in guarantees.values() if not row.secret]
@@ -70,7 +70,7 @@ def privacy_part(data: ReportData, guarantees: Mapping[str, GuaranteeRow]) -> Pa
         )
     if not queries:
         words.append("Nothing was asked, so nothing was spent.")
-    return Part(
+    return PagePart(
         "privacy",
         "What privacy cost",
         without_blanks(
@@ -93,10 +93,10 @@ def privacy_part(data: ReportData, guarantees: Mapping[str, GuaranteeRow]) -> Pa
     )
 
 
-def accountant_part(guarantees: Mapping[str, GuaranteeRow]) -> Part:
+def accountant_part(guarantees: Mapping[str, GuaranteeRow]) -> PagePart:
     """How each figure was computed, and how the plain words follow from it."""
     lines = tuple(
-        Line(
+        TableLine(
             row.title,
             (
                 Cell(f"{row.relation}; neighbouring: {row.neighbouring}"),
@@ -116,7 +116,7 @@ def accountant_part(guarantees: Mapping[str, GuaranteeRow]) -> Part:
                 look="folded",
             )
         )
-    return Part("accountant", "Appendix: for the accountant", tuple(exhibits))
+    return PagePart("accountant", "Appendix: for the accountant", tuple(exhibits))
 
 
 _BOUNDS = Markup(
@@ -130,7 +130,7 @@ _BOUNDS = Markup(
 
 def _claims(rows: Sequence[GuaranteeRow]) -> Table:
     lines = tuple(
-        Line(
+        TableLine(
             row.title,
             (
                 Cell(
@@ -177,7 +177,7 @@ def privacy_curve(data: ReportData, promised: GuaranteeRow) -> Exhibit:
         heights = [float(curve[index]) for index in places]
         series.append(Series(name, look, [index + 1.0 for index in places], heights))
     ceiling = f"guaranteed: at most {promised.epsilon_text}"
-    rules = [Rule(promised.epsilon, label=ceiling)] if bounded else []
+    rules = [RuleAcross(promised.epsilon, label=ceiling)] if bounded else []
     bound = f"at most {promised.epsilon_text}" if bounded else "unbounded"
     return Exhibit(
         "privacy-curve",
@@ -199,7 +199,7 @@ def _weights(data: ReportData) -> Exhibit | None:
         return None
     word = data.party_label
     lines = tuple(
-        Line(
+        TableLine(
             Markup("{}<details><summary>names</summary>{}</details>").format(
                 many(row.count, word), ", ".join(row.names)
             ),
@@ -272,7 +272,7 @@ def _beliefs(row: GuaranteeRow) -> Table | None:
     if math.isinf(row.epsilon) or EXCEPTIONS * row.delta >= 1:
         return None
     lines = tuple(
-        Line(f"{100 * before:.0f} in 100", (Cell(in_hundred(surest_belief(before, row.epsilon, row.delta))),))
+        TableLine(f"{100 * before:.0f} in 100", (Cell(in_hundred(surest_belief(before, row.epsilon, row.delta))),))
         for before in _PRIORS
     )
     caption = f"How sure anybody can become of a claim about it, {_exceptions(row)}:"
@@ -301,7 +301,7 @@ def audiences(data: ReportData, guarantees: Mapping[str, GuaranteeRow]) -> Table
     lines = []
     for view in disclosure_of(data).audiences(data.party_label, plural(data.party_label)):
         bound = _number(rows[view.bound], data.seeded_noise) if view.bound in rows else (view.bound, _WHY[view.bound])
-        lines.append(Line(view.who, tuple(Cell(str(text)) for text in (view.sees, *bound))))
+        lines.append(TableLine(view.who, tuple(Cell(str(text)) for text in (view.sees, *bound))))
     return Table(("who", "sees", "epsilon", "guesses right in at most"), tuple(lines))
 
 
@@ -312,7 +312,7 @@ _WHY = {
 
 
 def _people_table(data: ReportData, promised: GuaranteeRow) -> Table:
-    lines = (Line(row.who, (Cell(row.protected), Cell(row.why))) for row in _people(data, promised))
+    lines = (TableLine(row.who, (Cell(row.protected), Cell(row.why))) for row in _people(data, promised))
     return Table(("whose rows", "protected", "why"), tuple(lines))
 
 

@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 
 from consilium.coordinator.ledger.privacy import NODES
+from consilium.protocol.releases import ReleaseKind
 from consilium.report.charts import (
     SHARES,
     Axis,
     Drawing,
     Key,
-    Row,
-    Rule,
+    RuleAcross,
     Series,
+    ValueRow,
     axis_over,
     bars_chart,
     cloud_chart,
@@ -27,8 +28,7 @@ from consilium.report.charts import (
     rows_axis,
     rows_chart,
 )
-from consilium.report.disclosure import ReleaseKind
-from consilium.report.exhibits import Cell, Chart, Exhibit, Line, Part, Table, without_blanks
+from consilium.report.exhibits import Cell, Chart, Exhibit, PagePart, Table, TableLine, without_blanks
 from consilium.report.words import many, plural, range_text, share_text, signed_text, with_interval
 from consilium.simulations.metrics import wilson
 from consilium.simulations.report.data import ReportData
@@ -84,11 +84,11 @@ def tiles(data: ReportData, guarantees: dict[str, GuaranteeRow]) -> Exhibit:
     return Exhibit("tiles", table=Table((), lines), look="tiles")
 
 
-def _tile(label: str, value: str, note: str, look: str = "") -> Line:
-    return Line(label, (Cell(value, note),), look)
+def _tile(label: str, value: str, note: str, look: str = "") -> TableLine:
+    return TableLine(label, (Cell(value, note),), look)
 
 
-def _student_tile(data: ReportData) -> Line:
+def _student_tile(data: ReportData) -> TableLine:
     student, intervals = data.student or {}, data.open_figures.get("intervals") or {}
     first = lead(data, student)
     shown = first if student.get(first) is not None else "accuracy"
@@ -108,7 +108,7 @@ def _student_tile(data: ReportData) -> Line:
     return _tile(label, share_text(student.get(shown)), "; ".join(notes), "accent")
 
 
-def _labels_tile(data: ReportData, answers: int) -> Line:
+def _labels_tile(data: ReportData, answers: int) -> TableLine:
     right = data.released_label_accuracy
     label = "largest noisy counts right" if data.release is ReleaseKind.COUNTS else "released labels right"
     if right is None or not answers:
@@ -136,7 +136,7 @@ def worth_exhibits(data: ReportData, epsilon: str) -> tuple[Exhibit, ...]:
     )
 
 
-def results_part(data: ReportData, promised: GuaranteeRow) -> Part:
+def results_part(data: ReportData, promised: GuaranteeRow) -> PagePart:
     """What came out: models, what became of the queries, what more labels or another epsilon give."""
     models = model_rows(data)
     absent = {name: item[ABSENT] for name, item in data.baselines.items() if ABSENT in item}
@@ -155,19 +155,21 @@ def results_part(data: ReportData, promised: GuaranteeRow) -> Part:
         Exhibit("notes", words=tuple(notes), look="small") if notes else None,
     ]
     measured = measured_on(data)
-    return Part(
+    return PagePart(
         "results", "What came out", without_blanks(exhibits), words=(measured,) if measured else (), look="figures"
     )
 
 
 def _models_table(data: ReportData, models: Sequence[ModelRow]) -> Exhibit:
     lines = [
-        Line(row.label, tuple(Cell(row.text(metric)) for metric in METRICS), "student" * (row.label == STUDENT_LABEL))
+        TableLine(
+            row.label, tuple(Cell(row.text(metric)) for metric in METRICS), "student" * (row.label == STUDENT_LABEL)
+        )
         for row in models
     ]
     if spread := alone(data.baselines):
         name = f"one {data.party_label} alone, 10th to 90th percentile"
-        lines.append(Line(name, tuple(Cell(spread[metric]) for metric in METRICS)))
+        lines.append(TableLine(name, tuple(Cell(spread[metric]) for metric in METRICS)))
     average = "" if data.public else " and of the noisy average"
     caption = (
         "In parentheses 95% intervals over test cases: Wilson’s for shares, DeLong’s for AUC (on the logit scale). Of"
@@ -182,7 +184,7 @@ def _models_chart(data: ReportData, models: Sequence[ModelRow]) -> Exhibit | Non
     panels, texts = [], []
     for metric, name in METRICS.items():
         rows = [
-            Row(row.label, value, row.interval(metric), row.text(metric), marked=row.label == STUDENT_LABEL)
+            ValueRow(row.label, value, row.interval(metric), row.text(metric), marked=row.label == STUDENT_LABEL)
             for row in models
             if (value := row.value(metric)) is not None
         ]
@@ -338,7 +340,7 @@ def learning_chart(points: Sequence[dict[str, Any]], over: str, titles: tuple[st
     return lines_chart(series, titles, Axis(low, high, ticks, titles[0], log=True), y, height=210)
 
 
-def classes_part(data: ReportData) -> Part:
+def classes_part(data: ReportData) -> PagePart:
     """Where the student is right and wrong, what the released labels say, and how the parties vote; may be empty."""
     student, noun, word = data.open_figures.get("student", {}), data.release.noun, data.party_label
     of_label = "label" if noun == "label" else "class of the largest noisy count"
@@ -381,7 +383,7 @@ def classes_part(data: ReportData) -> Part:
         *_probabilities(data),
     ]
     look = "columns broad" if len(data.classes) > FEW else "columns"
-    return Part("classes", "Class by class", without_blanks(exhibits), look=look)
+    return PagePart("classes", "Class by class", without_blanks(exhibits), look=look)
 
 
 def _matrix_exhibit(
@@ -410,7 +412,7 @@ def _matrix_exhibit(
     return Exhibit(name, title, (words,), table=table, secret=secret) if lines else None
 
 
-def matrix(counts: Sequence[Sequence[float] | None], names: Sequence[str]) -> tuple[Line, ...]:
+def matrix(counts: Sequence[Sequence[float] | None], names: Sequence[str]) -> tuple[TableLine, ...]:
     """A line for each true class, of counts, or of shares where these are no whole numbers; shades say how much of it.
 
     A row without any is left out.
@@ -427,11 +429,11 @@ def matrix(counts: Sequence[Sequence[float] | None], names: Sequence[str]) -> tu
             )
             for column, value in enumerate(row)
         )
-        lines.append(Line(f"{index + 1} {names[index]}" if short else names[index], cells))
+        lines.append(TableLine(f"{index + 1} {names[index]}" if short else names[index], cells))
     return tuple(lines)
 
 
-def taken_for(counts: Sequence[Sequence[float] | None], names: Sequence[str]) -> tuple[Line, ...]:
+def taken_for(counts: Sequence[Sequence[float] | None], names: Sequence[str]) -> tuple[TableLine, ...]:
     """The `LISTED` pairs of which most is called another class, as lines: class, the other, and how much.
 
     >>> names = [str(number) for number in range(31)]
@@ -450,7 +452,7 @@ def taken_for(counts: Sequence[Sequence[float] | None], names: Sequence[str]) ->
         row = counts[true] or ()
         whole = isinstance(row[called], int)
         text = f"{row[called]:,} of {sum(row):,}" if whole else f"{share:.0%}"
-        lines.append(Line(names[true], (Cell(names[called]), Cell(text))))
+        lines.append(TableLine(names[true], (Cell(names[called]), Cell(text))))
     return tuple(lines)
 
 
@@ -477,7 +479,7 @@ def recall_exhibit(data: ReportData, models: Sequence[ModelRow]) -> Exhibit | No
     areas, names = _areas(data), _least_recalled(data.classes, shown[0])
     tested: dict[str, Any] = data.open_figures.get("test") or {}
     lines = tuple(
-        Line(
+        TableLine(
             name,
             (
                 Cell(f"{tested[name]:,}" if name in tested else "–"),
@@ -531,12 +533,12 @@ def _probabilities(data: ReportData) -> list[Exhibit]:
     if student.get("calibration_error") is None:
         return []
     lines = [
-        Line(name, (Cell(share_text(mean)), Cell(share_text(student["rate"][name]))))
+        TableLine(name, (Cell(share_text(mean)), Cell(share_text(student["rate"][name]))))
         for name, mean in student["mean_predicted"].items()
         if len(data.classes) <= MOST
     ]
     for name, key in (("calibration error", "calibration_error"), ("Brier score", "brier")):
-        lines.append(Line(name, (Cell(share_text(student[key]), span=2),)))
+        lines.append(TableLine(name, (Cell(share_text(student[key]), span=2),)))
     words = "On public test cases. Calibration error: how far probabilities lie from rates, on average (0 is best)."
     table = Table(("class", "mean", "rate"), tuple(lines), _NUMBERS, look="")
     exhibits = [Exhibit("probabilities", "The student’s probabilities", (words,), table=table)]
@@ -548,7 +550,7 @@ def _probabilities(data: ReportData) -> list[Exhibit]:
                 for specificity, recall in point["recall_at_specificity"].items()
             ),
         ]
-        lines = [Line(name, (Cell(share_text(share)),)) for name, share in shares]
+        lines = [TableLine(name, (Cell(share_text(share)),)) for name, share in shares]
         words = f"{point['class']}: flagged above {share_text(point['threshold'])} ({point['by']})"
         table = Table(("of the test cases", "share"), tuple(lines), _NUMBERS, look="")
         exhibits.append(Exhibit("operating-point", "Where it flags", (words,), table=table))
@@ -626,10 +628,10 @@ def _square(
     return lines_chart(series, titles, x, y, diagonal=diagonal, height=240, keys=keys)
 
 
-def parties_part(data: ReportData) -> Part:
+def parties_part(data: ReportData) -> PagePart:
     """What each party gains, and how good its teachers are. All secret; may be empty."""
     title = f"What each {data.party_label} gains"
-    return Part("parties-gain", title, without_blanks([_at_home(data), _sizes_and_quality(data)]), look="figures")
+    return PagePart("parties-gain", title, without_blanks([_at_home(data), _sizes_and_quality(data)]), look="figures")
 
 
 def _at_home(data: ReportData) -> Exhibit | None:
@@ -638,7 +640,7 @@ def _at_home(data: ReportData) -> Exhibit | None:
         return None
     name, word = METRICS[gains["metric"]], data.party_label
     rows = [
-        Row(
+        ValueRow(
             _sizes(group),
             group["student"],
             None,
@@ -710,21 +712,21 @@ def _sizes_and_quality(data: ReportData) -> Exhibit | None:
 
 def parties_chart(points: Sequence[tuple[float, float]], student: float | None, titles: tuple[str, str]) -> Drawing:
     """Each party's rows and its teachers' mean quality, with the student's as a line; titles: of both axes."""
-    rules = [] if student is None else [Rule(student, "orange", key=f"student: {student:.3f}")]
+    rules = [] if student is None else [RuleAcross(student, "orange", key=f"student: {student:.3f}")]
     return cloud_chart(points, titles, log=True, rules=rules, room=0.02)
 
 
-def every_party(data: ReportData) -> Part:
+def every_party(data: ReportData) -> PagePart:
     """All parties by name. Secret; may be empty."""
     count, lines = many(len(data.quality), data.party_label), []
     for item in sorted(data.quality, key=lambda item: (-item.rows, item.party)):
         lines.append(
-            Line(item.party, (Cell(f"{item.rows:,}"), Cell(share_text(item.accuracy)), Cell(share_text(item.auc))))
+            TableLine(item.party, (Cell(f"{item.rows:,}"), Cell(share_text(item.accuracy)), Cell(share_text(item.auc))))
         )
     words = f"All {count}, largest first: name, rows, and how good its teachers are on the public test cases."
     table = Table((data.party_label, "rows", "accuracy", "AUC"), tuple(lines), _NUMBERS, look="long")
     exhibits = (Exhibit("parties", f"All {count}", (words,), table=table, secret=True),) if lines else ()
-    return Part("every-party", f"Appendix: every {data.party_label}", exhibits)
+    return PagePart("every-party", f"Appendix: every {data.party_label}", exhibits)
 
 
 def against_alone(data: ReportData) -> str:

@@ -21,9 +21,9 @@ from consilium.report.charts import (
     Axis,
     Drawing,
     Key,
-    Row,
-    Rule,
+    RuleAcross,
     Series,
+    ValueRow,
     axis_over,
     bars_chart,
     bin_edges,
@@ -152,7 +152,10 @@ def test_no_guarantee_no_line() -> None:
 
 
 def test_dots_stand_at_their_values_with_their_intervals() -> None:
-    rows = [Row("a", 0.6, None, "0.600"), Row("student", 0.7, (0.65, 0.8), "0.700 (0.650 to 0.800)", marked=True)]
+    rows = [
+        ValueRow("a", 0.6, None, "0.600"),
+        ValueRow("student", 0.7, (0.65, 0.8), "0.700 (0.650 to 0.800)", marked=True),
+    ]
     drawn = str(rows_chart("AUC", rows).html)
     (circle,) = marks(drawn, "circle")
     (bar,) = marks(drawn, "line")
@@ -164,7 +167,7 @@ def test_dots_stand_at_their_values_with_their_intervals() -> None:
 
 @pytest.mark.parametrize(("low", "high"), [(0.119, 0.995), (0.9, 0.99), (0.985, 0.995), (0.0, 1.0), (1.0, 1.0)])
 def test_no_tick_stands_above_one(low: float, high: float) -> None:
-    rows = [Row("a", low, None, "-"), Row("b", high, None, "-")]
+    rows = [ValueRow("a", low, None, "-"), ValueRow("b", high, None, "-")]
     drawn = str(rows_chart("accuracy", rows, rows_axis(rows, shares=True)).html)
     ticks = [float(text) for text in re.findall(r">(\d\.\d\d)<", drawn)]
     assert 1 <= len(ticks) <= 6 and min(ticks) >= 0 and max(ticks) <= 1
@@ -215,7 +218,7 @@ def test_a_calibration_curve_has_a_point_for_each_bin(length: int) -> None:
 
 def test_what_is_written_is_escaped() -> None:
     drawings = [
-        rows_chart(HOSTILE, [Row(HOSTILE, 0.5, None, HOSTILE)], keys=[Key("blue", HOSTILE)]),
+        rows_chart(HOSTILE, [ValueRow(HOSTILE, 0.5, None, HOSTILE)], keys=[Key("blue", HOSTILE)]),
         bars_chart({HOSTILE: (1.0, HOSTILE)}),
         roc_chart([{"name": HOSTILE, "auc": 0.5, "found": [0.0, 1.0]}]),
     ]
@@ -229,7 +232,7 @@ def test_what_is_written_is_escaped() -> None:
 @pytest.mark.parametrize("values", [[0.5], [0.0, 1.0], [0.999, 1.0]])
 def test_letters_are_never_scaled(values: list[float]) -> None:
     """A view box that stretches may hold lines alone."""
-    drawn = str(rows_chart("AUC", [Row(str(value), value, None, "") for value in values]).html)
+    drawn = str(rows_chart("AUC", [ValueRow(str(value), value, None, "") for value in values]).html)
     drawn += curve(np.array(values), None, 2.0)
     tree = ElementTree.fromstring(f"<div>{drawn}</div>")
     scaled = [item for item in tree.iter("svg") if item.get("viewBox")]
@@ -262,7 +265,7 @@ def test_lines_are_told_apart_without_colour() -> None:
 
 def test_a_cloud_has_its_points_and_its_zero() -> None:
     points = [(10.0, -0.1), (100.0, 0.3)]
-    for drawn in both(cloud_chart(points, ("rows", "gain"), True, [Rule(0.0, key="no gain")])):
+    for drawn in both(cloud_chart(points, ("rows", "gain"), True, [RuleAcross(0.0, key="no gain")])):
         (path,) = [each["d"] for each in marks(drawn, "path")]
         found = [
             tuple(float(part) / 1000 for part in pair.split(" ")) for pair in re.findall(r"M([\d.]+ [\d.]+)h0", path)
@@ -276,9 +279,9 @@ def test_a_cloud_has_its_points_and_its_zero() -> None:
 
 def test_dots_stand_at_their_values_with_rings_and_words() -> None:
     rows = [
-        Row("a", 0.6, (0.5, 0.7), "0.600 (0.500 to 0.700)", marked=True),
-        Row("b", 0.4, None, "0.400", other=0.3),
-        Row("c", 0.2, (0.1, 0.3), "not significant", faint=True),
+        ValueRow("a", 0.6, (0.5, 0.7), "0.600 (0.500 to 0.700)", marked=True),
+        ValueRow("b", 0.4, None, "0.400", other=0.3),
+        ValueRow("c", 0.2, (0.1, 0.3), "not significant", faint=True),
     ]
     axis = Axis(0.0, 1.0, ((0.5, "0.5"),))
     for drawn in both(rows_chart("AUC", rows, axis, zero=True, keys=[Key("ring blue", "floor", "dot")])):

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from consilium.coordinator.deploy.console.view import ConsoleView
 from consilium.coordinator.run_state import PartyState
 from consilium.node.monitor import HTML, NOTHING_LOADED, Answer
-from consilium.report.exhibits import Cell, Exhibit, Line, Part, Table, Words
+from consilium.report.exhibits import Cell, Exhibit, PagePart, Table, TableLine, Words
 from consilium.report.page import Page, as_html, style
 
 REFRESH_SECONDS = 10
@@ -74,7 +74,7 @@ def moment(text: str) -> str:
         return text
 
 
-def _stage(view: ConsoleView) -> Part:
+def _stage(view: ConsoleView) -> PagePart:
     words: list[Words] = [_BIG.format(view.stage)]
     if view.total > 1:
         words.append(_PROGRESS.format(view.total, view.done, "How far the stage is"))
@@ -82,10 +82,10 @@ def _stage(view: ConsoleView) -> Part:
     since = f"Since {moment(view.since)}. " if view.since else ""
     running = f"The coordinator is {'running' if view.running else 'not running'}."
     words.append(Markup("{}{}").format(since, _LOOKED.format("good" if view.running else "bad", running)))
-    return Part("stage", "Stage", (Exhibit("stage-now", words=tuple(words)),), look="card")
+    return PagePart("stage", "Stage", (Exhibit("stage-now", words=tuple(words)),), look="card")
 
 
-def _budget(view: ConsoleView) -> Part:
+def _budget(view: ConsoleView) -> PagePart:
     words: list[Words] = [
         _BIG.format(f"{view.queries_asked} of {view.queries_most} queries asked"),
         _PROGRESS.format(max(view.queries_most, 1), view.queries_asked, "Queries asked"),
@@ -101,21 +101,22 @@ def _budget(view: ConsoleView) -> Part:
             " question as answered, and is no guarantee."
         ),
     ]
-    return Part("budget", "Budget", (Exhibit("budget-now", words=tuple(words)),), look="card")
+    return PagePart("budget", "Budget", (Exhibit("budget-now", words=tuple(words)),), look="card")
 
 
-def _parties(view: ConsoleView) -> Part:
+def _parties(view: ConsoleView) -> PagePart:
     states = ", ".join(f"{state}: {count}" for state, count in view.states.items()) or "none"
     lines = tuple(
-        Line(party.name, (Cell(party.told, look="bad" if party.state in BAD_STATES else ""),)) for party in view.parties
+        TableLine(party.name, (Cell(party.told, look="bad" if party.state in BAD_STATES else ""),))
+        for party in view.parties
     )
     exhibits = [Exhibit("roll", table=Table(("party", "state"), lines, look=""))] if lines else []
     aggregators = tuple(f"Second aggregator {name}: {state}" for name, state in view.aggregators.items())
     exhibits += [Exhibit("aggregators", words=aggregators)] if aggregators else []
-    return Part("parties", f"Parties – {states}", tuple(exhibits), look="card broad")
+    return PagePart("parties", f"Parties – {states}", tuple(exhibits), look="card broad")
 
 
-def _troubles(view: ConsoleView) -> Part:
+def _troubles(view: ConsoleView) -> PagePart:
     """What went wrong, the last first, and the warnings from before the first question."""
     item = Markup("{}<br>{}<br>{}")
     items = [
@@ -133,12 +134,12 @@ def _troubles(view: ConsoleView) -> Part:
     exhibit = (
         Exhibit("last", items=tuple(items)) if items else Exhibit("last", words=(_LOOKED.format("good", "Nothing."),))
     )
-    return Part("troubles", "What went wrong last, and what to do", (exhibit,), look="card broad")
+    return PagePart("troubles", "What went wrong last, and what to do", (exhibit,), look="card broad")
 
 
-def _certificates(view: ConsoleView) -> Part:
+def _certificates(view: ConsoleView) -> PagePart:
     lines = tuple(
-        Line(
+        TableLine(
             certificate.name,
             (
                 Cell(certificate.until, look=_CERTIFICATES[certificate.level]),
@@ -149,12 +150,12 @@ def _certificates(view: ConsoleView) -> Part:
         for certificate in view.certificates
     )
     table = Table(("file", "valid until", "days left", "age, days"), lines, frozenset((2, 3)))
-    return Part("certificates", "Certificates", (Exhibit("ages", table=table),), look="card")
+    return PagePart("certificates", "Certificates", (Exhibit("ages", table=table),), look="card")
 
 
-def _processes(view: ConsoleView) -> Part:
+def _processes(view: ConsoleView) -> PagePart:
     lines = tuple(
-        Line(
+        TableLine(
             process.name,
             (
                 Cell(f"{process.megabytes:.0f}"),
@@ -167,4 +168,4 @@ def _processes(view: ConsoleView) -> Part:
     )
     columns = ("program", "memory, MB", "processor, s", "open files", "ended")
     table = Table(columns, lines, frozenset((1, 2, 3, 4)))
-    return Part("processes", "Processes", (Exhibit("use", table=table),), look="card")
+    return PagePart("processes", "Processes", (Exhibit("use", table=table),), look="card")

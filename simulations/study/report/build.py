@@ -9,7 +9,7 @@ import polars as pl
 from markupsafe import Markup
 
 from consilium.protocol.files import replacing, writing
-from consilium.report.exhibits import Exhibit, Part, pairs, without_blanks
+from consilium.report.exhibits import Exhibit, PagePart, pairs, without_blanks
 from consilium.report.page import METHOD, Page, as_html
 from consilium.report.words import many
 from consilium.simulations.artifact import Arrays
@@ -130,7 +130,7 @@ def _top(notes: StudyNotes) -> tuple[Exhibit, ...]:
     )
 
 
-def _questions(view: StudyView, notes: StudyNotes, cells: int) -> Part:
+def _questions(view: StudyView, notes: StudyNotes, cells: int) -> PagePart:
     failed = f"; {many(len(notes.failed), 'cell')} failed" if notes.failed else ""
     rows = [
         *((axis, "; ".join(view.order[axis])) for axis in view.axes),
@@ -138,10 +138,10 @@ def _questions(view: StudyView, notes: StudyNotes, cells: int) -> Part:
         ("methods", "; ".join(map(title, view.methods))),
         ("cells with results", f"{cells:,}{failed}"),
     ]
-    return Part("part-questions", "What was asked", (Exhibit("questions", table=pairs(rows)),))
+    return PagePart("part-questions", "What was asked", (Exhibit("questions", table=pairs(rows)),))
 
 
-def _findings(sentences: list[str], notes: StudyNotes) -> Part:
+def _findings(sentences: list[str], notes: StudyNotes) -> PagePart:
     nothing = ("The results carry none: there is too little to compare.",)
     exhibits = [
         Exhibit(
@@ -150,10 +150,10 @@ def _findings(sentences: list[str], notes: StudyNotes) -> Part:
     ]
     if notes.sentences:
         exhibits.append(Exhibit("author", "In the author’s words", items=tuple(notes.sentences)))
-    return Part("part-findings", "Findings", tuple(exhibits))
+    return PagePart("part-findings", "Findings", tuple(exhibits))
 
 
-def _how(notes: StudyNotes) -> Part:
+def _how(notes: StudyNotes) -> PagePart:
     cite = Markup(
         "All figures: <code>results.parquet</code>, one row for each. To cite it: <code>consilium study cite</code>"
         " prints versions, seeds and hashes."
@@ -164,4 +164,4 @@ def _how(notes: StudyNotes) -> Part:
         Exhibit("made", table=pairs(list(notes.made))) if notes.made else None,
         Exhibit("cite", words=(cite,), look="small"),
     ]
-    return Part("part-made", "How it was made", without_blanks(exhibits))
+    return PagePart("part-made", "How it was made", without_blanks(exhibits))

@@ -10,15 +10,15 @@ import polars as pl
 from consilium.report.charts import (
     LOOKS,
     Drawing,
-    Row,
     Series,
+    ValueRow,
     axis_over,
     lines_chart,
     rows_axis,
     rows_chart,
     values_axis,
 )
-from consilium.report.exhibits import Cell, Chart, Exhibit, Line, Part, Table
+from consilium.report.exhibits import Cell, Chart, Exhibit, PagePart, Table, TableLine
 from consilium.report.words import range_text, signed_text, upper_first, value_text
 from consilium.simulations.study.summaries.questions import (
     Family,
@@ -48,9 +48,9 @@ Column = tuple[str, str]
 """Method and metric."""
 
 
-def as_part(name: str, heading: str, sentences: Sequence[str], exhibits: Sequence[Exhibit]) -> Part:
+def as_part(name: str, heading: str, sentences: Sequence[str], exhibits: Sequence[Exhibit]) -> PagePart:
     """A part of the page."""
-    return Part(f"part-{name}", heading, tuple(exhibits), tuple(sentences))
+    return PagePart(f"part-{name}", heading, tuple(exhibits), tuple(sentences))
 
 
 def as_table(
@@ -64,7 +64,7 @@ def as_table(
 ) -> Exhibit:
     """Rows with a name each; data: the numbers shown, unrounded. Secret, as all figures of a study are."""
     numbers = frozenset(range(1, len(columns)))
-    lines = tuple(Line(label, tuple(cells)) for label, cells in rows)
+    lines = tuple(TableLine(label, tuple(cells)) for label, cells in rows)
     shown = Table(tuple(columns), lines, numbers, look="cards study")
     return Exhibit(name, heading, (reading,), table=shown, secret=True, look="folded" if folded else "", data=data)
 
@@ -169,7 +169,7 @@ MOST_PANELS = 12
 WORTH, WORTH_ABOVE = "hand_labels", "hand_labels_above"
 
 
-def methods_part(view: StudyView) -> Part | None:
+def methods_part(view: StudyView) -> PagePart | None:
     """None where no method was judged by AUC or accuracy."""
     if view.metric is None:
         return None
@@ -301,13 +301,13 @@ def _forest(view: StudyView) -> list[Exhibit]:
     ]
 
 
-def _row(view: StudyView, at: Point, name: str, metric: str) -> Row | None:
+def _row(view: StudyView, at: Point, name: str, metric: str) -> ValueRow | None:
     found = view.means.get((at, name, metric))
     if found is None:
         return None
     ends = None if found["low"] is None else (found["low"], found["high"])
     text = value_text(found["mean"]) + (f" ({range_text(*ends)})" if ends else "")
-    return Row(title(name), found["mean"], ends, text, marked=name in view.private)
+    return ValueRow(title(name), found["mean"], ends, text, marked=name in view.private)
 
 
 def _differences(view: StudyView) -> list[Exhibit]:
@@ -382,7 +382,7 @@ def contrast_entry(contrast: MeanContrast | None) -> Cell:
 MOST_LINE_PANELS = 9
 
 
-def lines_part(view: StudyView) -> Part | None:
+def lines_part(view: StudyView) -> PagePart | None:
     """None without an axis of at least `LEAST_POINTS` numbers, or a metric."""
     metric = view.metric
     if metric is None:
@@ -459,7 +459,7 @@ _ABOUT: dict[Kind, tuple[str, str]] = {
 }
 
 
-def contrasts_part(view: StudyView) -> Part | None:
+def contrasts_part(view: StudyView) -> PagePart | None:
     """None without an axis that has the natural division, or numbers."""
     asked = questions(view)
     found: list[Exhibit] = []
@@ -532,8 +532,8 @@ def _picture(view: StudyView, kind: Kind, asked: Sequence[Family]) -> Exhibit:
     )
 
 
-def _drawn(view: StudyView, question: Family, contrast: MeanContrast) -> Row:
+def _drawn(view: StudyView, question: Family, contrast: MeanContrast) -> ValueRow:
     ends = None if contrast.low is None or contrast.high is None else (contrast.low, contrast.high)
     text = signed_text(contrast.difference) + (f" ({range_text(*ends)})" if ends else "")
     label = _place(view, question, contrast).replace(f" in place of {question.against}", "")
-    return Row(label, contrast.difference, ends, text, marked=question.private, faint=not contrast.significant)
+    return ValueRow(label, contrast.difference, ends, text, marked=question.private, faint=not contrast.significant)

@@ -11,16 +11,16 @@ from consilium.report.charts import (
     LOOKS,
     Drawing,
     Key,
-    Row,
-    Rule,
+    RuleAcross,
     Series,
+    ValueRow,
     cloud_chart,
     heat_chart,
     lines_chart,
     rows_chart,
     values_axis,
 )
-from consilium.report.exhibits import Cell, Exhibit, Part
+from consilium.report.exhibits import Cell, Exhibit, PagePart
 from consilium.report.words import upper_first, value_text
 from consilium.simulations.artifact import Arrays
 from consilium.simulations.study.report.methods import (
@@ -62,7 +62,7 @@ Matrices = Mapping[Point, Arrays]
 """Of the first seed of each point that has any."""
 
 
-def division_part(view: StudyView, matrices: Matrices) -> Part | None:
+def division_part(view: StudyView, matrices: Matrices) -> PagePart | None:
     """None where nothing was measured of a division."""
     metrics = chosen(view.run_metrics(METHOD), _FIRST)
     about = (
@@ -102,12 +102,12 @@ def _floors(view: StudyView, metrics: Sequence[str]) -> Exhibit | None:
     )
 
 
-def _with_floor(view: StudyView, at: Point, axes: Sequence[str], metric: str) -> Row | None:
+def _with_floor(view: StudyView, at: Point, axes: Sequence[str], metric: str) -> ValueRow | None:
     found, floor = view.means.get((at, METHOD, metric)), view.mean(at, METHOD, metric + FLOOR)
     if found is None or floor is None:
         return None
     ends = None if found["low"] is None else (found["low"], found["high"])
-    return Row(
+    return ValueRow(
         view.label(at, axes),
         found["mean"],
         ends,
@@ -285,7 +285,7 @@ _FIRST_GAINS = (
 )
 
 
-def fairness_part(view: StudyView) -> Part | None:
+def fairness_part(view: StudyView) -> PagePart | None:
     """None where parties were not judged at home, or not alone."""
     found: list[Exhibit] = []
     method = view.reference
@@ -331,7 +331,9 @@ def _cloud(view: StudyView, gains: pl.DataFrame, about: tuple[str, str, str]) ->
         if some.height and len(parts) < MOST_CLOUDS:
             pairs = list(zip(some[against].to_list(), some["gain"].to_list(), strict=True))
             titles = (axis, f"gain ({metric_words(metric)})")
-            parts.append((view.label(at), cloud_chart(pairs, titles, against == ROWS, [Rule(0.0, key="no gain")])))
+            parts.append(
+                (view.label(at), cloud_chart(pairs, titles, against == ROWS, [RuleAcross(0.0, key="no gain")]))
+            )
     words = "distance" if against == DISTANCE else "size"
     judged = sum(bool(view.at(gains, at).height) for at in view.points)
     left = f" The first {len(parts)} of {judged} points." if judged > len(parts) else ""

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from consilium.report.charts import Row, rows_chart
-from consilium.report.exhibits import Cell, Exhibit, Part
+from consilium.report.charts import ValueRow, rows_chart
+from consilium.report.exhibits import Cell, Exhibit, PagePart
 from consilium.report.words import range_text, value_text
 from consilium.simulations.artifact import Arrays
 from consilium.simulations.study.report.methods import (
@@ -50,7 +50,7 @@ _FIRST_OF_COST = (
 )
 
 
-def votes_part(view: StudyView, matrices: Mapping[Point, Arrays]) -> Part | None:
+def votes_part(view: StudyView, matrices: Mapping[Point, Arrays]) -> PagePart | None:
     """None where nothing was measured of votes."""
     metrics = chosen(view.run_metrics(METHOD), _FIRST_OF_VOTES)
     about = (
@@ -103,7 +103,7 @@ def _by_class(view: StudyView, method: str, reading: str, folded: bool = False) 
     return found
 
 
-def privacy_part(view: StudyView) -> Part | None:
+def privacy_part(view: StudyView) -> PagePart | None:
     """None where no method has a guarantee."""
     found = []
     for method in view.private:
@@ -120,7 +120,7 @@ def privacy_part(view: StudyView) -> Part | None:
     return as_part("privacy", "Privacy", [], found) if found else None
 
 
-def influence_part(view: StudyView) -> Part | None:
+def influence_part(view: StudyView) -> PagePart | None:
     """None where nothing was measured of single parties' influence."""
     found = []
     for method in view.methods:
@@ -142,7 +142,7 @@ def _elsewhere(metric: str) -> bool:
     return metric in METRICS or metric.startswith((GAIN, HOME)) or _is_influence(metric)
 
 
-def across_part(view: StudyView) -> Part | None:
+def across_part(view: StudyView) -> PagePart | None:
     """None without an axis along which enough data sets stand, or without measures of the division."""
     over = set_axis(view.frame, view.order)
     if over is None or view.metric is None:
@@ -167,7 +167,7 @@ def _picture(view: StudyView, axis: str, found: list[Going]) -> Exhibit:
     """Of one outcome."""
     ranked = sorted(found, key=lambda each: -abs(each.value))
     rows = [
-        Row(
+        ValueRow(
             metric_words(each.property),
             each.value,
             (each.low, each.high),

@@ -9,7 +9,7 @@ import pytest
 
 from consilium.accounting.guarantee import Kind
 from consilium.simulations.report.build import render
-from consilium.simulations.report.data import LeftOut, PartyQuality
+from consilium.simulations.report.data import LeftOutParty, PartyQuality
 from tests.simulations.report import cases as made
 from tests.simulations.report.cases import Page, figured, guarantee, metrics, run
 
@@ -28,7 +28,7 @@ class TestPublic:
             guarantees={**one.guarantees, "data_dependent": guarantee(Kind.DATA_DEPENDENT, 0.111)},
             baselines={"majority": metrics(0.3, 0.5)},
             quality=[PartyQuality("someone", 3, 0.1, None)],
-            left_out=[LeftOut("x", "train", "y"), LeftOut("z", "vote", "")],
+            left_out=[LeftOutParty("x", "train", "y"), LeftOutParty("z", "vote", "")],
             seconds={"train": 99.0},
         )
         assert render(one) != render(other)

@@ -14,7 +14,7 @@ from consilium.accounting.units import Unit
 from consilium.models.provenance import NOT_COVERED, NOT_STATED
 from consilium.protocol.errors import DataError
 from consilium.simulations.report.build import render
-from consilium.simulations.report.data import LeftOut, PartyQuality
+from consilium.simulations.report.data import LeftOutParty, PartyQuality
 from tests.simulations.report import cases as made
 from tests.simulations.report.cases import SECRET_AUC, Page, cases, guarantee, metrics, run
 
@@ -303,7 +303,7 @@ def test_hostile_names_are_text(public: bool) -> None:
             ("title", "description", "attribution", "scenario", "party_label", "mechanism", "created"), HOSTILE
         ),
         versions={HOSTILE: HOSTILE},
-        left_out=[LeftOut(HOSTILE, HOSTILE, HOSTILE)],
+        left_out=[LeftOutParty(HOSTILE, HOSTILE, HOSTILE)],
         quality=[PartyQuality(HOSTILE, 30, 0.5, 0.6)],
         classes=(HOSTILE, "ill"),
         baselines={HOSTILE: metrics(0.5, 0.5)},
