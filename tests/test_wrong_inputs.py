@@ -173,7 +173,7 @@ ROWS = [
     Wrong("provision add-student kits s", 2, "not an EC key", change=cut("kits/operator/ca.key")),
     Wrong("provision revoke kits nobody", 2, "no party or student 'nobody'"),
     Wrong("provision renew kits ward-a", 2, "'ward-a' has no certificate"),
-    Wrong(f"node start {PARTY}", 2, "is the kit of a party, not of a coordinator"),
+    Wrong(f"node start {PARTY} --go-on", 2, "--go-on is a coordinator's"),
     Wrong(f"coordinator close {COORDINATOR} --wait -1", 2, "-1"),
     Wrong("status absent", 2, "absent is no kit"),
     Wrong(f"status {COORDINATOR}", 2, "is not valid JSON", change=cut(f"{COORDINATOR}/federation.json")),
