@@ -43,11 +43,11 @@ from consilium.protocol.releases import ReleaseKind
 from consilium.protocol.rows.queries import query_ids
 from consilium.report.warnings import SINCE_0_9, listed, well_formed
 from consilium.simulations import attempt
+from consilium.simulations.attempt import FORMAT
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.divide import Case, divide
 from consilium.simulations.report.data import ReportData, load_report_data
 from consilium.simulations.report.guarantees import shown_guarantees
-from consilium.simulations.run import FORMAT
 from consilium.simulations.scenario import Scenario
 from consilium.simulations.summary import data_facts, looked_at, run_warnings
 

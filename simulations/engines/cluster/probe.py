@@ -15,13 +15,12 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 
-import consilium
-from consilium.models.devices import ONE_THREAD
 from consilium.node.flower import python_module
 from consilium.protocol.errors import EngineError
 from consilium.protocol.models import Frozen
@@ -179,7 +178,9 @@ def not_joined(address: str, kind: str, text: str) -> EngineError:
 
 def own_versions() -> dict[str, str]:
     """What runs on this machine, and a hash of this program's own code: two checkouts may have the same version."""
-    top, code = os.path.dirname(consilium.__file__), hashlib.sha256()
+    package = find_spec("consilium")
+    top = os.path.dirname(package.origin or "") if package is not None else ""
+    code = hashlib.sha256()
     found = [os.path.join(folder, name) for folder, _, names in os.walk(top, followlinks=True) for name in names]
     for path in sorted(each for each in found if each.endswith(".py")):
         code.update(os.path.relpath(path, top).encode() + b"\0")
