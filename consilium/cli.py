@@ -19,7 +19,7 @@ import consilium.coordinator.provision.cli
 import consilium.node.cli
 import consilium.nodes
 import consilium.party.cli
-import consilium.simulations.audit_teachers
+import consilium.simulations.audit_command
 import consilium.simulations.cli
 import consilium.simulations.study.command
 import consilium.student.cli
@@ -130,7 +130,7 @@ app.add_typer(_aggregator, name="aggregator", hidden=True)
 app.add_typer(consilium.student.cli.app, name="student")
 app.command()(consilium.student.cli.predict)
 consilium.coordinator.cli.audit_app.command("run")(consilium.simulations.cli.audit)
-consilium.coordinator.cli.audit_app.command("teachers")(consilium.simulations.audit_teachers.audit_teachers_command)
+consilium.coordinator.cli.audit_app.command("teachers")(consilium.simulations.audit_command.audit_teachers_command)
 app.add_typer(
     consilium.coordinator.cli.audit_app,
     name="audit",

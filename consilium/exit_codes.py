@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from consilium.accounting.errors import AccountingError
 from consilium.protocol.errors import ConsiliumError
-from consilium.simulations.attempt import SIGNALS, Interrupted
+from consilium.simulations.interruption import SIGNALS, Interrupted
 from consilium.sums.errors import SecAggError
 
 INTERRUPTED = Interrupted(signal.SIGINT).exit_code

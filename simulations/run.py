@@ -22,13 +22,14 @@ from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import replace_private, writing
 from consilium.protocol.versions import versions
-from consilium.simulations.attempt import FORMAT, Attempt, interruptible, unfinished
+from consilium.simulations.attempt import FORMAT, Attempt, unfinished
 from consilium.simulations.compare.analysis import analyse
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.divide import Case, divide
 from consilium.simulations.engines.cluster.probe import RaySpec
 from consilium.simulations.engines.local import RUN_ID, LocalGrid, Worker, run_local, running_workers
 from consilium.simulations.engines.ray import OWN_RAY, check_ray, run_ray
+from consilium.simulations.interruption import interruptible
 from consilium.simulations.population.parties import check_own_teachers, simulated_weights
 from consilium.simulations.progress import EVENTS, recording
 from consilium.simulations.report.data import save_report_data

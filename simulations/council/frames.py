@@ -16,7 +16,7 @@ from sklearn.exceptions import DataConversionWarning
 
 from consilium.data.cells import texts_of
 from consilium.protocol.errors import ConfigError, DataError, NotEnoughParties
-from consilium.simulations.attempt import Interrupted
+from consilium.simulations.interruption import Interrupted
 
 
 class BadInput(DataError, ValueError):

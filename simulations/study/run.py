@@ -24,8 +24,8 @@ from consilium.protocol.strict_json import dumps, strict
 from consilium.protocol.versions import versions
 from consilium.report.warnings import WarningCode, parties_too_small
 from consilium.simulations.artifact import Arrays
-from consilium.simulations.attempt import Interrupted, interruptible
 from consilium.simulations.datasets.base import Source
+from consilium.simulations.interruption import Interrupted, interruptible
 from consilium.simulations.judge import unit_arrays_in
 from consilium.simulations.study.cache import LostStep, StepCache
 from consilium.simulations.study.cells import ComparedMethod, Plot, cell_id, compared, plots

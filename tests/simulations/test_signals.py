@@ -20,7 +20,8 @@ from pathlib import Path
 import pytest
 
 from consilium.protocol.errors import ConfigError
-from consilium.simulations.attempt import FORMAT, Attempt, Interrupted, Signals, interruptible, unfinished
+from consilium.simulations.attempt import FORMAT, Attempt, unfinished
+from consilium.simulations.interruption import Interrupted, Signals, interruptible
 from consilium.simulations.scenario import load_scenario, scenario_json
 from consilium.simulations.workspace import Workspace
 from tests.simulations.test_resume import SMALL
@@ -30,7 +31,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
 CHANGES = [part for item in SMALL for part in ("--set", item)]
 COMMAND = [sys.executable, "-m", "consilium", "run", "--seed", "4", "--out", "run", *CHANGES]
-DEAF = "import contextlib, consilium.simulations.attempt as i, consilium.simulations.run as r\n" + (
+DEAF = "import contextlib, consilium.simulations.interruption as i, consilium.simulations.run as r\n" + (
     "r.interruptible = lambda: contextlib.nullcontext(i.Signals())\nfrom consilium import cli\ncli.main()"
 )
 """The command line as it stood: nobody listens to a signal."""

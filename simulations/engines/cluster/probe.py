@@ -21,6 +21,7 @@ from typing import Any
 
 from pydantic import Field
 
+from consilium.models.devices import ONE_THREAD
 from consilium.node.flower import python_module
 from consilium.protocol.errors import EngineError
 from consilium.protocol.models import Frozen
