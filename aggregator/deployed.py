@@ -21,7 +21,7 @@ from consilium.report.disclosure import Disclosure, ReleaseKind, epsilon_text
 NOT_YET = "not asked yet"
 
 
-class Aggregator(NodeKind):
+class AggregatorKind(NodeKind):
     """See `NodeKind`."""
 
     name = "aggregator"
@@ -155,4 +155,4 @@ class Aggregator(NodeKind):
         return sentence
 
 
-AGGREGATOR = Aggregator()
+AGGREGATOR = AggregatorKind()

@@ -94,7 +94,7 @@ class StageGoesOn(Event):
     total: int
 
 
-class Waiting(Event):
+class WaitingForParties(Event):
     """For parties, who connect. at_most_seconds: that it still waits for those that are awaited."""
 
     kind = "waiting"
@@ -174,7 +174,7 @@ class Voted(OfParties):
     kind = "voted"
 
 
-class OtherVersion(Event):
+class OtherConsilium(Event):
     """A party runs another version."""
 
     kind = "version"
@@ -187,7 +187,7 @@ class OtherVersion(Event):
         return f"{self.party} runs {self.theirs}, this coordinator {self.ours}: install one version"
 
 
-class SecondAggregator(Event):
+class SecondAggregatorAnswered(Event):
     """The second aggregator of verified votes serves this federation."""
 
     kind = "second-aggregator"

@@ -27,15 +27,15 @@ from consilium.coordinator.events import (
     Lost,
     NotAnswered,
     OfParties,
-    OtherVersion,
+    OtherConsilium,
     Released,
-    SecondAggregator,
+    SecondAggregatorAnswered,
     Serving,
     StageBegins,
     StageGoesOn,
     TakesPart,
     Voted,
-    Waiting,
+    WaitingForParties,
     Warned,
 )
 from consilium.protocol.refusals import CURES, Rule
@@ -171,7 +171,7 @@ class Roll:
                     entry.connected = connected
                 for name in filter(None, map(second_of, event.parties)):
                     self._second(name, event).connected = connected
-            case SecondAggregator():
+            case SecondAggregatorAnswered():
                 second = self._second(event.name, event)
                 second.connected = second.served = True
             case Enrolled():
@@ -276,7 +276,7 @@ class RunState:
         self.last = event.at or self.last
         self.roll.take(event)
         match event:
-            case Waiting():
+            case WaitingForParties():
                 words = f"waiting for parties; connected: {event.connected}, needed: {event.required}"
                 self._begin("waiting", words, event.connected, event.required)
             case StageBegins():
@@ -310,7 +310,7 @@ class RunState:
                 self.warnings[event.code] = event.text
             case Awaiting():
                 self.versions.clear()
-            case OtherVersion():
+            case OtherConsilium():
                 self.versions[event.party] = f"{event.party} runs {event.theirs}, this coordinator {event.ours}"
 
     def _begin(self, stage: str, words: str, done: int = 0, total: int = 0) -> None:

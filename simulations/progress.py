@@ -29,7 +29,7 @@ from consilium.coordinator.events import (
     SessionLost,
     StageBegins,
     StageGoesOn,
-    Waiting,
+    WaitingForParties,
     Warned,
 )
 from consilium.node.progress import Display
@@ -102,7 +102,7 @@ class Showing:
                 self._display.say(event.text, at, warning=True)
             case FalseVotes():
                 self._display.say(event.what, at)
-            case Waiting():  # a coordinator writes it every second
+            case WaitingForParties():  # a coordinator writes it every second
                 if event.words != self._waited:
                     self._waited = event.words
                     self._display.say(event.words, at)

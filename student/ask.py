@@ -130,7 +130,7 @@ class PublicRows:
 
 
 @dataclass(frozen=True)
-class Phase:
+class AskingStage:
     """Whom to ask in a stage of the federation's schedule, how, and what was decided."""
 
     source: LabelSource
@@ -179,7 +179,7 @@ def students_of(spec: StudentSpec, sources: Sequence[LabelSource]) -> list[tuple
 
 def planned_phases(
     folder: Path, students: Sequence[tuple[LabelSource, StudentSpec]], federation: str, rows: PublicRows
-) -> list[Phase]:
+) -> list[AskingStage]:
     """What is to be asked in each phase, as it was begun or as the caps allow now.
 
     A student of a federation without schedule begins with the rows whose outcome is recorded already.
@@ -192,7 +192,7 @@ def planned_phases(
         plan = AskingPlan(folder / name, federation, min(wanted - len(given), source.describe().queries_left))
         if len(given) and not plan.begun:
             plan.take(given)
-        phases.append(Phase(source, spec, plan))
+        phases.append(AskingStage(source, spec, plan))
         left -= plan.total
     return phases
 

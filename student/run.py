@@ -19,7 +19,7 @@ from consilium.node.progress import ASK, ROUND, TRAIN_STUDENT, stage
 from consilium.protocol.errors import BudgetExceeded
 from consilium.protocol.label_source import NO_LABEL, LabelSource, LabelTerms, Outcome, Progress, no_progress
 from consilium.protocol.rows.queries import canonical_queries, query_ids
-from consilium.student.ask import Asked, Phase, PublicRows, asked_before, planned_phases, students_of
+from consilium.student.ask import Asked, AskingStage, PublicRows, asked_before, planned_phases, students_of
 from consilium.student.card import StudentResult, make_card, student_warnings, tested_on, write_cards
 from consilium.student.config import StudentSpec
 from consilium.student.learn import check_prevalence, check_student, inputs, train
@@ -108,7 +108,7 @@ class _Rounds:
     """Asking and learning in turns. model: of the answers so far, by `learner`, the student that learned last."""
 
     rows: PublicRows
-    phases: Sequence[Phase]
+    phases: Sequence[AskingStage]
     seed: int
     job: Job
 

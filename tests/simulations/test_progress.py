@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from consilium.coordinator.events import EventTail, Released, Waiting, event_of
+from consilium.coordinator.events import EventTail, Released, WaitingForParties, event_of
 from consilium.node.progress import Nothing, stage
 from consilium.simulations.progress import Showing, following, following_with, recording
 
@@ -89,7 +89,7 @@ def test_who_is_connected_is_told_when_it_changes() -> None:
     calls = Calls()
     show = Showing(calls)
     for connected in (0, 0, 1, 1, 1, 2):
-        show(Waiting(at=AT, connected=connected, required=3))
+        show(WaitingForParties(at=AT, connected=connected, required=3))
     assert calls.made == [("say", f"parties connected: {count}, needed: 3") for count in range(3)]
 
 
