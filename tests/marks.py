@@ -17,6 +17,7 @@ COMMANDS = {
     ("coordinator", "start"): "deploy",
     ("party", "start"): "deploy",
     ("aggregator", "start"): "deploy",
+    ("node", "start"): "deploy",
     ("--engine", "ray"): "ray",
 }
 

@@ -38,7 +38,7 @@ def plan_command(
     out: Annotated[
         Path | None, typer.Option(help="New file: FILE with the plan in it, to be run or provisioned as it stands.")
     ] = None,
-    cost: Annotated[bool, typer.Option("--cost", hidden=True)] = False,
+    cost: Annotated[bool, typer.Option("--cost", hidden=True, help="Gone: see docs/scale.md.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit code 1 where there is a warning.")] = False,
     output: FormatOption = Format.text,
     quiet: QuietOption = False,

@@ -223,7 +223,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, Callable[[], o
     monkeypatch.setattr(
         audit, "audit_mechanism", lambda *_: SimpleNamespace(**vars(audited), results=[SimpleNamespace(at_delta=game)])
     )
-    yield "sound", lambda: audit.main("sound"), {"audit/mechanisms": 25}
+    yield "sound", lambda: audit.main("sound"), {"audit/mechanisms": 22}
     yield "planted", lambda: audit.main("planted"), {"audit/planted-bugs": len(audit.PLANTED)}
     found = SimpleNamespace(claimed=2, most_moved=2, most_teachers=2, beyond=0, changes=[0] * 9, violated=False)
     audited = SimpleNamespace(**vars(found), game=SimpleNamespace(headline=(None, game)))

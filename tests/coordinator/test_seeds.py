@@ -35,7 +35,7 @@ MAY_SEED = {
     "simulations/compare/learning.py",  # what other noise would have given, in a simulation's own report
     "simulations/release.py",  # each giver's share of the noise in the sums of a simulated case
     "simulations/study/measures/influence.py",  # a study gives a simulated case noise again, with one party less
-    "simulations/audit_teachers.py",  # `consilium audit teachers` plays a game, and releases nothing
+    "simulations/audit_command.py",  # `consilium audit teachers` plays a game, and releases nothing
 }
 
 

@@ -134,7 +134,7 @@ def test_a_node_at_epsilon_86_does_not_start_before_its_people_allow_it(out: Pat
     refused = started(kit)
     assert refused.returncode == 2  # of a mistake in the kit: systemd does not try again
     assert "not accepted yet" in refused.stderr
-    assert f"consilium {open_kit(kit).kind} accept {kit}" in refused.stderr
+    assert f"consilium node accept {kit}" in refused.stderr
     assert not (kit / "state" / "logs").exists()  # no program of Flower's was ever started
     accept_kit(kit)
     serves = started(kit)  # the control

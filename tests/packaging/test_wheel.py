@@ -13,7 +13,7 @@ import pytest
 
 from tests.packaging.conftest import PLANTED, ROOMS, ROOT, SECRETS, build, make_environment
 
-DATA = {".j2", ".toml", ".npz", ".txt", ".proto", ".pyi"}
+DATA = {".j2", ".css", ".toml", ".npz", ".txt", ".proto", ".pyi"}
 
 
 def tracked(checkout: Path) -> set[str]:

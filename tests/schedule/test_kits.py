@@ -117,6 +117,6 @@ class TestStatus:
         assert used.describe() == "0 of 40 queries asked, 0 of 30 answers given"
 
     def test_a_line_of_the_log(self) -> None:
-        event = {"event": "released", "asked": 5, "answered": 3}
+        event = {"event": "released", "asked": 5, "answered": 3, "parties": 4}
         assert event_of(event).words == "5 queries asked, 3 answered"
         assert event_of({**event, "phase": 2}).words == "5 queries asked, 3 answered in phase 2"
