@@ -1,7 +1,8 @@
 """Follows one query, or one row of a table, through the program of the tree in which this is run.
 
 `python benchmarks/house_followed.py commands|csv|clear|secure|verified FOLDER`, started by `benchmarks.house` with the
-tree as its working directory. Prints one line of JSON. What it takes hold of has had these names since 0.9.0.
+tree as its working directory. Prints one line of JSON. What it takes hold of has these names since 0.9.0, or
+either of two.
 """
 
 from __future__ import annotations
@@ -78,6 +79,15 @@ class Follower:
         return len({path for calls in self.calls.values() for path in calls}), changes
 
 
+def one_of(*names: str) -> Any:
+    """The first module that is there with a `Worker`: it has moved."""
+    for name in names:
+        with suppress(ImportError):
+            if hasattr(module := importlib.import_module(name), "Worker"):
+                return module
+    raise SystemExit(f"none of {names} has a Worker")
+
+
 def commands() -> int:
     """Those that are shown."""
     import typer
@@ -94,7 +104,7 @@ def commands() -> int:
 def vote(collection: str, folder: Path) -> tuple[int, int]:
     """One query of the student, with parties in this process."""
     follower = Follower()
-    grid = importlib.import_module("consilium.simulations.engines.local")
+    grid: Any = one_of("consilium.simulations.engines.local", "consilium.simulations.engines.local_grid")
     worker = importlib.import_module("consilium.simulations.engines.worker")
     inside = importlib.import_module("consilium.simulations.in_process")
 

@@ -176,8 +176,9 @@ def _read(
 ) -> FileColumns:
     file = NpzTable(path) if path.suffix.lower() == ".npz" else open_table(path, rule, HINTS)
     whose = None if patient is None else Wanted("patient", patient.strip())
-    columns = [(wanted, faults.COLUMNS) for wanted in features]
-    columns += [(wanted, role) for wanted, role in ((label, faults.LABEL), (whose, faults.PATIENT)) if wanted]
+    columns: list[tuple[Wanted, faults.Role]] = [(wanted, faults.COLUMNS) for wanted in features]
+    columns += [(label, faults.LABEL)] if label else []
+    columns += [(whose, faults.PATIENT)] if whose else []
     problems, places = [], {}
     for index, (wanted, role) in enumerate(columns):
         where = file.places(wanted.column, role)

@@ -126,44 +126,44 @@ class PartyNode:
         said = self._charged(asked, told, 1, request.release)
         return VoteReply(party=self.home.name, query_set=request.query_set, choices=packed(said, len(told.classes)))
 
-    def charged_votes(self, asked: QuerySet, told: Terms, phase: int = 1, release: int = 1) -> np.ndarray:
+    def charged_votes(self, query_set: QuerySet, agreed: Terms, phase: int = 1, release: int = 1) -> np.ndarray:
         """Votes uint16 (queries, classes), each counted by the party's weight, after they were charged. Secret.
 
         Raises
         ------
         Refused : as `_charged`.
         """
-        said = self._charged(asked, told, phase, release)
-        return counted(said.T, len(told.classes), self.spend.weight(told.federation)).astype(VOTE_DTYPE)
+        votes = self._charged(query_set, agreed, phase, release)
+        return counted(votes.T, len(agreed.classes), self.spend.weight(agreed.federation)).astype(VOTE_DTYPE)
 
-    def _charged(self, asked: QuerySet, told: Terms, phase: int, release: int) -> np.ndarray:
+    def _charged(self, query_set: QuerySet, agreed: Terms, phase: int, release: int) -> np.ndarray:
         """The class that each teacher votes for, int64 (teachers, queries), after it was charged. Secret.
 
         Raises
         ------
         Refused : nothing trained, a limit would be passed, or the queries are not those of their hash or of the pool.
         """
-        check_promised_unit(told, self.home.rules)
+        check_promised_unit(agreed, self.home.rules)
         for rule, most in (
-            (Rule.PROMISE, promise_of(told).only(release).most(phase)),
+            (Rule.PROMISE, promise_of(agreed).only(release).most(phase)),
             (Rule.MOST_QUERIES, self.home.policy.most_queries),
         ):
-            if len(asked.queries) > most:
-                raise Refused(rule, limit=most, requested=len(asked.queries))
-        trained = store.load(self.home.teachers(told.federation), told.federation)
+            if len(query_set.queries) > most:
+                raise Refused(rule, limit=most, requested=len(query_set.queries))
+        trained = store.load(self.home.teachers(agreed.federation), agreed.federation)
         schema = trained.schema
         try:
-            queries = canonical_queries(asked.queries, len(schema.features))
+            queries = canonical_queries(query_set.queries, len(schema.features))
         except DataError:
             raise Refused(Rule.MALFORMED) from None
-        if query_set_hash(queries) != asked.query_set:
+        if query_set_hash(queries) != query_set.query_set:
             raise Refused(Rule.MALFORMED)
-        ids, pool = ids_of_set(queries, asked.query_set), pool_of(told)
-        if pool is not None and not proves(pool, ids, asked.places, asked.proof):
+        ids, pool = ids_of_set(queries, query_set.query_set), pool_of(agreed)
+        if pool is not None and not proves(pool, ids, query_set.places, query_set.proof):
             raise Refused(Rule.POOL, detail="a query is not proved to be a row of the pool")
-        self.spend.charge(told, trained.digest, ids, self.home.policy, phase, release)
-        lot = Lot(self.home.name, told.federation, ids)
-        return ballots(trained, query_inputs(schema, queries, asked.query_set), lot)
+        self.spend.charge(agreed, trained.digest, ids, self.home.policy, phase, release)
+        lot = Lot(self.home.name, agreed.federation, ids)
+        return ballots(trained, query_inputs(schema, queries, query_set.query_set), lot)
 
     @property
     def secure(self) -> SecureVotes:

@@ -1,0 +1,1 @@
+"""Where kits of version 0.9 look for the health check: now `node.health`."""
