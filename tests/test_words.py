@@ -6,21 +6,9 @@ import ast
 from collections import Counter, defaultdict
 from pathlib import Path
 
+from benchmarks.house import ROOMS, SAYS_NOTHING
+
 ROOT = Path(__file__).parents[1]
-ROOMS = (
-    "accounting",
-    "protocol",
-    "report",
-    "data",
-    "models",
-    "sums",
-    "node",
-    "party",
-    "aggregator",
-    "coordinator",
-    "student",
-    "simulations",
-)
 GENERATED = ("_pb2.py", "_pb2_grpc.py")
 
 SHARED: dict[str, str] = {}
@@ -45,11 +33,6 @@ def test_a_class_name_has_one_meaning() -> None:
     assert {"PartyNode", "Ledger", "Accountant", "Scenario"} <= classes.keys()
     assert {name: files for name, files in classes.items() if len(files) > 1 and name not in SHARED} == {}
 
-
-SAYS_NOTHING = frozenset(
-    ("told", "found", "given", "kept", "said", "asked", "own", "each", "what", "at", "here", "made", "got")
-)
-"""No names of variables, parameters or functions: a name is a noun of what is in it, or a verb of what is done."""
 
 CLEAN: tuple[str, ...] = (
     "report",

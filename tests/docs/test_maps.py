@@ -8,23 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.house import ROOMS
 from consilium.protocol.refusals import Rule
 from tests.docs.pages import ROOT
-
-ROOMS = (
-    "accounting",
-    "protocol",
-    "report",
-    "data",
-    "models",
-    "sums",
-    "node",
-    "party",
-    "aggregator",
-    "coordinator",
-    "student",
-    "simulations",
-)
 
 
 def first_column(page: str) -> list[str]:

@@ -13,21 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.house import ROOMS
+
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = (
-    "accounting",
-    "protocol",
-    "report",
-    "data",
-    "models",
-    "sums",
-    "node",
-    "party",
-    "aggregator",
-    "coordinator",
-    "student",
-    "simulations",
-)
 SECRETS = (
     "runs/stroke-1/private/votes.json",
     "runs/stroke-1/manifest.json",
