@@ -177,8 +177,10 @@ def _read(
     file = NpzTable(path) if path.suffix.lower() == ".npz" else open_table(path, rule, HINTS)
     whose = None if patient is None else Wanted("patient", patient.strip())
     columns: list[tuple[Wanted, faults.Role]] = [(wanted, faults.COLUMNS) for wanted in features]
-    columns += [(label, faults.LABEL)] if label else []
-    columns += [(whose, faults.PATIENT)] if whose else []
+    if label:
+        columns.append((label, faults.LABEL))
+    if whose:
+        columns.append((whose, faults.PATIENT))
     problems, places = [], {}
     for index, (wanted, role) in enumerate(columns):
         where = file.places(wanted.column, role)
