@@ -13,8 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from consilium.aggregator.home import AggregatorHome
-from consilium.aggregator.policy import KeptRules, check_terms, pool_of, release_of, sigma_of
+from consilium.aggregator.policy import KeptRules, check_terms, release_of, sigma_of
 from consilium.aggregator.store import GivenStore, GivenSums, OpenSession
+from consilium.node.answering import pool_of
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import DataError
 from consilium.protocol.messages import PROTOCOL_VERSION, Terms

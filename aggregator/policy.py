@@ -8,19 +8,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from consilium.accounting.errors import AccountingError
 from consilium.accounting.events import ReleaseEvent, event_from_json
 from consilium.accounting.planning.target import as_histograms, worst_case
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.aggregator.store import GivenSums
-from consilium.node.answering import bounded_events
+from consilium.node.answering import bounded_events, pool_of
 from consilium.protocol.messages import PartyName, Terms
 from consilium.protocol.models import Frozen
 from consilium.protocol.old_names import Outgrown
 from consilium.protocol.refusals import Refused, Rule
-from consilium.protocol.rows.pool import PoolTerms
 from consilium.sums.aggregators.half import WholeBlocks
 from consilium.sums.aggregators.terms import VerifiedTerms
 from consilium.sums.errors import AlreadyAnswered, BrokenBlock
@@ -149,14 +148,6 @@ def check_terms(policy: AggregatorPolicy, terms: Terms, roster: VerifiedRoster, 
     fits, cost = within(listed, policy.unit, policy.neighbouring, policy.delta, policy.most_epsilon)
     if not fits:
         raise Refused(Rule.MOST_EPSILON, limit=policy.most_epsilon, requested=round(cost, 4))
-
-
-def pool_of(terms: Terms) -> PoolTerms | None:
-    """The pool that the terms pin, or None. Refused (MALFORMED) if they pin nonsense."""
-    try:
-        return PoolTerms.model_validate_json(terms.pool) if terms.pool else None
-    except ValidationError:
-        raise Refused(Rule.MALFORMED, detail="terms: pool") from None
 
 
 @dataclass(frozen=True)

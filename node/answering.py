@@ -16,6 +16,7 @@ from typing import Any
 
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
+from pydantic import ValidationError
 from threadpoolctl import ThreadpoolController
 
 from consilium.protocol.errors import ConfigError, LedgerError, MalformedMessage, NotAccepted
@@ -26,11 +27,13 @@ from consilium.protocol.messages import (
     MOST_WEIGHT,
     NAME_PATTERN,
     HelloRequest,
+    Terms,
     TrainRequest,
     VoteRequest,
 )
 from consilium.protocol.records import refusal_to_record
 from consilium.protocol.refusals import Refusal, Refused, Rule
+from consilium.protocol.rows.pool import PoolTerms
 from consilium.sums import errors
 from consilium.sums.aggregators.wire import AggregatorRequest, LinkRequest, OpenRequest, UploadRequest
 from consilium.sums.errors import AggregatorsDisagree, BadLink, OtherVersion, SecAggError, SumTooLarge
@@ -215,3 +218,11 @@ def _refusal_of(kind: str, log: logging.Logger) -> Callable[[Message, Context], 
         return Message(refusal_to_record(Refusal(rule=Rule.NODE_KIND)), reply_to=message)
 
     return refuse
+
+
+def pool_of(terms: Terms) -> PoolTerms | None:
+    """The pool that the terms pin, or None. Refused (MALFORMED) if they pin nonsense."""
+    try:
+        return PoolTerms.model_validate_json(terms.pool) if terms.pool else None
+    except ValidationError:
+        raise Refused(Rule.MALFORMED, detail="terms: pool") from None

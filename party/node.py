@@ -9,10 +9,11 @@ import numpy as np
 from pydantic import ValidationError
 
 from consilium.data.private_rows import digest_of, load_rows
+from consilium.node.answering import pool_of
 from consilium.party.expectation import agreed_weight
 from consilium.party.hidden_votes import QuerySet, SecureVotes, VerifiedVotes
 from consilium.party.home import Home
-from consilium.party.policy import check_shards, check_terms, pool_of
+from consilium.party.policy import check_shards, check_terms
 from consilium.party.promise import check_promised_unit, promise_of
 from consilium.party.spend import SpendStore
 from consilium.party.teachers import shards, store

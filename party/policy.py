@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, get_args
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from consilium.accounting.errors import AccountingError
 from consilium.accounting.events import event_from_json
@@ -15,12 +15,11 @@ from consilium.data.mapping import Columns, DataRules, LabelRule, MissingRule, P
 from consilium.models.specs import OwnTeacher
 from consilium.node.acceptance import COLUMNS, Limit, fewer, more, others
 from consilium.node.acceptance import LIMITS as COMMON
-from consilium.node.answering import bounded_events
+from consilium.node.answering import bounded_events, pool_of
 from consilium.protocol.messages import EXACT_SUMS, PartyName, Terms, VotesMode
 from consilium.protocol.models import Frozen
 from consilium.protocol.old_names import Outgrown
 from consilium.protocol.refusals import Refused, Rule
-from consilium.protocol.rows.pool import PoolTerms
 
 
 class Policy(Outgrown, Frozen):
@@ -201,14 +200,6 @@ def has_exact_sums(terms: Terms) -> bool:
         return not all(event_from_json(item).noise_by_parties for item in bounded_events(terms.promise))
     except (AccountingError, ValueError, TypeError, RecursionError, OverflowError):
         raise Refused(Rule.MALFORMED, detail="promise: not a list of release events") from None
-
-
-def pool_of(terms: Terms) -> PoolTerms | None:
-    """The pool that the terms pin, or None. Refused (MALFORMED) if they pin nonsense."""
-    try:
-        return PoolTerms.model_validate_json(terms.pool) if terms.pool else None
-    except ValidationError:
-        raise Refused(Rule.MALFORMED, detail="terms: pool") from None
 
 
 def check_votes_mode(policy: Policy, votes: VotesMode) -> None:

@@ -60,9 +60,16 @@ def _rows(array: np.ndarray) -> np.ndarray:
     return array
 
 
+def _queries(array: np.ndarray) -> np.ndarray:
+    if array.dtype != np.float32 or array.ndim != 2 or array.size == 0 or not np.isfinite(array).all():
+        raise ValueError("queries must be finite float32 (queries, features)")
+    return array
+
+
 PoolPlaces = Annotated[np.ndarray, AfterValidator(_places), Field(repr=False)]
 Proof = Annotated[np.ndarray, AfterValidator(_hashes), Field(repr=False)]
 ReferenceRows = Annotated[np.ndarray, AfterValidator(_rows), Field(repr=False)]
+Queries = Annotated[np.ndarray, AfterValidator(_queries), Field(repr=False)]
 
 
 class WireModel(Strict):

@@ -25,6 +25,7 @@ from consilium.protocol.messages import (
     PoolPlaces,
     Program,
     Proof,
+    Queries,
     Terms,
     WireModel,
 )
@@ -39,19 +40,12 @@ MOST_RECORD = 1_000_000
 """Of a signed record: the places of the longest roster."""
 
 
-def _queries(array: np.ndarray) -> np.ndarray:
-    if array.dtype != np.float32 or array.ndim != 2 or array.size == 0 or not np.isfinite(array).all():
-        raise ValueError("queries must be finite float32 (queries, features)")
-    return array
-
-
 def _content(array: np.ndarray) -> np.ndarray:
     if array.dtype != np.uint8 or array.ndim != 1 or array.size > MOST_BYTES:
         raise ValueError("must be uint8 (bytes,)")
     return array
 
 
-Queries = Annotated[np.ndarray, AfterValidator(_queries), Field(repr=False)]
 Content = Annotated[np.ndarray, AfterValidator(_content), Field(repr=False)]
 Sid = Annotated[bytes, Field(min_length=SID_BYTES, max_length=SID_BYTES)]
 Signature = Annotated[bytes, Field(min_length=SIGNATURE_BYTES, max_length=SIGNATURE_BYTES)]

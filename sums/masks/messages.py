@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from consilium.protocol.identity import SIGNATURE_BYTES, digest, index_bytes, indices_bytes
-from consilium.protocol.messages import PoolPlaces, Proof, WireModel
+from consilium.protocol.messages import PoolPlaces, Proof, Queries, WireModel
 from consilium.sums.agreement import NONCE_BYTES, TAG_BYTES
 from consilium.sums.curve import ORDER
 from consilium.sums.masks.shares import SHARE_BYTES
@@ -54,12 +54,6 @@ def _rows(width: int):
         return array
 
     return AfterValidator(check)
-
-
-def _queries(array: np.ndarray) -> np.ndarray:
-    if array.dtype != np.float32 or array.ndim != 2 or array.size == 0 or not np.isfinite(array).all():
-        raise ValueError("queries must be finite float32 (queries, features)")
-    return array
 
 
 def _ring_matrix(array: np.ndarray) -> np.ndarray:
@@ -161,7 +155,7 @@ class MaskedRequest(SessionMessage):
     ciphertexts: Annotated[np.ndarray, _rows(CIPHERTEXT_BYTES), Field(repr=False)]
     challenges: Values
     values: Values
-    queries: Annotated[np.ndarray, AfterValidator(_queries), Field(repr=False)]
+    queries: Queries
     places: PoolPlaces
     proof: Proof
 
