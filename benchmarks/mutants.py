@@ -108,7 +108,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "patients are promised what rows are",
         "if unit is Unit.PATIENT and not rules.patient.known:",
         "if unit is Unit.PATIENT and rules.patient.known:",
-        f"{_PARTY} tests/data",
+        f"{_PARTY} tests/party/teachers/test_shards.py",
     ),
     # refusals of the second aggregator
     Mutant(

@@ -149,6 +149,20 @@ def test_another_ledger_of_the_same_federation_gets_nothing(tmp_path: Path) -> N
     assert refused(strict.hello, hello_of(other, ledger="1" * 64)).rule is Rule.MOST_EPSILON
 
 
+def test_federations_that_enrolled_beside_each_other_are_charged_together(tmp_path: Path) -> None:
+    """Each fits alone when it enrols, since nothing was charged yet: only the first that asks for votes gets any."""
+    configs = [make_config(pool=CONFIG.pool, name=name) for name in ("first", "second")]
+    party = member(tmp_path / "p", configs[0])
+    alone = SpendStore(tmp_path / "none.db").check(configs[0].terms(), party.home.policy).epsilon
+    policy = party.home.policy.model_copy(update={"most_epsilon": alone * 1.01})
+    strict = PartyNode(dataclasses.replace(party.home, own_policy=policy))
+    for config in configs:
+        strict.hello(hello_of(config))
+        strict.train(config.train_request())
+    strict.vote(vote(POOL[:5], configs[0]))
+    assert refused(strict.vote, vote(POOL[5:10], configs[1])).rule is Rule.MOST_EPSILON
+
+
 def test_control_without_the_pin_the_second_ledger_gets_the_same_votes_uncharged(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(SpendStore, "follow", lambda *_: None)
     party = member(tmp_path / "p")
