@@ -172,6 +172,9 @@ class Coded(NamedTuple):
     codes: np.ndarray
     texts: tuple[str, ...]
 
+    def __repr__(self) -> str:
+        return "Coded(<private>)"
+
 
 class TableFile(Protocol):
     """An open file. `names` of its columns, in order; one may be there twice.

@@ -13,6 +13,8 @@ from pydantic import ValidationError
 
 from consilium.data.cells import ValueState, Wanted, from_numbers
 from consilium.data.encoding import DeclaredColumn, encode, infer
+from consilium.data.files import Coded, Lines
+from consilium.data.private_rows import FileColumns
 from consilium.protocol.errors import DataError
 from consilium.protocol.rows.schema import ColumnEncoding, Schema, features_of
 
@@ -225,3 +227,11 @@ def test_numbers_come_in_the_federations_unit(numbers: list, changes: dict, valu
     column = from_numbers(np.array(numbers), Wanted("x", "x", **changes))
     np.testing.assert_allclose(column.values, values, atol=1e-12)
     assert column.states.tolist() == states
+
+
+def test_cells_of_a_private_table_are_in_no_repr() -> None:
+    column = from_numbers(np.array([61.5, 72.25]), Wanted("columns.age", "age"))
+    coded = Coded(np.array([0, 1]), ("syphilis", "none"))
+    columns = FileColumns([column], [], ["patient-7", "patient-8"], Lines((("a.csv", "line", np.array([2, 3])),)))
+    shown = repr((column, coded, columns))
+    assert not [secret for secret in ("61.5", "72.25", "syphilis", "patient-7") if secret in shown]
