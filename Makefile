@@ -34,6 +34,8 @@ test: WORKERS ?= -n 4 $(SPREAD)
 fast test proofs: export OMP_NUM_THREADS = 1
 fast test proofs: export OPENBLAS_NUM_THREADS = 1
 fast test proofs: export MKL_NUM_THREADS = 1
+# compiled modules are kept: without them each worker and each started process spends seconds on it again
+fast test proofs: export PYTHONDONTWRITEBYTECODE =
 FAST := not (proofs or deploy or ray or slow or statistics or fuzz)
 
 fast: $(VENV)/.dev
@@ -43,7 +45,7 @@ fast: $(VENV)/.dev
 check: lint fast
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest $(WORKERS) $(ARGS)
+	$(BIN)/python -m pytest $(WORKERS) -p tests.costs $(ARGS)
 
 proofs: $(VENV)/.dev
 	@# minutes each, one after the other; those in network namespaces need root

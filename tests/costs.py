@@ -1,4 +1,4 @@
-"""What the tests cost, as a plugin: `make test ARGS='-p tests.costs'`.
+"""What the tests cost, as a plugin of `make test`: `-p tests.costs`.
 
 CPU seconds of each file, those of processes that it started and waited for included, since seconds on the clock say
 little on a machine that others use too; and tests that `make fast` should leave out by a marker and does not.
@@ -6,6 +6,7 @@ little on a machine that others use too; and tests that `make fast` should leave
 
 from __future__ import annotations
 
+import os
 import resource
 from collections import defaultdict
 from collections.abc import Iterator
@@ -16,7 +17,8 @@ from tests.marks import HEAVY
 
 SLOW_SECONDS = 2.0
 """On an idle machine; of CPU time or on the clock, whichever is less, so that a busy machine accuses nobody."""
-FILES = 25
+FILES = int(os.environ.get("COST_FILES", "10"))
+"""Files that are named, the most expensive first."""
 
 
 def used() -> float:
