@@ -65,7 +65,7 @@ def place_of(model: Model, location: tuple[int | str, ...]) -> Place:
             inner = _element(inner)
             continue
         inner = table.model_fields[str(part)].annotation
-        if table is not None and part != location[-1]:
+        if part != location[-1]:
             kind = ""
     return Place(tuple(keys), table, kind)
 

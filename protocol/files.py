@@ -13,7 +13,7 @@ import shutil
 import sqlite3
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import BinaryIO, TextIO
@@ -22,7 +22,7 @@ from consilium.protocol.errors import ConfigError, ConsiliumError, LedgerError, 
 
 
 @contextmanager
-def begun(path: Path, tables: Sequence[str], form: int) -> Iterator[sqlite3.Connection]:
+def begun(path: Path, tables: Sequence[str], form: int) -> Generator[sqlite3.Connection]:
     """One transaction, undone when the context is left unless it was committed. The file, mode 0600, is made on first
     use; others who want it wait up to 30 seconds; what is deleted is overwritten.
 
@@ -54,7 +54,7 @@ def begun(path: Path, tables: Sequence[str], form: int) -> Iterator[sqlite3.Conn
 
 
 @contextmanager
-def committed(path: Path, tables: Sequence[str], form: int) -> Iterator[sqlite3.Connection]:
+def committed(path: Path, tables: Sequence[str], form: int) -> Generator[sqlite3.Connection]:
     """The same, on disk when the context is left, and undone by any error."""
     with begun(path, tables, form) as connection:
         yield connection
@@ -134,7 +134,7 @@ def unreadable(path: Path, error: OSError, action: str = "Check the path") -> Pa
 
 
 @contextmanager
-def writing(path: Path, action: str = "") -> Iterator[None]:
+def writing(path: Path, action: str = "") -> Generator[None]:
     """What the system refuses while `path`, or a file in it, is written, as a typed error. See `typed`."""
     try:
         yield
@@ -167,7 +167,7 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 @contextmanager
-def new_here(*paths: Path) -> Iterator[None]:
+def new_here(*paths: Path) -> Generator[None]:
     """Files and folders that are made while the context is open, and that go again if it fails."""
     made = [path for path in paths if not path.exists()]
     try:
@@ -182,7 +182,7 @@ def new_here(*paths: Path) -> Iterator[None]:
 
 
 @contextmanager
-def replacing(path: Path, mode: int = 0o666, durable: bool = True, part: str = "") -> Iterator[BinaryIO]:
+def replacing(path: Path, mode: int = 0o666, durable: bool = True, part: str = "") -> Generator[BinaryIO]:
     """A file to write to that takes the place of `path` when the context ends without an error.
 
     A reader, or a crash, sees the old content or the new. After an error `path` is what it was.
@@ -267,7 +267,7 @@ def private_folder(path: Path) -> Path:
 
 
 @contextmanager
-def held(path: Path, what: str) -> Iterator[None]:
+def held(path: Path, what: str) -> Generator[None]:
     """Hold a lock file while the context is open; the system gives it back however its holder dies.
 
     Raises
