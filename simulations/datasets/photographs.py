@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import io
 import json
-import math
-import pickle
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -94,73 +92,8 @@ def beside(folder: Path, *names: str) -> Path:
     return next((folder / name for name in names if (folder / name).is_dir()), folder)
 
 
-MOST_BYTES = 256 * 2**20
-"""Of a pickle: eight times one published batch of CIFAR-10."""
 MOST_MAT_BYTES = 2**31
 """Of a MATLAB file: more than the largest of SVHN has, 1.3 GB."""
-
-
-class _Call:
-    """What a pickle asks to have called, and with what: it is noted, and nothing is done."""
-
-    def __init__(self, *arguments: Any) -> None:
-        self.arguments, self.state = arguments, None
-
-    def __setstate__(self, state: Any) -> None:
-        self.state = state
-
-
-class _PlainUnpickler(pickle.Unpickler):
-    """The only names that it knows are those with which numpy writes an array, and `_Call` stands behind each."""
-
-    def find_class(self, module_name: str, global_name: str, /) -> Any:
-        """See `pickle.Unpickler.find_class`. Raises UnpicklingError for any other name; nothing is imported.
-
-        What is given back is new each time: a pickle may set attributes of what it finds.
-        """
-        if (module_name, global_name) == ("_codecs", "encode"):  # how Python 3 writes bytes for Python 2
-            return lambda text, codec: text.encode("latin-1") if codec in ("latin1", "latin-1") else None
-        if global_name == "bytes" and module_name in ("__builtin__", "builtins"):  # how it writes none
-            return lambda: b""
-        array = module_name in ("numpy.core.multiarray", "numpy._core.multiarray") and global_name == "_reconstruct"
-        if array or (module_name == "numpy" and global_name in ("ndarray", "dtype")):
-            return type("_Call", (_Call,), {})
-        raise pickle.UnpicklingError(f"it names {module_name}.{global_name}, which plain data do not need")
-
-
-def read_plain(path: Path, source: str) -> Any:
-    """A pickle that somebody else wrote, read as data: dicts, lists, numbers, text, bytes, and arrays as `_Call`.
-
-    A pickle is a program: it names functions and has them called, and `pickle.load` does what it says. Restricting the
-    names is what the documentation of `pickle` describes for this purpose. source: where to get the file anew.
-
-    Raises
-    ------
-    DataError : it is too large, no pickle, cut off, or holds more than plain data.
-    """
-    try:
-        size = path.stat().st_size
-        if size > MOST_BYTES:
-            raise DataError(f"{path} has {size:,} bytes, the limit is {MOST_BYTES:,}", f"Get it anew from {source}")
-        return _PlainUnpickler(io.BytesIO(path.read_bytes()), encoding="bytes").load()
-    except DataError:
-        raise
-    except Exception as error:  # of many kinds, as the file is damaged
-        reason = f"cannot read {path}: {error or type(error).__name__}; nothing of it was run"
-        raise DataError(reason, f"Get it anew from {source}") from None
-
-
-def _byte_array(call: _Call) -> np.ndarray:
-    """The array, uint8, of which a pickle says version, shape, type, whether columns come first, and bytes. Raises
-    ValueError if it is none, or its bytes are not as many as its shape says."""
-    match call.state:
-        case (_, tuple(shape), _Call(arguments=(b"u1" | "u1" | b"uint8" | "uint8", *_)), order, bytes(content)):
-            if any(type(size) is not int or size < 0 for size in shape):
-                raise ValueError("an array that is not one of bytes")
-            if math.prod(shape) != len(content):
-                raise ValueError(f"an array of shape {shape} in {len(content)} bytes")
-            return np.frombuffer(content, np.uint8).reshape(shape, order="F" if order is True else "C")
-    raise ValueError("an array that is not one of bytes")
 
 
 _MAT_READER = """
@@ -220,11 +153,11 @@ def read_mat_arrays(path: Path, most: Mapping[str, int], source: str) -> dict[st
         raise DataError(reason, f"Get it anew from {source}") from None
 
 
-SOURCE = "https://www.cs.toronto.edu/~kriz/cifar.html (the binary version or the Python version, unpacked)"
+SOURCE = "https://www.cs.toronto.edu/~kriz/cifar.html (the binary version, unpacked)"
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
-BINARY, PYTHON = "cifar-10-batches-bin", "cifar-10-batches-py"
-BATCHES = tuple(f"data_batch_{number}" for number in range(1, 6))
-TEST = "test_batch"
+BINARY = "cifar-10-batches-bin"
+BATCHES = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
+TEST = "test_batch.bin"
 
 
 @cache
@@ -232,22 +165,19 @@ def load_cifar10(folder: Path) -> Dataset:
     """CIFAR-10: what is on the photograph? 32x32 pixels in colour, ten kinds of things.
 
     Krizhevsky, Learning multiple layers of features from tiny images, 2009. The 50,000 training images are the
-    parties'; of the 10,000 test images the first nine tenths are asked, the last are held out, as of MNIST. Two of the
-    published forms are read: the binary one (a byte for the label, then 1,024 each of red, green and blue), and the
-    Python one, of pickles, which are taken for data and never run (`read_plain`).
+    parties'; of the 10,000 test images the first nine tenths are asked, the last are held out, as of MNIST. The binary
+    version is read: a byte for the label, then 1,024 each of red, green and blue. The Python version is of pickles,
+    which are programs.
 
-    Rows of all six batches, in a folder with its published name in `folder`, or in `folder`; of both forms the
-    binary one. Without owners (every row's owner is 0).
+    Rows of all six batches, in a folder with its published name in `folder`, or in `folder`. Without owners (every
+    row's owner is 0).
 
     Raises
     ------
     DataError : a file is not there, damaged, or holds anything else.
     """
-    place = beside(folder, BINARY, PYTHON, "cifar10")
-    python = any((place / name).is_file() for name in (*BATCHES, TEST))
-    binary = (place / f"{TEST}.bin").is_file() or not python
-    ending, read = (".bin", read_binary) if binary else ("", read_python)
-    parts = [_part(place, f"{name}{ending}", read) for name in (*BATCHES, TEST)]
+    place = beside(folder, BINARY, "cifar10")
+    parts = [_part(place, name) for name in (*BATCHES, TEST)]
     return of_photographs(
         parts[:-1],
         parts[-1],
@@ -260,8 +190,8 @@ def load_cifar10(folder: Path) -> Dataset:
     )
 
 
-def _part(place: Path, name: str, read: Callable[[Path], Photographs]) -> Photographs:
-    part = read(data_file(place, name, SOURCE))
+def _part(place: Path, name: str) -> Photographs:
+    part = read_binary(data_file(place, name, SOURCE))
     if not 0 < len(part.labels) <= MOST_IMAGES:
         raise DataError(f"{place / name} has {len(part.labels)} images, 1 to {MOST_IMAGES} are read", f"See {SOURCE}")
     if not 0 <= part.labels.min() <= part.labels.max() < len(CLASSES):
@@ -287,34 +217,6 @@ def read_binary(path: Path) -> Photographs:
     except OSError as error:
         raise DataError(f"cannot read {path}: {error}", f"Get it anew from {SOURCE}") from None
     return Photographs(_pixels(rows[:, 1:]), rows[:, 0].astype(np.int64))
-
-
-def read_python(path: Path) -> Photographs:
-    """Images and labels of one file of the Python version: a pickled dict with `data` uint8 (n, 3072) and `labels`.
-
-    Raises
-    ------
-    DataError : it is no such pickle; nothing of it is run.
-    """
-    held = read_plain(path, SOURCE)
-    data, labels = _entry(held, "data"), _entry(held, "labels")
-    try:
-        rows = _byte_array(data) if isinstance(data, _Call) else None
-    except ValueError as error:
-        raise DataError(f"{path}: data is {error}", f"Get it anew from {SOURCE}") from None
-    if rows is None or rows.ndim != 2 or rows.shape[1] != NUMBERS:
-        form = "no array" if rows is None else f"uint8 {rows.shape}"
-        raise DataError(f"{path}: data is {form}, not uint8 (n, {NUMBERS})", f"Get it anew from {SOURCE}")
-    if not isinstance(labels, list) or len(labels) != len(rows) or not all(type(label) is int for label in labels):
-        raise DataError(f"{path}: labels are no list of {len(rows)} whole numbers", f"Get it anew from {SOURCE}")
-    if any(not 0 <= label < len(CLASSES) for label in labels):
-        raise DataError(f"{path} has labels other than 0 to {len(CLASSES) - 1}", f"Get it anew from {SOURCE}")
-    return Photographs(_pixels(rows), np.array(labels, dtype=np.int64))
-
-
-def _entry(held: Any, name: str) -> Any:
-    """Of a dict, whose keys Python 2 wrote as bytes; None where there is none."""
-    return held.get(name.encode(), held.get(name)) if isinstance(held, dict) else None
 
 
 def _pixels(rows: np.ndarray) -> np.ndarray:

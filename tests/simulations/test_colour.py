@@ -39,7 +39,7 @@ def test_from_published_files_to_a_student(
 ) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
     write_svhn(tmp_path, 60, 39)
-    write_cifar(tmp_path, cifar_parts(12, 30), binary=False)
+    write_cifar(tmp_path, cifar_parts(12, 30))
     table = {
         "data": {"set": name, "path": str(tmp_path), "partition": "iid", "parties": 3, **ways["data"]},
         "federation": {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 
 import numpy as np
@@ -44,12 +43,8 @@ def cifar_parts(each: int, test: int) -> list[Part]:
     return parts
 
 
-def write_cifar(folder: Path, parts: list[Part], binary: bool) -> None:
-    """The six files, as bytes or as pickles."""
+def write_cifar(folder: Path, parts: list[Part]) -> None:
+    """The six files."""
     for name, (images, labels) in zip((*BATCHES, TEST), parts, strict=True):
-        if binary:
-            rows = np.concatenate([labels[:, None].astype(np.uint8), images], axis=1)
-            (folder / f"{name}.bin").write_bytes(rows.tobytes())
-        else:
-            held = {b"batch_label": b"", b"labels": labels.tolist(), b"data": images, b"filenames": []}
-            (folder / name).write_bytes(pickle.dumps(held, 2))
+        rows = np.concatenate([labels[:, None].astype(np.uint8), images], axis=1)
+        (folder / name).write_bytes(rows.tobytes())
