@@ -30,11 +30,11 @@ from consilium import accounting
 from consilium.accounting.planning.calibration import pr_label_laplace
 from consilium.protocol.label_source import no_progress
 from consilium.simulations.artifact import from_bytes
-from consilium.simulations.study.cache import StepCache, usual_cache
+from consilium.simulations.study.cache import Shelf, StepCache, usual_cache
 from consilium.simulations.study.cells import Plot, compared, plots
 from consilium.simulations.study.graph import Graph, open_rows
 from consilium.simulations.study.measures.votes import total_votes
-from consilium.simulations.study.schedule import HereExecutor, Shelf, Tally, do_steps
+from consilium.simulations.study.schedule import OwnProcess, Tally, compute
 from consilium.simulations.study.spec import StudySpec, load_study
 from consilium.simulations.study.tasks import StepDesk
 from consilium.simulations.teach import Ensemble
@@ -78,7 +78,7 @@ def heard(spec: StudySpec, cache: StepCache, train: bool = True) -> Iterator[Hea
         graph = Graph(spec, compared(spec), open_rows(found, shelf.loose, False, None, no_progress).plots)
         for address, plot in one_each(graph, found).items():
             if train:
-                do_steps(graph.steps, [address], cache, HereExecutor(shelf), Tally(), lambda _: None)
+                compute(graph.steps, [address], cache, OwnProcess(shelf), Tally(), lambda _: None)
             if not cache.has(address):
                 continue
             step, ensemble = graph.steps[address], Ensemble.of_arrays(from_bytes(cache.get(address)))
@@ -94,7 +94,7 @@ def one_each(graph: Graph, found: Sequence[Plot]) -> dict[str, Plot]:
     """By the address of their teachers, the first of the plots that share them."""
     first: dict[str, Plot] = {}
     for plot in found:
-        if plot.id in graph.opened:
+        if plot.id in graph.rows:
             first.setdefault(graph.ensemble(plot), plot)
     return first
 

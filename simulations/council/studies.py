@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from consilium.simulations.council.runs import ProgressCallback, RunFolder, chan
 from consilium.simulations.scenario import Scenario, apply_override, scenario_json
 from consilium.simulations.study.cache import StepCache, usual_cache
 from consilium.simulations.study.cells import expand
-from consilium.simulations.study.results import PAGE, RESULTS, citation, read_results, read_told
+from consilium.simulations.study.results import PAGE, RESULTS, citation, read_facts, read_results
 from consilium.simulations.study.row_scores import RowScores
 from consilium.simulations.study.run import on_this_machine, run_study
 from consilium.simulations.study.spec import StudySpec, load_study
@@ -113,9 +114,9 @@ class Study:
         steps = StepCache(usual_cache() if cache is None else Path(cache))
         opening = on_this_machine(workers or os.cpu_count() or 1)
         if ray:
-            from consilium.simulations.study.ray_executor import ray_executor
+            from consilium.simulations.study.ray_pool import ray_pool
 
-            opening = lambda shelf: ray_executor(shelf, ray)  # noqa: E731
+            opening = partial(ray_pool, address=ray)
         with (
             value_errors(),
             one_thread(),
@@ -143,7 +144,7 @@ class StudyResults:
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
-        self.told = read_told(self.folder)
+        self.told = read_facts(self.folder)
         """What was asked and how it was made, as in study.json."""
         path = self.folder / RESULTS
         if not path.is_file():

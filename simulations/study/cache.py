@@ -15,6 +15,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +52,7 @@ class CacheSize:
 
 def usual_cache() -> Path:
     """`$XDG_CACHE_HOME/consilium/studies`, else the same below `~/.cache`."""
-    given = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(given) if given else Path.home() / ".cache") / "consilium" / "studies"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "consilium" / "studies"
 
 
 class StepCache:
@@ -89,15 +89,15 @@ class StepCache:
         """Whether there is a file; whether it is whole, its reader finds out."""
         return self.path(address).is_file()
 
-    def put(self, address: str, content: bytes, what: str, seconds: float) -> None:
-        """Keep a step. what: of which kind it is, for estimates. seconds: that it took.
+    def put(self, address: str, content: bytes, label: str, seconds: float) -> None:
+        """Keep a step. label: of which kind it is, for estimates. seconds: that it took.
 
         Raises
         ------
         StorageError : the disk is full.
         """
         path = self.path(address)
-        head = {"format": FORMAT, "what": what, "seconds": round(seconds, 3), "sha256": _sha(content)}
+        head = {"format": FORMAT, "what": label, "seconds": round(seconds, 3), "sha256": _sha(content)}
         with writing(path, "Make room, then run the study again: it goes on"):
             private_folder(path.parent)
             part = f"{path.name}.{os.getpid()}.part"
@@ -105,28 +105,30 @@ class StepCache:
                 file.write(json.dumps(head).encode() + b"\n" + content)
 
     def get(self, address: str) -> bytes:
-        """What was kept. Raises LostStep."""
-        return read_step(self.path(address), address)
+        """The bytes of a step. Raises LostStep: its file is not there, or is damaged."""
+        try:
+            head, _, content = self.path(address).read_bytes().partition(b"\n")
+            facts = json.loads(head)
+            whole = facts["format"] == FORMAT and facts["sha256"] == _sha(content)
+        except (OSError, ValueError, KeyError, TypeError):
+            whole, content = False, b""
+        if not whole:
+            raise LostStep(address)
+        return content
 
     def drop(self, address: str) -> None:
         """Forget a step, if it is there."""
         self.path(address).unlink(missing_ok=True)
 
-    def seconds(self, address: str) -> float:
-        """That a step took; 0 where nobody knows."""
-        return float(_head(self.path(address)).get("seconds", 0.0))
-
     def usual_seconds(self) -> dict[str, float]:
         """Mean seconds of the steps of each kind, of a few hundred that are here."""
-        found: dict[str, list[float]] = {}
-        for number, path in enumerate(self._files()):
-            if number >= 20 * _LOOKED_AT:
-                break
+        of_label: dict[str, list[float]] = {}
+        for path in islice(self._files(), 20 * _LOOKED_AT):
             head = _head(path)
-            times = found.setdefault(str(head.get("what", "")), [])
+            times = of_label.setdefault(str(head.get("what", "")), [])
             if len(times) < _LOOKED_AT:
                 times.append(float(head.get("seconds", 0.0)))
-        return {what: sum(times) / len(times) for what, times in found.items()}
+        return {label: sum(times) / len(times) for label, times in of_label.items()}
 
     def size(self) -> CacheSize:
         """Of all that is kept."""
@@ -149,26 +151,25 @@ class StepCache:
             yield from (path for path in sorted(folder.glob("*")) if re.fullmatch("[0-9a-f]{64}", path.name))
 
 
-def read_step(path: Path, address: str) -> bytes:
-    """The bytes of a step's file. Raises LostStep: it is not there, or is damaged."""
-    try:
-        head, _, content = path.read_bytes().partition(b"\n")
-        told = json.loads(head)
-        whole = told["format"] == FORMAT and told["sha256"] == _sha(content)
-    except (OSError, ValueError, KeyError, TypeError):
-        whole, content = False, b""
-    if not whole:
-        raise LostStep(address)
-    return content
+@dataclass(frozen=True)
+class Shelf:
+    """Where a step's bytes lie: the cache, or, of rows that only travel, a folder of this study alone."""
+
+    cache: StepCache
+    loose: StepCache
+
+    def read(self, address: str) -> bytes:
+        """Raises LostStep."""
+        return (self.loose if self.loose.has(address) else self.cache).get(address)
 
 
 def _head(path: Path) -> dict[str, Any]:
     try:
         with open(path, "rb") as file:
-            told = json.loads(file.readline(_HEAD))
+            facts = json.loads(file.readline(_HEAD))
     except (OSError, ValueError):
         return {}
-    return told if isinstance(told, dict) else {}
+    return facts if isinstance(facts, dict) else {}
 
 
 def _size(path: Path) -> int:

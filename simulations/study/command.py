@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -74,7 +75,7 @@ def run_command(
     show(output, summary, [] if quiet else _lines(summary))
     if not quiet:
         tell_warnings(summary["warnings"], output)
-    if any(not each["known"] for each in summary["failed"]):
+    if any(not failure["known"] for failure in summary["failed"]):
         raise typer.Exit(1)
 
 
@@ -83,8 +84,8 @@ def list_command(output: FormatOption = Format.text) -> None:
     """List the studies that come with the package."""
     from consilium.simulations.study.spec import load_study, shipped_studies
 
-    found = [{"name": name, "title": load_study(name).title} for name in shipped_studies()]
-    show(output, {"studies": found}, (f"{each['name']:12} {each['title']}" for each in found))
+    studies = [{"name": name, "title": load_study(name).title} for name in shipped_studies()]
+    show(output, {"studies": studies}, (f"{study['name']:12} {study['title']}" for study in studies))
 
 
 @app.command("cite")
@@ -117,9 +118,9 @@ def cache_command(
 
 def _opening(ray: str, workers: int | None) -> Opening:
     if ray:
-        from consilium.simulations.study.ray_executor import ray_executor
+        from consilium.simulations.study.ray_pool import ray_pool
 
-        return lambda shelf: ray_executor(shelf, ray)
+        return partial(ray_pool, address=ray)
     from consilium.simulations.study.run import on_this_machine
 
     return on_this_machine(workers or os.cpu_count() or 1)
@@ -141,10 +142,10 @@ def _lines(summary: dict[str, Any]) -> list[str]:
         f"{summary['cells']:,} cells: {steps['computed']:,} steps computed, {steps['from_cache']:,} found in the cache,"
         f" {summary['seconds']:.1f} s"
     ]
-    for each in summary["failed"][:_MOST_TOLD]:
-        where = ", ".join(f"{name} = {label}" for name, label in each["axes"].items())
-        place = ", ".join(filter(None, [where, f"seed {each['seed']}", each["method"]]))
-        lines.append(f"not computed: {place}: {each['why']}")
+    for failure in summary["failed"][:_MOST_TOLD]:
+        point = ", ".join(f"{name} = {label}" for name, label in failure["axes"].items())
+        place = ", ".join(filter(None, [point, f"seed {failure['seed']}", failure["method"]]))
+        lines.append(f"not computed: {place}: {failure['why']}")
     if (more := len(summary["failed"]) - _MOST_TOLD) > 0:
         lines.append(f"and {more} more, see {summary['out']}/study.json")
     if summary["absent"]:

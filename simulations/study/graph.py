@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -35,7 +34,7 @@ _INFLUENCED = "pate"
 
 
 @dataclass(frozen=True)
-class Opened:
+class PlotRows:
     """The rows of a plot. digest: of their content. travels: address under which they go to whoever works on them, None
     where they are opened by name."""
 
@@ -44,8 +43,8 @@ class Opened:
 
 
 @dataclass(frozen=True)
-class ToldStep:
-    """A step that results are read from. method: whose cell it is told in; "division", "teachers", "gain" else."""
+class ResultStep:
+    """A step that results are read from. method: whose cell its figures are of; "division", "teachers", "gain" else."""
 
     plot: Plot
     method: str
@@ -62,98 +61,86 @@ class Graph:
 
     spec: StudySpec
     compared: Sequence[ComparedMethod]
-    opened: Mapping[str, Opened] = field(repr=False)
+    rows: Mapping[str, PlotRows] = field(repr=False)
     steps: dict[str, StudyStep] = field(default_factory=dict, repr=False)
     _divisions: dict[str, str] = field(default_factory=dict, repr=False)
     _ensembles: dict[str, str] = field(default_factory=dict, repr=False)
 
     def settle(self, plot: Plot) -> str:
         """The step that settles the scenario of a plot; its address."""
-        rows, table = self.opened[plot.id], plot.table
-        named = {**table, "data": data_table(plot.teaching)}
-        methods = {each.label: each.table for each in self.compared}
+        table, data = plot.table, data_table(plot.teaching)
+        methods = {method.label: method.table for method in self.compared}
         needs = {}
         if is_open(table["federation"]):
-            needs["plan"] = self._add(
-                "plan",
-                plot,
-                {"table": table},
-                decides={
-                    "data": rows.digest,
-                    "data_table": named["data"],
-                    "federation": {key: value for key, value in table["federation"].items() if key not in _NO_PLAN},
-                    "most_queries": plot.most_queries,
-                    "seed": plot.seed,
-                },
-            )
-        decides = {"division": self.division(plot), "table": named, "methods": methods}
+            decides = {
+                "data": self.rows[plot.id].digest,
+                "data_table": data,
+                "federation": {key: value for key, value in table["federation"].items() if key not in _NO_PLAN},
+                "most_queries": plot.most_queries,
+                "seed": plot.seed,
+            }
+            needs["plan"] = self._add("plan", plot, {"table": table}, decides)
+        decides = {"division": self.division(plot), "table": {**table, "data": data}, "methods": methods}
         return self._add("settle", plot, {"table": table, "methods": methods}, decides, needs)
 
-    def methods(self, plot: Plot, settled: Mapping[str, Any]) -> Iterator[ToldStep]:
+    def methods(self, plot: Plot, settled: Mapping[str, Any]) -> Iterator[ResultStep]:
         """Predictions of all methods, and what is measured but who gains. settled: what the settling step gave."""
-        division, measures = self.division(plot), self.spec.study.measures
-        ensemble = self.ensemble(plot)
-        scenario = {"scenario": settled["scenario"]}
-        if "division" in measures:
-            yield ToldStep(plot, "division", self._add("division", plot, {}, {"division": division}))
-        if "teachers" in measures:
-            yield ToldStep(
-                plot, "teachers", self._add("teachers", plot, {}, {"ensemble": ensemble}, {"ensemble": ensemble})
-            )
-        for each in self.compared:
-            predicted = self.predict(plot, each, settled)
-            label, needs = {"label": each.label}, {"predicted": predicted}
-            yield ToldStep(plot, each.label, self._add("judge", plot, label, {**label, **needs}, needs))
-            if self.spec.study.hand_labels != "none" and each.method.private:
-                params = {**label, **scenario, "mode": self.spec.study.hand_labels}
-                decides = {**label, **needs, **_learning(settled), "mode": self.spec.study.hand_labels}
-                yield ToldStep(plot, each.label, self._add("worth", plot, params, decides, needs))
-            if "influence" in measures and each.table["name"] == _INFLUENCED:
-                needs = {**needs, "ensemble": ensemble}
-                decides = {**label, **needs, "depends": settled["depends"][each.label]}
-                yield ToldStep(plot, each.label, self._add("influence", plot, {**label, **scenario}, decides, needs))
+        study, scenario = self.spec.study, settled["scenario"]
+        trained = {"ensemble": self.ensemble(plot)}
+        if "division" in study.measures:
+            decides = {"division": self.division(plot)}
+            yield ResultStep(plot, "division", self._add("division", plot, {}, decides))
+        if "teachers" in study.measures:
+            yield ResultStep(plot, "teachers", self._add("teachers", plot, {}, trained, trained))
+        for method in self.compared:
+            label, needs = {"label": method.label}, {"predicted": self.predict(plot, method, settled)}
+            yield ResultStep(plot, method.label, self._add("judge", plot, label, {**label, **needs}, needs))
+            if study.hand_labels != "none" and method.method.private:
+                params = {**label, "scenario": scenario, "mode": study.hand_labels}
+                learning = {"student": scenario["student"], "caps": scenario["federation"]["caps"]}
+                decides = {**label, **needs, **learning, "mode": study.hand_labels}
+                yield ResultStep(plot, method.label, self._add("worth", plot, params, decides, needs))
+            if "influence" in study.measures and method.table["name"] == _INFLUENCED:
+                needs = {**needs, **trained}
+                decides = {**label, **needs, "depends": settled["depends"][method.label]}
+                params = {**label, "scenario": scenario}
+                yield ResultStep(plot, method.label, self._add("influence", plot, params, decides, needs))
 
-    def predict(self, plot: Plot, each: ComparedMethod, settled: Mapping[str, Any]) -> str:
+    def predict(self, plot: Plot, method: ComparedMethod, settled: Mapping[str, Any]) -> str:
         """What a method predicts."""
-        needs = {"ensemble": self.ensemble(plot)} if each.method.needs_ensemble else {}
-        decides = {
-            "method": each.table,
-            "depends": settled["depends"][each.label],
-            "on": self._teachers(plot),
-        }
-        if each.method.format > 1:
-            decides["format_of_method"] = each.method.format
-        params = {"method": each.table, "scenario": settled["scenario"]}
-        return self._add("predict", plot, params, decides, needs, each.table["name"])
+        needs = {"ensemble": self.ensemble(plot)} if method.method.needs_ensemble else {}
+        decides = {"method": method.table, "depends": settled["depends"][method.label], "on": self._teachers(plot)}
+        if method.method.format > 1:
+            decides["format_of_method"] = method.method.format
+        params = {"method": method.table, "scenario": settled["scenario"]}
+        return self._add("predict", plot, params, decides, needs, method.table["name"])
 
-    def gain(self, plot: Plot, predicted: Mapping[str, str]) -> ToldStep:
-        """Who gains at home. predicted: by what methods are called, the addresses of what they predict."""
+    def gain(self, plot: Plot, predicted: Mapping[str, str]) -> ResultStep:
+        """Who gains at home. predicted: by the labels of methods, the addresses of what they predict."""
         decides = {"division": self.division(plot), "predicted": dict(predicted)}
-        return ToldStep(plot, "gain", self._add("gain", plot, {}, decides, predicted))
+        return ResultStep(plot, "gain", self._add("gain", plot, {}, decides, predicted))
 
     def likely(self, plot: Plot) -> list[str]:
-        """What the steps are about that follow once the plot is settled, as `StudyStep.what` says it."""
-        labels = self.spec.study.hand_labels != "none"
-        kinds = [each for each in self.spec.study.measures if each != "influence"]
-        for each in self.compared:
-            name = each.table["name"]
-            kinds += [f"predict {name}", "judge", *(["worth"] if labels and each.method.private else [])]
-            kinds += ["influence"] if name == _INFLUENCED and "influence" in self.spec.study.measures else []
-        return [self._what(kind, plot) for kind in kinds]
+        """Labels of the steps that follow once the plot is settled."""
+        measures = self.spec.study.measures
+        kinds = [measure for measure in measures if measure != "influence"]
+        for method in self.compared:
+            name = method.table["name"]
+            worth = self.spec.study.hand_labels != "none" and method.method.private
+            kinds += [f"predict {name}", "judge", *(["worth"] if worth else [])]
+            kinds += ["influence"] if name == _INFLUENCED and "influence" in measures else []
+        return [_label(kind, plot) for kind in kinds]
 
     def division(self, plot: Plot) -> str:
         """Address of the plot's division."""
         if plot.id not in self._divisions:
-            share, data = self.spec.study.home_share, self.opened[plot.id].digest
+            share, data = self.spec.study.home_share, self.rows[plot.id].digest
             self._divisions[plot.id] = division_address(plot.teaching, plot.seed, share, data)
         return self._divisions[plot.id]
 
     def ensemble(self, plot: Plot) -> str:
         """The step that trains the plot's teachers."""
-        made = self._teachers(plot)
-        if made not in self.steps:
-            self.steps[made] = StudyStep(made, "ensemble", self._what("ensemble", plot), self._params(plot, {}))
-        return made
+        return self._step(self._teachers(plot), "ensemble", plot, {})
 
     def _teachers(self, plot: Plot) -> str:
         if plot.id not in self._ensembles:
@@ -167,79 +154,76 @@ class Graph:
         params: Mapping[str, Any],
         decides: Mapping[str, Any],
         needs: Mapping[str, str] | None = None,
-        what: str = "",
+        detail: str = "",
     ) -> str:
-        made = address(kind, **decides)
-        if made not in self.steps:
-            words = self._what(f"{kind} {what}".strip(), plot)
-            self.steps[made] = StudyStep(made, kind, words, self._params(plot, params), dict(needs or {}))
-        return made
+        return self._step(address(kind, **decides), kind, plot, params, needs or {}, detail)
 
-    def _params(self, plot: Plot, params: Mapping[str, Any]) -> dict[str, Any]:
-        return {
-            **params,
-            "teaching": plot.teaching.model_dump(mode="json"),
-            "seed": plot.seed,
-            "home_share": self.spec.study.home_share,
-            "division": self.division(plot),
-            "source": self.opened[plot.id].travels,
-        }
+    def _step(
+        self,
+        name: str,
+        kind: str,
+        plot: Plot,
+        params: Mapping[str, Any],
+        needs: Mapping[str, str] | None = None,
+        detail: str = "",
+    ) -> str:
+        """Its address, `name`."""
+        if name not in self.steps:
+            all_params = {
+                **params,
+                "teaching": plot.teaching.model_dump(mode="json"),
+                "seed": plot.seed,
+                "home_share": self.spec.study.home_share,
+                "division": self.division(plot),
+                "source": self.rows[plot.id].travels,
+            }
+            label = _label(f"{kind} {detail}".strip(), plot)
+            self.steps[name] = StudyStep(name, kind, label, all_params, dict(needs or {}))
+        return name
 
-    @staticmethod
-    def _what(kind: str, plot: Plot) -> str:
-        return f"{kind}: {plot.teaching.data.set}"
 
-
-def settled_of(content: bytes) -> dict[str, Any]:
-    """What a settling step gave: scenario, depends, guarantees, parties, left_out."""
-    return json.loads(content)
-
-
-def _learning(settled: Mapping[str, Any]) -> dict[str, Any]:
-    """What decides labels by hand, beside the predictions."""
-    scenario = settled["scenario"]
-    return {"student": scenario["student"], "caps": scenario["federation"]["caps"]}
+def _label(kind: str, plot: Plot) -> str:
+    return f"{kind}: {plot.teaching.data.set}"
 
 
 @dataclass
 class OpenedRows:
     """plots: by id of a plot whose rows could be opened. failures: by id, why not. sets: for study.json, by name."""
 
-    plots: dict[str, Opened] = field(default_factory=dict)
+    plots: dict[str, PlotRows] = field(default_factory=dict)
     failures: dict[str, StepFailure] = field(default_factory=dict)
     sets: list[dict[str, Any]] = field(default_factory=list)
 
 
 def open_rows(
-    plots: Sequence[Plot], loose: StepCache, far: bool, given: Source | None, progress: Progress
+    plots: Sequence[Plot], loose: StepCache, far: bool, memory: Source | None, progress: Progress
 ) -> OpenedRows:
     """Open each data set once, for its hash; one that cannot be opened fails its own plots alone.
 
     loose: where rows are put that travel: those in memory, and, where `far`, all that other machines may not have.
-    given: rows in memory for `data.set = "memory"`.
+    memory: rows for `data.set = "memory"`.
     """
-    found = OpenedRows()
+    opened = OpenedRows()
     by_table: dict[str, list[Plot]] = {}
     for plot in plots:
-        table = plot.teaching.data.model_dump(mode="json")
-        read = {key: value for key, value in table.items() if key in SourceSpec.model_fields}
-        by_table.setdefault(canonical_digest(read), []).append(plot)
+        table = plot.teaching.data.model_dump(mode="json", include=set(SourceSpec.model_fields))
+        by_table.setdefault(canonical_digest(table), []).append(plot)
     for done, same in enumerate(by_table.values()):
         progress(LOAD, done, len(by_table))
         spec = same[0].teaching.data
         try:
-            source = given if given is not None and spec.set == MEMORY else open_source(spec)
+            source = memory if memory is not None and spec.set == MEMORY else open_source(spec)
             digest = source_digest(source)
         except ConsiliumError as error:
-            found.failures |= {plot.id: failure_of(error) for plot in same}
+            opened.failures |= {plot.id: failure_of(error) for plot in same}
             continue
         travels = None
         if spec.set == MEMORY or (far and not is_everywhere(spec)):
             travels = canonical_digest(["rows", digest])
             loose.put(travels, packed(source), "rows", 0.0)
-        found.plots |= {plot.id: Opened(digest, travels) for plot in same}
-        about = {"set": spec.set, "title": source.title, "attribution": source.attribution, "sha256": digest}
-        if about not in found.sets:
-            found.sets.append(about)
+        opened.plots |= {plot.id: PlotRows(digest, travels) for plot in same}
+        facts = {"set": spec.set, "title": source.title, "attribution": source.attribution, "sha256": digest}
+        if facts not in opened.sets:
+            opened.sets.append(facts)
     progress(LOAD, len(by_table), len(by_table))
-    return found
+    return opened

@@ -29,7 +29,7 @@ _PLOT = "_plot"
 _TABLE = {"set", "path", "options", "list", "split"}
 """Keys of `[data]` that say which rows there are; the others say what is made of them, or who has them."""
 FORMAT = 1
-RESULTS, TOLD, MATRICES, PAGE = "results.parquet", "study.json", "matrices", "study.html"
+RESULTS, FACTS_FILE, MATRICES, PAGE = "results.parquet", "study.json", "matrices", "study.html"
 
 
 @contextmanager
@@ -43,10 +43,10 @@ def study_folder(out: Path, spec: StudySpec) -> Iterator[None]:
     if out.exists() and not out.is_dir():
         raise OutputExists(f"{out} is a file", "Choose another with --out")
     if out.is_dir() and any(out.iterdir()):
-        told = _told_if_any(out)
-        if told is None:
+        facts = _facts_if_any(out)
+        if facts is None:
             raise OutputExists(f"output folder {out} exists already, and holds no study", "Choose another with --out")
-        if told.get("spec_digest") != spec.digest():
+        if facts.get("spec_digest") != spec.digest():
             raise OutputExists(
                 f"{out} holds another study, or another version of this one", "Choose another with --out, or remove it"
             )
@@ -55,31 +55,31 @@ def study_folder(out: Path, spec: StudySpec) -> Iterator[None]:
         with open(out / "lock", "w", encoding="utf-8") as lock:
             if not take_lock(lock):
                 raise ConfigError(f"another process is working on {out}", "Wait for it, or end it")
-            if _told_if_any(out) is None:
-                write_told(out, {"format": FORMAT, "status": "running", "spec_digest": spec.digest()})
+            if _facts_if_any(out) is None:
+                write_facts(out, {"format": FORMAT, "status": "running", "spec_digest": spec.digest()})
             yield
 
 
-def read_told(out: Path) -> dict[str, Any]:
+def read_facts(out: Path) -> dict[str, Any]:
     """What study.json says.
 
     Raises
     ------
     PathError : there is none. DataError : it is none of a study.
     """
-    path = out / TOLD
+    path = out / FACTS_FILE
     if not path.is_file():
-        raise PathError(f"{out} is no folder of a study: it has no {TOLD}", "Run: consilium study NAME --out ...")
-    told = _told_if_any(out)
-    if told is None or told.get("format") != FORMAT:
+        raise PathError(f"{out} is no folder of a study: it has no {FACTS_FILE}", "Run: consilium study NAME --out ...")
+    facts = _facts_if_any(out)
+    if facts is None or facts.get("format") != FORMAT:
         raise DataError(f"{path} is not in the form of this version", "Run the study again into a new folder")
-    return told
+    return facts
 
 
-def write_told(out: Path, told: Mapping[str, Any]) -> None:
+def write_facts(out: Path, facts: Mapping[str, Any]) -> None:
     """Write study.json."""
-    with replacing(out / TOLD, mode=0o600) as file:
-        file.write(dumps(told, indent=2).encode() + b"\n")
+    with replacing(out / FACTS_FILE, mode=0o600) as file:
+        file.write(dumps(facts, indent=2).encode() + b"\n")
 
 
 def tidy(
@@ -87,7 +87,7 @@ def tidy(
 ) -> pl.DataFrame:
     """The table of results: cell, the axes, seed, a row's fields, then `FACTS`; sorted by all that names a row.
 
-    parts: of each plot, and what of it is told, the frame of the rows. stated: by plot and method, what it guarantees.
+    parts: of each plot, and what of it is facts, the frame of the rows. stated: by plot and method, what it guarantees.
     """
     axes = [axis.column for axis in spec.axis]
     keys = {name: [plot.axes[name] for plot, _, _ in parts] for name in axes}
@@ -118,12 +118,14 @@ def tidy(
 def _guarantees(stated: Mapping[tuple[str, str], Stated]) -> pl.DataFrame:
     """What each method guarantees at each plot; unit "none" where it is nothing."""
     keys = list(stated)
-    told: list[Mapping[str, Any]] = [{"unit": "none"} if each is None else each for each in stated.values()]
+    terms: list[Mapping[str, Any]] = [
+        {"unit": "none"} if guarantee is None else guarantee for guarantee in stated.values()
+    ]
     return pl.DataFrame(
         {
             _PLOT: [plot for plot, _ in keys],
             "method": [method for _, method in keys],
-            **{fact: [each.get(fact.removeprefix("guarantee_")) for each in told] for fact in FACTS[:4]},
+            **{fact: [term.get(fact.removeprefix("guarantee_")) for term in terms] for fact in FACTS[:4]},
         },
         schema={
             **dict.fromkeys((_PLOT, "method"), pl.String),
@@ -188,12 +190,12 @@ def _same_file(first: Path, other: Path) -> None:
         shutil.copyfile(first, other)
 
 
-def _told_if_any(out: Path) -> dict[str, Any] | None:
+def _facts_if_any(out: Path) -> dict[str, Any] | None:
     try:
-        told = json.loads((out / TOLD).read_text(encoding="utf-8"))
+        facts = json.loads((out / FACTS_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return told if isinstance(told, dict) and "spec_digest" in told else None
+    return facts if isinstance(facts, dict) and "spec_digest" in facts else None
 
 
 _KEYS = ("name", "title", "spec_digest", "command", "seeds", "home_share", "methods", "data", "versions", "created")
@@ -201,8 +203,8 @@ _KEYS = ("name", "title", "spec_digest", "command", "seeds", "home_share", "meth
 
 def citation(folder: Path) -> dict[str, Any]:
     """Of a finished study. Raises PathError, DataError."""
-    told = read_told(folder)
-    return {"status": told["status"], **{key: told[key] for key in _KEYS if key in told}}
+    facts = read_facts(folder)
+    return {"status": facts["status"], **{key: facts[key] for key in _KEYS if key in facts}}
 
 
 def citation_lines(cited: dict[str, Any]) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import shlex
 import tempfile
 import time
@@ -11,6 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,23 +29,23 @@ from consilium.simulations.artifact import Arrays
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.interruption import Interrupted, interruptible
 from consilium.simulations.judge import unit_arrays_in
-from consilium.simulations.study.cache import LostStep, StepCache
+from consilium.simulations.study.cache import LostStep, Shelf, StepCache
 from consilium.simulations.study.cells import ComparedMethod, Plot, cell_id, compared, plots
-from consilium.simulations.study.graph import Graph, OpenedRows, ToldStep, open_rows, settled_of
+from consilium.simulations.study.graph import Graph, OpenedRows, ResultStep, open_rows
 from consilium.simulations.study.results import (
     FORMAT,
     PAGE,
     RESULTS,
-    Stated,
     study_folder,
     tidy,
+    write_facts,
     write_matrices,
     write_results,
-    write_told,
 )
 from consilium.simulations.study.row_scores import write_row_scores
-from consilium.simulations.study.schedule import Executor, Shelf, Tally, do_steps, local_executor, missing
+from consilium.simulations.study.schedule import StepPool, Tally, compute, local_pool, missing
 from consilium.simulations.study.spec import StudySpec
+from consilium.simulations.study.summaries.tidy import as_number
 from consilium.simulations.study.tasks import ABSENT, StepFailure, frame_and_matrices
 
 
@@ -51,7 +53,7 @@ from consilium.simulations.study.tasks import ABSENT, StepFailure, frame_and_mat
 class Outlook:
     """cases: points of the axes with a seed. unsettled: of them, those whose further steps are not known yet.
 
-    missing, kept: steps by kind. seconds: that the missing ones take, one after the other; None where there is none
+    missing, cached: steps by kind. seconds: that the missing ones take, one after the other; None where there is none
     like one of them in the cache. failed: of data that cannot be opened, by words.
     """
 
@@ -60,21 +62,23 @@ class Outlook:
     cases: int
     unsettled: int
     missing: dict[str, int]
-    kept: dict[str, int]
+    cached: dict[str, int]
     seconds: float | None
     workers: int
     failed: list[StepFailure] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
-        return asdict(self)
+        names = {"cached": "kept"}
+        plain = {names.get(name, name): value for name, value in asdict(self).items()}
+        return {**plain, "failed": [failure.to_json() for failure in self.failed]}
 
     def lines(self) -> list[str]:
         """For people."""
         todo = ", ".join(f"{count} {kind}" for kind, count in self.missing.items()) or "none"
         lines = [
             f"{self.study}: {self.cells:,} cells, {self.cases:,} cases",
-            f"kept already: {sum(self.kept.values()):,} steps",
+            f"kept already: {sum(self.cached.values()):,} steps",
             f"to do: {todo}",
         ]
         if self.unsettled:
@@ -85,7 +89,7 @@ class Outlook:
             lines.append("time: unknown, no steps like these were done before")
         elif self.missing:
             lines.append(f"time: {about(self.seconds / self.workers)} on {self.workers} workers, by steps like these")
-        return [*lines, *(f"cannot be computed: {each.what}" for each in self.failed)]
+        return [*lines, *(f"cannot be computed: {failure.message}" for failure in self.failed)]
 
 
 def outlook(spec: StudySpec, cache: StepCache, workers: int) -> Outlook:
@@ -95,64 +99,51 @@ def outlook(spec: StudySpec, cache: StepCache, workers: int) -> Outlook:
     ------
     ConfigError : see `expand`.
     """
-    methods, places = compared(spec), plots(spec)
+    methods, cases = compared(spec), plots(spec)
     with tempfile.TemporaryDirectory(prefix="consilium-study-rows-") as folder:
-        rows = open_rows(places, StepCache(Path(folder) / "rows"), False, None, no_progress)
+        rows = open_rows(cases, StepCache(Path(folder) / "rows"), False, None, no_progress)
     graph = Graph(spec, methods, rows.plots)
-    targets, unsettled = [], 0
-    further: list[str] = []
-    for plot in places:
+    targets: list[str] = []
+    unsettled, further = 0, list[str]()
+    for plot in cases:
         if plot.id not in rows.plots:
             continue
-        address = graph.settle(plot)
-        targets.append(address)
+        targets.append(address := graph.settle(plot))
         try:
-            settled = settled_of(cache.get(address))
+            settled = json.loads(cache.get(address))
         except LostStep:
-            unsettled += 1
             targets.append(graph.ensemble(plot))
+            unsettled += 1
             further += graph.likely(plot)
             continue
-        targets += [each.address for each in graph.methods(plot, settled)]
+        targets += [step.address for step in graph.methods(plot, settled)]
         if "gain" in spec.study.measures:
-            predicted = {each.label: graph.predict(plot, each, settled) for each in methods}
+            predicted = {method.label: graph.predict(plot, method, settled) for method in methods}
             targets.append(graph.gain(plot, predicted).address)
     todo = missing(graph.steps, targets, cache)
     usual = cache.usual_seconds() if todo else {}
-    known = [usual.get(what) for what in (*(step.what for step in todo.values()), *further)]
-    seconds = None if None in known else sum(each for each in known if each is not None)
+    known = [usual.get(label) for label in (*(step.label for step in todo.values()), *further)]
     return Outlook(
         spec.name,
-        len(places) * len(methods),
-        len(places),
+        len(cases) * len(methods),
+        len(cases),
         unsettled,
         dict(Counter(step.kind for step in todo.values())),
         dict(Counter(step.kind for address, step in graph.steps.items() if address not in todo)),
-        seconds,
+        None if None in known else sum(seconds for seconds in known if seconds is not None),
         workers,
         list(dict.fromkeys(rows.failures.values())),
     )
 
 
-STAGES = {
-    "plan": SETTLE,
-    "settle": SETTLE,
-    "ensemble": ENSEMBLES,
-    "predict": COMPARE,
-    "judge": COMPARE,
-    "worth": COMPARE,
-    "division": COMPARE,
-    "teachers": COMPARE,
-    "influence": COMPARE,
-    "gain": MEASURE,
-}
-"""What people are shown while a kind of step is done."""
+STAGES = {"plan": SETTLE, "settle": SETTLE, "ensemble": ENSEMBLES, "gain": MEASURE}
+"""What people are shown while a kind of step is done; of all others that methods are compared."""
 _STAGES = (SETTLE, COMPARE, ENSEMBLES, MEASURE)
 """In this order: a stage that ends also ends those that were opened after it, and teachers are needed first."""
 _DRAWN = ("division", "teachers")
 
-Opening = Callable[[Shelf], AbstractContextManager[Executor]]
-"""From where steps find what they need to what does them."""
+Opening = Callable[[Shelf], AbstractContextManager[StepPool]]
+"""From the shelf where steps find what they need to the pool that computes them."""
 
 
 class StudyInterrupted(Interrupted):
@@ -166,7 +157,7 @@ class StudyInterrupted(Interrupted):
 
 def on_this_machine(workers: int) -> Opening:
     """Steps are done here, by so many processes."""
-    return lambda shelf: local_executor(shelf, workers)
+    return partial(local_pool, workers=workers)
 
 
 def run_study(
@@ -197,17 +188,18 @@ def run_study(
         or SIGHUP, in the main thread.
     """
     began = time.monotonic()
-    methods, places = compared(spec), plots(spec)
+    methods, cases = compared(spec), plots(spec)
     with contextlib.ExitStack() as stack:
         stack.enter_context(study_folder(out, spec))
         loose = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="consilium-study-rows-"))) / "rows"
         shelf = Shelf(cache, StepCache(loose))
-        executor = stack.enter_context((opening or on_this_machine(1))(shelf))
+        pool = stack.enter_context((opening or on_this_machine(1))(shelf))
         try:
             stack.enter_context(interruptible())
             stack.enter_context(writing(out))
-            study = _Study(spec, methods, places, cache, executor, progress)
-            study.carry_out(open_rows(places, shelf.loose, far, source, progress))
+            rows = open_rows(cases, shelf.loose, far, source, progress)
+            study = _Study(spec, methods, cases, rows, cache, pool, progress)
+            study.carry_out()
             with stage(progress, REPORT):
                 summary = study.write(out, time.monotonic() - began, command)
         except Interrupted as error:
@@ -222,68 +214,56 @@ class _Study:
     spec: StudySpec
     methods: list[ComparedMethod]
     plots: list[Plot]
+    rows: OpenedRows
     cache: StepCache
-    executor: Executor
+    pool: StepPool
     progress: Progress
     tally: Tally = field(default_factory=Tally)
     failed: list[dict[str, Any]] = field(default_factory=list)
     absent: list[dict[str, Any]] = field(default_factory=list)
-    parties: dict[str, int] = field(default_factory=dict)
-    left_out: dict[str, int] = field(default_factory=dict)
-    stated: dict[tuple[str, str], Stated] = field(default_factory=dict)
-    told: list[ToldStep] = field(default_factory=list)
+    settled: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By id of a plot what its settling step gave: scenario, depends, guarantees, parties, left_out."""
+    results: list[ResultStep] = field(default_factory=list)
 
-    def carry_out(self, rows: OpenedRows) -> None:
+    def carry_out(self) -> None:
         """Do every step, those first from which it follows what others there are."""
-        self.rows = rows
-        self.graph = Graph(self.spec, self.methods, rows.plots)
-        settled = self._settled()
-        predicted: dict[str, dict[str, str]] = {}
-        for plot, found in settled:
-            self.told += self.graph.methods(plot, found)
-            predicted[plot.id] = {each.label: self.graph.predict(plot, each, found) for each in self.methods}
-        self._do([each.address for each in self.told])
-        if "gain" in self.spec.study.measures:
-            gains = []
-            for plot, _ in settled:
-                there = {label: at for label, at in predicted[plot.id].items() if at not in self.tally.failures}
-                if there:
-                    gains.append(self.graph.gain(plot, there))
-            self._do([each.address for each in gains])
-            self.told += gains
-        if not any(each.address not in self.tally.failures for each in self.told):
-            self._nothing()
-
-    def _settled(self) -> list[tuple[Plot, dict[str, Any]]]:
-        """The plots that can be: their scenarios with all noise calibrated."""
+        graph = self.graph = Graph(self.spec, self.methods, self.rows.plots)
         for plot in self.plots:
             if plot.id in self.rows.failures:
                 self._fail(plot, "", self.rows.failures[plot.id])
-        places = [(plot, self.graph.settle(plot)) for plot in self.plots if plot.id in self.rows.plots]
-        self._do([address for _, address in places])
-        found = []
-        for plot, address in places:
+        settling = [(plot, graph.settle(plot)) for plot in self.plots if plot.id in self.rows.plots]
+        self._compute([address for _, address in settling])
+        for plot, address in settling:
             if address in self.tally.failures:
                 self._fail(plot, "", self.tally.failures[address])
             else:
-                settled = settled_of(self._content(address))
-                self.parties[plot.id], self.left_out[plot.id] = settled["parties"], settled["left_out"]
-                self.stated |= {(plot.id, label): each for label, each in settled["guarantees"].items()}
-                found.append((plot, settled))
-        return found
+                self.settled[plot.id] = json.loads(self._content(address))
+        there = [plot for plot in self.plots if plot.id in self.settled]
+        self.results = [step for plot in there for step in graph.methods(plot, self.settled[plot.id])]
+        self._compute([step.address for step in self.results])
+        if "gain" in self.spec.study.measures:
+            gains = []
+            for plot in there:
+                places = {method.label: graph.predict(plot, method, self.settled[plot.id]) for method in self.methods}
+                places = {label: address for label, address in places.items() if address not in self.tally.failures}
+                gains += [graph.gain(plot, places)] if places else []
+            self._compute([step.address for step in gains])
+            self.results += gains
+        if all(step.address in self.tally.failures for step in self.results):
+            self._nothing()
 
-    def _do(self, targets: list[str]) -> None:
+    def _compute(self, targets: list[str]) -> None:
         shown: dict[str, tuple[int, int]] = {}
 
-        def tell(kinds: Mapping[str, tuple[int, int]]) -> None:
+        def report(kinds: Mapping[str, tuple[int, int]]) -> None:
             for name in _STAGES:
-                same = [count for kind, count in kinds.items() if STAGES[kind] == name]
+                same = [counts for kind, counts in kinds.items() if STAGES.get(kind, COMPARE) == name]
                 count = sum(done for done, _ in same), sum(total for _, total in same)
                 if same and count != shown.get(name):
                     shown[name] = count
                     self.progress(name, *count)
 
-        do_steps(self.graph.steps, targets, self.cache, self.executor, self.tally, tell)
+        compute(self.graph.steps, targets, self.cache, self.pool, self.tally, report)
 
     def _content(self, address: str) -> bytes:
         """Of a step that is done; done again where its file is damaged."""
@@ -291,88 +271,92 @@ class _Study:
             return self.cache.get(address)
         except LostStep:
             self.cache.drop(address)
-            self._do([address])
+            self._compute([address])
             return self.cache.get(address)
 
     def write(self, out: Path, seconds: float, command: str) -> dict[str, Any]:
         """The study's folder; what the command prints."""
-        frames: dict[str, pl.DataFrame] = {}
-        reasons: dict[str, str] = {}
-        scores: dict[str, Arrays] = {}
+        artifacts: dict[str, tuple[pl.DataFrame, Arrays]] = {}
         of_cells: dict[str, tuple[str, Arrays]] = {}
-        parts, drawn = [], {}
-        for each in self.told:
-            failure = self.tally.failures.get(each.address)
+        parts: list[tuple[Plot, str, pl.DataFrame]] = []
+        drawn: dict[str, list[str]] = {}
+        for step in self.results:
+            plot, method, failure = step.plot, step.method, self.tally.failures.get(step.address)
             if failure is not None:
-                self._fail(each.plot, each.method, failure)
+                self._fail(plot, method, failure)
                 continue
-            if each.address not in frames:
-                frames[each.address], matrices = frame_and_matrices(self._content(each.address))
-                reasons[each.address] = str(matrices.get(ABSENT, ""))
-                scores[each.address] = unit_arrays_in(matrices)
-            if scores[each.address]:
-                of_cells[cell_id(each.plot, each.method)] = self.rows.plots[each.plot.id].digest, scores[each.address]
-            parts.append((each.plot, each.method, frames[each.address]))
-            if each.method in _DRAWN:
-                drawn.setdefault(each.plot.id, []).append(each.address)
-            elif why := reasons[each.address]:
-                self.absent.append({**_place(each.plot), "method": each.method, "why": why})
-        write_results(out, tidy(parts, self.spec, self.stated))
+            if step.address not in artifacts:
+                frame, matrices = frame_and_matrices(self._content(step.address))
+                reason = {ABSENT: matrices[ABSENT]} if ABSENT in matrices else {}
+                artifacts[step.address] = frame, {**unit_arrays_in(matrices), **reason}
+            frame, matrices = artifacts[step.address]
+            if scores := unit_arrays_in(matrices):
+                of_cells[cell_id(plot, method)] = self.rows.plots[plot.id].digest, scores
+            parts.append((plot, method, frame))
+            if method in _DRAWN:
+                drawn.setdefault(plot.id, []).append(step.address)
+            elif ABSENT in matrices:
+                self.absent.append({**_case(plot), "method": method, "why": str(matrices[ABSENT])})
+        stated = {
+            (plot, label): guarantee
+            for plot, settled in self.settled.items()
+            for label, guarantee in settled["guarantees"].items()
+        }
+        write_results(out, tidy(parts, self.spec, stated))
         write_row_scores(out, of_cells)
         same: dict[tuple[str, ...], list[str]] = {}
-        for plot, found in drawn.items():
-            same.setdefault(tuple(found), []).append(plot)
+        for plot, addresses in drawn.items():
+            same.setdefault(tuple(addresses), []).append(plot)
         write_matrices(out, same, self._matrices)
-        told = self._told(seconds, command)
-        write_told(out, told)
-        page = _draw(out)
-        steps = {"computed": self.tally.done, "from_cache": self.tally.hits}
+        facts = self._facts(seconds, command)
+        write_facts(out, facts)
         return strict(
             {
                 "study": self.spec.name,
                 "out": str(out),
-                "cells": len(self.plots) * len(self.methods),
+                "cells": facts["cells"],
                 "cases": len(self.plots),
-                "steps": steps,
+                "steps": {"computed": self.tally.done, "from_cache": self.tally.hits},
                 "failed": self.failed,
                 "absent": len(self.absent),
-                "warnings": told["warnings"],
+                "warnings": facts["warnings"],
                 "results": str(out / RESULTS),
-                "report": page,
+                "report": _draw(out),
                 "cache": {"folder": str(self.cache.folder), **asdict(self.cache.size())},
                 "seconds": round(seconds, 1),
             }
         )
 
-    def _matrices(self, found: tuple[str, ...]) -> Arrays:
-        made: Arrays = {}
-        for address in found:
-            made |= frame_and_matrices(self._content(address))[1]
-        return made
+    def _matrices(self, addresses: tuple[str, ...]) -> Arrays:
+        merged: Arrays = {}
+        for address in addresses:
+            merged |= frame_and_matrices(self._content(address))[1]
+        return merged
 
     def _warnings(self) -> list[dict[str, Any]]:
         """Parties that `least_rows` cut: once for a division, of the seed with the most; points: all that have it."""
         worst: dict[str, Plot] = {}
+        left = {plot.id: self.settled.get(plot.id, {}).get("left_out", 0) for plot in self.plots}
         for plot in self.plots:
             point = dumps(plot.axes)
-            if self.left_out.get(plot.id, 0) > self.left_out.get(worst[point].id if point in worst else "", 0):
+            if left[plot.id] > (left[worst[point].id] if point in worst else 0):
                 worst[point] = plot
-        found: dict[str, dict[str, Any]] = {}
+        warnings: dict[str, dict[str, Any]] = {}
         for plot in worst.values():
-            left, least = self.left_out[plot.id], plot.teaching.data.party_rows_needed
-            made = self.parties[plot.id] + left
-            text = parties_too_small(made, left, least)
-            told = {"code": WarningCode.PARTIES_TOO_SMALL.value, "text": f"{plot}: {text}"}
-            told |= {"made": made, "too_small": left, "least_rows": least}
-            key = f"{self.graph.division(plot)} {text}"
-            found.setdefault(key, {**told, "points": []})["points"].append(dict(plot.axes))
-        for told in found.values():
-            if more := len(told["points"]) - 1:
-                told["text"] += f" (the same at {more} further {'point' if more == 1 else 'points'})"
-        return list(found.values())
+            out, least = left[plot.id], plot.teaching.data.party_rows_needed
+            divided = self.settled[plot.id]["parties"] + out
+            text = parties_too_small(divided, out, least)
+            warning = {"code": WarningCode.PARTIES_TOO_SMALL.value, "text": f"{plot}: {text}"}
+            warning |= {"made": divided, "too_small": out, "least_rows": least, "points": []}
+            warnings.setdefault(f"{self.graph.division(plot)} {text}", warning)["points"].append(dict(plot.axes))
+        for warning in warnings.values():
+            if more := len(warning["points"]) - 1:
+                warning["text"] += f" (the same at {more} further {'point' if more == 1 else 'points'})"
+        return list(warnings.values())
 
-    def _told(self, seconds: float, command: str) -> dict[str, Any]:
-        spec = self.spec
+    def _facts(self, seconds: float, command: str) -> dict[str, Any]:
+        """What study.json says."""
+        spec, none = self.spec, {"parties": None, "left_out": None}
         return {
             "format": FORMAT,
             "status": "complete",
@@ -389,17 +373,14 @@ class _Study:
             "seeds": list(spec.seeds),
             "home_share": spec.study.home_share,
             "methods": [
-                {"label": each.label, "title": each.method.title, "private": each.method.private, "keys": each.table}
-                for each in self.methods
+                {"label": method.label, "title": method.method.title, "private": method.method.private}
+                | {"keys": method.table}
+                for method in self.methods
             ],
             "measures": list(spec.study.measures),
             "cells": len(self.plots) * len(self.methods),
             "cases": {
-                plot.id: {
-                    **_place(plot),
-                    "parties": self.parties.get(plot.id),
-                    "left_out": self.left_out.get(plot.id),
-                }
+                plot.id: {**_case(plot), **{name: self.settled.get(plot.id, none)[name] for name in none}}
                 for plot in self.plots
             },
             "failed": self.failed,
@@ -413,44 +394,37 @@ class _Study:
                 "by_kind": dict(Counter(step.kind for step in self.graph.steps.values())),
             },
             "seconds": {"wall": round(seconds, 1), "computing": round(self.tally.seconds, 1)},
-            "workers": self.executor.workers,
+            "workers": self.pool.workers,
         }
 
     def _fail(self, plot: Plot, method: str, failure: StepFailure) -> None:
         """method: "" where nothing of the plot could be done."""
-        why = f"{failure.what}. {failure.action}" if failure.action else failure.what
-        told = {**_place(plot), "method": method, "why": why, **asdict(failure)}
-        if told not in self.failed:
-            self.failed.append(told)
+        why = f"{failure.message}. {failure.action}" if failure.action else failure.message
+        entry = {**_case(plot), "method": method, "why": why, **failure.to_json()}
+        if entry not in self.failed:
+            self.failed.append(entry)
 
     def _nothing(self) -> None:
         """Raise ConfigError: every cell failed, and the first says why."""
-        for each in self.told:
-            if each.address in self.tally.failures:
-                self._fail(each.plot, each.method, self.tally.failures[each.address])
+        for step in self.results:
+            self._fail(step.plot, step.method, self.tally.failures[step.address])
         first = self.failed[0]
-        where = ", ".join(f"{name} = {label}" for name, label in first["axes"].items())
+        point = ", ".join(f"{name} = {label}" for name, label in first["axes"].items())
         raise ConfigError(
-            f"no cell of the study can be computed. {where or 'The first'}: {first['what']}", first["action"]
+            f"no cell of the study can be computed. {point or 'The first'}: {first['what']}", first["action"]
         )
 
 
-def _place(plot: Plot) -> dict[str, Any]:
+def _case(plot: Plot) -> dict[str, Any]:
     return {"case": plot.id, "axes": dict(plot.axes), "seed": plot.seed}
 
 
-def _axis(spec: StudySpec, place: int, found: list[Plot]) -> dict[str, Any]:
+def _axis(spec: StudySpec, place: int, cases: list[Plot]) -> dict[str, Any]:
     axis = spec.axis[place]
-    values = list(dict.fromkeys(plot.axes[axis.column] for plot in found))
+    values = list(dict.fromkeys(plot.axes[axis.column] for plot in cases))
     scale = axis.range.scale if axis.range is not None else None
-    return {"name": axis.column, "key": axis.key, "values": values, "numeric": _numeric(values), "scale": scale}
-
-
-def _numeric(values: list[str]) -> bool:
-    try:
-        return all(abs(float(value)) >= 0 for value in values)
-    except ValueError:
-        return False
+    numeric = all(as_number(value) is not None for value in values)
+    return {"name": axis.column, "key": axis.key, "values": values, "numeric": numeric, "scale": scale}
 
 
 def _draw(out: Path) -> str:

@@ -1,4 +1,4 @@
-"""Which steps of a study are done when, each once and after what it needs; and where: here, or in worker processes.
+"""Steps of a study in the order of what they need, each once: in this process, in processes here, or on a cluster.
 
 Steps of one division are handed out together, several small ones at a time, so that a worker reads an ensemble once for
 many of them."""
@@ -7,24 +7,28 @@ from __future__ import annotations
 
 import math
 import os
-import socket
-import subprocess
-from collections import Counter, OrderedDict, deque
+import signal
+import sys
+import threading
+import time
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection, wait
+from graphlib import TopologicalSorter
 from typing import Protocol
 
-from consilium.models.devices import ONE_THREAD
-from consilium.node.flower import python_module
-from consilium.protocol.errors import EngineError
-from consilium.simulations.study.cache import StepCache
-from consilium.simulations.study.cells import deciding_versions
-from consilium.simulations.study.tasks import BatchDone, StepDesk, StepDone, StepFailure, StudyStep, work_off
+from joblib.externals.loky.process_executor import ProcessPoolExecutor
 
-Tell = Callable[[Mapping[str, tuple[int, int]]], None]
-"""Told how many steps of each kind are done, of how many."""
+from consilium.models.devices import ONE_THREAD
+from consilium.protocol.errors import EngineError
+from consilium.simulations.study.cache import LostStep, Shelf, StepCache
+from consilium.simulations.study.cells import deciding_versions
+from consilium.simulations.study.tasks import BatchDone, StepDesk, StepDone, StepFailure, StudyStep, compute_batch
+
+Report = Callable[[Mapping[str, tuple[int, int]]], None]
+"""Of each kind, how many steps have ended, of how many."""
 BATCH_SECONDS = 5.0
 MOST_IN_BATCH = 64
 MOST_ATTEMPTS = 3
@@ -32,33 +36,22 @@ _FIRST = ("ensemble", "plan")
 """Kinds that others wait for, and that take long: each alone, before all others."""
 
 
-@dataclass(frozen=True)
-class Died:
-    """What did the steps ended in the middle, and nobody knows why. what: for people."""
-
-    what: str
+class WorkerDied(Exception):
+    """What computed a batch ended in the middle, and nobody knows why. Its text is for people."""
 
 
-class Executor(Protocol):
-    """Where steps are done."""
+class StepPool(Protocol):
+    """Where batches of steps are computed. workers: at once; room: batches that are handed out at the same time."""
 
     workers: int
+    room: int
 
-    def room(self) -> int:
-        """So many further batches may be handed out now."""
+    def submit(self, steps: list[StudyStep]) -> Future[BatchDone]:
+        """Begin a batch. Raises LostStep where something that it reads is gone already."""
         ...
 
-    def submit(self, number: int, steps: list[StudyStep]) -> None:
-        """Do a batch."""
-        ...
-
-    def finished(self) -> list[tuple[int, BatchDone | Died]]:
-        """Batches that have ended since the last time; waits for a moment if there is none.
-
-        Raises
-        ------
-        EngineError : nothing can be done here any more.
-        """
+    def result(self, future: Future[BatchDone]) -> BatchDone:
+        """Of a batch that has ended. Raises WorkerDied; EngineError: nothing can be computed there any more."""
         ...
 
 
@@ -72,193 +65,188 @@ class Tally:
     failures: dict[str, StepFailure] = field(default_factory=dict)
     times: dict[str, list[float]] = field(default_factory=dict)
 
-    def usual(self, what: str) -> float | None:
+    def usual(self, label: str) -> float | None:
         """Mean seconds of steps like this one, None where there was none."""
-        found = self.times.get(what)
-        return sum(found) / len(found) if found else None
+        times = self.times.get(label)
+        return sum(times) / len(times) if times else None
 
 
 def missing(steps: Mapping[str, StudyStep], targets: Iterable[str], cache: StepCache) -> dict[str, StudyStep]:
     """The steps to do so that all targets are there, in the order of the targets, each after what it needs."""
-    found: dict[str, StudyStep] = {}
+    return _missing(steps, targets, cache, Tally(), Counter())
+
+
+def _missing(
+    steps: Mapping[str, StudyStep], targets: Iterable[str], cache: StepCache, tally: Tally, ended: Counter[str]
+) -> dict[str, StudyStep]:
+    """See `missing`. What needs a step that failed fails too: it goes to the tally, and counts as ended."""
+    todo: dict[str, StudyStep] = {}
     seen: set[str] = set()
 
-    def want(address: str) -> None:
-        if address in seen:
-            return
+    def visit(address: str) -> StepFailure | None:
+        if address in seen or address in tally.failures or cache.has(address):
+            return tally.failures.get(address)
         seen.add(address)
-        if not cache.has(address):
-            for each in steps[address].needs.values():
-                want(each)
-            found[address] = steps[address]
+        step = steps[address]
+        failures = [failure for need in step.needs.values() if (failure := visit(need)) is not None]
+        if failures:
+            tally.failures[address] = failures[0]
+            ended[step.kind] += 1
+            return failures[0]
+        todo[address] = step
+        return None
 
     for target in targets:
-        want(target)
-    return found
+        visit(target)
+    return todo
 
 
-def do_steps(
+def compute(
     steps: Mapping[str, StudyStep],
     targets: Iterable[str],
     cache: StepCache,
-    executor: Executor,
+    pool: StepPool,
     tally: Tally,
-    tell: Tell,
+    report: Report,
 ) -> None:
-    """Do all that is missing of the targets; what becomes of it is added to `tally`.
+    """Compute all that is missing of the targets; what becomes of it is added to `tally`.
+
+    In rounds: what was lost meanwhile (somebody cleared the cache, a worker died) is missing in the next one.
 
     Raises
     ------
-    EngineError : the executor is gone, or a node has other versions. StorageError : the cache cannot be written.
+    EngineError : the pool is gone, or a node has other versions. StorageError : the cache cannot be written.
     """
-    wanted = list(dict.fromkeys(targets))
-    tally.hits += sum(map(cache.has, wanted))
-    _Work(steps, missing(steps, wanted, cache), cache, executor, tally, tell).carry_out()
+    targets = list(dict.fromkeys(targets))
+    tally.hits += sum(map(cache.has, targets))
+    ended: Counter[str] = Counter()
+    attempts: Counter[str] = Counter()
+    while todo := _missing(steps, targets, cache, tally, ended):
+        _Round(steps, todo, cache, pool, tally, report, ended, attempts).run()
+    report({kind: (count, count) for kind, count in ended.items()})
 
 
-class _Work:
-    def __init__(
-        self,
-        steps: Mapping[str, StudyStep],
-        todo: dict[str, StudyStep],
-        cache: StepCache,
-        executor: Executor,
-        tally: Tally,
-        tell: Tell,
-    ) -> None:
-        self._steps, self._todo, self._cache, self._executor = steps, todo, cache, executor
-        self._tally, self._tell = tally, tell
-        self._totals = Counter(step.kind for step in todo.values())
-        self._ended: Counter[str] = Counter()
-        self._waits: dict[str, set[str]] = {}
-        self._dependents: dict[str, list[str]] = {}
-        self._ready: OrderedDict[str, deque[StudyStep]] = OrderedDict()
-        self._first: deque[StudyStep] = deque()
-        self._running: dict[int, list[StudyStep]] = {}
-        self._attempts: Counter[str] = Counter()
-        self._number = 0
+@dataclass
+class _Round:
+    steps: Mapping[str, StudyStep]
+    todo: dict[str, StudyStep]
+    cache: StepCache
+    pool: StepPool
+    tally: Tally
+    report: Report
+    ended: Counter[str]
+    attempts: Counter[str]
+    _first: deque[StudyStep] = field(default_factory=deque)
+    _groups: dict[str, deque[StudyStep]] = field(default_factory=dict)
+    _running: dict[Future[BatchDone], list[StudyStep]] = field(default_factory=dict)
 
-    def carry_out(self) -> None:
-        self._told()
-        for step in list(self._todo.values()):
-            self._enter(step)
-        while self._running or self._ready or self._first:
-            while (self._ready or self._first) and self._executor.room() > 0:
-                self._hand_out()
-            for number, done in self._executor.finished():
-                batch = self._running.pop(number)
-                if isinstance(done, Died):
-                    self._again(batch, done)
+    def run(self) -> None:
+        """Everything that can be, once."""
+        self._left = Counter(step.kind for step in self.todo.values())
+        self._order = TopologicalSorter(
+            {name: self.todo.keys() & step.needs.values() for name, step in self.todo.items()}
+        )
+        self._order.prepare()
+        self._report()
+        while True:
+            self._hand_out()
+            if not self._running:
+                return
+            for future in wait(self._running, return_when=FIRST_COMPLETED).done:
+                batch = self._running.pop(future)
+                try:
+                    done = self.pool.result(future)
+                except WorkerDied as error:
+                    for step in batch:
+                        self._again(step, StepFailure("EngineError", str(error), _MORE_MEMORY))
                 else:
                     _check_versions(done)
-                    for each in done.steps:
-                        self._take(each)
-
-    def _enter(self, step: StudyStep) -> None:
-        """A step is to be done: now, or once what it needs is there."""
-        if step.address in self._tally.failures:
-            self._todo.pop(step.address, None)
-            return
-        for each in step.needs.values():
-            if each in self._tally.failures:
-                self._fail(step, self._tally.failures[each])
-                return
-        waits = {each for each in step.needs.values() if each in self._todo}
-        if not waits:
-            self._make_ready(step)
-            return
-        self._waits[step.address] = waits
-        for each in waits:
-            self._dependents.setdefault(each, []).append(step.address)
-
-    def _make_ready(self, step: StudyStep) -> None:
-        if step.kind in _FIRST:
-            self._first.append(step)
-        else:
-            self._ready.setdefault(_group(step), deque()).append(step)
+                    for step in done.steps:
+                        self._take(step)
 
     def _hand_out(self) -> None:
-        if self._first:
-            batch = [self._first.popleft()]
-        else:
-            name, group = next(iter(self._ready.items()))
-            share = math.ceil(len(group) / self._executor.workers)
-            batch: list[StudyStep] = []
-            seconds = 0.0
-            while group and len(batch) < min(share, MOST_IN_BATCH):
-                usual = self._tally.usual(group[0].what)
-                seconds += BATCH_SECONDS if usual is None else usual
-                if batch and (seconds > BATCH_SECONDS or self._attempts[group[0].address]):
-                    break
-                batch.append(group.popleft())
-            if not group:
-                del self._ready[name]
-        self._number += 1
-        self._running[self._number] = batch
-        self._executor.submit(self._number, batch)
+        for name in self._order.get_ready():
+            step = self.todo[name]
+            ready = self._first if step.kind in _FIRST else self._groups.setdefault(_group(step), deque())
+            ready.append(step)
+        while len(self._running) < self.pool.room and (batch := self._batch()):
+            try:
+                self._running[self.pool.submit(batch)] = batch
+            except LostStep as error:  # the others of the batch lack nothing, and are handed out once more
+                for step in batch:
+                    self._lose(step, error.address)
+
+    def _batch(self) -> list[StudyStep]:
+        """What goes out next; nothing where the next one, or one that runs, has to be alone."""
+        if not self._first and not self._groups:
+            return []
+        name, group = ("", self._first) if self._first else next(iter(self._groups.items()))
+        if self._running and any(map(self._suspect, (group[0], *(each[0] for each in self._running.values())))):
+            return []
+        share = 1 if self._first else min(MOST_IN_BATCH, math.ceil(len(group) / self.pool.workers))
+        batch = [group.popleft()]
+        seconds = self._usual(batch[0])
+        while group and len(batch) < share and seconds + self._usual(group[0]) <= BATCH_SECONDS:
+            seconds += self._usual(group[0])
+            batch.append(group.popleft())
+        if not group:
+            self._groups.pop(name, None)
+        return batch
+
+    def _usual(self, step: StudyStep) -> float:
+        """Seconds that it takes; a batch's where nobody knows, or where a worker died: such a step goes by itself."""
+        usual = None if self.attempts[step.address] else self.tally.usual(step.label)
+        return BATCH_SECONDS if usual is None else usual
+
+    def _suspect(self, step: StudyStep) -> bool:
+        """Whether workers died with it so often that it runs alone: if another dies, nothing else was the reason."""
+        return self.attempts[step.address] == MOST_ATTEMPTS - 1
 
     def _take(self, done: StepDone) -> None:
-        step = self._steps[done.address]
+        step = self.todo[done.address]
         if done.lost:
-            self._find_again(step, done.lost)
+            self._lose(step, done.lost)
         elif done.content is None:
             self._fail(step, done.failure or StepFailure("EngineError", "a step ended without a result"))
         else:
-            self._cache.put(step.address, done.content, step.what, done.seconds)
-            self._tally.done += 1
-            self._tally.seconds += done.seconds
-            self._tally.times.setdefault(step.what, []).append(done.seconds)
+            self.cache.put(step.address, done.content, step.label, done.seconds)
+            self.tally.done += 1
+            self.tally.seconds += done.seconds
+            self.tally.times.setdefault(step.label, []).append(done.seconds)
+            self._order.done(step.address)
             self._end(step)
-            for address in self._dependents.pop(step.address, ()):
-                waits = self._waits.get(address)
-                if waits is not None:
-                    waits.discard(step.address)
-                    if not waits:
-                        del self._waits[address]
-                        self._make_ready(self._steps[address])
+
+    def _lose(self, step: StudyStep, lost: str) -> None:
+        """A file of the cache was damaged, or somebody has cleared it: what was in it is made anew."""
+        self.cache.drop(lost)
+        message = "a step that it needs was lost from the cache again and again"
+        failure = StepFailure("StorageError", message, "See whether somebody else clears the cache")
+        if lost in self.steps:
+            self._again(step, failure)
+        else:
+            self._fail(step, failure)
+
+    def _again(self, step: StudyStep, failure: StepFailure) -> None:
+        """In the next round, by itself, so that one that cannot be done takes no others with it."""
+        self.attempts[step.address] += 1
+        if self.attempts[step.address] >= MOST_ATTEMPTS:
+            self._fail(step, failure)
 
     def _fail(self, step: StudyStep, failure: StepFailure) -> None:
-        """A step has no result, nor has anything that needs it."""
-        if step.address in self._tally.failures:
-            return
-        self._tally.failures[step.address] = failure
+        self.tally.failures[step.address] = failure
         self._end(step)
-        for address in self._dependents.pop(step.address, ()):
-            self._waits.pop(address, None)
-            self._fail(self._steps[address], failure)
 
     def _end(self, step: StudyStep) -> None:
-        self._todo.pop(step.address, None)
-        self._ended[step.kind] += 1
-        self._told()
+        self.ended[step.kind] += 1
+        self._left[step.kind] -= 1
+        self._report()
 
-    def _told(self) -> None:
-        self._tell({kind: (self._ended[kind], total) for kind, total in self._totals.items()})
+    def _report(self) -> None:
+        kinds = {**self._left, **self.ended}
+        self.report({kind: (self.ended[kind], self.ended[kind] + self._left[kind]) for kind in kinds})
 
-    def _again(self, batch: list[StudyStep], died: Died) -> None:
-        """Each by itself, so that one that cannot be done takes no others with it."""
-        for step in batch:
-            self._attempts[step.address] += 1
-            if self._attempts[step.address] < MOST_ATTEMPTS:
-                self._make_ready(step)
-            else:
-                action = "Give it more memory, or fewer --workers"
-                self._fail(step, StepFailure("EngineError", died.what, action))
 
-    def _find_again(self, step: StudyStep, lost: str) -> None:
-        """A file of the cache was damaged, or somebody has cleared it: what was in it is made anew."""
-        self._cache.drop(lost)
-        self._attempts[step.address] += 1
-        if lost not in self._steps or self._attempts[step.address] >= MOST_ATTEMPTS:
-            what = "a step that it needs was lost from the cache again and again"
-            self._fail(step, StepFailure("StorageError", what, "See whether somebody else clears the cache"))
-            return
-        for address, each in missing(self._steps, [lost], self._cache).items():
-            if address not in self._todo:
-                self._todo[address] = each
-                self._totals[each.kind] += 1
-                self._enter(each)
-        self._enter(step)
+_MORE_MEMORY = "Give it more memory, or fewer --workers"
 
 
 def _group(step: StudyStep) -> str:
@@ -266,148 +254,110 @@ def _group(step: StudyStep) -> str:
 
 
 def _check_versions(done: BatchDone) -> None:
-    own = deciding_versions()
-    if dict(done.versions) != own:
-        different = sorted(name for name in {*own, *done.versions} if own.get(name) != done.versions.get(name))
-        name = different[0]
+    mine, theirs = deciding_versions(), dict(done.versions)
+    if theirs != mine:
+        name = min(name for name in {*mine, *theirs} if mine.get(name) != theirs.get(name))
         raise EngineError(
-            f"a node has {name} {done.versions.get(name, 'not at all')}, and here it is {own.get(name, 'absent')}:"
+            f"a node has {name} {theirs.get(name, 'not at all')}, and here it is {mine.get(name, 'absent')}:"
             " results would depend on where a step ran",
             "Install the same versions on all nodes",
         )
 
 
-POLL_SECONDS = 0.5
-READY = "ready"
-"""What a process says once it has loaded its libraries."""
+class OwnProcess:
+    """A pool of this process alone, one batch at a time."""
 
-
-class Shelf:
-    """Where a step's bytes lie: the cache, or, of rows that only travel, a folder of this study alone."""
-
-    def __init__(self, cache: StepCache, loose: StepCache) -> None:
-        self.cache, self.loose = cache, loose
-
-    def folder(self, address: str) -> StepCache:
-        """Where this one is."""
-        return self.loose if self.loose.has(address) else self.cache
-
-    def read(self, address: str) -> bytes:
-        """Raises LostStep."""
-        return self.folder(address).get(address)
-
-
-def addresses(steps: list[StudyStep]) -> set[str]:
-    """Of everything that these steps read."""
-    travels = {str(step.params["source"]) for step in steps if step.params["source"] is not None}
-    return travels | {address for step in steps for address in step.needs.values()}
-
-
-class HereExecutor:
-    """In this process, one batch at a time."""
-
-    workers = 1
+    workers = room = 1
 
     def __init__(self, shelf: Shelf) -> None:
         self._shelf, self._desk = shelf, StepDesk()
-        self._waiting: list[tuple[int, list[StudyStep]]] = []
 
-    def room(self) -> int:
-        """See `Executor`."""
-        return 0 if self._waiting else 1
+    def submit(self, steps: list[StudyStep]) -> Future[BatchDone]:
+        """See `StepPool`: it is done when this returns."""
+        future: Future[BatchDone] = Future()
+        future.set_result(compute_batch(steps, self._shelf.read, self._desk))
+        return future
 
-    def submit(self, number: int, steps: list[StudyStep]) -> None:
-        """See `Executor`."""
-        self._waiting.append((number, steps))
-
-    def finished(self) -> list[tuple[int, BatchDone | Died]]:
-        """See `Executor`."""
-        waiting, self._waiting = self._waiting, []
-        return [(number, work_off(steps, self._shelf.read, self._desk)) for number, steps in waiting]
+    def result(self, future: Future[BatchDone]) -> BatchDone:
+        """See `StepPool`."""
+        return future.result()
 
 
-class _Process:
-    """One worker process, see `study.worker`, and what it works on."""
+class LocalPool:
+    """Worker processes of this machine. All are replaced where one dies.
 
-    def __init__(self) -> None:
-        ours, theirs = socket.socketpair()
-        self._process = subprocess.Popen(
-            python_module("consilium.simulations.study.worker", str(theirs.fileno())),
-            pass_fds=[theirs.fileno()],
-            stdout=subprocess.DEVNULL,
-            env={**os.environ, **ONE_THREAD},
+    They are loky's, whose start imports no script of the caller's, and which say it when one of them is gone.
+    """
+
+    def __init__(self, shelf: Shelf, workers: int) -> None:
+        self._shelf, self.workers, self.room = shelf, workers, workers
+        self._start()
+        self._ready = self._processes.submit(os.getpid)
+
+    def _start(self) -> None:
+        environment = {**ONE_THREAD, "PYTHONSAFEPATH": "1"}  # a module in the user's folder is none of a worker's
+        self._processes = ProcessPoolExecutor(
+            self.workers, initializer=_begin_worker, initargs=(os.getpid(),), env=environment
         )
-        theirs.close()
-        self.connection = Connection(ours.detach())
-        self.number: int | None = None
-        self.ready = False
+
+    def submit(self, steps: list[StudyStep]) -> Future[BatchDone]:
+        """See `StepPool`."""
+        try:
+            return self._processes.submit(_compute_here, steps, self._shelf)
+        except BrokenExecutor:
+            self.end()
+            self._start()
+            return self._processes.submit(_compute_here, steps, self._shelf)
+
+    def result(self, future: Future[BatchDone]) -> BatchDone:
+        """See `StepPool`."""
+        try:
+            return future.result()
+        except BrokenExecutor:
+            if self._ready.exception() is not None:
+                raise EngineError(
+                    "a worker process of the study ended before it was ready",
+                    "Its reason stands above. With --workers 1 there are none",
+                ) from None
+            raise WorkerDied("the worker process ended, perhaps for want of memory") from None
 
     def end(self) -> None:
-        self._process.kill()
-        self._process.wait()
-        self.connection.close()
+        """Kill them."""
+        self._processes.shutdown(wait=True, kill_workers=True)
 
 
-class LocalExecutor:
-    """Worker processes of this machine. One that dies is replaced."""
+_DESK = StepDesk()
+"""Of a worker process."""
+POLL_SECONDS = 1.0
 
-    def __init__(self, shelf: Shelf, processes: list[_Process]) -> None:
-        self._shelf, self._processes = shelf, processes
-        self.workers = len(processes)
 
-    def room(self) -> int:
-        """See `Executor`."""
-        return sum(process.number is None for process in self._processes)
+def _begin_worker(study: int) -> None:
+    """In a worker process: signals are the study's to handle, and what libraries print is no output of the command."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
+    threading.Thread(target=_end_with, args=(study,), daemon=True).start()
 
-    def submit(self, number: int, steps: list[StudyStep]) -> None:
-        """See `Executor`. A process that cannot take them has died, which `finished` finds."""
-        process = next(each for each in self._processes if each.number is None)
-        process.number = number
-        places = {address: self._shelf.folder(address).path(address) for address in addresses(steps)}
-        try:
-            process.connection.send((steps, places))
-        except OSError:
-            return
 
-    def finished(self) -> list[tuple[int, BatchDone | Died]]:
-        """See `Executor`."""
-        busy = {each.connection: each for each in self._processes if each.number is not None}
-        found: list[tuple[int, BatchDone | Died]] = []
-        for connection in wait(list(busy), POLL_SECONDS):
-            process = busy[connection]  # pyright: ignore[reportArgumentType]
-            try:
-                done = process.connection.recv()
-            except (EOFError, OSError):
-                if not process.ready:
-                    raise EngineError(
-                        "a worker process of the study ended before it was ready",
-                        "Its reason stands above. With --workers 1 there are none",
-                    ) from None
-                done = Died("the worker process ended, perhaps for want of memory")
-            if done == READY:
-                process.ready = True
-                continue
-            number, process.number = process.number, None
-            if isinstance(done, Died):
-                self._replace(process)
-            if number is not None:
-                found.append((number, done))
-        return found
+def _end_with(study: int) -> None:
+    """End this process soon after the study's has gone, in whatever step it is: nobody waits for it any more."""
+    while os.getppid() == study:
+        time.sleep(POLL_SECONDS)
+    os._exit(1)
 
-    def _replace(self, process: _Process) -> None:
-        process.end()
-        self._processes[self._processes.index(process)] = _Process()
+
+def _compute_here(steps: list[StudyStep], shelf: Shelf) -> BatchDone:
+    return compute_batch(steps, shelf.read, _DESK)
 
 
 @contextmanager
-def local_executor(shelf: Shelf, workers: int) -> Iterator[HereExecutor | LocalExecutor]:
+def local_pool(shelf: Shelf, workers: int) -> Iterator[OwnProcess | LocalPool]:
     """This process for one worker, else so many processes, which end with the context."""
     if workers == 1:
-        yield HereExecutor(shelf)
+        yield OwnProcess(shelf)
         return
-    processes = [_Process() for _ in range(workers)]
+    pool = LocalPool(shelf, workers)
     try:
-        yield LocalExecutor(shelf, processes)
+        yield pool
     finally:
-        for process in processes:
-            process.end()
+        pool.end()

@@ -51,8 +51,8 @@ def rows_bytes(rows: Sequence[Row], matrices: Mapping[str, np.ndarray] | None = 
     for name in _TEXTS:
         arrays[_ROWS + name] = np.array([getattr(row, name) for row in rows], dtype=str)
     for name in _NUMBERS:
-        given = [getattr(row, name) for row in rows]
-        arrays[_ROWS + name] = np.array([np.nan if each is None else each for each in given], dtype=np.float64)
+        numbers = (getattr(row, name) for row in rows)
+        arrays[_ROWS + name] = np.array([np.nan if number is None else number for number in numbers], dtype=np.float64)
     arrays |= {_MATRIX + name: matrix for name, matrix in (matrices or {}).items()}
     return to_bytes(arrays)
 
@@ -75,7 +75,7 @@ KEPT = {"source": 1, "division": 2, "case": 4, "ensemble": 2, "scenario": 32, "p
 
 
 class StepDesk:
-    """read: see `Read`; it is asked once for what is used several times in a row."""
+    """What a process has read and made for steps, so that it does it once for what is used several times in a row."""
 
     def __init__(self) -> None:
         self._kept: dict[str, OrderedDict[str, Any]] = {kind: OrderedDict() for kind in KEPT}
@@ -89,8 +89,7 @@ class StepDesk:
 
     def _divided(self, params: Mapping[str, Any], read: Read) -> Case:
         scenario = self.scenario(params["teaching"])
-        source = self.source(scenario, params, read)
-        return make_case(scenario, params["seed"], params["home_share"], source)
+        return make_case(scenario, params["seed"], params["home_share"], self.source(scenario, params, read))
 
     def source(self, scenario: Scenario, params: Mapping[str, Any], read: Read) -> Source:
         """The rows: those that travelled under the address in `params`, else opened by name."""
@@ -102,8 +101,8 @@ class StepDesk:
 
     def scenario(self, table: Mapping[str, Any]) -> Scenario:
         """From its full form."""
-        made = lambda: validate(dict(table), Scenario, "scenario of a study")  # noqa: E731
-        return self._keep("scenario", canonical_digest(dict(table)), made)
+        key = canonical_digest(dict(table))
+        return self._keep("scenario", key, lambda: validate(dict(table), Scenario, "scenario of a study"))
 
     def ensemble(self, address: str, read: Read) -> Ensemble:
         """What the teachers said."""
@@ -128,15 +127,21 @@ class StepDesk:
 class StudyStep:
     """One thing to compute, and all that it takes.
 
-    address: of its result. kind: which function. what: the same in more words, for times that are alike. params: plain
+    address: of its result. kind: which function. label: the same in more words, for times that are alike. params: plain
     data. needs: addresses of results that it reads, by what they are to it.
     """
 
     address: str
     kind: str
-    what: str
+    label: str
     params: Mapping[str, Any] = field(repr=False)
     needs: Mapping[str, str] = field(repr=False, default_factory=dict)
+
+    @property
+    def reads(self) -> set[str]:
+        """Addresses of everything that it reads, rows that travel among them."""
+        source = self.params["source"]
+        return {*self.needs.values(), *([] if source is None else [source])}
 
 
 @dataclass(frozen=True)
@@ -144,14 +149,18 @@ class StepFailure:
     """Why a step has no result. type: the error's class. known: a mistake or a limit, no fault of the program."""
 
     type: str
-    what: str
+    message: str
     action: str = ""
     known: bool = True
+
+    def to_json(self) -> dict[str, Any]:
+        """As study.json has it."""
+        return {"type": self.type, "what": self.message, "action": self.action, "known": self.known}
 
 
 @dataclass(frozen=True)
 class StepDone:
-    """What became of a step: `content`, or why there is none. lost: addresses that it needed and that are gone."""
+    """What became of a step: `content`, or why there is none. lost: address that it needed and that is gone."""
 
     address: str
     content: bytes | None = field(repr=False, default=None)
@@ -162,17 +171,17 @@ class StepDone:
 
 @dataclass(frozen=True)
 class BatchDone:
-    """versions: of what computed it, see `cells.deciding_versions`. where: the node, "" for this machine."""
+    """versions: of what computed it, see `cells.deciding_versions`. node: of a cluster, "" for this machine."""
 
     steps: list[StepDone]
     versions: Mapping[str, str]
-    where: str = ""
+    node: str = ""
 
 
-def work_off(steps: Sequence[StudyStep], read: Read, desk: StepDesk, where: str = "") -> BatchDone:
+def compute_batch(steps: Sequence[StudyStep], read: Read, desk: StepDesk, node: str = "") -> BatchDone:
     """Do steps one after the other; what is wrong with one does not touch the others."""
     with one_thread():
-        return BatchDone([_done(step, read, desk) for step in steps], deciding_versions(), where)
+        return BatchDone([_done(step, read, desk) for step in steps], deciding_versions(), node)
 
 
 def _done(step: StudyStep, read: Read, desk: StepDesk) -> StepDone:
@@ -196,8 +205,8 @@ def failure_of(error: Exception) -> StepFailure:
     if isinstance(error, MemoryError):
         return StepFailure(name, "there is not enough memory", "Run it with fewer --workers")
     frames = traceback.extract_tb(error.__traceback__)
-    where = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
-    return StepFailure(name, f"internal error: {name}{where}", "Report this line", known=False)
+    line = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    return StepFailure(name, f"internal error: {name}{line}", "Report this line", known=False)
 
 
 def _plan(step: StudyStep, read: Read, desk: StepDesk) -> bytes:
@@ -219,12 +228,12 @@ def _settle(step: StudyStep, read: Read, desk: StepDesk) -> bytes:
     full = scenario_json(validate(table, Scenario, "scenario"))
     case = desk.case(full, step.params, read)
     methods = {label: method_of(dict(keys)) for label, keys in step.params["methods"].items()}
-    stated = {label: method.guarantee(case) for label, method in methods.items()}
+    guarantees = {label: method.guarantee(case) for label, method in methods.items()}
     return json.dumps(
         {
             "scenario": full,
             "depends": {label: canonical_digest(method.depends_on(case)) for label, method in methods.items()},
-            "guarantees": {label: None if each is None else each.to_json() for label, each in stated.items()},
+            "guarantees": {label: stated and stated.to_json() for label, stated in guarantees.items()},
             "parties": len(case.parties),
             "left_out": case.partition.left_out,
         }
@@ -259,14 +268,14 @@ def _worth(step: StudyStep, read: Read, desk: StepDesk) -> bytes:
     if predicted.test is None:
         return rows_bytes([])
     public = PublicTruth(case.config.rows, case.pool_x, case.pool_y, case.test_x, case.test_y)
-    asked = predicted.arrays.get("asked_rows", np.arange(min(len(case.pool_y), case.config.all_caps.queries)))
-    outcome = predicted.arrays.get("outcome", np.full(len(asked), Outcome.ANSWERED))
-    asked, released = asked[outcome != Outcome.NOT_ASKED], int((outcome == Outcome.ANSWERED).sum())
-    found = worth(public, predicted.test, case.scenario.student.last, released, asked, case.seed, step.params["mode"])
-    label, least = step.params["label"], found["hand_labels"]
-    if least is None:
-        return rows_bytes([Row(label, "run", "", "hand_labels_above", float(found["most"]))])
-    return rows_bytes([Row(label, "run", "", "hand_labels", float(least), found["low"], found["high"])])
+    queried = predicted.arrays.get("asked_rows", np.arange(min(len(case.pool_y), case.config.all_caps.queries)))
+    outcome = predicted.arrays.get("outcome", np.full(len(queried), Outcome.ANSWERED))
+    queried, released = queried[outcome != Outcome.NOT_ASKED], int((outcome == Outcome.ANSWERED).sum())
+    student, mode, label = case.scenario.student.last, step.params["mode"], step.params["label"]
+    block = worth(public, predicted.test, student, released, queried, case.seed, mode)
+    if block["hand_labels"] is None:
+        return rows_bytes([Row(label, "run", "", "hand_labels_above", float(block["most"]))])
+    return rows_bytes([Row(label, "run", "", "hand_labels", float(block["hand_labels"]), block["low"], block["high"])])
 
 
 def _division(step: StudyStep, read: Read, desk: StepDesk) -> bytes:
@@ -291,9 +300,9 @@ def _influence(step: StudyStep, read: Read, desk: StepDesk) -> bytes:
 
 def _gain(step: StudyStep, read: Read, desk: StepDesk) -> bytes:
     case = _taught(step, read, desk)
-    all_of_them = {label: desk.predicted(address, read) for label, address in step.needs.items()}
-    mine = {label: each for label, each in all_of_them.items() if not each.absent and each.home is not None}
-    return rows_bytes(gain_rows(case, mine))
+    methods = {label: desk.predicted(address, read) for label, address in step.needs.items()}
+    present = {label: result for label, result in methods.items() if not result.absent and result.home is not None}
+    return rows_bytes(gain_rows(case, present))
 
 
 def _taught(step: StudyStep, read: Read, desk: StepDesk) -> Case:

@@ -13,7 +13,7 @@ import polars as pl
 
 from consilium.protocol.errors import DataError, PathError
 from consilium.simulations.artifact import Arrays, from_bytes
-from consilium.simulations.study.results import MATRICES, RESULTS, TOLD, read_results
+from consilium.simulations.study.results import FACTS_FILE, MATRICES, RESULTS, read_results
 from consilium.simulations.study.row_scores import RowScores
 
 AGAIN = "Run: consilium study"
@@ -48,15 +48,15 @@ def open_folder(folder: Path) -> StudyFolder:
     ------
     PathError : a file is missing. DataError : a file is none of a study.
     """
-    for name in (RESULTS, TOLD):
+    for name in (RESULTS, FACTS_FILE):
         if not (folder / name).is_file():
             raise PathError(f"{folder} has no {name}, so it is not the folder of a study", AGAIN)
     try:
-        notes = json.loads((folder / TOLD).read_text(encoding="utf-8"))
+        notes = json.loads((folder / FACTS_FILE).read_text(encoding="utf-8"))
     except ValueError as error:
-        raise DataError(f"{folder / TOLD} is no JSON ({type(error).__name__})", AGAIN) from None
+        raise DataError(f"{folder / FACTS_FILE} is no JSON ({type(error).__name__})", AGAIN) from None
     if not isinstance(notes, dict):
-        raise DataError(f"{folder / TOLD} is no object", AGAIN)
+        raise DataError(f"{folder / FACTS_FILE} is no object", AGAIN)
     try:
         results = read_results(folder / RESULTS)
     except (pl.exceptions.PolarsError, OSError) as error:

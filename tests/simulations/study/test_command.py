@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from consilium.simulations.study.cache import StepCache
-from consilium.simulations.study.results import RESULTS, TOLD
+from consilium.simulations.study.results import FACTS_FILE, RESULTS
 from tests.command_line import Done, consilium
 from tests.simulations.study.test_run import SMALL
 from tests.simulations.study.test_spec import merged
@@ -142,7 +142,7 @@ def test_kill_9_at_random_moments_and_again(tmp_path: Path, attempts: tuple[int,
         process.wait()
     assert start(study, "killed-cache", 1).wait() == 0
     assert (tmp_path / "killed" / RESULTS).read_bytes() == wanted
-    assert '"complete"' in (tmp_path / "killed" / TOLD).read_text()
+    assert '"complete"' in (tmp_path / "killed" / FACTS_FILE).read_text()
 
 
 @pytest.mark.proofs

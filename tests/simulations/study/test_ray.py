@@ -7,17 +7,17 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from consilium.protocol.errors import EngineError
-from consilium.simulations.study.cache import StepCache
-from consilium.simulations.study.ray_executor import RayExecutor, ray_executor
+from consilium.simulations.study.cache import Shelf, StepCache
+from consilium.simulations.study.ray_pool import RayPool, ray_pool
 from consilium.simulations.study.results import RESULTS
 from consilium.simulations.study.run import run_study
-from consilium.simulations.study.schedule import Shelf
 from consilium.simulations.study.spec import load_study
 from tests.simulations.study.tiny import STUDY, write_tiny
 
@@ -47,12 +47,12 @@ def test_a_node_is_killed_in_the_middle(tmp_path: Path, cluster: Any) -> None:
     second = cluster.add_node(num_cpus=1, object_store_memory=MEMORY)
     spec = load_study(str(write_tiny(tmp_path, study={**STUDY["study"], "seeds": 6})))
     run_study(spec, tmp_path / "here", StepCache(tmp_path / "cache-here"))
-    used: list[RayExecutor] = []
+    used: list[RayPool] = []
     killed = []
 
     @contextmanager
-    def opening(shelf: Shelf) -> Iterator[RayExecutor]:
-        with ray_executor(shelf, cluster.address) as executor:
+    def opening(shelf: Shelf) -> Iterator[RayPool]:
+        with ray_pool(shelf, cluster.address) as executor:
             used.append(executor)
             yield executor
 
@@ -75,4 +75,4 @@ def test_no_cluster_is_one_line(tmp_path: Path, address: str) -> None:
     pytest.importorskip("ray", reason="Ray is not installed (extra `ray`)")
     spec = load_study(str(write_tiny(tmp_path)))
     with pytest.raises(EngineError, match=f"no Ray cluster answers at {address}"):
-        run_study(spec, tmp_path / "out", StepCache(tmp_path / "cache"), lambda shelf: ray_executor(shelf, address))
+        run_study(spec, tmp_path / "out", StepCache(tmp_path / "cache"), partial(ray_pool, address=address))

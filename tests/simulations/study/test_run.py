@@ -23,7 +23,7 @@ from consilium.simulations.study.cache import StepCache
 from consilium.simulations.study.cells import expand
 from consilium.simulations.study.report.build import render_study
 from consilium.simulations.study.report.folder import open_folder
-from consilium.simulations.study.results import MATRICES, PAGE, RESULTS, TOLD
+from consilium.simulations.study.results import FACTS_FILE, MATRICES, PAGE, RESULTS
 from consilium.simulations.study.row_scores import ROW_SCORES, RowScores
 from consilium.simulations.study.run import StudyInterrupted, on_this_machine, run_study
 from consilium.simulations.study.spec import COLUMNS, FACTS, load_study
@@ -76,7 +76,7 @@ def test_what_is_in_the_folder(tmp_path: Path, cache: StepCache) -> None:
     assert not table["value"].is_null().any() and not table["value"].is_nan().any()
     assert set(table["method"]) == {"local", "plurality", "pate", "division", "teachers"}
     assert table.sort([*axes, "seed", "method", "scope", "name", "metric"], maintain_order=True).equals(table)
-    told = json.loads((out / TOLD).read_text())
+    told = json.loads((out / FACTS_FILE).read_text())
     assert told["status"] == "complete" and len(told["cases"]) == 8
     assert [axis["values"] for axis in told["axes"]] == [["2.0", "4.0"], ["natural", "iid"]]
     assert [axis["numeric"] for axis in told["axes"]] == [True, False]
@@ -171,7 +171,7 @@ def test_an_impossible_division_is_told_and_ends_nothing(tmp_path: Path, cache: 
     assert "1000" in summary["failed"][0]["why"]
     table = pl.read_parquet(tmp_path / "out" / RESULTS)
     assert set(table["division"]) == {"natural"}
-    assert json.loads((tmp_path / "out" / TOLD).read_text())["failed"] == summary["failed"]
+    assert json.loads((tmp_path / "out" / FACTS_FILE).read_text())["failed"] == summary["failed"]
 
 
 @pytest.mark.parametrize(
@@ -302,7 +302,7 @@ def test_a_signal_keeps_what_is_done_and_says_how_to_go_on(tmp_path: Path, cache
         run_study(spec, tmp_path / "out", cache, progress=interrupt, command="consilium study tiny.toml")
     assert str(caught.value) == "interrupted; what is done is kept. Go on with: consilium study tiny.toml"
     assert (caught.value.exit_code, kinds_kept(cache)["ensemble"]) == (143, 1)
-    assert json.loads((tmp_path / "out" / TOLD).read_text())["status"] == "running"
+    assert json.loads((tmp_path / "out" / FACTS_FILE).read_text())["status"] == "running"
     assert run_study(spec, tmp_path / "out", cache)["failed"] == []
 
 
@@ -314,7 +314,7 @@ def test_parties_that_least_rows_cut_are_a_warning(tmp_path: Path, cache: StepCa
     }
     axis = [STUDY["axis"][0], {"name": "division", "points": points}]
     summary = run(tmp_path, cache, study={**SMALL["study"], "methods": ["plurality"], "measures": []}, axis=axis)
-    told = json.loads((tmp_path / "out" / TOLD).read_text())
+    told = json.loads((tmp_path / "out" / FACTS_FILE).read_text())
     (warning,) = told["warnings"]
     assert summary["warnings"] == told["warnings"] and warning["code"] == "parties-too-small"
     (case, *_) = [case for case in told["cases"].values() if case["axes"]["division"] == "skewed"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import stat
 import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from consilium.protocol.errors import ConfigError, EngineError, OutputExists
 from consilium.simulations.study.cache import LostStep, StepCache, usual_cache
 from consilium.simulations.study.cells import deciding_versions
-from consilium.simulations.study.schedule import MOST_ATTEMPTS, MOST_IN_BATCH, Died, Tally, do_steps, missing
+from consilium.simulations.study.schedule import MOST_ATTEMPTS, MOST_IN_BATCH, Tally, WorkerDied, compute, missing
 from consilium.simulations.study.tasks import BatchDone, StepDone, StepFailure, StudyStep
 
 
@@ -41,28 +42,27 @@ class Recorded:
     """Does steps at once, as `what` says of each; writes down the batches. A result is the names of what was read."""
 
     cache: StepCache
-    what: Callable[[StudyStep], StepFailure | Died | None] = lambda step: None
+    what: Callable[[StudyStep], StepFailure | WorkerDied | None] = lambda step: None
     workers: int = 2
+    room: int = 2
     versions: Mapping[str, str] = field(default_factory=deciding_versions)
     batches: list[list[str]] = field(default_factory=list)
-    _waiting: list[tuple[int, list[StudyStep]]] = field(default_factory=list)
 
-    def room(self) -> int:
-        return self.workers - len(self._waiting)
-
-    def submit(self, number: int, steps: list[StudyStep]) -> None:
-        self._waiting.append((number, steps))
+    def submit(self, steps: list[StudyStep]) -> Future[BatchDone]:
         self.batches.append([name(each.address) for each in steps])
-
-    def finished(self) -> list[tuple[int, BatchDone | Died]]:
-        number, steps = self._waiting.pop(0)
+        future: Future[BatchDone] = Future()
         done = []
         for each in steps:
             became = self.what(each)
-            if isinstance(became, Died):
-                return [(number, became)]
+            if isinstance(became, WorkerDied):
+                future.set_exception(became)
+                return future
             done.append(self._done(each, became))
-        return [(number, BatchDone(done, self.versions))]
+        future.set_result(BatchDone(done, self.versions))
+        return future
+
+    def result(self, future: Future[BatchDone]) -> BatchDone:
+        return future.result()
 
     def _done(self, each: StudyStep, failure: StepFailure | None) -> StepDone:
         if failure is not None:
@@ -85,7 +85,7 @@ def cache(tmp_path: Path) -> StepCache:
 
 def carry_out(steps: dict[str, StudyStep], targets: list[str], executor: Recorded, tally: Tally | None = None) -> Tally:
     tally = tally or Tally()
-    do_steps(steps, [at(each) for each in targets], executor.cache, executor, tally, lambda kinds: None)
+    compute(steps, [at(each) for each in targets], executor.cache, executor, tally, lambda kinds: None)
     return tally
 
 
@@ -128,16 +128,16 @@ def test_a_failure_reaches_what_needs_it_and_nothing_else(cache: StepCache) -> N
 def test_a_step_whose_process_dies_is_tried_again(cache: StepCache, deaths: int) -> None:
     left = [deaths]
 
-    def what(each: StudyStep) -> Died | None:
+    def what(each: StudyStep) -> WorkerDied | None:
         if each.address == at("b") and left[0]:
             left[0] -= 1
-            return Died("it ended")
+            return WorkerDied("it ended")
         return None
 
     steps = graph(*(step(each) for each in "abcd"))
-    tally = carry_out(steps, list("abcd"), Recorded(cache, what, workers=1))
+    tally = carry_out(steps, list("abcd"), Recorded(cache, what, workers=1, room=1))
     gone = deaths == MOST_ATTEMPTS
-    assert {name(address): failure.what for address, failure in tally.failures.items()} == (
+    assert {name(address): failure.message for address, failure in tally.failures.items()} == (
         {"b": "it ended"} if gone else {}
     )
     assert [each for each in "abcd" if cache.has(at(each))] == list("acd" if gone else "abcd")
@@ -189,7 +189,7 @@ def test_how_far_it_is(cache: StepCache) -> None:
     told: list[dict[str, tuple[int, int]]] = []
     wrong = StepFailure("DataError", "is wrong")
     executor = Recorded(cache, lambda step: wrong if step.address == at("left") else None)
-    do_steps(DIAMOND, [at("top")], cache, executor, Tally(), lambda kinds: told.append(dict(kinds)))
+    compute(DIAMOND, [at("top")], cache, executor, Tally(), lambda kinds: told.append(dict(kinds)))
     assert told[0] == {"ensemble": (0, 1), "judge": (0, 3)}
     assert told[-1] == {"ensemble": (1, 1), "judge": (3, 3)}
 
@@ -204,7 +204,7 @@ def test_what_was_put_comes_back_with_its_time(tmp_path: Path) -> None:
     content = b'{"no": "head"}\n\x00\xff'
     cache.put(ADDRESS, content, "predict pate", 1.5)
     again = StepCache(tmp_path / "cache")
-    assert (again.get(ADDRESS), again.seconds(ADDRESS)) == (content, 1.5)
+    assert again.get(ADDRESS) == content
     again.put(OTHER, b"", "predict pate", 0.5)
     assert again.get(OTHER) == b""
     assert again.usual_seconds() == {"predict pate": 1.0}

@@ -10,18 +10,17 @@ import importlib.util
 import logging
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
 
 from consilium.models.devices import ONE_THREAD
 from consilium.protocol.errors import EngineError
 from consilium.simulations.engines.cluster.probe import check_answers, no_cluster
-from consilium.simulations.study.cache import LostStep
-from consilium.simulations.study.cells import deciding_versions
-from consilium.simulations.study.schedule import Died, Shelf, addresses
-from consilium.simulations.study.tasks import BatchDone, StepDesk, StepDone, StudyStep, work_off
+from consilium.simulations.study.cache import Shelf
+from consilium.simulations.study.schedule import WorkerDied
+from consilium.simulations.study.tasks import BatchDone, StepDesk, StudyStep, compute_batch
 
-POLL_SECONDS = 0.5
 RETRIES = 3
 _AHEAD = 2
 """Batches that are handed out for each processor: the next waits where the last one ends."""
@@ -30,64 +29,42 @@ _OBJECT_BYTES = 64_000_000
 _DESK = StepDesk()
 
 
-def work_far(steps: list[StudyStep], objects: Mapping[str, list[Any]]) -> BatchDone:
-    """On a node: do steps. objects: by address, references to what they read (in lists, so that Ray fetches none that
-    is still on the desk)."""
+def compute_far(steps: list[StudyStep], objects: Mapping[str, list[Any]]) -> BatchDone:
+    """On a node. objects: by address, references to what steps read (in lists, so that Ray fetches none that is still
+    on the desk)."""
     import ray
 
     def read(address: str) -> bytes:
         return ray.get(objects[address][0])
 
-    return work_off(steps, read, _DESK, ray.get_runtime_context().get_node_id())
+    return compute_batch(steps, read, _DESK, ray.get_runtime_context().get_node_id())
 
 
-class RayExecutor:
+class RayPool:
     """Tasks on the cluster that this process is connected to. steps_done: on each node, by its id."""
 
     def __init__(self, shelf: Shelf) -> None:
         import ray
 
         self._ray, self._shelf = ray, shelf
-        self._task = ray.remote(num_cpus=1, max_retries=RETRIES, scheduling_strategy="SPREAD")(work_far)
-        self._running: dict[Any, int] = {}
+        self._task = ray.remote(num_cpus=1, max_retries=RETRIES, scheduling_strategy="SPREAD")(compute_far)
         self._objects: OrderedDict[str, tuple[Any, int]] = OrderedDict()
         self.steps_done: Counter[str] = Counter()
-        self._lost: list[tuple[int, BatchDone]] = []
         self.workers = max(1, int(ray.cluster_resources().get("CPU", 1)))
+        self.room = _AHEAD * self.workers
 
-    def room(self) -> int:
-        """See `Executor`."""
-        return _AHEAD * self.workers - len(self._running) - len(self._lost)
+    def submit(self, steps: list[StudyStep]) -> Future[BatchDone]:
+        """See `StepPool`."""
+        objects = {address: [self._object(address)] for step in steps for address in step.reads}
+        return self._task.remote(steps, objects).future()
 
-    def submit(self, number: int, steps: list[StudyStep]) -> None:
-        """See `Executor`."""
-        try:
-            objects = {address: [self._object(address)] for address in sorted(addresses(steps))}
-        except LostStep as error:
-            # the others of the batch lack nothing, and are handed out once more
-            done = [StepDone(step.address, lost=error.address) for step in steps]
-            self._lost.append((number, BatchDone(done, deciding_versions())))
-            return
-        self._running[self._task.remote(steps, objects)] = number
-
-    def finished(self) -> list[tuple[int, BatchDone | Died]]:
-        """See `Executor`."""
-        found: list[tuple[int, BatchDone | Died]] = list(self._lost)
-        self._lost.clear()
-        if self._running:
-            done, _ = self._ray.wait(list(self._running), num_returns=1, timeout=0 if found else POLL_SECONDS)
-            found += [(self._running.pop(each), self._result(each)) for each in done]
-        for _, batch in found:
-            if isinstance(batch, BatchDone):
-                self.steps_done[batch.where] += len(batch.steps)
-        return found
-
-    def _result(self, reference: Any) -> BatchDone | Died:
+    def result(self, future: Future[BatchDone]) -> BatchDone:
+        """See `StepPool`."""
         errors = self._ray.exceptions
         try:
-            return self._ray.get(reference)
+            batch = future.result()
         except (errors.WorkerCrashedError, errors.NodeDiedError, errors.OutOfMemoryError, errors.ObjectLostError):
-            return Died(f"Ray gave it up after {RETRIES} retries: its processes or nodes died")
+            raise WorkerDied(f"Ray gave it up after {RETRIES} retries: its processes or nodes died") from None
         except errors.RayTaskError as error:
             raise EngineError(
                 f"a node of the cluster cannot do a step: {type(error.cause).__name__}",
@@ -98,9 +75,11 @@ class RayExecutor:
                 f"the Ray cluster does not answer any more ({type(error).__name__})",
                 "What is done is kept: run the study again once the cluster is there",
             ) from None
+        self.steps_done[batch.node] += len(batch.steps)
+        return batch
 
     def _object(self, address: str) -> Any:
-        """A reference to what lies under this address; the last few are kept."""
+        """A reference to what lies under this address; the last few are kept. Raises LostStep."""
         if address in self._objects:
             self._objects.move_to_end(address)
             return self._objects[address][0]
@@ -112,7 +91,7 @@ class RayExecutor:
 
 
 @contextmanager
-def ray_executor(shelf: Shelf, address: str) -> Iterator[RayExecutor]:
+def ray_pool(shelf: Shelf, address: str) -> Iterator[RayPool]:
     """Connected to the cluster at this address while the context is open.
 
     Raises
@@ -124,16 +103,12 @@ def ray_executor(shelf: Shelf, address: str) -> Iterator[RayExecutor]:
     check_answers(address)
     import ray
 
+    environment = {"env_vars": ONE_THREAD}
     try:
-        ray.init(
-            address=address,
-            logging_level=logging.ERROR,
-            log_to_driver=False,
-            runtime_env={"env_vars": ONE_THREAD},
-        )
+        ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False, runtime_env=environment)
     except (ConnectionError, ValueError, RuntimeError, OSError, SystemExit) as error:
         raise no_cluster(address, type(error).__name__) from None
     try:
-        yield RayExecutor(shelf)
+        yield RayPool(shelf)
     finally:
         ray.shutdown()
