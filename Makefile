@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 CONSTRAINTS := constraints.txt
 
-.PHONY: run keys figures notebooks fast check test test-busy proofs lint types docs bench proto wheelhouse clean
+.PHONY: run keys figures notebooks fast check test test-busy proofs nightly lint types docs bench proto wheelhouse clean
 .DEFAULT_GOAL := run
 
 $(VENV)/.base: pyproject.toml $(CONSTRAINTS)
@@ -31,11 +31,11 @@ fast: WORKERS ?= -n 2 $(SPREAD)
 # tests of whole deployments mostly wait, so two processors have work for four
 test: WORKERS ?= -n 4 $(SPREAD)
 # as the command line does: two threads of a library in each of three workers wait for each other most of the time
-fast test proofs: export OMP_NUM_THREADS = 1
-fast test proofs: export OPENBLAS_NUM_THREADS = 1
-fast test proofs: export MKL_NUM_THREADS = 1
+fast test proofs nightly: export OMP_NUM_THREADS = 1
+fast test proofs nightly: export OPENBLAS_NUM_THREADS = 1
+fast test proofs nightly: export MKL_NUM_THREADS = 1
 # compiled modules are kept: without them each worker and each started process spends seconds on it again
-fast test proofs: export PYTHONDONTWRITEBYTECODE =
+fast test proofs nightly: export PYTHONDONTWRITEBYTECODE =
 FAST := not (proofs or deploy or ray or slow or statistics or fuzz)
 
 fast: $(VENV)/.dev
@@ -49,7 +49,11 @@ test: $(VENV)/.dev
 
 proofs: $(VENV)/.dev
 	@# minutes each, one after the other; those in network namespaces need root
-	$(BIN)/python -m pytest -m proofs $(ARGS)
+	TESTS=whole $(BIN)/python -m pytest -m proofs $(ARGS)
+
+nightly: $(VENV)/.dev
+	@# hours: the tests whole, the proofs, the mutants; the last result of each stands in docs/tests.md
+	$(BIN)/python -m benchmarks.nightly $(ARGS); failed=$$?; $(BIN)/python -m docs.figures && exit $$failed
 
 BUSY ?= 12
 WAITING := tests/simulations/engines/test_local_engine.py tests/node/test_supervisor.py \

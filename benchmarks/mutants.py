@@ -400,14 +400,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 wrong += 1
                 print(f"ERROR {error}")
         return int(wrong > 0)
-    sound: dict[str, str] = {}
-    with copy_of_the_tree() as tree:
-        for mutant in chosen:
-            verdict, seconds = verdict_of(mutant, tree, sound)
-            wrong += verdict not in ("killed", "killed by hanging")
-            print(f"{verdict:<18} {seconds:6.1f} s  {mutant.name}", flush=True)
+    wrong = sum(not killed for killed in outcomes(chosen))
     print(f"{len(chosen)} mutants, {len(chosen) - wrong} killed")
     return int(wrong > 0)
+
+
+def outcomes(mutants: Sequence[Mutant]) -> Iterator[bool]:
+    """Whether each is killed, as they are tried; a line is printed of each."""
+    sound: dict[str, str] = {}
+    with copy_of_the_tree() as tree:
+        for mutant in mutants:
+            verdict, seconds = verdict_of(mutant, tree, sound)
+            print(f"{verdict:<18} {seconds:6.1f} s  {mutant.name}", flush=True)
+            yield verdict in ("killed", "killed by hanging")
 
 
 def verdict_of(mutant: Mutant, tree: Path, sound: dict[str, str]) -> tuple[str, float]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,11 +12,15 @@ from hypothesis import HealthCheck, settings
 
 from consilium.coordinator.events import EventLog
 from tests.federation import make_homes
-from tests.marks import HEAVY, guard, rank
+from tests.marks import HEAVY, guard, rank, some
 
 # the same wherever the tests run (Hypothesis has a profile of its own where CI is set), however fast the machine is
 settings.register_profile(
-    "consilium", settings.get_profile("default"), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "consilium",
+    settings.get_profile("default"),
+    deadline=None,
+    max_examples=some(100),
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("consilium")
 
@@ -37,6 +43,21 @@ def only_what_is_marked(request: pytest.FixtureRequest, monkeypatch: pytest.Monk
     """A test without a marker starts no deployment and no Ray."""
     if rank(request.node) == len(HEAVY):
         guard(monkeypatch)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def lasting_workers() -> Iterator[None]:
+    """Runs in this process share their worker processes."""
+    if "consilium.simulations.run" not in sys.modules:  # no test that was collected makes a run
+        yield
+        return
+    from tests.workers import Workers
+
+    workers = Workers()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("consilium.simulations.run.running_workers", workers.running)
+        yield
+    workers.end()
 
 
 @pytest.fixture

@@ -1,14 +1,17 @@
-"""Markers that `make fast` leaves out, and what a test without one may not start."""
+"""Markers that `make fast` leaves out, what a test without one may not start, and how much of a brute force is run."""
 
 from __future__ import annotations
 
 import itertools
+import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
+
+Case = TypeVar("Case")
 
 HEAVY = ("proofs", "deploy", "ray", "slow", "statistics", "fuzz")
 """Most expensive first: files with such tests begin first, or the last one would be waited for by an idle processor."""
@@ -20,6 +23,20 @@ COMMANDS = {
     ("node", "start"): "deploy",
     ("--engine", "ray"): "ray",
 }
+
+
+WHOLE = os.environ.get("TESTS") == "whole"
+"""All cases of brute force and all random examples are run, as `make proofs` and `make nightly` do; else a third."""
+
+
+def third(cases: Sequence[Case], first: int = 0) -> Sequence[Case]:
+    """Every third of cases that show one rule again and again, from this one on; or all of them."""
+    return cases if WHOLE else cases[first % 3 :: 3]
+
+
+def some(count: int) -> int:
+    """A third of so many random examples, draws or histories, rounded up; or all of them."""
+    return count if WHOLE else -(-count // 3)
 
 
 def needed(command: Sequence[object] | object) -> str | None:

@@ -17,6 +17,7 @@ from consilium.data.files import Coded, Lines
 from consilium.data.private_rows import FileColumns
 from consilium.protocol.errors import DataError
 from consilium.protocol.rows.schema import ColumnEncoding, Schema, features_of
+from tests.marks import some
 
 PUBLIC = pl.DataFrame(
     {
@@ -143,7 +144,7 @@ CELLS = st.one_of(st.none(), st.text(max_size=5), st.sampled_from(["female", "9.
 NUMBERS = st.one_of(st.none(), st.floats(), st.integers(-(2**53), 2**53).map(float))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=some(60), deadline=None)
 @given(st.data(), st.integers(0, 4))
 def test_any_frame_has_the_width_of_its_encoding_and_is_finite_where_nothing_is_missing(data, height: int) -> None:
     values = {

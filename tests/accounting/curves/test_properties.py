@@ -19,12 +19,13 @@ from consilium.accounting.curves.gdp import delta_of, discrete_epsilon, epsilon_
 from consilium.accounting.curves.gnss import gnss_cost, gnss_cost_published, gnss_room
 from consilium.accounting.curves.immutable import ptr_failure, ptr_threshold
 from consilium.accounting.curves.laplace import log_q_lnmax, rdp_laplace, rdp_lnmax
+from tests.marks import some
 
 ORDERS = np.array([1.1, 1.5, 2.0, 4.0, 10.0, 30.0, 100.0])
 NOISES = st.sampled_from(["discrete", "continuous"])
 SIGMAS = st.floats(1.0, 60.0)
 LOG_Q = st.floats(-900.0, -1e-6)
-MANY = settings(max_examples=120, deadline=None)
+MANY = settings(max_examples=some(120), deadline=None)
 
 
 @st.composite
@@ -128,7 +129,7 @@ def test_exact_composition_is_exact_and_below_renyi(n, sigma, delta):
     assert epsilon <= rdp_to_epsilon(n * rdp_gaussian(sigma, DEFAULT_ORDERS), DEFAULT_ORDERS, delta).epsilon + 1e-9
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=some(25), deadline=None)
 @given(st.integers(1, 60), st.floats(1.0, 12.0), st.floats(1e-8, 1e-2))
 def test_lattice_composition_is_below_renyi(n, sigma, delta):
     epsilon = discrete_epsilon(2 * n, sigma, 1, delta)

@@ -25,12 +25,13 @@ from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
 from consilium.student.config import StudentSpec
 from tests.federation import CLASSES, FEATURES, make_rows
+from tests.marks import some
 from tests.models.published.models import case
 
 SHARES = st.lists(st.floats(0.01, 1.0), min_size=2, max_size=6).map(lambda each: tuple(np.array(each) / sum(each)))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=some(60))
 @given(shares=SHARES, sharpness=st.floats(0.01, 30.0), seed=st.integers(0, 2**32 - 1))
 @example(shares=(5 / 29, 16 / 29, 8 / 29), sharpness=0.01, seed=0)  # two classes move together on a plateau
 def test_the_mean_over_the_pool_is_what_was_declared(shares: tuple[float, ...], sharpness: float, seed: int) -> None:
@@ -43,7 +44,7 @@ def test_the_mean_over_the_pool_is_what_was_declared(shares: tuple[float, ...], 
     assert PrevalenceShift.onto(shares, p) == shift
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=some(60))
 @given(
     share=st.floats(0.01, 0.99),
     scores=st.lists(st.floats(1e-6, 1 - 1e-6), min_size=10, max_size=60),

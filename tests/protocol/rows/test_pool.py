@@ -11,6 +11,7 @@ from consilium.data.distances import near_pairs, thin
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.rows.pool import PoolTerms, PoolTree, proves
 from consilium.protocol.rows.queries import canonical_queries, query_ids
+from tests.marks import some
 
 
 def rows(count: int, features: int = 3, seed: int = 0) -> np.ndarray:
@@ -29,7 +30,7 @@ def test_every_subset_size_is_provable(size):
         assert proves(terms, asked, *tree.prove(asked))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=some(200), deadline=None)
 @given(st.integers(1, 40), st.data())
 def test_a_changed_proof_is_none(size, data):
     pool = rows(size, seed=size)

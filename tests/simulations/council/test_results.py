@@ -15,16 +15,16 @@ from consilium.simulations.council.card import verdict
 from consilium.simulations.council.estimator import Council
 from consilium.simulations.council.runs import Run, load_run
 from consilium.simulations.council.statement import PrivacyStatement
-from tests.simulations.council.warm import QUICK, KeptWorker, hospitals, quick_fits
+from tests.simulations.council.warm import QUICK, hospitals, quick_fits
 
 FRAME = hospitals()
 
 
 @pytest.fixture(scope="module")
-def run(workers: list[KeptWorker], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     out = tmp_path_factory.mktemp("runs") / "one"
     settings = {**QUICK, "mechanism": {"name": "gnmax", "sigma": 3.0}, "hand_labels": "quick"}
-    with quick_fits(workers):
+    with quick_fits():
         Council(**settings, out=out).fit(FRAME, "ill", owners="hospital")
     yield load_run(out)
 

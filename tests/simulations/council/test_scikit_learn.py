@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from consilium.simulations.council.estimator import Council
-from tests.simulations.council.warm import QUICK, KeptWorker, quick_fits
+from tests.simulations.council.warm import QUICK, quick_fits
 
 pytestmark = pytest.mark.slow
 
@@ -32,9 +32,9 @@ CANNOT = {
 
 @pytest.mark.proofs
 @pytest.mark.filterwarnings("ignore")
-def test_every_check_that_applies_passes(workers: list[KeptWorker]) -> None:
+def test_every_check_that_applies_passes() -> None:
     failed, passed, skipped = {}, 0, set()
-    with quick_fits(workers):
+    with quick_fits():
         for council, check in estimator_checks_generator(Council(**SMALL), legacy=True):
             name = check.func.__name__
             own = clone(council).set_params(classes=[0, 1, 2, 3] if name in NEEDS_CLASSES else None)

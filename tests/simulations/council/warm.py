@@ -1,4 +1,4 @@
-"""Fits that take half a second: worker processes that stay, and no report. All else is as it is."""
+"""Fits that take half a second: no plan, and no report. All else is as it is."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-
-from consilium.simulations.engines.local import Worker
 
 QUICK: dict[str, Any] = {
     "unit": "party",
@@ -25,34 +23,14 @@ QUICK: dict[str, Any] = {
 """No plan, no calibration, hardly any noise."""
 
 
-class KeptWorker(Worker):
-    """Outlives the runs that it works for."""
-
-    def kill(self) -> None:
-        """Not yet."""
-
-    def stop(self) -> None:
-        """Not yet."""
-
-    def end(self) -> None:
-        """Now."""
-        super().kill()
-        super().stop()
-
-
 @contextmanager
-def quick_fits(workers: list[KeptWorker]) -> Iterator[None]:
-    """Within it runs share these workers, and write a page without a drawing."""
-
-    @contextmanager
-    def shared(count: int | None = None, teacher: object = None) -> Iterator[list[Worker]]:
-        yield list(workers)
+def quick_fits() -> Iterator[None]:
+    """Within it runs write a page without a drawing."""
 
     def page(data: object, path: Path, public: bool = False) -> None:
         path.write_text("<html></html>", encoding="utf-8")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("consilium.simulations.run.running_workers", shared)
         patch.setattr("consilium.simulations.report.build.write_report", page)
         yield
 

@@ -1,0 +1,57 @@
+"""Worker processes of the local engine that outlive a run: they import for two seconds, and most runs are shorter.
+
+All runs in this process share them (tests/conftest.py), as long as no test changes the environment or the folder, which
+a worker has from its start. A worker that hangs or dies is replaced, as the engine does it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from consilium.simulations.engines.local import Worker
+
+
+class LastingWorker(Worker):
+    """Not ended with the run that it works for; `stop` ends it, as the engine does where it hangs or is dead."""
+
+    def kill(self) -> None:
+        """Its party may end what it is at."""
+
+
+def surroundings() -> tuple[dict[str, str], str]:
+    """What a process that is started now has from this one."""
+    return {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}, os.getcwd()
+
+
+class Workers:
+    """Two processes, started when they are first needed. In place of `running_workers`."""
+
+    def __init__(self) -> None:
+        self._idle: list[LastingWorker] = []
+        self._surroundings = surroundings()
+
+    @contextmanager
+    def running(self, count: int | None = None, teacher: Any = None) -> Iterator[list[Worker]]:
+        """As many as there are, for any teacher."""
+        if surroundings() != self._surroundings:
+            self.end()
+            self._surroundings = surroundings()
+        lent: list[Worker] = [*self._idle, *(LastingWorker() for _ in range(2 - len(self._idle)))]
+        self._idle = []
+        try:
+            yield lent
+        finally:
+            lasting = [each for each in lent if isinstance(each, LastingWorker) and each._process.poll() is None]
+            self._idle = lasting
+            for worker in lent:
+                if worker not in lasting:  # one that hung or died, or was put in its place
+                    worker.stop()
+
+    def end(self) -> None:
+        """End them all."""
+        for worker in self._idle:
+            worker.stop()
+        self._idle = []
