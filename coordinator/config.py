@@ -253,7 +253,10 @@ class Federation(Outgrown, Countable, Frozen):
             first, *later = with_equal_spend(phases, privacy.epsilon, privacy.delta, event)
         except AccountingError as error:
             raise ValueError(str(error)) from None
-        schedule = [{"mechanism": each, "caps": phase.caps} for each, phase in zip(later, phases[1:], strict=True)]
+        schedule = [
+            {"mechanism": later_mechanism, "caps": phase.caps}
+            for later_mechanism, phase in zip(later, phases[1:], strict=True)
+        ]
         return {**table, "mechanism": first, "schedule": schedule}
 
     @field_validator("mechanism", mode="before")
@@ -346,7 +349,7 @@ class Federation(Outgrown, Countable, Frozen):
     def all_caps(self) -> Caps:
         """Queries and answers of all phases together."""
         caps = [phase.caps for phase in self.phases]
-        return Caps(queries=sum(each.queries for each in caps), answers=sum(each.answers for each in caps))
+        return Caps(queries=sum(caps_of.queries for caps_of in caps), answers=sum(caps_of.answers for caps_of in caps))
 
     @property
     def noise_in_sums(self) -> bool:
@@ -396,8 +399,8 @@ class Federation(Outgrown, Countable, Frozen):
         """
         caps = [self.phase(number).caps for number in self.phase_numbers]
         events = [
-            self.event(each.queries, each.answers, number)
-            for each, number in zip(caps, self.phase_numbers, strict=True)
+            self.event(caps_of.queries, caps_of.answers, number)
+            for caps_of, number in zip(caps, self.phase_numbers, strict=True)
         ]
         closing = self.closing_event()
         return [*events, *([closing] if closing else [])]
@@ -420,7 +423,9 @@ class Federation(Outgrown, Countable, Frozen):
         sums themselves; elsewhere what the student is promised."""
         noises = [self.sum_noises(shares, number) for number in self.phase_numbers]
         events = self.promised_events()  # a sanitised epsilon, which comes last, has no noise in sums beside it
-        return [towards_nodes(event, each) for event, each in zip(events, noises, strict=False)] + events[len(noises) :]
+        return [towards_nodes(event, noise) for event, noise in zip(events, noises, strict=False)] + events[
+            len(noises) :
+        ]
 
     def federation_digest(self) -> str:
         """Hash of what `[federation]` says, resolved: the same for a simulation and for what is deployed from its file.
@@ -493,7 +498,7 @@ class FederationConfig(Federation):
             raise ValueError(f"noise_shares {self.noise_shares} must be 1: each of two aggregators knows its own noise")
         if needed and not self.noise_shares and self.votes == "distributed":
             raise ValueError("noise_shares is left out: of how many parties' noise is anybody sure?")
-        for noise in (each for number in self.phase_numbers for each in self._noises(number)):
+        for noise in (noise_of for number in self.phase_numbers for noise_of in self._noises(number)):
             try:
                 noise.check()
             except NoiseError as error:

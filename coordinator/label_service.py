@@ -229,7 +229,7 @@ class LabelService:
         votes = seen(histogram.votes, _clipped(histogram, len(histogram.votes)), histogram.teachers)[:asked]
         evidence = self._evidence(event, votes, histogram, probabilities[:asked])
         # the cost at the votes at hand is computed from them whenever somebody asks, and a sanitised epsilon at close
-        kept = evidence.log_q_label is not None
+        has_evidence = evidence.log_q_label is not None
         self._ledger.commit(
             Batch(
                 event=event.to_json(),
@@ -240,8 +240,8 @@ class LabelService:
                 counts=drawn.counts,
                 log_q_check=evidence.log_q_check,
                 log_q_label=evidence.log_q_label,
-                histogram=votes if kept else None,
-                probabilities=probabilities[:asked] if kept else None,
+                histogram=votes if has_evidence else None,
+                probabilities=probabilities[:asked] if has_evidence else None,
                 votes=histogram.teachers if self._config.most_weight > 1 else None,
                 phase=self._number,
                 left_over=tuple(ids[asked:]),

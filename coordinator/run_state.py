@@ -316,9 +316,9 @@ class RunState:
     def _begin(self, stage: str, words: str, done: int = 0, total: int = 0) -> None:
         self.stage, self.stage_words, self.since, self.done, self.total = stage, words, self.last, done, total
 
-    def _trouble(self, event: Event, what: str, cure: str) -> None:
+    def _trouble(self, event: Event, message: str, cure: str) -> None:
         self.counts[event.kind] += 1
-        self._troubles.append(Trouble(self.last, event.kind, what, cure))
+        self._troubles.append(Trouble(self.last, event.kind, message, cure))
 
 
 def last_attempt(events: list[Event]) -> list[Event]:

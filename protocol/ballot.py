@@ -100,10 +100,12 @@ class RelativeBallot(BallotKind):
         >>> RelativeBallot(shares=(0.75, 0.25)).describe(), RelativeBallot().describe()
         (', votes relative to shares 0.75, 0.25', ', votes relative to quantile 0.5')
         """
-        what = (
-            f"shares {', '.join(f'{each:g}' for each in self.shares)}" if self.shares else f"quantile {self.quantile:g}"
+        kind = (
+            f"shares {', '.join(f'{share:g}' for share in self.shares)}"
+            if self.shares
+            else f"quantile {self.quantile:g}"
         )
-        return f", votes relative to {what}"
+        return f", votes relative to {kind}"
 
     def check_classes(self, classes: int) -> None:
         """See `BallotKind.check_classes`."""

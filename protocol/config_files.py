@@ -92,14 +92,14 @@ def nearest(model: Model, values: Mapping[str, Any], place: Place) -> list[str]:
     return sorted(near, key=lambda dotted: (-near[dotted], dotted))[:MOST_NEAR]
 
 
-def most_alike(given: str, allowed: list[str]) -> str | None:
+def most_alike(written: str, allowed: list[str]) -> str | None:
     """The allowed word that is most like a given one, if any is.
 
     >>> most_alike("confidant", ["gnmax", "confident"])
     'confident'
     """
-    ranked = sorted(allowed, key=lambda word: (-_alike(given, word), word))
-    return ranked[0] if ranked and _alike(given, ranked[0]) >= LEAST_ALIKE_WORD else None
+    ranked = sorted(allowed, key=lambda word: (-_alike(written, word), word))
+    return ranked[0] if ranked and _alike(written, ranked[0]) >= LEAST_ALIKE_WORD else None
 
 
 def _alike(left: str, right: str) -> float:
@@ -306,15 +306,15 @@ def _sentence(kind: str, context: Mapping[str, Any], message: str) -> str:
     return words if isinstance(words, str) else words(context)
 
 
-def _given(kind: str, context: Mapping[str, Any], given: object) -> str:
+def _given(kind: str, context: Mapping[str, Any], value: object) -> str:
     """What was given instead, and, of a choice, what may have been meant."""
     if kind in _ABSENT or kind in ("too_short", "too_long"):
         return ""
     if kind in _OWN_WORDS:
-        return f", got {shown(given)}" if isinstance(given, str | int | float) else ""
+        return f", got {shown(value)}" if isinstance(value, str | int | float) else ""
     if kind not in _CHOICES:
-        return f", got {shown(given)}"
-    word = context["tag"] if kind == "union_tag_invalid" else given
+        return f", got {shown(value)}"
+    word = context["tag"] if kind == "union_tag_invalid" else value
     near = most_alike(word, _allowed(kind, context)) if isinstance(word, str) else None
     return f", got {shown(word)}{f'; did you mean {chr(34)}{near}{chr(34)}?' if near else ''}"
 
@@ -322,7 +322,7 @@ def _given(kind: str, context: Mapping[str, Any], given: object) -> str:
 def _allowed(kind: str, context: Mapping[str, Any]) -> list[str]:
     """The words of a choice, which pydantic lists in quotes: 'a', 'b' or 'c'."""
     listed = str(context["expected_tags"] if kind == "union_tag_invalid" else context["expected"])
-    return [name for at, name in enumerate(listed.split("'")) if at % 2]
+    return [name for place, name in enumerate(listed.split("'")) if place % 2]
 
 
 def _either(words: list[str]) -> str:
@@ -335,10 +335,10 @@ def _word(key: str) -> str:
     return key if key.isprintable() and len(key) <= 2 * MOST_SHOWN else ascii(key[: 2 * MOST_SHOWN])
 
 
-def _count(number: int, what: str) -> str:
+def _count(number: int, noun: str) -> str:
     """A number of things: 1 entry, 2 entries."""
-    plural = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
-    return f"{number} {what if number == 1 else plural}"
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number} {noun if number == 1 else plural}"
 
 
 F = TypeVar("F", bound=Frozen)

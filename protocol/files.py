@@ -169,11 +169,11 @@ def write_private(path: Path, content: bytes) -> None:
 @contextmanager
 def new_here(*paths: Path) -> Generator[None]:
     """Files and folders that are made while the context is open, and that go again if it fails."""
-    made = [path for path in paths if not path.exists()]
+    absent = [path for path in paths if not path.exists()]
     try:
         yield
     except BaseException:
-        for path in made:
+        for path in absent:
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
             else:
@@ -267,7 +267,7 @@ def private_folder(path: Path) -> Path:
 
 
 @contextmanager
-def held(path: Path, what: str) -> Generator[None]:
+def held(path: Path, holder: str) -> Generator[None]:
     """Hold a lock file while the context is open; the system gives it back however its holder dies.
 
     Raises
@@ -276,7 +276,7 @@ def held(path: Path, what: str) -> Generator[None]:
     """
     with open(path, "w", encoding="utf-8") as file:
         if not take_lock(file):
-            raise ConfigError(f"{what} is already started", "Stop it first, or see its log in state/logs")
+            raise ConfigError(f"{holder} is already started", "Stop it first, or see its log in state/logs")
         yield
 
 

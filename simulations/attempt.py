@@ -61,9 +61,9 @@ def check_sums(run_dir: Path, complete: bool) -> str:
         raise Damaged(f"{FILE} lacks {', '.join(sorted(set(LISTED) - set(written)))}")
     missing = sorted(set(written) - set(_names(run_dir)))
     changed = sorted(name for name in set(written) - set(missing) if _sum(run_dir / name) != written[name])
-    told = {"missing": missing, "changed": changed}
+    faults = {"missing": missing, "changed": changed}
     if missing or changed:
-        raise Damaged("; ".join(f"{what}: {', '.join(names)}" for what, names in told.items() if names))
+        raise Damaged("; ".join(f"{kind}: {', '.join(names)}" for kind, names in faults.items() if names))
     return f"{len(written)} files as they were when the run ended"
 
 
@@ -150,8 +150,8 @@ class Attempt:
                     self._status(space, "complete")
                     write_sums(space.run_dir)
                 else:
-                    told = str(error) if isinstance(error, ConsiliumError) else type(error).__name__
-                    self._status(space, f"failed: {told}")
+                    reason = str(error) if isinstance(error, ConsiliumError) else type(error).__name__
+                    self._status(space, f"failed: {reason}")
             if interrupted is not None:
                 interrupted.run_dir = space.run_dir
                 if error is not interrupted:
@@ -163,12 +163,12 @@ class Attempt:
         replace_private(space.run_dir / MANIFEST, text)
 
 
-def unfinished(run_dir: Path, given: dict[str, Any], overrides: list[str]) -> dict[str, Any]:
+def unfinished(run_dir: Path, options: dict[str, Any], overrides: list[str]) -> dict[str, Any]:
     """Manifest of a run that can be resumed.
 
     Parameters
     ----------
-    given : what the user asks for beside the run: values by option, such as "--seed": 5. overrides : of --set.
+    options : what the user asks for beside the run: values by option, such as "--seed": 5. overrides : of --set.
 
     Raises
     ------
@@ -197,7 +197,7 @@ def unfinished(run_dir: Path, given: dict[str, Any], overrides: list[str]) -> di
         "--party-gpus": manifest.get("ray", {}).get("party_gpus", 0.0),
         "--out": str(run_dir.resolve()),
     }
-    against = [f"{name} {value} (the run has {has[name]})" for name, value in given.items() if value != has[name]]
+    against = [f"{name} {value} (the run has {has[name]})" for name, value in options.items() if value != has[name]]
     against += [f"--set {item} (the run has another value)" for item in overrides if _changes(manifest["config"], item)]
     if against:
         raise ConfigError(

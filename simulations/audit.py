@@ -201,7 +201,7 @@ class _Simulation:
     def _summary_epsilon(self, run: VerifiedRun) -> str:
         claims = renamed(entry(self.files.object(SUMMARY), SUMMARY, "privacy"), OF_SPENT)
         names = ["promised", "student", "spent", "data_dependent", "sanitised"]
-        told = []
+        lines = []
         for name in names:
             truth = run.guarantees.get(name)
             if truth is None:
@@ -210,11 +210,11 @@ class _Simulation:
             secret = not truth.get("publishable", False)
             claim = number(claims, SUMMARY, f"epsilon_{name}")
             close_to(f"{SUMMARY}: epsilon_{name}", claim, number(truth, "the ledger", "epsilon"), secret=secret)
-            told.append(name)
+            lines.append(name)
         promised = run.guarantees.get("promised", {})
         for key in ("unit", "delta", "towards"):
             agree(f"{SUMMARY}: {key}", entry(claims, SUMMARY, key), promised.get(key))
-        return ", ".join(told)
+        return ", ".join(lines)
 
     def _summary(self, config: FederationConfig) -> str:
         summary, coordinator = self.files.object(SUMMARY), self.files.object("coordinator.json")
@@ -263,27 +263,27 @@ class _Simulation:
             again = listed(run_warnings(config, scenario.student, summary, card, looked))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise Damaged(f"{SUMMARY} or {CARD}: warnings cannot be computed ({type(error).__name__})") from None
-        told = (summary.get("worth") or {}).get("label_cost", scenario.data.label_cost)
-        agree(f"{SUMMARY}: label_cost", told, scenario.data.label_cost)
+        label_cost = (summary.get("worth") or {}).get("label_cost", scenario.data.label_cost)
+        agree(f"{SUMMARY}: label_cost", label_cost, scenario.data.label_cost)
         stored = entry(summary, SUMMARY, "warnings")
         if "parties_made" in summary:
             agree(f"{SUMMARY}: parties_made", summary["parties_made"], looked.parties)
             agree(f"{SUMMARY}: warnings", stored, again)
             return f"{len(again)}"
         # a run of 0.9 or earlier, which had other words, and did not know of some kinds
-        codes = [each["code"] for each in again if each["code"] not in SINCE_0_9]
-        agree(f"{SUMMARY}: warnings", [each["code"] for each in well_formed(stored)], codes)
+        codes = [warning["code"] for warning in again if warning["code"] not in SINCE_0_9]
+        agree(f"{SUMMARY}: warnings", [warning["code"] for warning in well_formed(stored)], codes)
         return f"{len(codes)}, in the words of an earlier version"
 
     def _label_accuracy(self) -> float | None:
         columns = read_labels(self.files)
-        answered = [at for at, name in enumerate(columns["outcome"]) if name == Outcome.ANSWERED.name.lower()]
+        answered = [place for place, name in enumerate(columns["outcome"]) if name == Outcome.ANSWERED.name.lower()]
         if not answered:
             return None
         case = self._divided()
-        truth = case.pool_y[[columns["row"][at] for at in answered]]
-        given = np.array([case.dataset.classes.index(columns["label"][at]) for at in answered])
-        return float((truth == given).mean())
+        truth = case.pool_y[[columns["row"][place] for place in answered]]
+        labels = np.array([case.dataset.classes.index(columns["label"][place]) for place in answered])
+        return float((truth == labels).mean())
 
     def _read_report(self) -> ReportData:
         if self._report is None:
@@ -343,10 +343,10 @@ class _Simulation:
         for file in sorted((self._dir / "private").glob(PATTERN)):
             votes |= _summed(self.files, f"private/{file.name}", len(recorded.config.rows.classes))
         shares = []
-        for at, batch in enumerate(recorded.batches, 1):
+        for place, batch in enumerate(recorded.batches, 1):
             missing = [query_id for query_id in batch.query_ids if query_id not in votes]
             if missing:
-                raise Damaged(f"private/votes-*.npz: the votes on {len(missing)} queries of batch {at} are missing")
+                raise Damaged(f"private/votes-*.npz: the votes on {len(missing)} queries of batch {place} are missing")
             histogram = np.stack([votes[query_id] for query_id in batch.query_ids])
             shares.append(histogram.max(axis=1) / histogram.sum(axis=1))
             mechanism = recorded.config.phase(batch.phase).mechanism
@@ -354,7 +354,7 @@ class _Simulation:
                 continue  # what the student thought is kept by nobody
             evidence = mechanism.evidence(event_from_json(batch.event), histogram, batch.probabilities)
             if not same(evidence.log_q_check, batch.log_q_check) or not same(evidence.log_q_label, batch.log_q_label):
-                raise Contradiction(f"private/votes-*.npz: the evidence of batch {at} is not that of its votes")
+                raise Contradiction(f"private/votes-*.npz: the evidence of batch {place} is not that of its votes")
         if self._complete and not same(self._read_report().consensus, np.concatenate(shares or [np.zeros(0)])):
             raise Contradiction(f"{REPORT_DATA}: consensus is not that of the votes")
         return f"{len(votes)} queries"
@@ -364,10 +364,10 @@ def _summed(files: Files, name: str, classes: int) -> dict[str, np.ndarray]:
     """query id -> int64 (classes,), from one file of votes."""
     files.path(name)
     try:
-        with kept_votes(files.folder / name) as kept:
-            if kept.classes != classes:
-                raise Damaged(f"{name} has votes for {kept.classes} classes")
-            return dict(zip(kept.query_ids, kept.total(), strict=True))
+        with kept_votes(files.folder / name) as votes:
+            if votes.classes != classes:
+                raise Damaged(f"{name} has votes for {votes.classes} classes")
+            return dict(zip(votes.query_ids, votes.total(), strict=True))
     except UNUSABLE as error:
         raise files.broken(name, type(error).__name__) from None
     except DataError as error:

@@ -106,7 +106,7 @@ def _data(audited: Audited, recorded: Recorded, student: Path | None) -> ReportD
 def _provenance(student: Path | None) -> list[dict[str, Any]]:
     """What the student's card says of where values are from; nothing, where it is of an older version."""
     stated = [] if student is None else Files(student, finished=True).object(CARD).get("provenance", [])
-    return [each.model_dump(mode="json") for each in well_formed_entries(stated)]
+    return [entry.model_dump(mode="json") for entry in well_formed_entries(stated)]
 
 
 def _metrics(student: Path | None) -> dict[str, Any] | None:
@@ -120,8 +120,8 @@ def _warnings(audited: Audited, parties: int, student: Path | None, recorded: Re
     typical = _asks_typical(audited.place.run_dir, card) if audited.kind == "simulation" or card else None
     votes = max((batch.votes for batch in recorded.batches if batch.votes is not None), default=None)
     warnings = listed(before_run(expected(config, parties, len(config.rows.classes), votes, asks_typical=typical)))
-    given = {each["code"] for each in warnings}
-    return [*warnings, *(each for each in well_formed(card.get("warnings")) if each["code"] not in given)]
+    codes = {warning["code"] for warning in warnings}
+    return [*warnings, *(warning for warning in well_formed(card.get("warnings")) if warning["code"] not in codes)]
 
 
 def _asks_typical(run_dir: Path, card: dict[str, Any]) -> bool | None:

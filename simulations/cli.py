@@ -78,9 +78,11 @@ def run(
     from consilium.node.progress import LOAD, showing
 
     name = Path(scenario).stem
-    what = f"run of {name}, engine {engine.value}, seed {seed}" if resume is None else f"the run in {resume} goes on"
+    description = (
+        f"run of {name}, engine {engine.value}, seed {seed}" if resume is None else f"the run in {resume} goes on"
+    )
     with showing(quiet) as display:
-        display.say(what, time.time())  # before libraries load, for seconds
+        display.say(description, time.time())  # before libraries load, for seconds
         display.begin(LOAD, 1, time.time())
         from consilium.protocol.config_files import validate
         from consilium.simulations.engines.cluster.probe import RaySpec
@@ -93,7 +95,7 @@ def run(
             return following(events, display)
 
         if resume is not None:
-            given = {
+            options = {
                 "SCENARIO": name,
                 "--engine": engine.value,
                 "--seed": seed,
@@ -102,9 +104,9 @@ def run(
                 "--party-gpus": party_gpus,
                 "--out": str(out.resolve()) if out else None,
             }
-            asked = {name: value for name, value in given.items() if _was_given(context, name)}
+            chosen = {name: value for name, value in options.items() if _was_given(context, name)}
             with writing(resume):
-                summary = resume_run(resume, watch, keep_work, asked, overrides or [], address)
+                summary = resume_run(resume, watch, keep_work, chosen, overrides or [], address)
         else:
             asked_ray = {"address": address, "party_cpus": party_cpus, "party_gpus": party_gpus}
             ray = validate(asked_ray, RaySpec, "options of the engine ray")
@@ -157,13 +159,13 @@ def scenarios(output: FormatOption = Format.text) -> None:
     """List the scenarios that come with the package."""
     from consilium.simulations.scenario import load_scenario, shipped
 
-    found = []
+    entries = []
     for name in shipped():
         loaded = load_scenario(name, [])
         described = loaded.federation.describe()
-        found.append({"name": name, "title": loaded.federation.name, "mechanism": described})
-    lines = (f"{each['name']:16} {each['title']}. {each['mechanism']}" for each in found)
-    show(output, {"scenarios": found}, lines)
+        entries.append({"name": name, "title": loaded.federation.name, "mechanism": described})
+    lines = (f"{entry['name']:16} {entry['title']}. {entry['mechanism']}" for entry in entries)
+    show(output, {"scenarios": entries}, lines)
 
 
 def report(
@@ -252,11 +254,11 @@ def audit(
 
     audited = audit_path(path, student or [])
     findings, sound = audited.findings, holds(audited.findings)
-    told = {"path": str(path), "kind": audited.kind, "finished": audited.finished, "holds": sound}
+    verdict = {"path": str(path), "kind": audited.kind, "finished": audited.finished, "holds": sound}
     lines = [f"{_VERDICTS[finding.verdict]:10}  {finding.check}: {finding.found}" for finding in findings]
     show(
         output,
-        {**told, "findings": [asdict(finding) for finding in findings]},
+        {**verdict, "findings": [asdict(finding) for finding in findings]},
         [*lines, _conclusion(findings, audited.finished)],
     )
     if not sound:

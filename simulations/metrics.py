@@ -173,8 +173,8 @@ def drawn_intervals(
     """
     if len(drawn) == 1:
         return metric_intervals(drawn[0], y, class_names)
-    right = np.stack([found.argmax(axis=1) == y for found in drawn]).astype(np.float64)
-    areas = [each for each in (auc_row_scores(found, y) for found in drawn) if each is not None]
+    right = np.stack([output.argmax(axis=1) == y for output in drawn]).astype(np.float64)
+    areas = [area for area in (auc_row_scores(output, y) for output in drawn) if area is not None]
     counts = np.bincount(y, minlength=len(class_names))
     least = int(counts[counts > 0].min())
 
@@ -199,14 +199,16 @@ LOW, HIGH = 10, 90
 """Percentiles of the parties that say what one of them has by itself."""
 
 
-def mean_metrics(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def mean_metrics(tables: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Means of what `evaluate` gave for each; None where there is no value for any: no test row has such a class.
 
     >>> mean_metrics([{"accuracy": 0.5, "auc": None, "recall_per_class": {"ill": share}} for share in (0.25, 0.75)])
     {'accuracy': 0.5, 'auc': None, 'recall_per_class': {'ill': 0.5}}
     """
-    recall = {name: _mean([item["recall_per_class"][name] for item in found]) for name in found[0]["recall_per_class"]}
-    metrics = {name: _mean([item[name] for item in found]) for name in ("accuracy", "auc")}
+    recall = {
+        name: _mean([item["recall_per_class"][name] for item in tables]) for name in tables[0]["recall_per_class"]
+    }
+    metrics = {name: _mean([item[name] for item in tables]) for name in ("accuracy", "auc")}
     return {**metrics, "recall_per_class": recall}
 
 

@@ -96,10 +96,13 @@ def make_kits(scenario: Scenario, seed: int, out: Path, hosts: Sequence[str]) ->
         if scenario.data.standardise and scenario.data.representation == "none":
             rows |= {"center": list(simulated.center), "scale": list(simulated.scale)}
         rows |= {"pool": "public.npz"} if fixed else {}
-        asked = dataset.x[partition.queries]
-        np.savez(folder / "public.npz", features=np.array(dataset.features), queries=asked)
+        queries = dataset.x[partition.queries]
+        np.savez(folder / "public.npz", features=np.array(dataset.features), queries=queries)
     else:
-        rows |= {"public": "public.csv", "columns": {each.column: _declared(each) for each in dataset.columns}}
+        rows |= {
+            "public": "public.csv",
+            "columns": {encoding.column: _declared(encoding) for encoding in dataset.columns},
+        }
         raw.write_csv(folder / "public.csv")
     federation = scenario.federation.model_dump(mode="json", exclude_none=True)
     plan = {
@@ -116,10 +119,10 @@ def make_kits(scenario: Scenario, seed: int, out: Path, hosts: Sequence[str]) ->
         different = sorted(
             name for name in type(simulated).model_fields if getattr(of_kits, name) != getattr(simulated, name)
         )
-        what = f"the kits' schema would not be the simulation's: other {', '.join(different)}"
-        raise ConfigError(what, f"Compare `rows` in {path} with the scenario's [data], and provision it by hand")
-    made = kits.make(path, folder / KITS)
-    return MadeKits(path, folder / KITS, made)
+        fault = f"the kits' schema would not be the simulation's: other {', '.join(different)}"
+        raise ConfigError(fault, f"Compare `rows` in {path} with the scenario's [data], and provision it by hand")
+    result = kits.make(path, folder / KITS)
+    return MadeKits(path, folder / KITS, result)
 
 
 def _declared(column: ColumnEncoding) -> dict[str, Any]:

@@ -88,38 +88,38 @@ class Showing:
         """One event; of a kind that is not shown, nothing."""
         if not event.at:  # no line that this program wrote
             return
-        at = event.moment
+        moment = event.moment
         match event:
             case Begin():
-                self._display.restart(at)
+                self._display.restart(moment)
                 if event.resumed:
-                    self._display.say(event.words, at)
+                    self._display.say(event.words, moment)
             case StageBegins():
-                self._display.begin(event.stage, event.total, at)
+                self._display.begin(event.stage, event.total, moment)
             case StageGoesOn():
-                self._display.update(event.stage, event.done, event.total, at)
+                self._display.update(event.stage, event.done, event.total, moment)
             case Warned():
-                self._display.say(event.text, at, warning=True)
+                self._display.say(event.text, moment, warning=True)
             case FalseVotes():
-                self._display.say(event.what, at)
+                self._display.say(event.what, moment)
             case WaitingForParties():  # a coordinator writes it every second
                 if event.words != self._waited:
                     self._waited = event.words
-                    self._display.say(event.words, at)
+                    self._display.say(event.words, moment)
             case Released():
-                self._release(event, at)
+                self._release(event, moment)
             case _ if isinstance(event, SHOWN):
-                self._display.say(event.words, at)
+                self._display.say(event.words, moment)
 
-    def _release(self, event: Released, at: float) -> None:
+    def _release(self, event: Released, moment: float) -> None:
         """Batch upon batch may be released in a second: all so far is told, and that seldom."""
         self._asked += event.asked
         self._answered += event.answered
-        if at < self._released + RELEASED_SECONDS:
+        if moment < self._released + RELEASED_SECONDS:
             return
-        self._released = at
+        self._released = moment
         answers = many(self._answered, event.noun)
-        self._display.say(f"asked {self._asked}, released {answers}, counted {event.parties} parties", at)
+        self._display.say(f"asked {self._asked}, released {answers}, counted {event.parties} parties", moment)
 
 
 @contextmanager
@@ -159,8 +159,8 @@ def _reading(events: Path, take: Callable[[Event], None]) -> Iterator[None]:
                 for event in reader.fresh():
                     take(event)
             except Exception as error:
-                told = f"progress is told no more: {type(error).__name__}: {error}"
-                warnings.warn(told, RuntimeWarning, stacklevel=1)
+                message = f"progress is told no more: {type(error).__name__}: {error}"
+                warnings.warn(message, RuntimeWarning, stacklevel=1)
                 return
             if last:
                 return

@@ -150,9 +150,9 @@ def anchor(data: Any, folder: Path) -> None:
     public, hub = data.get("public"), data["set"] == "hub"
     keys = [(data, "path")] if hub else [(data, "path"), (data, "list"), (public, "file"), (public, "test")]
     for table, key in keys:
-        given = table.get(key) if isinstance(table, dict) else None
-        if isinstance(given, str) and given and not (hub and not (folder / given).exists()):  # a name in the cache
-            table[key] = str((folder / given).absolute())
+        path = table.get(key) if isinstance(table, dict) else None
+        if isinstance(path, str) and path and not (hub and not (folder / path).exists()):  # a name in the cache
+            table[key] = str((folder / path).absolute())
 
 
 def planned_scenario(
@@ -169,9 +169,11 @@ def planned_scenario(
     """
     open_table = table["federation"]
     known = validate({**table, "federation": stand_in(open_table)}, Scenario, where)
-    made = plan(open_table, facts_of(known, seed, source), known.simulation.most_queries, tasks)
-    student = {"trainer": made.trainer, **table.get("student", {})}
-    return validate({**table, "federation": {**open_table, **made.table}, "student": student}, Scenario, where), made
+    planned = plan(open_table, facts_of(known, seed, source), known.simulation.most_queries, tasks)
+    student = {"trainer": planned.trainer, **table.get("student", {})}
+    return validate(
+        {**table, "federation": {**open_table, **planned.table}, "student": student}, Scenario, where
+    ), planned
 
 
 def facts_of(scenario: Scenario, seed: int, source: Source | None = None) -> PublicFacts:

@@ -77,7 +77,7 @@ def run_warnings(
     the rows.
     """
     classes, tested = len(config.rows.classes), card["test"]
-    weights = [own["weight"] for own in summary.get("by_party", {}).values()]
+    weights = [guarantee["weight"] for guarantee in summary.get("by_party", {}).values()]
     votes = sum(weights) * config.teachers_per_party if weights else None
     known = expected(config, summary["parties"], classes, votes, asks_typical=spec.asks_typical)
     stated = well_formed(card.get("provenance", []))  # a run of 0.9 does not say it
@@ -221,7 +221,7 @@ def report_data(
         warnings=summary["warnings"],
         by_party=summary.get("by_party", {}),
         phases=summary.get("phases", []),
-        provenance=[each.model_dump(mode="json") for each in scenario.tuned],
+        provenance=[entry.model_dump(mode="json") for entry in scenario.tuned],
         open_figures=analysis.open_figures,
         secret_figures=analysis.secret_figures,
     )

@@ -142,24 +142,24 @@ class Seen(Nothing):
         self.stages = Stages()
         self.last = 0.0
 
-    def begin(self, stage: str, total: int, at: float) -> None:
+    def begin(self, stage: str, total: int, moment: float) -> None:
         """See `Display`."""
-        self.stages.begin(stage, total, at)
-        self.last = at
+        self.stages.begin(stage, total, moment)
+        self.last = moment
 
-    def update(self, stage: str, done: int, total: int, at: float) -> None:
+    def update(self, stage: str, done: int, total: int, moment: float) -> None:
         """See `Display`."""
-        self.stages.update(stage, done, total, at)
-        self.last = at
+        self.stages.update(stage, done, total, moment)
+        self.last = moment
 
-    def restart(self, at: float) -> None:
+    def restart(self, moment: float) -> None:
         """See `Display`."""
         self.stages = Stages()
-        self.last = at
+        self.last = moment
 
-    def rest(self, at: float) -> None:
+    def rest(self, moment: float) -> None:
         """See `Display`."""
-        self.stages.end(at)
+        self.stages.end(moment)
 
 
 @dataclass
@@ -213,8 +213,13 @@ class Watch:
     def summary(self, ending: Ending) -> dict[str, Any]:
         """What `--format json` prints: each stage with its seconds, as often as it came."""
         stages = [
-            {"stage": each.name, "done": each.done, "total": each.total, "seconds": round(each.seconds(each.began), 3)}
-            for each in self.seen.stages.all.values()
+            {
+                "stage": stage.name,
+                "done": stage.done,
+                "total": stage.total,
+                "seconds": round(stage.seconds(stage.began), 3),
+            }
+            for stage in self.seen.stages.all.values()
         ]
         return {"run": str(self.path), **asdict(ending), "stages": stages}
 

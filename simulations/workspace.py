@@ -201,7 +201,9 @@ def lay_out(space: Workspace, case: Case) -> None:
             (second / AGGREGATOR).write_text(tomli_w.dumps(_second_aggregator(space, scenario, config)))
             if space.kept_second.exists():
                 space.kept_second.rename(second / "state")
-    own = own_teachers(scenario.simulation.teachers, len(partition.parties), seed, scenario.simulation.own_teacher)
+    own_kinds = own_teachers(
+        scenario.simulation.teachers, len(partition.parties), seed, scenario.simulation.own_teacher
+    )
     limits = own_limits(scenario.simulation.policies, len(partition.parties), seed)
     for index, (name, rows) in enumerate(partition.parties.items()):
         home = space.home(index)
@@ -212,7 +214,7 @@ def lay_out(space: Workspace, case: Case) -> None:
         np.savez(home / "data.npz", **arrays)
         if identities is not None:
             identities.parties[name].save(home / "identity.pem")
-        teacher = {"teacher": own[index].placed(home).model_dump(mode="json")} if index in own else {}
+        teacher = {"teacher": own_kinds[index].placed(home).model_dump(mode="json")} if index in own_kinds else {}
         limit = limited(scenario.federation, limits[index]) if index in limits else {}
         mine = {"name": name, **settings, "policy": {**policy, **limit}, **teacher}
         (home / SETTINGS).write_text(tomli_w.dumps(mine))

@@ -36,6 +36,7 @@ def test_a_class_name_has_one_meaning() -> None:
 
 CLEAN: tuple[str, ...] = (
     "report",
+    "coordinator/distinguish",
     "coordinator/collection",
     "coordinator/planning",
     "data",

@@ -111,10 +111,10 @@ class MechanismAudit:
     def headline(self) -> tuple[PairResult, Measured]:
         """The bound that says most: the worst violation, else the highest lower bound at the delta asked for."""
         both = [(result, measured) for result in self.results for measured in result.measured]
-        broken = [each for each in both if each[1].violated]
+        broken = [bound for bound in both if bound[1].violated]
         if broken:
-            return max(broken, key=lambda each: each[1].lower - each[1].claimed)
-        return max(((result, result.at_delta) for result in self.results), key=lambda each: each[1].lower)
+            return max(broken, key=lambda bound: bound[1].lower - bound[1].claimed)
+        return max(((result, result.at_delta) for result in self.results), key=lambda bound: bound[1].lower)
 
 
 @dataclass(frozen=True)
@@ -148,15 +148,15 @@ def audit_mechanism(
     source = PooledNoise(noise)
     if pairs is None:
         pairs = candidates(mechanism, classes=setup.classes, moved=setup.moved, queries=setup.queries)
-    scouts = [_scout(each, setup, claims) for each in _allowed(pairs, setup, claims)]
+    scouts = [_scout(pair, setup, claims) for pair in _allowed(pairs, setup, claims)]
     few = setup.scouting_runs
     # As if it were the last pair on its own: this only ranks.
     scouts = [
-        replace(each, promise=_draw_and_choose(mechanism, each, few, source, setup, claims, 1e-3)[1]) for each in scouts
+        replace(pair, promise=_draw_and_choose(mechanism, pair, few, source, setup, claims, 1e-3)[1]) for pair in scouts
     ]
     finalists = _finalists(scouts)
     bounds = 2 * (2 if claims.every_delta else 1) * len(finalists)
-    results = [_result(mechanism, each, source, setup, claims, (1 - setup.confidence) / bounds) for each in finalists]
+    results = [_result(mechanism, pair, source, setup, claims, (1 - setup.confidence) / bounds) for pair in finalists]
     return MechanismAudit(
         mechanism=mechanism.describe(),
         claim_source=claims.source,
@@ -169,16 +169,16 @@ def audit_mechanism(
 
 
 def _allowed(pairs: Sequence[Pair], setup: GameSetup, claims: Claims) -> list[Pair]:
-    for each in pairs:
-        if each.observed and each.moved() >= 0 and len(each.kinds) == setup.queries:
+    for pair in pairs:
+        if pair.observed and pair.moved() >= 0 and len(pair.kinds) == setup.queries:
             continue
-        if not 0 <= each.moved() <= setup.moved:
-            what = f"pair {each.name!r} moves {each.moved()} votes, but a unit moves at most {setup.moved}"
-            raise ConfigError(what, "Use neighbours with the same number of teachers.")
+        if not 0 <= pair.moved() <= setup.moved:
+            fault = f"pair {pair.name!r} moves {pair.moved()} votes, but a unit moves at most {setup.moved}"
+            raise ConfigError(fault, "Use neighbours with the same number of teachers.")
     if setup.answered_cap is not None:
-        return [replace(each, answered_cap=setup.answered_cap) for each in pairs if each.answered_cap is None]
+        return [replace(pair, answered_cap=setup.answered_cap) for pair in pairs if pair.answered_cap is None]
     # A single number is about the whole run; a run that stops early shows less and is claimed to cost as much.
-    return [each for each in pairs if claims.every_delta or each.answered_cap is None]
+    return [pair for pair in pairs if claims.every_delta or pair.answered_cap is None]
 
 
 def _scout(chosen: Pair, setup: GameSetup, claims: Claims) -> _Scout:
@@ -201,7 +201,7 @@ def _draw_and_choose(
         play(mechanism, votes, layout, runs, noise, one_call=setup.one_call) for votes in (layout.d, layout.d_prime)
     )
     codes = codes_of(setup.classes, mechanism.count_sigma(1) > 0)
-    fitted = [each.fitted(a[:half], b[:half]) for each in statistics_of(layout, codes)]
+    fitted = [statistic.fitted(a[:half], b[:half]) for statistic in statistics_of(layout, codes)]
     more = MORE_DELTAS if claims.every_delta else ()
     return choose(fitted, a[half:], b[half:], scout.claim, setup.delta, more, alpha)
 

@@ -103,7 +103,7 @@ def play(
         known to be independent within a call; noise that is reused there would be shared by those runs.
     """
     queries, classes = votes.shape
-    said = layout.probabilities
+    probabilities = layout.probabilities
     between = (layout.d + layout.d_prime) / 2
     middle, sigma = between[:, 0] - between[:, 1], mechanism.count_sigma(1)
     outcomes, answered = np.empty((runs, queries), dtype=np.int16), np.empty((runs, queries), dtype=bool)
@@ -112,17 +112,17 @@ def play(
         for start in range(0, runs, most):
             part = slice(start, min(start + most, runs))
             times = (part.stop - start, 1)
-            asked = None if said is None else np.tile(said, times)
-            drawn = mechanism.draw(np.tile(votes, times), noise, asked)
+            scores = None if probabilities is None else np.tile(probabilities, times)
+            drawn = mechanism.draw(np.tile(votes, times), noise, scores)
             coded = _coded(drawn, classes, np.tile(middle, times[0]), sigma)
-            outcomes[part], answered[part] = (each.reshape(-1, queries) for each in coded)
+            outcomes[part], answered[part] = (codes.reshape(-1, queries) for codes in coded)
     else:
         for run in range(runs):
             fresh = copy.deepcopy(mechanism)
             for call in layout.calls:
-                asked = None if said is None else said[call]
+                scores = None if probabilities is None else probabilities[call]
                 outcomes[run, call], answered[run, call] = _coded(
-                    fresh.draw(votes[call], noise, asked), classes, middle[call], sigma
+                    fresh.draw(votes[call], noise, scores), classes, middle[call], sigma
                 )
     if layout.answered_cap < queries:
         before = answered.cumsum(axis=1) - answered
@@ -143,7 +143,7 @@ class Claims(Protocol):
         """Whether an epsilon is claimed at every delta, or at one alone."""
         ...
 
-    def epsilon(self, asked: int, answered: int, delta: float) -> float:
+    def epsilon(self, queries: int, answered: int, delta: float) -> float:
         """The claim; inf where nothing is claimed."""
         ...
 
@@ -164,9 +164,9 @@ class EventClaims:
         self._teachers_per_party = teachers_per_party
         self._accountant = lru_cache(maxsize=32)(self._charged)
 
-    def _charged(self, asked: int, answered: int) -> Accountant:
+    def _charged(self, queries: int, answered: int) -> Accountant:
         event = self._mechanism.event(
-            asked=asked,
+            asked=queries,
             answered=answered,
             unit=self._unit,
             neighbouring=self._neighbouring,
@@ -177,10 +177,10 @@ class EventClaims:
         accountant.commit(replace(event, towards=Towards.STUDENT) if labels_alone else event)
         return accountant
 
-    def epsilon(self, asked: int, answered: int, delta: float) -> float:
+    def epsilon(self, queries: int, answered: int, delta: float) -> float:
         """See `Claims.epsilon`. A delta that the event alone uses up has no claim."""
         try:
-            return self._accountant(asked, answered).guarantee(delta, Kind.WORST_CASE).epsilon
+            return self._accountant(queries, answered).guarantee(delta, Kind.WORST_CASE).epsilon
         except DeltaError:
             return math.inf
 
@@ -194,9 +194,9 @@ class PaperClaims:
         self.source = "near-zero-cost paper, section 4.2"
         self._mechanism = mechanism
 
-    def epsilon(self, asked: int, answered: int, delta: float) -> float:
+    def epsilon(self, queries: int, answered: int, delta: float) -> float:
         """See `Claims.epsilon`."""
-        claimed = self._mechanism.claimed_epsilon(asked, delta)
+        claimed = self._mechanism.claimed_epsilon(queries, delta)
         return math.inf if claimed is None else claimed
 
 
@@ -210,7 +210,7 @@ class UserClaims:
         self._epsilon = epsilon
         self._delta = delta
 
-    def epsilon(self, asked: int, answered: int, delta: float) -> float:
+    def epsilon(self, queries: int, answered: int, delta: float) -> float:
         """See `Claims.epsilon`."""
         return self._epsilon if delta >= self._delta else math.inf
 
@@ -232,7 +232,7 @@ def build_mechanism(name: str, settings: Sequence[str]) -> Mechanism:
     >>> build_mechanism("gnmax", ["sigma=40"]).describe()
     'GNMax, sigma 40'
     """
-    known = {str(each.model_fields["name"].default): each for each in ALL_MECHANISMS}
+    known = {str(kind.model_fields["name"].default): kind for kind in ALL_MECHANISMS}
     if name not in known:
         raise ConfigError(f"there is no mechanism {name!r}", f"Choose one of {', '.join(sorted(known))}.")
     values: dict[str, object] = {}

@@ -154,18 +154,18 @@ def candidates(mechanism: Mechanism, *, classes: int, moved: int, queries: int) 
 def label_pairs(shape: Shape, base: int, spread: float, where: str = "") -> list[Pair]:
     """Pairs for a noisy argmax: about `base` votes for each of two classes, `spread` the noise on their difference."""
     k, row = shape.moved, shape.row
-    found = [pair(f"tie{where}", [row(base + k, base)], [row(base, base + k)])]
+    pairs = [pair(f"tie{where}", [row(base + k, base)], [row(base, base + k)])]
     if shape.classes > 2:
         rest = [base + k // 2] * (shape.classes - 2)
-        found.append(pair(f"tie of all classes{where}", [[base + k, base, *rest]], [[base, base + k, *rest]]))
+        pairs.append(pair(f"tie of all classes{where}", [[base + k, base, *rest]], [[base, base + k, *rest]]))
     for gap in sorted({round(spread), round(2 * spread)} - {0}):
         d, d_prime = row(base + gap + k, base), row(base + gap, base + k)
-        found.append(pair(f"lead of {gap} vote{'s' if gap > 1 else ''}{where}", [d], [d_prime]))
+        pairs.append(pair(f"lead of {gap} vote{'s' if gap > 1 else ''}{where}", [d], [d_prime]))
     if shape.queries > 1:
         halves = _ladder(shape, 0.75 * spread)
         rows = [(row(base + h + k, base - h), row(base + h, base - h + k)) for h in halves]
-        found.append(_to_and_fro(f"ties, votes moving to and fro{where}", rows))
-    return found
+        pairs.append(_to_and_fro(f"ties, votes moving to and fro{where}", rows))
+    return pairs
 
 
 def check_pairs(shape: Shape, rows_at: Callable[[float], Rows | None], pays: bool) -> list[Pair]:
@@ -229,22 +229,22 @@ def _top_count_pairs(shape: Shape, threshold: float, sigma1: float, spread: floa
         top = round(threshold + z * sigma1 + k / 2)
         return (row(top), row(top - k, k)) if top >= 2 * k else None
 
-    found = check_pairs(shape, rows_at, pays)
+    pairs = check_pairs(shape, rows_at, pays)
     always = math.ceil(max(threshold + 6 * sigma1, 6 * spread)) + k
-    found += label_pairs(shape, always, spread, ", all answered")
+    pairs += label_pairs(shape, always, spread, ", all answered")
     for z in (0.0, 1.0):
         top = round(threshold + z * sigma1)
         if top >= k:
             name = "tie at the threshold" if z == 0 else f"tie {z:g} sd above the threshold"
-            found.append(pair(name, [row(top, top)], [row(top - k, top + k)]))
+            pairs.append(pair(name, [row(top, top)], [row(top - k, top + k)]))
     top = round(threshold + k / 2)
     heights = _ladder(shape, 1.5 * sigma1) if shape.queries > 1 else []
     # The number of teachers is the same at every height; who is not in the top class votes for the next one.
     if heights and top + min(heights) - k > max(heights) - min(heights) + k:
         most = max(heights)
         rows = [(row(top + h, most - h), row(top + h - k, most - h + k)) for h in heights]
-        found.append(_to_and_fro("around the threshold, votes moving to and fro", rows))
-    return found
+        pairs.append(_to_and_fro("around the threshold, votes moving to and fro", rows))
+    return pairs
 
 
 def _confident(mechanism: Mechanism, shape: Shape) -> list[Pair]:
@@ -257,10 +257,10 @@ def _interactive(mechanism: Mechanism, shape: Shape) -> list[Pair]:
     k, row, m = shape.moved, shape.row, shape.classes
     sure = np.zeros(m)
     sure[-1] = 1.0
-    found = [
-        replace(each, probabilities=np.tile(sure, (len(each.d), 1)))
-        for each in _confident(mechanism, shape)
-        if m > 2 or not each.d[:, -1].any()
+    pairs = [
+        replace(pair_made, probabilities=np.tile(sure, (len(pair_made.d), 1)))
+        for pair_made in _confident(mechanism, shape)
+        if m > 2 or not pair_made.d[:, -1].any()
     ]
     threshold, sigma1 = _parameter(mechanism, "threshold"), _parameter(mechanism, "sigma1")
 
@@ -269,10 +269,10 @@ def _interactive(mechanism: Mechanism, shape: Shape) -> list[Pair]:
         top = round((threshold + z * sigma1 + k / 2) * m / (m - 1))
         return (row(top), row(top - k, k)) if top >= 2 * k else None
 
-    for each in check_pairs(shape, rows_at, pays=True):
-        unsure = np.full((len(each.d), m), 1 / m)
-        found.append(replace(each, name=f"{each.name}, unsure student", probabilities=unsure))
-    return found
+    for pair_made in check_pairs(shape, rows_at, pays=True):
+        unsure = np.full((len(pair_made.d), m), 1 / m)
+        pairs.append(replace(pair_made, name=f"{pair_made.name}, unsure student", probabilities=unsure))
+    return pairs
 
 
 def _distributed(mechanism: Mechanism, shape: Shape) -> list[Pair]:

@@ -106,14 +106,14 @@ def statistics_of(layout: Layout, codes: int) -> list[Statistic]:
     """Unfitted statistics for runs of this layout, whose outcomes are numbers below `codes`."""
     n, kinds = layout.queries, layout.kinds
     count = int(kinds.max()) + 1
-    found = [_unfitted("single", codes, np.arange(n), None, kinds, count)]
+    statistics = [_unfitted("single", codes, np.arange(n), None, kinds, count)]
     if n >= 2:
         left = np.concatenate([np.arange(call.start, call.stop - 1, 2) for call in layout.calls])
-        found.append(_unfitted("pairs", codes, left, left + 1, kinds[left], count))
+        statistics.append(_unfitted("pairs", codes, left, left + 1, kinds[left], count))
     if len(layout.calls) == 2:
         left = np.arange(layout.calls[0].stop)
-        found.append(_unfitted("pairs over two calls", codes, left, left + len(left), kinds[left], count))
-    return found
+        statistics.append(_unfitted("pairs over two calls", codes, left, left + len(left), kinds[left], count))
+    return statistics
 
 
 def _unfitted(
@@ -244,7 +244,7 @@ def choose(
     if not more_deltas:
         return regions, (promise, promise)
     errors = {value: _standard_errors(choices, claim(value), value) for value in share}
-    clear = max(float(each.max()) for each in errors.values()) > 2
+    clear = max(float(errors_of.max()) for errors_of in errors.values()) > 2
     value, score = max((errors if clear else share).items(), key=lambda item: item[1].max())
     index = int(np.argmax(score))
     regions.append(choices.region(index, fitted, value))

@@ -120,8 +120,10 @@ class PhaseUse:
 def use_of_phases(config: FederationConfig, ledger: Ledger | None) -> list[PhaseUse]:
     """Of each phase in order, one where there is no schedule. ledger: None before there is one."""
     last = 0 if ledger is None else ledger.last_phase()
-    found = []
+    uses = []
     for number in config.phase_numbers:
-        asked, answered = (0, 0) if ledger is None else ledger.spent(number)
-        found.append(PhaseUse(number, asked, answered, config.phase(number).caps, number is not None and number < last))
-    return found
+        queries, answered = (0, 0) if ledger is None else ledger.spent(number)
+        uses.append(
+            PhaseUse(number, queries, answered, config.phase(number).caps, number is not None and number < last)
+        )
+    return uses

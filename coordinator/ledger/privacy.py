@@ -154,12 +154,12 @@ def by_party(config: Federation, weights: Mapping[str, int]) -> dict[str, Any]:
     """
     if config.most_weight == 1:
         return {}
-    own = {weight: promised_at(config, weight).to_json() for weight in set(weights.values())}
+    guarantees = {weight: promised_at(config, weight).to_json() for weight in set(weights.values())}
     return {
         "by_party": {
             party: {
                 "weight": weight,
-                **{key: own[weight][key] for key in ("epsilon", "infinite") if key in own[weight]},
+                **{key: guarantees[weight][key] for key in ("epsilon", "infinite") if key in guarantees[weight]},
             }
             for party, weight in sorted(weights.items())
         }
@@ -176,14 +176,14 @@ def by_phase(config: Federation, batches: list[Batch]) -> dict[str, Any]:
     """
     if not config.schedule:
         return {}
-    told = []
+    phases = []
     for number, phase in enumerate(config.phases, 1):
         mine, caps = [batch for batch in batches if batch.phase == number], phase.caps
         try:
             alone = worst_case([config.event(caps.queries, caps.answers, number)], config.privacy.delta).to_json()
         except AccountingError as error:
             raise ConfigError(f"mechanism {phase.mechanism.name}: {error}") from None
-        told.append(
+        phases.append(
             {
                 "mechanism": phase.mechanism.describe(),
                 "most_queries": caps.queries,
@@ -194,7 +194,7 @@ def by_phase(config: Federation, batches: list[Batch]) -> dict[str, Any]:
                 **{key: alone[key] for key in ("epsilon", "infinite") if key in alone},
             }
         )
-    return {"phases": told}
+    return {"phases": phases}
 
 
 def spent(config: FederationConfig, batches: list[Batch], closed: bool = False) -> dict[str, Guarantee]:
@@ -218,7 +218,7 @@ def spent(config: FederationConfig, batches: list[Batch], closed: bool = False) 
     }
 
 
-def most_so_far(config: FederationConfig, asked: Mapping[int | None, int]) -> float:
+def most_so_far(config: FederationConfig, queries: Mapping[int | None, int]) -> float:
     """Epsilon of so many queries of each phase (`config.phase_numbers`) if each of them were answered, as far as the
     caps allow: how much of the promise questions have used, whatever came out. It is no guarantee: that is `promised`.
 
@@ -226,10 +226,10 @@ def most_so_far(config: FederationConfig, asked: Mapping[int | None, int]) -> fl
     ------
     ConfigError : the mechanism cannot be charged at this delta.
     """
-    if not any(asked.values()):
+    if not any(queries.values()):
         return 0.0
     events = [
-        config.event(count, min(count, config.phase(number).caps.answers), number) for number, count in asked.items()
+        config.event(count, min(count, config.phase(number).caps.answers), number) for number, count in queries.items()
     ]
     try:
         return min(worst_case(events, config.privacy.delta).epsilon, promised(config).epsilon)
@@ -281,9 +281,11 @@ def _at_hand_per_query(event: ReleaseEvent, batch: Batch, worst: np.ndarray) -> 
     rows = ~_made_to_fit(batch)
     if not rows.any():
         return worst
-    found, seen = worst.copy(), _of(batch, rows)
-    found[rows] = exact_rdp_per_query(event.with_counts(len(seen.votes), int(seen.weights.sum())), seen, DEFAULT_ORDERS)
-    return np.minimum(found, worst)
+    bounds, seen = worst.copy(), _of(batch, rows)
+    bounds[rows] = exact_rdp_per_query(
+        event.with_counts(len(seen.votes), int(seen.weights.sum())), seen, DEFAULT_ORDERS
+    )
+    return np.minimum(bounds, worst)
 
 
 def _made_to_fit(batch: Batch) -> np.ndarray:
@@ -310,19 +312,19 @@ def epsilon_by_query(config: FederationConfig, batches: list[Batch]) -> dict[str
     dependent, worst, answered, added, phases = [], [], [], [], []
     for batch in batches:
         event = event_from_json(batch.event)
-        one = {got: event.with_counts(1, int(got)) for got in set(batch.answered.tolist())}
-        curves = {got: single.worst_case_rdp(DEFAULT_ORDERS) for got, single in one.items()}
-        worst.append(np.array([curves[got] for got in batch.answered.tolist()]))
+        one = {answers: event.with_counts(1, int(answers)) for answers in set(batch.answered.tolist())}
+        curves = {answers: single.worst_case_rdp(DEFAULT_ORDERS) for answers, single in one.items()}
+        worst.append(np.array([curves[answers] for answers in batch.answered.tolist()]))
         dependent.append(_at_hand_per_query(event, batch, worst[-1]))
         answered.append(batch.answered)
         phases.append(np.full(len(batch.answered), 1 if batch.phase is None else batch.phase))
         added.append(np.full(len(batch.answered), event.added_delta() / max(1, event.asked)))
     left = config.privacy.delta - np.cumsum(np.concatenate(added))
     worst_curve = _epsilons(np.concatenate(worst), left)
-    given, phase = np.concatenate(answered), np.concatenate(phases)
-    points = np.unique(np.linspace(1, len(given), EXACT_POINTS).astype(int))
-    least = np.array([_least(config, phase[:asked], given[:asked], asked == len(given)) for asked in points])
-    worst_curve = np.minimum(worst_curve, least[np.searchsorted(points, np.arange(1, len(given) + 1))])
+    outcome, phase = np.concatenate(answered), np.concatenate(phases)
+    points = np.unique(np.linspace(1, len(outcome), EXACT_POINTS).astype(int))
+    least = np.array([_least(config, phase[:length], outcome[:length], length == len(outcome)) for length in points])
+    worst_curve = np.minimum(worst_curve, least[np.searchsorted(points, np.arange(1, len(outcome) + 1))])
     dependent_curve = _epsilons(np.concatenate(dependent), left)
     return {"spent": worst_curve, "data_dependent": np.minimum(dependent_curve, worst_curve)}
 

@@ -81,8 +81,8 @@ def blobs(matrix: np.ndarray | None, dtype: np.dtype, rows: int) -> list[bytes |
 
 def matrix_of(cells: list[bytes | None], dtype: np.dtype) -> np.ndarray | None:
     """The inverse of `blobs`; None where any is missing."""
-    given = [cell for cell in cells if cell is not None]
-    return np.stack([np.frombuffer(cell, dtype) for cell in given]) if given and len(given) == len(cells) else None
+    filled = [cell for cell in cells if cell is not None]
+    return np.stack([np.frombuffer(cell, dtype) for cell in filled]) if filled and len(filled) == len(cells) else None
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ CLOSED = "the ledger is closed: its sanitised epsilon was released"
 def chain_hash(
     previous: str,
     seq: int,
-    at: str,
+    moment: str,
     event: str,
     parties: int,
     rows: Sequence[tuple[Any, ...]],
@@ -149,13 +149,13 @@ def chain_hash(
 ) -> str:
     """SHA-256 (hex) that chains a batch, its releases and its evidence to the batch before, in a ledger of 0.9."""
     counted = parties if votes is None else [parties, votes]
-    return chain_link([previous, seq, at, event, counted, _plain(rows), *([] if phase is None else [phase])])
+    return chain_link([previous, seq, moment, event, counted, _plain(rows), *([] if phase is None else [phase])])
 
 
 def open_batch(
     meta: Mapping[str, str],
     seq: int,
-    at: str,
+    moment: str,
     event: str,
     parties: int,
     rows: Sequence[tuple[Any, ...]],
@@ -170,7 +170,7 @@ def open_batch(
         queries=[charged_query(meta["id"], row[0]) for row in rows],
         left_over=[charged_query(meta["id"], query_id) for query_id in left_over],
         phase=phase,
-        secret=chain_link([meta["salt"], seq, at, event, parties, votes, _plain(rows), list(left_over)]),
+        secret=chain_link([meta["salt"], seq, moment, event, parties, votes, _plain(rows), list(left_over)]),
     )
 
 
@@ -192,8 +192,8 @@ class Ledger:
         try:
             if read_only:
                 self._connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=30)
-                found = dict(self._connection.execute("SELECT key, value FROM meta"))
-                self._check(found, federation)
+                stored = dict(self._connection.execute("SELECT key, value FROM meta"))
+                self._check(stored, federation)
                 return
             # made with its mode before SQLite opens it; without O_EXCL, as another coordinator may be making it too
             os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
@@ -212,26 +212,26 @@ class Ledger:
                         "salt": secrets.token_hex(32),  # parties see hashes of batches, and could try votes out
                     }
                     self._connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
-            found = dict(self._connection.execute("SELECT key, value FROM meta"))
+            stored = dict(self._connection.execute("SELECT key, value FROM meta"))
         except (sqlite3.Error, OSError) as error:
             raise LedgerError(f"cannot open ledger {path}: {error}", "Nothing was released") from None
-        self._check(found, federation)
+        self._check(stored, federation)
 
-    def _check(self, found: dict[str, str], federation: str) -> None:
-        written = found.get("format", "")
+    def _check(self, meta: dict[str, str], federation: str) -> None:
+        written = meta.get("format", "")
         if written.isdecimal() and len(written) < 10 and int(written) > int(FORMAT):
             raise LedgerError(
                 f"ledger {self.path} has format {written}, this program knows {FORMAT}",
                 "A newer version of Consilium wrote it: install that version again",
             )
         named = {"id"} if written == OLD_FORMAT else {"id", "salt"}
-        if written not in (OLD_FORMAT, FORMAT) or found.get("federation") != federation or not named <= found.keys():
+        if written not in (OLD_FORMAT, FORMAT) or meta.get("federation") != federation or not named <= meta.keys():
             raise LedgerError(
                 f"ledger {self.path} belongs to another federation or format",
                 "Use the configuration it was made with, or another run folder",
             )
-        self.id = found["id"]
-        self._meta = found
+        self.id = meta["id"]
+        self._meta = meta
 
     @contextmanager
     def _transaction(self):
@@ -317,7 +317,7 @@ class Ledger:
 
     def find(self, query_ids: Sequence[str]) -> dict[str, Release]:
         """Recorded outcomes of those ids that are in the ledger."""
-        found: dict[str, Release] = {}
+        releases: dict[str, Release] = {}
         for start in range(0, len(query_ids), 500):
             part = query_ids[start : start + 500]
             marks = ",".join("?" * len(part))
@@ -326,8 +326,8 @@ class Ledger:
                 part,
             ):
                 counts = None if row[3] is None else tuple(np.frombuffer(row[3], HISTOGRAM).tolist())
-                found[row[0]] = Release(Outcome(row[1]), row[2], counts)
-        return found
+                releases[row[0]] = Release(Outcome(row[1]), row[2], counts)
+        return releases
 
     def commit(self, batch: Batch, most_queries: int, most_answers: int) -> None:
         """Charge and record one batch; durable when this returns. Only then may its labels leave.
@@ -372,12 +372,12 @@ class Ledger:
                         f" {most_queries - asked_before} and {most_answers - answered_before} are left"
                     )
                 last, previous = self._head()
-                seq, at = last + 1, _now()
-                content = (seq, at, event, batch.parties, rows, batch.left_over, batch.votes, batch.phase)
+                seq, moment = last + 1, _now()
+                content = (seq, moment, event, batch.parties, rows, batch.left_over, batch.votes, batch.phase)
                 link = self._link(previous, *content)
                 self._connection.execute(
                     "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                    (seq, at, event, len(rows), int(answered.sum()), batch.parties, previous, link),
+                    (seq, moment, event, len(rows), int(answered.sum()), batch.parties, previous, link),
                 )
                 if batch.votes is not None:
                     self._connection.execute("INSERT INTO sums VALUES (?, ?)", (seq, batch.votes))
@@ -410,10 +410,10 @@ class Ledger:
         try:
             with self._transaction():
                 _, previous = self._head()
-                at = _now()
+                moment = _now()
                 self._connection.execute(
                     "INSERT INTO closing VALUES (1, ?, ?, ?, ?)",
-                    (at, result, previous, chain_link([previous, "closing", at, result])),
+                    (moment, result, previous, chain_link([previous, "closing", moment, result])),
                 )
         except sqlite3.Error as error:
             raise LedgerError(f"cannot close ledger {self.path}: {error}", "Nothing was released") from None
@@ -425,11 +425,11 @@ class Ledger:
         ------
         LedgerError : the closing is not the end of the chain.
         """
-        found = self._connection.execute("SELECT at, result, previous, hash FROM closing").fetchone()
-        if found is None:
+        row = self._connection.execute("SELECT at, result, previous, hash FROM closing").fetchone()
+        if row is None:
             return None
-        at, result, previous, link = found
-        if previous != self._head()[1] or link != chain_link([previous, "closing", at, result]):
+        moment, result, previous, link = row
+        if previous != self._head()[1] or link != chain_link([previous, "closing", moment, result]):
             raise LedgerError(f"ledger {self.path}: the hash chain is broken at the closing", "Do not trust it")
         return result
 
@@ -443,12 +443,12 @@ class Ledger:
         head = self._connection.execute("SELECT seq, hash FROM batches ORDER BY seq DESC LIMIT 1").fetchone()
         return head or (0, GENESIS)
 
-    def _link(self, previous: str, seq: int, at: str, event: str, parties: int, *content: Any) -> str:
+    def _link(self, previous: str, seq: int, moment: str, event: str, parties: int, *content: Any) -> str:
         """Hash of a batch: rows, left over queries, votes and phase are its `content`."""
         if self._meta["format"] == OLD_FORMAT:
             rows, _, votes, phase = content
-            return chain_hash(previous, seq, at, event, parties, rows, votes, phase)
-        return open_batch(self._meta, seq, at, event, parties, *content).link(previous, seq)
+            return chain_hash(previous, seq, moment, event, parties, rows, votes, phase)
+        return open_batch(self._meta, seq, moment, event, parties, *content).link(previous, seq)
 
     def _chained(self) -> Iterator[tuple[Any, ...]]:
         """Arguments of `open_batch` for each batch in order, from its number on.
@@ -458,7 +458,7 @@ class Ledger:
         LedgerError : the hash chain is broken.
         """
         previous, sums, phases = GENESIS, self.sums(), self.phases()
-        for seq, at, event, _, _, parties, stored_previous, link in self._connection.execute(
+        for seq, moment, event, _, _, parties, stored_previous, link in self._connection.execute(
             "SELECT * FROM batches ORDER BY seq"
         ).fetchall():
             rows = self._connection.execute(
@@ -468,7 +468,7 @@ class Ledger:
             ).fetchall()
             left_over = "SELECT query_id FROM left_over WHERE seq = ? ORDER BY position"
             ids = self._connection.execute(left_over, (seq,)) if self._has("left_over") else ()
-            content = (seq, at, event, parties, rows, tuple(row[0] for row in ids), sums.get(seq), phases.get(seq))
+            content = (seq, moment, event, parties, rows, tuple(row[0] for row in ids), sums.get(seq), phases.get(seq))
             if stored_previous != previous or self._link(previous, *content) != link:
                 raise LedgerError(f"ledger {self.path}: the hash chain is broken at batch {seq}", "Do not trust it")
             previous = link
@@ -554,7 +554,7 @@ def stored_config(path: Path) -> tuple[str, str]:
     """
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=30)) as connection:
-            found = dict(connection.execute("SELECT key, value FROM meta"))
-        return found["federation"], found["config"]
+            meta = dict(connection.execute("SELECT key, value FROM meta"))
+        return meta["federation"], meta["config"]
     except (sqlite3.Error, KeyError) as error:
         raise LedgerError(f"cannot read ledger {path}: {error}") from None

@@ -163,8 +163,8 @@ class Distributed(_NoiseByParties):
     def describe(self) -> str:
         """See `Mechanism.describe`."""
         check = f"threshold {self.threshold}, bias of the maximum compensated" if self.threshold else "no threshold"
-        what = ", histograms released" if self.release_counts else ""
-        return f"{BY_PARTIES}, sigma {self.sigma:g}{_divided(self.noise_shares)}, {check}{what}"
+        ending = ", histograms released" if self.release_counts else ""
+        return f"{BY_PARTIES}, sigma {self.sigma:g}{_divided(self.noise_shares)}, {check}{ending}"
 
 
 class DistributedTwoPhase(_NoiseByParties):

@@ -96,8 +96,8 @@ class SumNoise:
         self.check()
         fewest = min(most, self.shares) * self._share
         topped = (
-            pair_slack(math.sqrt(given), math.sqrt(max(self.sigma**2 - given, LEAST_TOP_UP)))
-            for given in (fewest, max(fewest, self.sigma**2 - LEAST_TOP_UP))
+            pair_slack(math.sqrt(variance), math.sqrt(max(self.sigma**2 - variance, LEAST_TOP_UP)))
+            for variance in (fewest, max(fewest, self.sigma**2 - LEAST_TOP_UP))
         )
         return convolution_slack(most, share) + max(topped)
 

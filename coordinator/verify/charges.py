@@ -49,11 +49,11 @@ def number(table: dict[str, Any], name: str, *keys: str) -> float:
     return float(value)
 
 
-def close_to(what: str, claimed: float, truth: float, *, secret: bool = False) -> None:
+def close_to(name: str, claimed: float, truth: float, *, secret: bool = False) -> None:
     """Raise Contradiction unless the numbers are equal up to rounding. A secret one is not told."""
     if claimed != truth and not math.isclose(claimed, truth, rel_tol=TOLERANCE):
-        told = "" if secret else f": claimed {claimed:.6g}, the ledger gives {truth:.6g}"
-        raise Contradiction(f"{what} is not the ledger's{told}")
+        numbers = "" if secret else f": claimed {claimed:.6g}, the ledger gives {truth:.6g}"
+        raise Contradiction(f"{name} is not the ledger's{numbers}")
 
 
 def check_guarantee(name: str, claim: object, truth: dict[str, Any]) -> None:
@@ -86,45 +86,47 @@ MOST_DEVIATIONS, ROUNDING = 7.0, 2e-4
 
 def check_caps(recorded: Recorded) -> str:
     """No more was asked or answered than the caps allow."""
-    config, told = recorded.config, []
-    for at, phase in enumerate(config.phases, 1):
-        batches = [batch for batch in recorded.batches if batch.phase in (None, at)]
-        asked, answered = sum(len(b.query_ids) for b in batches), sum(int(b.answered.sum()) for b in batches)
-        caps, where = phase.caps, f" in phase {at}" if config.schedule else ""
-        if asked > caps.queries:
-            raise Contradiction(f"{asked} queries were asked{where}, the cap is {caps.queries}")
+    config, lines = recorded.config, []
+    for place, phase in enumerate(config.phases, 1):
+        batches = [batch for batch in recorded.batches if batch.phase in (None, place)]
+        queries, answered = sum(len(b.query_ids) for b in batches), sum(int(b.answered.sum()) for b in batches)
+        caps, where = phase.caps, f" in phase {place}" if config.schedule else ""
+        if queries > caps.queries:
+            raise Contradiction(f"{queries} queries were asked{where}, the cap is {caps.queries}")
         if answered > caps.answers:
             raise Contradiction(f"{answered} labels were given{where}, the cap is {caps.answers}")
-        told.append(f"{asked} of {caps.queries} queries, {answered} of {caps.answers} labels{where}")
-    return "; ".join(told)
+        lines.append(f"{queries} of {caps.queries} queries, {answered} of {caps.answers} labels{where}")
+    return "; ".join(lines)
 
 
 def check_charges(recorded: Recorded) -> str:
     """Every batch was charged the event that the configuration gives for its counts."""
     config = recorded.config
-    for at, batch in enumerate(recorded.batches, 1):
+    for place, batch in enumerate(recorded.batches, 1):
         expected = config.event(len(batch.query_ids), int(batch.answered.sum()), batch.phase).to_json()
         if batch.event != expected:
             differing = sorted(key for key in expected if batch.event.get(key) != expected[key])
-            raise Contradiction(f"batch {at}: the event differs in {', '.join(differing) or 'its keys'}")
+            raise Contradiction(f"batch {place}: the event differs in {', '.join(differing) or 'its keys'}")
     return "; ".join(phase.mechanism.describe() for phase in config.phases)
 
 
 def check_evidence(recorded: Recorded) -> str:
     """log q from the histograms, where votes decide anything of what is charged at them."""
     compared = 0
-    for at, batch in enumerate(recorded.batches, 1):
+    for place, batch in enumerate(recorded.batches, 1):
         if batch.histogram is None:
             if batch.log_q_label is not None:
-                raise Contradiction(f"batch {at} has evidence without the histograms of which it is")
+                raise Contradiction(f"batch {place} has evidence without the histograms of which it is")
             continue
         evidence = recorded.config.phase(batch.phase).mechanism.evidence(
             event_from_json(batch.event), batch.histogram, batch.probabilities
         )
-        for found, written in zip(evidence, (batch.log_q_check, batch.log_q_label), strict=True):
+        for computed, written in zip(evidence, (batch.log_q_check, batch.log_q_label), strict=True):
             # 0 stands where a row was made to fit, and is charged the worst case
-            if not same(found, written if found is None or written is None else np.where(written == 0, found, written)):
-                raise Contradiction(f"batch {at}: the evidence is not that of its histograms")
+            if not same(
+                computed, written if computed is None or written is None else np.where(written == 0, computed, written)
+            ):
+                raise Contradiction(f"batch {place}: the evidence is not that of its histograms")
         compared += 1
     if recorded.batches and not compared:
         raise Absent("no votes are kept where they decide nothing of what is charged")
@@ -133,29 +135,29 @@ def check_evidence(recorded: Recorded) -> str:
 
 def check_sanitised(recorded: Recorded) -> str:
     """The released number, up to its noise, from the histograms in the ledger; the charge from the plan."""
-    planned, event, found = recorded.config.privacy.sanitised, recorded.config.closing_event(), recorded.closing
+    planned, event, closing = recorded.config.privacy.sanitised, recorded.config.closing_event(), recorded.closing
     if planned is None or event is None:
-        if found is not None:
+        if closing is not None:
             raise Contradiction("the ledger is closed with a sanitised epsilon that nobody planned")
         raise Absent("none is planned")
-    if found is None:
+    if closing is None:
         raise Absent("planned, not released")
-    if entry(found, "the closing", "event") != event.to_json():
+    if entry(closing, "the closing", "event") != event.to_json():
         raise Contradiction("the charge is not that of the plan")
     if any(batch.histogram is None for batch in recorded.batches) or not recorded.batches:
         raise Contradiction("the ledger lacks the histograms of which it is")
     votes, teachers, plan = answered_batches(recorded.batches), most_teachers(recorded.batches), planned.plan()
     again = sanitise(votes, plan, recorded.config.privacy.delta, teachers, lambda: 0.0)
-    cost, rdp = number(found, "the closing", "release_cost"), number(found, "the closing", "released_rdp")
+    cost, rdp = number(closing, "the closing", "release_cost"), number(closing, "the closing", "released_rdp")
     if not math.isclose(cost, plan.cost(event.votes_moved), rel_tol=TOLERANCE):
         raise Contradiction("the release's cost is another")
-    claimed = number(found, "the closing", "guarantee", "epsilon")
+    claimed = number(closing, "the closing", "guarantee", "epsilon")
     gap = (rdp - again.released_rdp) - (claimed - again.guarantee.epsilon)
     if not abs(gap) < TOLERANCE:
         raise Contradiction("the released curve and the epsilon do not belong together")
     for key, truth in again.guarantee.to_json().items():
         if key not in ("epsilon", "method"):
-            agree(f"its {key}", entry(found, "the closing", "guarantee", key), truth)
+            agree(f"its {key}", entry(closing, "the closing", "guarantee", key), truth)
     secret = secret_smoothness(votes, plan, teachers)
     scale = group_smooth_sensitivity(secret.smooth, plan.beta, event.votes_moved)[0] * plan.sigma_ss
     if not abs(rdp - again.released_rdp) <= MOST_DEVIATIONS * scale + ROUNDING:
@@ -176,14 +178,16 @@ def check_weights(name: str, summary: dict[str, Any], recorded: Recorded) -> str
     truth = by_party(recorded.config, {party: recorded.weights[party] for party in parties})["by_party"]
     agree(f"{name}: parties of by_party", sorted(entry(summary, name, "by_party")), sorted(truth))
     epsilons: dict[int, float] = {}
-    for party, own in truth.items():
-        agree(f"{name}: weight of {party}", entry(summary, name, "by_party", party, "weight"), own["weight"])
-        epsilons[own["weight"]] = number(own, "the ledger", "epsilon")
+    for party, guarantee in truth.items():
+        agree(f"{name}: weight of {party}", entry(summary, name, "by_party", party, "weight"), guarantee["weight"])
+        epsilons[guarantee["weight"]] = number(guarantee, "the ledger", "epsilon")
         close_to(
-            f"{name}: epsilon of {party}", number(summary, name, "by_party", party, "epsilon"), epsilons[own["weight"]]
+            f"{name}: epsilon of {party}",
+            number(summary, name, "by_party", party, "epsilon"),
+            epsilons[guarantee["weight"]],
         )
-    found = Counter(own["weight"] for own in truth.values())
-    return "; ".join(f"{found[weight]} x weight {weight}, epsilon {epsilons[weight]:.4f}" for weight in sorted(found))
+    counts = Counter(guarantee["weight"] for guarantee in truth.values())
+    return "; ".join(f"{counts[weight]} x weight {weight}, epsilon {epsilons[weight]:.4f}" for weight in sorted(counts))
 
 
 def check_given(files: Files, recorded: Recorded) -> str:
@@ -205,29 +209,29 @@ def check_given(files: Files, recorded: Recorded) -> str:
         records = read_records(files.path(RECORDS), roster)
     except (ConfigError, MalformedMessage) as error:
         raise Damaged(error.what) from None
-    for kept in records:
-        if kept.record.federation != config.digest() or kept.record.roster != roster.digest:
-            raise Contradiction(f"{RECORDS}: session {kept.record.sid} is of another federation")
-    for at, batch in enumerate(recorded.batches, 1):
-        _check_halves(at, batch, _record_of(at, batch, records, recorded), files, recorded)
+    for record in records:
+        if record.record.federation != config.digest() or record.record.roster != roster.digest:
+            raise Contradiction(f"{RECORDS}: session {record.record.sid} is of another federation")
+    for place, batch in enumerate(recorded.batches, 1):
+        _check_halves(place, batch, _record_of(place, batch, records, recorded), files, recorded)
     _check_sets(records, roster)
-    noise = max((kept.record.sigma for kept in records), default=0.0)
-    told = f", each with noise of the second aggregator, sigma {noise:g}" if noise > 0 else ", exact"
-    return f"{len(recorded.batches)} of {len(records)} signed sums{told}"
+    noise = max((record.record.sigma for record in records), default=0.0)
+    noise_text = f", each with noise of the second aggregator, sigma {noise:g}" if noise > 0 else ", exact"
+    return f"{len(recorded.batches)} of {len(records)} signed sums{noise_text}"
 
 
-def _record_of(at: int, batch: Batch, records: list[KeptRecord], recorded: Recorded) -> GivenRecord:
+def _record_of(place: int, batch: Batch, records: list[KeptRecord], recorded: Recorded) -> GivenRecord:
     noise = recorded.config.node_event(0, 0, batch.phase).party_noise(1)
     expected = (batch.parties, 0.0 if noise is None else noise.sigma, batch.phase or 1)
-    for kept in records:
-        if kept.record.phase == 1 and kept.ids[: len(batch.query_ids)] == batch.query_ids:
-            if (len(kept.record.accepted), kept.record.sigma, kept.record.release) == expected:
-                return kept.record
-            raise Contradiction(f"batch {at}: the second aggregator signed a sum of other parties, noise or release")
-    raise Contradiction(f"batch {at}: the second aggregator signed no sum on its queries")
+    for stored in records:
+        if stored.record.phase == 1 and stored.ids[: len(batch.query_ids)] == batch.query_ids:
+            if (len(stored.record.accepted), stored.record.sigma, stored.record.release) == expected:
+                return stored.record
+            raise Contradiction(f"batch {place}: the second aggregator signed a sum of other parties, noise or release")
+    raise Contradiction(f"batch {place}: the second aggregator signed no sum on its queries")
 
 
-def _check_halves(at: int, batch: Batch, record: GivenRecord, files: Files, recorded: Recorded) -> None:
+def _check_halves(place: int, batch: Batch, record: GivenRecord, files: Files, recorded: Recorded) -> None:
     """The totals that both were bound to, and the votes of the ledger, where it has them."""
     if record.version == 1:
         return  # 0.9 bound nobody
@@ -240,24 +244,24 @@ def _check_halves(at: int, batch: Batch, record: GivenRecord, files: Files, reco
     votes = batch.parties * recorded.config.teachers_per_party
     sums, clipped = add_up(one, other, votes, 0)
     if not np.array_equal(seen(sums, clipped, votes)[: len(batch.histogram)], batch.histogram):
-        raise Contradiction(f"batch {at}: its votes are not the sum of the two totals")
+        raise Contradiction(f"batch {place}: its votes are not the sum of the two totals")
 
 
 def _check_sets(records: list[KeptRecord], roster: VerifiedRoster) -> None:
     seen: set[tuple[str, int]] = set()
-    for kept in records:
-        if kept.record.sigma == 0:
+    for record in records:
+        if record.record.sigma == 0:
             if roster.version > 1:
-                _check_blocks(kept, roster)
+                _check_blocks(record, roster)
             continue
-        asked = {(query_id, kept.record.phase) for query_id in kept.ids}
-        if seen & asked:
-            raise Contradiction(f"session {kept.record.sid}: a query is in two sums")
-        seen |= asked
+        sums = {(query_id, record.record.phase) for query_id in record.ids}
+        if seen & sums:
+            raise Contradiction(f"session {record.record.sid}: a query is in two sums")
+        seen |= sums
 
 
-def _check_blocks(kept: KeptRecord, roster: VerifiedRoster) -> None:
+def _check_blocks(stored: KeptRecord, roster: VerifiedRoster) -> None:
     try:
-        check_whole(roster.blocks, kept.record.accepted)
+        check_whole(roster.blocks, stored.record.accepted)
     except BrokenBlock as error:
-        raise Contradiction(f"session {kept.record.sid}: {error.what}") from None
+        raise Contradiction(f"session {stored.record.sid}: {error.what}") from None

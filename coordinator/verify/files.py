@@ -87,20 +87,20 @@ class Checks:
     def check(self, name: str, look: Callable[[], str]) -> None:
         """Look, and note the sentence that comes back, or the error. A check that breaks down counts as failed."""
         try:
-            verdict, found = Verdict.HOLDS, look()
+            verdict, text = Verdict.HOLDS, look()
         except (ConsiliumError, AccountingError) as error:
-            verdict, found = _VERDICTS.get(type(error), Verdict.FAILS), f"{error}"
+            verdict, text = _VERDICTS.get(type(error), Verdict.FAILS), f"{error}"
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # a parser's panic is no Exception; a text may quote what nobody may see
-            verdict, found = Verdict.DAMAGED, f"cannot be checked ({type(error).__name__})"
-        self.findings.append(Finding(name, verdict, found))
+            verdict, text = Verdict.DAMAGED, f"cannot be checked ({type(error).__name__})"
+        self.findings.append(Finding(name, verdict, text))
 
 
-def agree(what: str, claimed: object, truth: object) -> None:
+def agree(name: str, claimed: object, truth: object) -> None:
     """Raise Contradiction unless both are the same, in type too: `True` is no 1."""
     if claimed != truth or (isinstance(claimed, bool) != isinstance(truth, bool)):
-        raise Contradiction(f"{what}: {_short(claimed)} is written, {_short(truth)} is right")
+        raise Contradiction(f"{name}: {_short(claimed)} is written, {_short(truth)} is right")
 
 
 def _short(value: object) -> str:
@@ -198,22 +198,22 @@ def read_events(content: bytes) -> LoggedEvents:
 
     A process that dies leaves a line without its end; the process that goes on writes its own first line behind it.
     """
-    found = LoggedEvents()
+    events = LoggedEvents()
     lines = content.split(b"\n")
     for number, line in enumerate(lines, 1):
         event = _event(line)
         if event is not None:
-            found.events.append(event)
+            events.events.append(event)
         elif line and number == len(lines):
-            found.torn += 1
+            events.torn += 1
         elif line:
             after = _event(line[line.rfind(b'{"event"') :]) if line.rfind(b'{"event"') > 0 else None
             if after is None:
-                found.altered.append(number)
+                events.altered.append(number)
             else:
-                found.torn += 1
-                found.events.append(after)
-    return found
+                events.torn += 1
+                events.events.append(after)
+    return events
 
 
 def _event(line: bytes) -> dict[str, Any] | None:

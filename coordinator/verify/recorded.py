@@ -100,12 +100,12 @@ def _closing(text: str | None) -> dict[str, Any] | None:
     if text is None:
         return None
     try:
-        found = json.loads(text)
+        closing = json.loads(text)
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
+        closing = None
+    if not isinstance(closing, dict):
         raise Damaged("its closing cannot be read")
-    return found
+    return closing
 
 
 def _config(federation: str, config_json: str) -> FederationConfig:
@@ -134,8 +134,8 @@ def _check_counts(
         if np.any((labels < 0) | (labels >= len(config.rows.classes))):
             raise Contradiction(f"batch {number} has a label that is none of the {len(config.rows.classes)} classes")
         _check_histograms(config, number, batch)
-        found = [releases[query_id].outcome for query_id in batch.query_ids]
-        if found != batch.outcomes.tolist():
+        outcomes = [releases[query_id].outcome for query_id in batch.query_ids]
+        if outcomes != batch.outcomes.tolist():
             raise Contradiction(f"batch {number} has an outcome that does not belong to its label")
         if batch.parties < config.minimum_parties:
             raise Contradiction(

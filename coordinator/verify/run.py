@@ -94,7 +94,7 @@ def find_run(path: Path) -> RunPlace:
 
 
 def _of_kit(kit: Path) -> RunPlace:
-    runs = sorted(found.name for found in (kit / "state").glob("run-*") if found.is_dir())
+    runs = sorted(path.name for path in (kit / "state").glob("run-*") if path.is_dir())
     if not runs:
         raise DataError(f"{kit} has not been started: there is no run here yet", "Give a kit that has served")
     try:
@@ -136,18 +136,18 @@ def verify_run(place: RunPlace, finished: bool | None = None) -> VerifiedRun:
     folder = place.run_dir
     closed = (folder / COORDINATOR).exists()
     files = Files(folder, closed if finished is None else finished)
-    checks, found = Checks(), _Found()
+    checks, truth = Checks(), _Found()
     # the log before the ledger: a coordinator that serves writes them the other way round
-    checks.check(f"{EVENTS}: every line", lambda: _lines(files, found))
-    checks.check(f"{LEDGER}: structure, hash chain and counts", lambda: _ledger(files, found))
-    recorded = found.recorded
+    checks.check(f"{EVENTS}: every line", lambda: _lines(files, truth))
+    checks.check(f"{LEDGER}: structure, hash chain and counts", lambda: _ledger(files, truth))
+    recorded = truth.recorded
     if recorded is not None:
-        _content(checks, files, recorded, found)
+        _content(checks, files, recorded, truth)
     if place.kit is not None:
         _kit(checks, place, recorded)
     if not files.finished:
         checks.check("run: finished", lambda: _not_finished(files, place))
-    return VerifiedRun(checks.findings, files.finished, recorded, found.guarantees, found.coordinator, found.events)
+    return VerifiedRun(checks.findings, files.finished, recorded, truth.guarantees, truth.coordinator, truth.events)
 
 
 @dataclass
@@ -160,7 +160,7 @@ class _Found:
     coordinator: dict[str, Any] | None = None
 
 
-def _content(checks: Checks, files: Files, recorded: Recorded, found: _Found) -> None:
+def _content(checks: Checks, files: Files, recorded: Recorded, truth: _Found) -> None:
     """Checks that need a ledger whose chain holds."""
     if recorded.rolled_back:
         checks.check(f"{LEDGER}: last write", _broken_off)
@@ -168,18 +168,18 @@ def _content(checks: Checks, files: Files, recorded: Recorded, found: _Found) ->
     checks.check(f"{LEDGER}: events of the configured mechanism", lambda: check_charges(recorded))
     checks.check(f"{LEDGER}: evidence of the recorded votes", lambda: check_evidence(recorded))
     checks.check(f"{LEDGER}: sanitised epsilon released once and as planned", lambda: check_sanitised(recorded))
-    checks.check(f"{LEDGER}: epsilon", lambda: _guarantees(recorded, found))
-    checks.check(f"{EVENTS}: what was released", lambda: _log(files, recorded, found))
-    checks.check(f"{COORDINATOR}: counts and parties", lambda: _counts(files, recorded, found))
-    checks.check(f"{COORDINATOR}: epsilon", lambda: _claims(files, recorded, found))
+    checks.check(f"{LEDGER}: epsilon", lambda: _guarantees(recorded, truth))
+    checks.check(f"{EVENTS}: what was released", lambda: _log(files, recorded, truth))
+    checks.check(f"{COORDINATOR}: counts and parties", lambda: _counts(files, recorded, truth))
+    checks.check(f"{COORDINATOR}: epsilon", lambda: _claims(files, recorded, truth))
     if recorded.config.votes == "verified":
         checks.check(f"{RECORDS}: sums that were signed", lambda: check_given(files, recorded))
     if recorded.config.most_weight > 1:
         checks.check(f"{COORDINATOR}: weights, and each party's own epsilon", lambda: _weights(files, recorded))
 
 
-def _lines(files: Files, found: _Found) -> str:
-    found.events = events = read_events(files.content(EVENTS))
+def _lines(files: Files, truth: _Found) -> str:
+    truth.events = events = read_events(files.content(EVENTS))
     if events.altered:
         raise Damaged(f"{EVENTS}: no crash explains {_lines_text(events.altered)}")
     if events.torn:
@@ -187,15 +187,15 @@ def _lines(files: Files, found: _Found) -> str:
     return _many(len(events.events), "event")
 
 
-def _ledger(files: Files, found: _Found) -> str:
+def _ledger(files: Files, truth: _Found) -> str:
     path = files.folder / LEDGER
-    released = len(found.events.named("released"))
+    released = len(truth.events.named("released"))
     if not path.is_file():
         if files.finished or released:
             raise Damaged(f"{LEDGER} is missing, though labels were given" if released else f"{LEDGER} is missing")
         raise Unfinished(f"there is no {LEDGER} yet: nothing was charged, and no label was given")
     try:
-        found.recorded = recorded = read_ledger(path)
+        truth.recorded = recorded = read_ledger(path)
     except Unfinished as error:
         if files.finished or released:
             raise Damaged(f"{LEDGER}: {error.what}, though labels were given") from None
@@ -210,25 +210,25 @@ def _broken_off() -> str:
     raise Unfinished("a crash broke it off; SQLite takes it back at the next start, and its labels never left")
 
 
-def _guarantees(recorded: Recorded, found: _Found) -> str:
+def _guarantees(recorded: Recorded, truth: _Found) -> str:
     config, closing = recorded.config, recorded.closing
     all_ = promises(config) | spent(config, recorded.batches, closing is not None)
-    found.guarantees |= {name: guarantee.to_json() for name, guarantee in all_.items()}
+    truth.guarantees |= {name: guarantee.to_json() for name, guarantee in all_.items()}
     if closing is not None:  # drawn once: what the ledger holds is the truth, and `_sanitised` looks whether it can be
-        found.guarantees["sanitised"] = entry(closing, "the closing", "guarantee")
+        truth.guarantees["sanitised"] = entry(closing, "the closing", "guarantee")
     text = {name: f"{guarantee.epsilon:.4f}" for name, guarantee in all_.items() if guarantee.publishable}
     return ", ".join(f"{name} {value}" for name, value in text.items())
 
 
-def _log(files: Files, recorded: Recorded, found: _Found) -> str:
+def _log(files: Files, recorded: Recorded, proved: _Found) -> str:
     """Every release that the log tells of is in the ledger, in order; a crash may have lost some of the log."""
-    log = found.events
+    log = proved.events
     batches = iter([[len(b.query_ids), int(b.answered.sum()), b.parties] for b in recorded.batches])
-    told = [[event.get("asked"), event.get("answered"), event.get("parties")] for event in log.named("released")]
-    for at, one in enumerate(told, 1):
+    logged = [[event.get("asked"), event.get("answered"), event.get("parties")] for event in log.named("released")]
+    for place, one in enumerate(logged, 1):
         if not any(one == batch for batch in batches):  # uses the batches up: the order counts
-            raise Contradiction(f"{EVENTS}: its release {at} is not in the ledger")
-    truth = found.guarantees.get("promised")
+            raise Contradiction(f"{EVENTS}: its release {place} is not in the ledger")
+    truth = proved.guarantees.get("promised")
     for event in log.named("promised") if truth is not None else []:
         stated = {key: value for key, value in event.items() if key not in ("event", "at", "seconds")}
         check_guarantee(f"{EVENTS}: promised", stated, truth or {})
@@ -240,12 +240,12 @@ def _log(files: Files, recorded: Recorded, found: _Found) -> str:
         raise Damaged(f"{EVENTS} says that the run was closed, but {COORDINATOR} is missing")
     if files.finished and not closed:
         raise Unfinished(f"{EVENTS} ends before the run was closed, as a crash leaves it")
-    return f"{len(told)} of {_many(len(recorded.batches), 'batch')}"
+    return f"{len(logged)} of {_many(len(recorded.batches), 'batch')}"
 
 
-def _counts(files: Files, recorded: Recorded, found: _Found) -> str:
+def _counts(files: Files, recorded: Recorded, proved: _Found) -> str:
     summary = files.object(COORDINATOR)
-    found.coordinator = summary
+    proved.coordinator = summary
     config = recorded.config
     truth = {
         "federation": config.digest(),
@@ -284,9 +284,9 @@ def _weights(files: Files, recorded: Recorded) -> str:
     return check_weights(COORDINATOR, files.object(COORDINATOR), recorded)
 
 
-def _claims(files: Files, recorded: Recorded, found: _Found) -> str:
+def _claims(files: Files, recorded: Recorded, truth: _Found) -> str:
     claims = renamed(entry(files.object(COORDINATOR), COORDINATOR, "privacy"), OF_SPENT)
-    return check_claims(COORDINATOR, claims, found.guarantees)
+    return check_claims(COORDINATOR, claims, truth.guarantees)
 
 
 def _kit(checks: Checks, place: RunPlace, recorded: Recorded | None) -> None:

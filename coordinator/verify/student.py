@@ -81,19 +81,19 @@ def _labels(files: Files, recorded: Recorded, table: Labels) -> str:
     columns = read_labels(files)
     table.rows, table.outcomes, table.read = columns["row"], columns["outcome"], True
     names = recorded.config.rows.classes
-    for at, (query_id, outcome, label, counts) in enumerate(
+    for place, (query_id, outcome, label, counts) in enumerate(
         zip(columns["query_id"], columns["outcome"], columns["label"], columns["counts"], strict=True)
     ):
         if outcome == Outcome.NOT_ASKED.name.lower():
-            agree(f"{LABELS}: line {at}, a query that was not asked: label", label, None)
-            agree(f"{LABELS}: line {at}, a query that was not asked: counts", counts, None)
+            agree(f"{LABELS}: line {place}, a query that was not asked: label", label, None)
+            agree(f"{LABELS}: line {place}, a query that was not asked: counts", counts, None)
             continue
-        found = recorded.releases.get(query_id)
-        if found is None:
-            raise Contradiction(f"{LABELS}: line {at} is not in the ledger")
-        agree(f"{LABELS}: line {at}: outcome", outcome, found.outcome.name.lower())
-        agree(f"{LABELS}: line {at}: label", label, None if found.label == NO_LABEL else names[found.label])
-        agree(f"{LABELS}: line {at}: counts", counts, None if found.counts is None else list(found.counts))
+        release = recorded.releases.get(query_id)
+        if release is None:
+            raise Contradiction(f"{LABELS}: line {place} is not in the ledger")
+        agree(f"{LABELS}: line {place}: outcome", outcome, release.outcome.name.lower())
+        agree(f"{LABELS}: line {place}: label", label, None if release.label == NO_LABEL else names[release.label])
+        agree(f"{LABELS}: line {place}: counts", counts, None if release.counts is None else list(release.counts))
     return f"{len(table.rows)} outcomes"
 
 
@@ -134,11 +134,14 @@ def _plan(files: Files, recorded: Recorded, table: Labels) -> str:
     names = [PLAN if number == 1 else PLAN.replace(".json", f"-{number}.json") for number in numbers]
     # a phase that has nothing left to ask, or that was not reached, has no plan; the first always has one
     plans = [_planned(files, name, recorded) for name in names if name == PLAN or (files.folder / name).exists()]
-    at = 0
+    place = 0
     for chosen, _ in plans:  # of each phase as much as was asked of it: the others are cut where its answers ended
-        asked = table.rows[at : at + len(chosen)]
-        at += next((same for same, (row, own) in enumerate(zip(asked, chosen, strict=False)) if row != own), len(asked))
-    if table.read and at != len(table.rows):
+        queries = table.rows[place : place + len(chosen)]
+        place += next(
+            (same for same, (row, chosen_row) in enumerate(zip(queries, chosen, strict=False)) if row != chosen_row),
+            len(queries),
+        )
+    if table.read and place != len(table.rows):
         raise Contradiction(f"{PLAN}: the rows of {LABELS} are not those that it chose")
     return f"{sum(len(chosen) for chosen, _ in plans)} rows in {sum(rounds for _, rounds in plans)} rounds"
 
@@ -147,10 +150,10 @@ def _planned(files: Files, name: str, recorded: Recorded) -> tuple[list[int], in
     """The rows that a student began with, as others had asked them, and those that it chose; in how many rounds."""
     plan = files.object(name)
     agree(f"{name}: federation", entry(plan, name, "federation"), recorded.config.digest())
-    rounds, total, given = entry(plan, name, "rounds"), entry(plan, name, "total"), plan.get("given", [])
-    if not isinstance(rounds, list) or not all(isinstance(rows, list) for rows in (*rounds, given)):
+    rounds, total, labels_given = entry(plan, name, "rounds"), entry(plan, name, "total"), plan.get("given", [])
+    if not isinstance(rounds, list) or not all(isinstance(rows, list) for rows in (*rounds, labels_given)):
         raise Damaged(f"{name}: rounds is no list of lists, or given no list")
     chosen = [row for rows in rounds for row in rows]
     if type(total) is not int or len(chosen) > total:
         raise Contradiction(f"{name}: {len(chosen)} rows were chosen, it says at most {str(total)[:20]}")
-    return [*given, *chosen], len(rounds)
+    return [*labels_given, *chosen], len(rounds)

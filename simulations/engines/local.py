@@ -127,9 +127,9 @@ class LocalGrid(NodesGrid):
         wanted = set(message_ids)
         with self._changed:
             self._changed.wait_for(lambda: not wanted.isdisjoint(self._replies), timeout=POLL_SECONDS)
-            found = [self._replies.pop(message_id)[0] for message_id in wanted & self._replies.keys()]
+            replies = [self._replies.pop(message_id)[0] for message_id in wanted & self._replies.keys()]
             self._changed.notify_all()
-            return found
+            return replies
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
         """See flwr.serverapp.Grid."""
@@ -170,9 +170,9 @@ class LocalGrid(NodesGrid):
                 now = time.time()
                 if now >= ends:
                     return
-                stale = [each for each, (_, until) in self._replies.items() if until <= now]
-                for each in stale:
-                    del self._replies[each]
+                stale = [stale_id for stale_id, (_, until) in self._replies.items() if until <= now]
+                for stale_id in stale:
+                    del self._replies[stale_id]
                 if not stale:
                     self._changed.wait(timeout=POLL_SECONDS)
             self._replies[message_id] = reply, ends

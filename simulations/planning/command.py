@@ -65,11 +65,11 @@ def plan_command(
         )
     subject = subject_of(file, overrides or [], seed, epsilon)
     with showing(quiet) as display:
-        made = subject.planned(labelled, rows_per_party, progress_on(display))
+        planned = subject.planned(labelled, rows_per_party, progress_on(display))
     if out is not None:
         with writing(out):
-            replace_text(out, tomli_w.dumps(subject.resolved(made)))
-    lines = [] if quiet else [*made.lines(), *subject.to_write(made)]
-    show(output, {"file": file, **made.to_json()}, lines)
-    if strict and made.cautions:
+            replace_text(out, tomli_w.dumps(subject.resolved(planned)))
+    lines = [] if quiet else [*planned.lines(), *subject.to_write(planned)]
+    show(output, {"file": file, **planned.to_json()}, lines)
+    if strict and planned.cautions:
         raise typer.Exit(UNFIT)

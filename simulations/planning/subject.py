@@ -96,13 +96,13 @@ class LabelledTasks:
     def __call__(self, facts: PublicFacts, features: FeatureMap) -> TaskSet:
         """The tasks; the same rows give the same ones."""
         lot = np.random.default_rng(_SEED).permutation(len(self.labelled.y))
-        own, judging = np.array_split(lot, 2)
+        learning, judging = np.array_split(lot, 2)
         inputs = self.schema.inputs(self.labelled.x)
-        rows, judged = Rows(x=inputs[own], y=self.labelled.y[own]), inputs[judging]
+        rows, judged = Rows(x=inputs[learning], y=self.labelled.y[learning]), inputs[judging]
         tasks = []
         for number in range(POPULATIONS):
             generator = np.random.default_rng([_SEED, number])
-            parts = [generator.integers(0, len(own), self.rows_per_party) for _ in range(facts.votes)]
+            parts = [generator.integers(0, len(learning), self.rows_per_party) for _ in range(facts.votes)]
             seeds = [int(seed) for seed in generator.integers(0, 2**31, facts.votes)]
             teachers = train_all(rows, self.teacher, parts, seeds, facts.classes)
             votes, judged_votes = (vote(teachers, each, facts.classes) for each in (facts.rows, judged))
@@ -166,16 +166,16 @@ class PlanSubject(ABC):
         with stage(progress, FORECAST):
             return look_at(self.federation(), self.facts(), tasks, self.trainer)
 
-    def to_write(self, made: PlannedFederation) -> list[str]:
+    def to_write(self, planned: PlannedFederation) -> list[str]:
         """What a file says to have this plan, line by line; nothing where it says so already."""
         if not is_open(self.table):
             return []
-        text = tomli_w.dumps({"federation": made.table, "student": {"trainer": made.trainer}})
+        text = tomli_w.dumps({"federation": planned.table, "student": {"trainer": planned.trainer}})
         return ["", "what the plan adds; --out writes the whole file:", "", *text.rstrip().splitlines()]
 
-    def resolved(self, made: PlannedFederation) -> dict[str, Any]:
+    def resolved(self, planned: PlannedFederation) -> dict[str, Any]:
         """The file with the plan in it: whoever runs or deploys it has the same federation."""
-        return {**self.content, "federation": {**self.table, **made.table}}
+        return {**self.content, "federation": {**self.table, **planned.table}}
 
 
 @dataclass(frozen=True)
@@ -203,10 +203,10 @@ class PlannedScenario(PlanSubject):
         """See `PlanSubject.facts`."""
         return facts_of(self._known(), self.seed)
 
-    def resolved(self, made: PlannedFederation) -> dict[str, Any]:
+    def resolved(self, planned: PlannedFederation) -> dict[str, Any]:
         """See `PlanSubject.resolved`. The student's trainer is the plan's too, where the file leaves it out."""
-        student = {"trainer": made.trainer, **self.content.get("student", {})}
-        return {**super().resolved(made), "student": student}
+        student = {"trainer": planned.trainer, **self.content.get("student", {})}
+        return {**super().resolved(planned), "student": student}
 
     def _known(self) -> Scenario:
         federation = stand_in(self.table) if is_open(self.table) else self.table

@@ -188,7 +188,7 @@ class ClusterBackend(RayBackend):
             for _ in range(ATTEMPTS):
                 # after its time nobody waits for the answer, and what it would use up must not be
                 in_time = time.monotonic() < until
-                hand = self._crew.take(lambda each: self._liking(party, each), until) if in_time else None
+                hand = self._crew.take(lambda hand_at: self._liking(party, hand_at), until) if in_time else None
                 if hand is None:
                     return _failed(message, TOO_LATE), context
                 parcel = self._homes.parcel(party, message.metadata.message_type)
@@ -200,11 +200,11 @@ class ClusterBackend(RayBackend):
 
     def terminate(self) -> None:
         """Have the nodes forget the parties, write the figures, and leave the cluster."""
-        asked = [hand.actor.run.remote(Forget(), None, "", None) for hand in self._crew.leave()]
-        if asked:
-            ray.wait(asked, num_returns=len(asked), timeout=CLEANING_SECONDS)
-        here = ray.get_runtime_context().get_node_id()
-        figures = {**self._homes.figures(here), "lost": self._crew.lost}
+        farewells = [hand.actor.run.remote(Forget(), None, "", None) for hand in self._crew.leave()]
+        if farewells:
+            ray.wait(farewells, num_returns=len(farewells), timeout=CLEANING_SECONDS)
+        driver_node = ray.get_runtime_context().get_node_id()
+        figures = {**self._homes.figures(driver_node), "lost": self._crew.lost}
         replace_private(self._settings.figures, json.dumps(figures, indent=2) + "\n")
         super().terminate()
 

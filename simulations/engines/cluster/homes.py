@@ -176,13 +176,13 @@ class Homes:
             self._there[brought.node] += brought.fetched
             self._back[brought.node] += sum(len(content) for content, _ in brought.written.values())
 
-    def figures(self, here: str) -> dict[str, list[dict[str, object]]]:
-        """What each node computed, and the bytes of homes that went there and came back. here: the driver's node."""
+    def figures(self, driver: str) -> dict[str, list[dict[str, object]]]:
+        """What each node computed, and the bytes of homes that went there and came back. driver: the driver's node."""
         return {
             "nodes": [
                 {
                     "node": node,
-                    "of_the_run": node == here,
+                    "of_the_run": node == driver,
                     "messages": self._messages[node],
                     "bytes_there": self._there[node],
                     "bytes_back": self._back[node],
@@ -193,8 +193,8 @@ class Homes:
 
     def _open(self, party: str) -> None:
         folder = self._work / PARTIES / party
-        found = sorted(path for path in folder.rglob("*") if path.is_file())
-        self._pieces[party] = {self._name(path): self._piece(path) for path in found}
+        files = sorted(path for path in folder.rglob("*") if path.is_file())
+        self._pieces[party] = {self._name(path): self._piece(path) for path in files}
         self._rows[party] = frozenset(map(self._name, _rows_of(folder)))
 
     def _piece(self, path: Path) -> HomeFile:

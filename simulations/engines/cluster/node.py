@@ -85,13 +85,15 @@ class NodeDesk:
         # whatever happens to the app, what is here now is not known any more
         known = {path: self._has.pop(path) for path in self._of(parcel)}
         there = {**context.node_config, "home": str(home)}
-        here = Context(context.run_id, context.node_id, there, RecordDict(dict(context.state)), context.run_config)
-        reply = app(message, here)
-        context.state = here.state
+        local_context = Context(
+            context.run_id, context.node_id, there, RecordDict(dict(context.state)), context.run_config
+        )
+        reply = app(message, local_context)
+        context.state = local_context.state
         unread = {path for path, piece in parcel.files.items() if piece.content is None}
         written: dict[str, tuple[bytes, int]] = {}
         now: dict[str, str] = {}
-        for path in sorted(each for each in home.rglob("*") if each.is_file()):
+        for path in sorted(entry for entry in home.rglob("*") if entry.is_file()):
             name = path.relative_to(self._folder).as_posix()
             if name in unread and name in known:
                 now[name] = known[name]
@@ -162,8 +164,8 @@ def own_folder() -> Path:
     """Of all processes of this user on this machine, mode 0700. Raises EngineError if it is somebody else's."""
     folder = Path(tempfile.gettempdir()) / f"{FOLDER}-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
-    found = folder.lstat()
-    if found.st_uid != os.getuid() or found.st_mode & 0o077 or folder.is_symlink():
+    status = folder.lstat()
+    if status.st_uid != os.getuid() or status.st_mode & 0o077 or folder.is_symlink():
         raise EngineError(f"{folder} is not this user's own", "Remove it, or give Ray's processes another TMPDIR")
     return folder
 

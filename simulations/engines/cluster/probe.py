@@ -129,25 +129,27 @@ def check_cluster(spec: RaySpec) -> None:
     except subprocess.TimeoutExpired:
         raise no_cluster(spec.address, f"no answer within {LONGEST:g} s") from None
     try:
-        told = json.loads(done.stdout.strip().splitlines()[-1])
+        settings = json.loads(done.stdout.strip().splitlines()[-1])
     except (IndexError, ValueError):
         raise no_cluster(spec.address, f"Ray ended with exit code {done.returncode}") from None
-    if "failed" in told:
-        raise not_joined(spec.address, told["failed"], told["text"])
-    judge(spec, told["nodes"], own_versions())
+    if "failed" in settings:
+        raise not_joined(spec.address, settings["failed"], settings["text"])
+    judge(spec, settings["nodes"], own_versions())
 
 
-def judge(spec: RaySpec, nodes: Sequence[Mapping[str, Any]], here: Mapping[str, str]) -> None:
+def judge(spec: RaySpec, nodes: Sequence[Mapping[str, Any]], driver: Mapping[str, str]) -> None:
     """Raise EngineError for nodes that cannot take part. nodes: their name, cpus, gpus and versions, or why not."""
     for node in nodes:
-        found = node["versions"]
-        if not found:
+        versions = node["versions"]
+        if not versions:
             raise EngineError(
                 f"node {node['name']} of the cluster cannot load this program ({node['why']})",
-                f"Install {DISTRIBUTION}[ray] {here.get(DISTRIBUTION, '')} on all nodes, where Ray runs",
+                f"Install {DISTRIBUTION}[ray] {driver.get(DISTRIBUTION, '')} on all nodes, where Ray runs",
             )
         other = [
-            f"{name} {found.get(name, 'missing')} (here {here[name]})" for name in here if found.get(name) != here[name]
+            f"{name} {versions.get(name, 'missing')} (here {driver[name]})"
+            for name in driver
+            if versions.get(name) != driver[name]
         ]
         if other:
             raise EngineError(
@@ -170,9 +172,9 @@ def judge(spec: RaySpec, nodes: Sequence[Mapping[str, Any]], here: Mapping[str, 
 def not_joined(address: str, kind: str, text: str) -> EngineError:
     """For what Ray said when it would not connect."""
     if other := OTHER_VERSIONS.search(text):
-        cluster, own = f"Ray {other[1]} on Python {other[2]}", f"Ray {other[3]} on Python {other[4]}"
+        cluster, ours = f"Ray {other[1]} on Python {other[2]}", f"Ray {other[3]} on Python {other[4]}"
         return EngineError(
-            f"the cluster at {address} runs {cluster}, this machine {own}", "Use the same versions on all nodes"
+            f"the cluster at {address} runs {cluster}, this machine {ours}", "Use the same versions on all nodes"
         )
     return no_cluster(address, f"{kind}: is this machine one of its nodes?")
 
@@ -182,8 +184,8 @@ def own_versions() -> dict[str, str]:
     package = find_spec("consilium")
     top = os.path.dirname(package.origin or "") if package is not None else ""
     code = hashlib.sha256()
-    found = [os.path.join(folder, name) for folder, _, names in os.walk(top, followlinks=True) for name in names]
-    for path in sorted(each for each in found if each.endswith(".py")):
+    files = [os.path.join(folder, name) for folder, _, names in os.walk(top, followlinks=True) for name in names]
+    for path in sorted(each for each in files if each.endswith(".py")):
         code.update(os.path.relpath(path, top).encode() + b"\0")
         with open(path, "rb") as file:
             code.update(file.read() + b"\0")
@@ -211,29 +213,29 @@ def look(address: str) -> dict[str, Any]:
         return {"failed": type(error).__name__, "text": str(error)}
     nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0)]
     task = ray.remote(num_cpus=0, max_retries=0)(found_versions)
-    asked = [
+    references = [
         task.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)).remote()
         for node in nodes
     ]
-    told = []
-    for node, reference in zip(nodes, asked, strict=True):
-        found, why = {}, ""
+    nodes_told = []
+    for node, reference in zip(nodes, references, strict=True):
+        versions, why = {}, ""
         try:
-            found = ray.get(reference, timeout=LONGEST / 2)
+            versions = ray.get(reference, timeout=LONGEST / 2)
         except RayError as error:
             why = type(getattr(error, "cause", None) or error).__name__
         resources = node["Resources"]
-        told.append(
+        nodes_told.append(
             {
                 "name": node["NodeManagerHostname"],
                 "cpus": resources.get("CPU", 0),
                 "gpus": resources.get("GPU", 0),
-                "versions": found,
+                "versions": versions,
                 "why": why,
             }
         )
     ray.shutdown()
-    return {"nodes": told}
+    return {"nodes": nodes_told}
 
 
 if __name__ == "__main__":
