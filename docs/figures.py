@@ -13,8 +13,9 @@ A benchmark writes its table through `figure`, which prints the rows as they com
 - The page has `<!-- figure results/default-scenario -->` and `<!-- end figure -->`, each on a line of its own, and
   `make figures` (`python -m docs.figures`) writes table and origin between them. In prose, one cell without its bold
   is `<!-- value results/default-scenario :: ROW :: COLUMN -->.770<!-- end value -->`; the beginning of ROW is enough.
-- `command` is what makes this table alone. If it takes under ten processor seconds, CI runs it again, in its own
-  process, and compares every cell, but for those of the columns in `timings`. `quick=False` exempts it (say why).
+- `command` is what makes this table alone. If it takes under ten processor seconds, a test runs it again, and compares
+  every cell, but for those of the columns in `timings`: `make test` what takes three, `make nightly` all. `quick=False`
+  exempts it (say why).
 - Rows that were measured earlier and read from a file: set `table.seconds` to what they took. `note`: a sentence more.
 - `--check` says which page is stale, which file was edited by hand, lies about its name or stands nowhere, which mark
   has no file, and which table of the pages in `MADE` has no mark. `--rerun` is what CI does with the quick ones.
@@ -77,7 +78,7 @@ class Figure(BaseModel):
 
     name: PAGE/TABLE. command: makes it and nothing else; empty if transcribed and unknown. version: of Consilium. date:
     ISO. seeds: all that were run. split: which rows judge, and which ones parameters were chosen on. seconds: processor
-    seconds, with children. load: of the machine over 1, 5, 15 minutes, at the end. quick: CI runs it again. origin:
+    seconds, with children. load: of the machine over 1, 5, 15 minutes, at the end. quick: a test runs it again. origin:
     "transcribed" if taken over from that version's page. timings: columns that differ from run to run. rows: Markdown.
     """
 

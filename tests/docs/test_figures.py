@@ -22,7 +22,10 @@ from tests.accounting.research.test_page import printed
 
 NAMES = sorted(f"{path.parent.name}/{path.stem}" for path in DOCS.glob("figures/*/*.json"))
 FIGURES = list(figures.read_all().values())
-QUICK = sorted({made.command for made in FIGURES if made.quick})
+QUICK = {made.command: made.seconds or 0.0 for made in FIGURES if made.quick}
+"""Commands that a test runs again, and what they took."""
+NIGHTLY_SECONDS = 3
+"""Those that take longer are run again by `make nightly`."""
 PAGE = """# Page
 
 <!-- figure page/table -->
@@ -69,7 +72,13 @@ def test_every_page_is_what_its_data_files_say() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", QUICK)
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(command, marks=[pytest.mark.proofs] if seconds > NIGHTLY_SECONDS else [])
+        for command, seconds in sorted(QUICK.items())
+    ],
+)
 def test_the_quick_ones_give_the_same_again(command: str) -> None:
     if not SHARED.exists():
         pytest.skip("votes and images are not beside the repository (shared/)")

@@ -6,9 +6,10 @@ import ast
 import importlib
 import re
 import tomllib
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
-import pytest
 import typer
 from typer.core import TyperGroup
 
@@ -22,44 +23,59 @@ PATH = re.compile(rf"(?<![\w./-])(?:{TOP})(?:/[\w.-]+)*/?(?:[\w-]+\.(?:py|md|pro
 NODE = re.compile(r"(?P<file>tests/[\w/]+\.py)?::(?P<names>\w+(?:::\w+)*)")
 OF_OTHERS = {installed.GROUP, TEACHERS, STUDENTS}
 """Groups of entry points that other people's packages fill."""
-by_page = pytest.mark.parametrize("page", PAGES, ids=[page.relative_to(ROOT).as_posix() for page in PAGES])
 
 
-@by_page
-def test_dotted_names(page: Path) -> None:
+def faults_by_page(faults: Callable[[Path], list[str]]) -> dict[str, list[str]]:
+    """Of the pages that have any."""
+    return {page.relative_to(ROOT).as_posix(): wrong for page in PAGES if (wrong := faults(page))}
+
+
+def test_dotted_names() -> None:
     """Modules, what is in them, and groups of entry points. ROOM stands for any."""
-    names = set(re.findall(r"(?<![\w./-])consilium(?:\.\w+)+(?![\w-])", page.read_text(encoding="utf-8")))
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
     known = {"consilium.ROOM", *groups, *OF_OTHERS}
-    assert [name for name in sorted(names - known) if not resolves(name)] == []
+
+    def faults(page: Path) -> list[str]:
+        names = set(re.findall(r"(?<![\w./-])consilium(?:\.\w+)+(?![\w-])", page.read_text(encoding="utf-8")))
+        return [name for name in sorted(names - known) if not resolves(name)]
+
+    assert faults_by_page(faults) == {}
 
 
-@by_page
-def test_files_and_folders(page: Path) -> None:
+def test_files_and_folders() -> None:
     """Only what is written as a path of the repository: with a suffix of ours, or a slash at its end."""
-    named = {
-        path
-        for path in PATH.findall(page.read_text(encoding="utf-8"))
-        if path.endswith((".py", ".proto", "/")) or (path.startswith("docs/") and path.endswith(".md"))
-    }
-    assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
+
+    def faults(page: Path) -> list[str]:
+        named = {
+            path
+            for path in PATH.findall(page.read_text(encoding="utf-8"))
+            if path.endswith((".py", ".proto", "/")) or (path.startswith("docs/") and path.endswith(".md"))
+        }
+        return [path for path in sorted(named) if not (ROOT / path).exists()]
+
+    assert faults_by_page(faults) == {}
 
 
-@by_page
-def test_files_that_are_named_alone(page: Path) -> None:
-    named = {code for code in inline_code(page) if re.fullmatch(r"\w+\.py", code)}
-    assert [name for name in sorted(named) if not list(ROOT.glob(f"[!.]*/**/{name}"))] == []
+def test_files_that_are_named_alone() -> None:
+    def faults(page: Path) -> list[str]:
+        named = {code for code in inline_code(page) if re.fullmatch(r"\w+\.py", code)}
+        return [name for name in sorted(named) if not list(ROOT.glob(f"[!.]*/**/{name}"))]
+
+    assert faults_by_page(faults) == {}
 
 
-@by_page
-def test_tests_that_are_named(page: Path) -> None:
+def test_tests_that_are_named() -> None:
     """`tests/a/test_b.py::TestC::test_d`; `::test_e` alone is of the file named before it."""
-    missing, file = [], ""
-    for found in NODE.finditer(page.read_text(encoding="utf-8")):
-        file = found["file"] or file
-        defined = names_in(ROOT / file) if (ROOT / file).is_file() else set()
-        missing += [f"{file}::{name}" for name in found["names"].split("::") if name not in defined]
-    assert missing == []
+
+    def faults(page: Path) -> list[str]:
+        missing, file = [], ""
+        for match in NODE.finditer(page.read_text(encoding="utf-8")):
+            file = match["file"] or file
+            defined = names_in(ROOT / file) if (ROOT / file).is_file() else set()
+            missing += [f"{file}::{name}" for name in match["names"].split("::") if name not in defined]
+        return missing
+
+    assert faults_by_page(faults) == {}
 
 
 def test_every_attack_names_a_test() -> None:
@@ -69,11 +85,13 @@ def test_every_attack_names_a_test() -> None:
     assert len(rows) > 40 and [row for row in rows if not re.search(r"tests/[\w/]+\.py", row)] == []
 
 
-@by_page
-def test_benchmarks(page: Path) -> None:
-    named = set(re.findall(r"python -m benchmarks[. ]([a-z_]+)", page.read_text(encoding="utf-8")))
-    here = {path.stem for path in (ROOT / "benchmarks").iterdir()}
-    assert named <= here
+def test_benchmarks() -> None:
+    modules = {path.stem for path in (ROOT / "benchmarks").iterdir()}
+
+    def faults(page: Path) -> list[str]:
+        return sorted(set(re.findall(r"python -m benchmarks[. ]([a-z_]+)", page.read_text(encoding="utf-8"))) - modules)
+
+    assert faults_by_page(faults) == {}
 
 
 def test_make_targets() -> None:
@@ -84,26 +102,30 @@ def test_make_targets() -> None:
     assert named - targets == set()
 
 
-@by_page
-def test_commands_within_sentences(page: Path) -> None:
+def test_commands_within_sentences() -> None:
     """`consilium node keys` may lack its arguments, but there must be such a command, and its options."""
     root = typer.main.get_command(app)
-    faults = []
-    for code in inline_code(page):
-        if not code.startswith("consilium ") or "COMMAND" in code:
-            continue
-        command, words = root, code.split()[1:]
-        while words and isinstance(command, TyperGroup) and words[0] in command.commands:
-            command = command.commands[words.pop(0)]
-        if isinstance(command, DefaultGroup) and words:
-            command = command.commands[command.default]
-        elif isinstance(command, TyperGroup) and words and not words[0].startswith("-"):
-            faults.append(f"{code}: no command {words[0]!r}")
-        options = {name for parameter in command.params for name in parameter.opts} | {"--help"}
-        faults += [f"{code}: no option {word}" for word in words if word.startswith("--") and word not in options]
-    assert faults == []
+
+    def faults(page: Path) -> list[str]:
+        wrong = []
+        for code in inline_code(page):
+            if not code.startswith("consilium ") or "COMMAND" in code:
+                continue
+            command, words = root, code.split()[1:]
+            while words and isinstance(command, TyperGroup) and words[0] in command.commands:
+                command = command.commands[words.pop(0)]
+            if isinstance(command, DefaultGroup) and words:
+                command = command.commands[command.default]
+            elif isinstance(command, TyperGroup) and words and not words[0].startswith("-"):
+                wrong.append(f"{code}: no command {words[0]!r}")
+            options = {name for parameter in command.params for name in parameter.opts} | {"--help"}
+            wrong += [f"{code}: no option {word}" for word in words if word.startswith("--") and word not in options]
+        return wrong
+
+    assert faults_by_page(faults) == {}
 
 
+@cache
 def resolves(name: str) -> bool:
     """Whether a dotted name is a module, or an attribute of one."""
     parts = name.split(".")
@@ -120,6 +142,7 @@ def resolves(name: str) -> bool:
     return False
 
 
+@cache
 def names_in(file: Path) -> set[str]:
     """Functions and classes that a test file defines."""
     tree = ast.parse(file.read_text(encoding="utf-8"))

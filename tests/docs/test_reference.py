@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-import re
 import shutil
 import subprocess
 import sys
@@ -27,14 +26,19 @@ def of_the_site(name: str) -> ModuleType:
 
 
 hooks, docstrings = of_the_site("hooks"), of_the_site("docstrings")
-MODULES = [module for _, modules in hooks.rooms() for module in modules]
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_everything_public_is_documented(module: str) -> None:
+def undocumented(module: str) -> list[str]:
+    """Public names of a module, and itself, that have no docstring."""
     tree = ast.parse(ROOT.joinpath(*module.split(".")[1:]).with_suffix(".py").read_text(encoding="utf-8"))
     public = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name[0] != "_"]
-    assert [node.name for node in (tree, *public) if not ast.get_docstring(node)] == []
+    return [getattr(node, "name", module) for node in (tree, *public) if not ast.get_docstring(node)]
+
+
+def test_everything_public_is_documented() -> None:
+    modules = [module for _, modules in hooks.rooms() for module in modules]
+    assert len(modules) > 200
+    assert {module: names for module in modules if (names := undocumented(module))} == {}
 
 
 def test_public_names_are_those_of_the_package() -> None:
@@ -59,15 +63,20 @@ def test_docstrings_as_markdown(docstring: str, markdown: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("page", "text", "said"),
+    ("faults", "said"),
     [
-        ("index.md", "[gone](nowhere.md)", "nowhere.md"),
-        ("index.md", "[gone](accounting.md#nowhere)", "nowhere"),
-        ("index.md", '<script src="https://example.org/x.js"></script>', "from elsewhere"),
-        ("left-out.md", "# Left out", "left-out.md"),
+        (
+            {
+                "index.md": "[gone](nowhere.md)\n\n[gone](accounting.md#nowhere)",
+                "left-out.md": "# Left out",
+            },
+            ("nowhere.md", "#nowhere", "left-out.md", "3 warnings in strict mode"),
+        ),
+        ({"index.md": '<script src="https://example.org/x.js"></script>'}, ("from elsewhere",)),
     ],
+    ids=["warnings", "loaded from elsewhere"],
 )
-def test_a_fault_ends_the_build(page: str, text: str, said: str, tmp_path: Path) -> None:
+def test_faults_end_the_build(faults: dict[str, str], said: tuple[str, ...], tmp_path: Path) -> None:
     """In a copy without the reference's modules, which take most of the time."""
     for name in ("docs", "consilium", "mkdocs.yml", "CONTRIBUTING.md", "CHANGELOG.md"):
         source = ROOT / name
@@ -79,10 +88,11 @@ def test_a_fault_ends_the_build(page: str, text: str, said: str, tmp_path: Path)
         (tmp_path / room).mkdir()
         (tmp_path / room / "__init__.py").write_text('"""A room."""\n', encoding="utf-8")
     (tmp_path / "consilium/__init__.py").write_text('"""A package."""\n', encoding="utf-8")
-    with (tmp_path / "docs" / page).open("a", encoding="utf-8") as file:
-        file.write(f"\n\n{text}\n")
+    for page, text in faults.items():
+        with (tmp_path / "docs" / page).open("a", encoding="utf-8") as file:
+            file.write(f"\n\n{text}\n")
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict"], cwd=tmp_path, capture_output=True, text=True, timeout=800
     )
     assert done.returncode != 0
-    assert re.search(re.escape(said), done.stdout + done.stderr)
+    assert [text for text in said if text not in done.stdout + done.stderr] == []
