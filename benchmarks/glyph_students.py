@@ -33,7 +33,7 @@ from consilium.simulations.divide import Case, make_case
 from consilium.simulations.metrics import mean_interval
 from consilium.simulations.release import replay
 from consilium.simulations.scenario import load_scenario
-from consilium.simulations.teach import Said
+from consilium.simulations.vote import TeacherVotes
 from consilium.student.learn import inputs, train
 from docs.figures import figure
 
@@ -77,7 +77,7 @@ BY_HAND = (150, 500, 1000, 2000, 6000)
 
 
 @dataclass(frozen=True)
-class Summed(Said):
+class Summed(TeacherVotes):
     """Votes of which only the sums are known: `sums` int64 (rows, classes)."""
 
     sums: np.ndarray = field(repr=False, default_factory=lambda: np.zeros((0, 0), dtype=np.int64))
@@ -91,7 +91,7 @@ class Summed(Said):
         classes: int,
         weights: Sequence[int] | None = None,
     ) -> np.ndarray:
-        """See `Said.totals`."""
+        """See `TeacherVotes.totals`."""
         return self.sums[rows]
 
 

@@ -310,9 +310,9 @@ MUTANTS: tuple[Mutant, ...] = (
     # what the studies compare
     Mutant(
         "a plurality ignores weights",
-        "* weights.get(party, 1)",
-        "* 1",
-        "tests/simulations/compare tests/simulations/test_weights.py",
+        "[weights.get(party, 1) for party in parties]",
+        "[1 for party in parties]",
+        "tests/simulations/test_analysis.py tests/simulations/test_weights.py",
     ),
     Mutant(
         "a run that has just begun is deserted",

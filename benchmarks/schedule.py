@@ -35,7 +35,7 @@ from consilium.simulations.divide import Case, make_case
 from consilium.simulations.metrics import leading_metric, mean_interval, row_scores
 from consilium.simulations.release import replay
 from consilium.simulations.scenario import Scenario, load_scenario
-from consilium.simulations.teach import Said, train_ensemble
+from consilium.simulations.vote import TeacherVotes, train_ensemble
 from docs.figures import figure
 
 COLUMNS = ("promised", "at hand", "paper's", "asked", "answered", "confirmed", "labels right", "student")
@@ -129,7 +129,7 @@ Interactive about a third and half of all votes, as a guess. Of `published-their
 MNIST, and sigma2 of Interactive twice that of Confident, as in the paper's Glyph."""
 
 
-def published(case: Case) -> Said:
+def published(case: Case) -> TeacherVotes:
     """The published histograms on the case's pool, as 250 parties of one teacher: which of them said what is made up,
     and decides nothing."""
     with np.load(data_folder("") / "pate2018_votes_mnist.npz") as file:
@@ -138,10 +138,10 @@ def published(case: Case) -> Said:
     if sorted(images.tolist()) != list(range(PUBLISHED)) or len(case.parties) != TEACHERS:
         raise DataError(f"the pool is not the first {PUBLISHED} test images", "Take the scenario mnist-250")
     said = [np.repeat(np.arange(votes.shape[1]), row) for row in votes[images]]
-    return Said(np.stack(said, axis=1).astype(np.uint8)[:, None, :])
+    return TeacherVotes(np.stack(said, axis=1).astype(np.uint8)[:, None, :])
 
 
-def played(case: Case, said: Said) -> tuple[list[float], np.ndarray]:
+def played(case: Case, said: TeacherVotes) -> tuple[list[float], np.ndarray]:
     """One way with one seed: the columns, and the score of each test row."""
     found = replay(case, said)
     metric = leading_metric(case.test_y, len(case.classes))

@@ -16,7 +16,7 @@ from consilium.simulations.divide import Case, make_case
 from consilium.simulations.judge import judged
 from consilium.simulations.methods.kinds import method_of
 from consilium.simulations.scenario import load_scenario
-from consilium.simulations.teach import train_ensemble
+from consilium.simulations.vote import train_ensemble
 
 THRESHOLDS = tuple(range(100, 200, 10))
 

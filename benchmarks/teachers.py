@@ -37,7 +37,7 @@ from consilium.simulations.study.measures.votes import total_votes
 from consilium.simulations.study.schedule import OwnProcess, Tally, compute
 from consilium.simulations.study.spec import StudySpec, load_study
 from consilium.simulations.study.tasks import StepDesk
-from consilium.simulations.teach import Ensemble
+from consilium.simulations.vote import Ensemble
 from docs.figures import figure
 
 STUDY = Path(__file__).parent / "studies" / "teachers.toml"

@@ -44,7 +44,7 @@ from consilium.simulations.datasets.source import load_dataset
 from consilium.simulations.divide import Case, make_case
 from consilium.simulations.release import replay
 from consilium.simulations.scenario import load_scenario, shipped
-from consilium.simulations.teach import Ensemble, train_ensemble
+from consilium.simulations.vote import Ensemble, train_ensemble
 from consilium.student.learn import train
 from consilium.student.selection import choose
 from docs.figures import Table, figure

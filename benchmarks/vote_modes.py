@@ -19,7 +19,7 @@ from consilium.protocol.messages import VotesMode
 from consilium.simulations.divide import Case, make_case
 from consilium.simulations.release import replay
 from consilium.simulations.scenario import load_scenario
-from consilium.simulations.teach import train_ensemble
+from consilium.simulations.vote import train_ensemble
 from consilium.sums.roster import least_sum
 from docs.figures import Table, figure
 

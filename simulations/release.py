@@ -37,7 +37,7 @@ from consilium.protocol.noise import SeededNoise
 from consilium.protocol.rows.queries import query_ids
 from consilium.simulations.divide import Case
 from consilium.simulations.population.parties import simulated_weights
-from consilium.simulations.teach import Said
+from consilium.simulations.vote import TeacherVotes
 from consilium.student.pool import Pool
 from consilium.student.run import run_student
 
@@ -69,7 +69,7 @@ class Replayed:
     voted_batch: np.ndarray = field(repr=False)
 
 
-def replay(case: Case, said: Said) -> Replayed:
+def replay(case: Case, said: TeacherVotes) -> Replayed:
     """Ask, release, charge, train and close. `said`: what the case's teachers said to the pool.
 
     Raises
@@ -127,7 +127,7 @@ def check_can_run(case: Case) -> None:
 class RecordedVotes:
     """A `Collector` without parties: it adds up what they said. `rows`: of the pool, asked of them batch by batch."""
 
-    def __init__(self, case: Case, said: Said) -> None:
+    def __init__(self, case: Case, said: TeacherVotes) -> None:
         self._case, self._said, self._weights = case, said, _weights(case)
         self._row: dict[str, int] = {}
         for row, query_id in enumerate(query_ids(case.pool_x)):

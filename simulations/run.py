@@ -22,8 +22,8 @@ from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import replace_private, writing
 from consilium.protocol.versions import versions
+from consilium.simulations.analysis import analyse
 from consilium.simulations.attempt import FORMAT, Attempt, unfinished
-from consilium.simulations.compare.analysis import analyse
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.divide import Case, divide
 from consilium.simulations.engines.cluster.probe import RaySpec

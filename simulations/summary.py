@@ -30,7 +30,7 @@ from consilium.report.warnings import (
     listed,
     of_rows,
 )
-from consilium.simulations.compare.analysis import Analysis
+from consilium.simulations.analysis import Analysis
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.divide import Case
 from consilium.simulations.population.look import look

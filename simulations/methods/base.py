@@ -14,7 +14,7 @@ from consilium.accounting.units import Neighbouring, Unit
 from consilium.protocol.models import Frozen
 from consilium.simulations.artifact import Arrays
 from consilium.simulations.divide import Case
-from consilium.simulations.teach import Ensemble
+from consilium.simulations.vote import Ensemble
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from consilium.simulations.methods.averaging import (
 from consilium.simulations.methods.averaging_privacy import ClippedBy, PartyPrivacy
 from consilium.simulations.methods.base import Predicted, StatedGuarantee, StudyMethod
 from consilium.simulations.metrics import leading_metric, row_scores
-from consilium.simulations.teach import Ensemble
+from consilium.simulations.vote import Ensemble
 
 LEARNING_RATES = (0.01, 0.05, 0.2, 1.0)
 """What the learning rate may be where none is set."""

@@ -38,7 +38,7 @@ from consilium.simulations.divide import Case
 from consilium.simulations.methods.base import TEST_DRAWS, Predicted, StudyMethod
 from consilium.simulations.metrics import Metric, drawn_intervals, leading_metric, mean_metrics, row_scores
 from consilium.simulations.population.specs import HandLabelMode
-from consilium.simulations.teach import Ensemble
+from consilium.simulations.vote import Ensemble
 from consilium.student.config import StudentSpec
 from consilium.student.learn import inputs, train
 from consilium.student.selection import BY_ROWS

@@ -27,7 +27,8 @@ from consilium.protocol.teachers import TeacherKind
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.base import TEST_DRAWS, Predicted, StatedGuarantee, StudyMethod, needed
 from consilium.simulations.metrics import drawn_intervals, leading_metric, mean_metrics, row_scores
-from consilium.simulations.teach import NORMS, ClippedSums, Ensemble, linear_scores
+from consilium.simulations.teach import NORMS, ClippedSums, linear_scores
+from consilium.simulations.vote import Ensemble
 
 _DRAWS = 20
 _MOST_CHOOSE = 2000
@@ -77,6 +78,22 @@ def noisy_averages(
     deviation = _deviation(given, promise, noise, NORMS[best])
     made = [given.sums[best] / given.parties + deviation * each for each in drawn]
     return NoisyAverages([each * _factor(rows @ each, y) for each in made], NORMS[best], deviation)
+
+
+def averages_of(
+    case: Case, promise: StatedGuarantee | None, ensemble: Ensemble | None, parties: int
+) -> NoisyAverages | str:
+    """Those of a case whose `parties` have voted, at the promise; or why there are none."""
+    simulation, schema = case.scenario.simulation, case.config.rows
+    spec, epsilon = simulation.own_teacher or case.config.teacher, math.inf if promise is None else promise.epsilon
+    if reason := why_none(spec, epsilon, mixed=bool(simulation.teachers)):
+        return reason
+    if ensemble is None or promise is None:
+        return "no party has a teacher"
+    sums = ensemble.clipped_sums(parties, case.config.teachers_per_party)
+    if sums is None:
+        return "some party's teachers are not linear"
+    return noisy_averages(sums, promise, schema.inputs(case.pool_x), case.pool_y, case.seed)
 
 
 def judged_noisy_average(
@@ -184,17 +201,11 @@ class NoisyAverage(StudyMethod):
 
     def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
         """See `StudyMethod.predict`. Absent where teachers are not linear, or nothing finite is promised."""
-        config, simulation, promise = case.config, case.scenario.simulation, self.guarantee(case)
-        teacher = simulation.own_teacher or config.teacher
-        if reason := why_none(
-            teacher, math.inf if promise is None else promise.epsilon, mixed=bool(simulation.teachers)
-        ):
-            return Predicted(absent=reason)
-        given = needed(ensemble, self.name).clipped_sums(len(case.parties), config.teachers_per_party)
-        if given is None or promise is None:
-            return Predicted(absent="some party's teachers are not linear")
-        schema, tested = config.rows, len(case.test_y)
-        made = noisy_averages(given, promise, schema.inputs(case.pool_x), case.pool_y, case.seed)
+        promise = self.guarantee(case)
+        made = averages_of(case, promise, needed(ensemble, self.name), len(case.parties))
+        if isinstance(made, str) or promise is None:
+            return Predicted(absent=str(made))
+        schema, tested = case.config.rows, len(case.test_y)
         drawn = np.stack(made.probabilities(schema.inputs(case.test_x))) if tested else None
         return Predicted(
             test=None if drawn is None else drawn[0],

@@ -14,7 +14,7 @@ from consilium.protocol.strict_json import number
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.base import BY_CLASS, Predicted, StatedGuarantee, StudyMethod, needed
 from consilium.simulations.release import Replayed, check_can_run, replay
-from consilium.simulations.teach import Ensemble
+from consilium.simulations.vote import Ensemble
 
 
 class Pate(StudyMethod):
@@ -44,7 +44,7 @@ class Pate(StudyMethod):
         return StatedGuarantee.of(promised_to_student(case.config))
 
     def depends_on(self, case: Case) -> dict[str, Any]:
-        """See `StudyMethod.depends_on`. Votes hang on the whole federation where scores are equal, see `teach.Said`."""
+        """See `StudyMethod.depends_on`. Votes hang on the whole federation where scores are equal."""
         return {"federation": case.config.digest(), "student": case.scenario.student.model_dump(mode="json")}
 
     def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:

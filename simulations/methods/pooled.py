@@ -22,7 +22,8 @@ from consilium.protocol.teachers import (
 )
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.base import Predicted, StudyMethod
-from consilium.simulations.teach import Ensemble, class_probabilities
+from consilium.simulations.teach import class_probabilities
+from consilium.simulations.vote import Ensemble
 
 _BLOCK = 2000
 _ROWS_SEEN = 200_000

@@ -7,12 +7,11 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from consilium.protocol.rows.queries import query_ids
 from consilium.simulations.artifact import Arrays
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.base import BY_ROW, Predicted, StudyMethod, needed
 from consilium.simulations.metrics import leading_metric, one_against_rest, over_parties
-from consilium.simulations.teach import Ensemble, Said, vote_shares
+from consilium.simulations.vote import Ensemble, plurality_shares
 
 
 class LocalOnly(StudyMethod):
@@ -55,7 +54,7 @@ def _rights(said: Ensemble, y: np.ndarray) -> Iterator[np.ndarray]:
     """Share of teachers that are right on each test row, float64 (test,): by their votes, by their mean probability.
 
     Under the relative ballot a vote is not the likeliest class, and several teachers are not their mean."""
-    yield (said.test.said == y).mean(axis=(0, 1))
+    yield (said.test.cast == y).mean(axis=(0, 1))
     if said.test_scores.shape[1]:
         yield ((said.test_scores > 0.5) == (y == 1)).mean(axis=0)
 
@@ -96,10 +95,3 @@ class Plurality(StudyMethod):
             test=plurality_shares(case, said.test, case.test_x, _NO_FEDERATION) if len(case.test_y) else None,
             home=plurality_shares(case, said.home, case.home_x, _NO_FEDERATION) if len(case.home_y) else None,
         )
-
-
-def plurality_shares(case: Case, said: Said, x: np.ndarray, federation: str) -> np.ndarray:
-    """float64 (rows, classes): shares of all votes on `x`, the canonical rows that `said` is about. `federation`: a
-    digest for the lots."""
-    votes = said.totals(np.arange(len(x)), case.parties, federation, query_ids(x), len(case.classes))
-    return vote_shares(votes)

@@ -21,7 +21,6 @@ from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConsiliumError, DataError
 from consilium.protocol.label_source import Outcome
 from consilium.simulations.artifact import Arrays, from_bytes, to_bytes
-from consilium.simulations.compare.worth import worth
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.datasets.source import open_source
 from consilium.simulations.divide import Case, make_case
@@ -29,6 +28,7 @@ from consilium.simulations.judge import Row, judged, judged_row_scores
 from consilium.simulations.methods.base import Predicted
 from consilium.simulations.methods.kinds import method_of
 from consilium.simulations.methods.manual_labels import PublicTruth
+from consilium.simulations.methods.worth import worth
 from consilium.simulations.scenario import Scenario, planned_scenario, scenario_json
 from consilium.simulations.study.cache import LostStep
 from consilium.simulations.study.cells import deciding_versions, without_mechanism
@@ -37,7 +37,7 @@ from consilium.simulations.study.measures.gain import gain_rows
 from consilium.simulations.study.measures.influence import influence_rows
 from consilium.simulations.study.measures.votes import teacher_matrices, teacher_rows
 from consilium.simulations.study.sources import unpacked
-from consilium.simulations.teach import Ensemble, train_ensemble
+from consilium.simulations.vote import Ensemble, train_ensemble
 
 _TEXTS, _NUMBERS = ("method", "scope", "name", "metric"), ("value", "low", "high")
 ABSENT = "absent"

@@ -32,7 +32,7 @@ MAY_SEED = {
     "coordinator/planning/rehearsal.py",  # on made-up votes, before there are any
     "coordinator/cli.py",  # `consilium audit mechanism` draws on made-up votes
     "party/hidden_votes.py",  # only in a federation whose terms say that it is a simulation
-    "simulations/compare/learning.py",  # what other noise would have given, in a simulation's own report
+    "simulations/learn.py",  # what other noise would have given, in a simulation's own report
     "simulations/release.py",  # each giver's share of the noise in the sums of a simulated case
     "simulations/study/measures/influence.py",  # a study gives a simulated case noise again, with one party less
     "simulations/audit_command.py",  # `consilium audit teachers` plays a game, and releases nothing

@@ -20,7 +20,7 @@ from consilium.simulations.methods.kinds import method_of
 from consilium.simulations.methods.teachers import plurality_shares
 from consilium.simulations.release import Replayed, load_own, replay
 from consilium.simulations.run import run_scenario
-from consilium.simulations.teach import Ensemble, Said
+from consilium.simulations.vote import Ensemble, TeacherVotes
 from tests.simulations.engines.test_engines_agree import quiet
 from tests.simulations.methods.cases import SEED, few, run_alone, taught
 
@@ -191,6 +191,6 @@ def test_rows_with_equal_values_are_one_query() -> None:
     twice = np.tile(np.arange(20), 2)
     changed = make_case(few("federation.mechanism={name='gnmax', sigma=8.0}"), SEED, 0.0)
     pool = replace(changed.partition, queries=changed.partition.queries[twice])
-    found = replay(replace(changed, partition=pool), Said(ensemble.pool.said[:, :, twice]))
+    found = replay(replace(changed, partition=pool), TeacherVotes(ensemble.pool.cast[:, :, twice]))
     assert sorted(row % 20 for row in found.rows.tolist()) == list(range(20)) and len(found.voted_rows) == 20
     assert found.spent["spent"].epsilon < found.promised.epsilon  # half of what was asked cost nothing

@@ -15,9 +15,9 @@ from consilium.protocol.label_source import NO_LABEL, Outcome
 from consilium.protocol.noise import NoiseSource, SeededNoise
 from consilium.protocol.rows.queries import query_ids
 from consilium.simulations.artifact import Arrays
-from consilium.simulations.compare.learning import CurveLearner, GivenAnswers
 from consilium.simulations.divide import Case
 from consilium.simulations.judge import Row
+from consilium.simulations.learn import CurveLearner, ReleasedAnswers
 from consilium.simulations.methods.base import Predicted
 from consilium.simulations.methods.manual_labels import MOST_DRAWS, PublicTruth, effort
 from consilium.simulations.population.parties import simulated_weights
@@ -29,7 +29,7 @@ from consilium.simulations.study.measures.figures import (
     rank_correlation,
 )
 from consilium.simulations.study.measures.votes import DIGITS, shares_for
-from consilium.simulations.teach import Ensemble, Said
+from consilium.simulations.vote import Ensemble, TeacherVotes
 from consilium.student.ask import DEVIATIONS
 
 _Law = Callable[[NoiseSource, tuple[int, ...]], np.ndarray]
@@ -139,7 +139,7 @@ class Rerun:
     DataError : the labels are not those that these votes and this noise give.
     """
 
-    def __init__(self, case: Case, pool: Said, arrays: Arrays) -> None:
+    def __init__(self, case: Case, pool: TeacherVotes, arrays: Arrays) -> None:
         self._config = case.config.model_copy(update={"noise_seed": case.seed})
         queried = arrays["outcome"] != Outcome.NOT_ASKED
         voted = arrays["voted_rows"]
@@ -172,12 +172,12 @@ class Rerun:
                 flipped[lot] += (noise.drawn_for(rest).labels != noise.drawn.labels)[batch.queried].sum()
         return int(flipped[0]), float(flipped[1:].mean())
 
-    def without(self, party: int) -> GivenAnswers:
+    def without(self, party: int) -> ReleasedAnswers:
         """What all but the party at this index would have released, in the order of `rows`."""
         drawn = [batch.noise.drawn_for(batch.total - batch.votes[party]) for batch in self._batches]
         return self._answers(drawn, np.arange(len(self._weights)) != party)
 
-    def _batch(self, case: Case, pool: Said, number: int, rows: np.ndarray, queries: np.ndarray) -> _Voted:
+    def _batch(self, case: Case, pool: TeacherVotes, number: int, rows: np.ndarray, queries: np.ndarray) -> _Voted:
         ids, digest = query_ids(case.pool_x[rows]), case.config.digest()
         votes = pool.votes(rows, case.parties, digest, ids, len(case.classes)) * self._weights[:, None, None]
         total, no_opinion = votes.sum(axis=0), np.zeros(votes.shape[1:])
@@ -188,16 +188,16 @@ class Rerun:
         others = [noise_of(SeededNoise(_seed(case.seed, number, lot, 0)), lot) for lot in range(1, LOTS + 1)]
         return _Voted(votes, total, queries, noise_of(noise_for(self._config)(number), 0), others)
 
-    def _answers(self, drawn: list[Drawn], present: np.ndarray) -> GivenAnswers:
+    def _answers(self, drawn: list[Drawn], present: np.ndarray) -> ReleasedAnswers:
         """`present` bool (parties,): whose votes are in the sums."""
         labels = np.concatenate([draw.labels for draw in drawn])[self._at]
         counts = [draw.counts for draw in drawn if draw.counts is not None]
         if not counts:
-            return GivenAnswers(self.rows, labels)
+            return ReleasedAnswers(self.rows, labels)
         votes = self._weights[present].sum() * self._config.teachers_per_party
         sigma = self._config.mechanism.count_sigma(int(present.sum()))
         deviation = np.full(len(labels), np.clip(sigma / votes, *DEVIATIONS))
-        return GivenAnswers(self.rows, labels, Shares(np.concatenate(counts)[self._at] / votes, deviation))
+        return ReleasedAnswers(self.rows, labels, Shares(np.concatenate(counts)[self._at] / votes, deviation))
 
 
 def _seed(*parts: int) -> int:
@@ -246,9 +246,9 @@ def influence_rows(case: Case, ensemble: Ensemble, predicted: Predicted) -> list
     return figures.rows
 
 
-def winners_flipped(pool: Said, classes: int) -> np.ndarray:
+def winners_flipped(pool: TeacherVotes, classes: int) -> np.ndarray:
     """Rows whose plurality is another without each party, int64 (parties,); of equal sums the first class is it."""
-    parties, _, rows = pool.said.shape
+    parties, _, rows = pool.cast.shape
     most, winner = np.full((parties + 1, rows), -1.0), np.zeros((parties + 1, rows), dtype=np.int64)
     for label in range(classes):
         shares = shares_for(pool, label).sum(axis=1, dtype=np.float64)
@@ -271,10 +271,10 @@ def _add_students(figures: Figures, case: Case, rerun: Rerun, flipped: np.ndarra
     public = PublicTruth(case.config.rows, case.pool_x, case.pool_y, case.test_x, case.test_y)
     learner = CurveLearner(public, case.scenario.student.last, case.seed)
 
-    def metric(answers: GivenAnswers) -> float:
+    def metric(answers: ReleasedAnswers) -> float:
         return float(learner.scores(answers.first(len(answers.rows))).mean())
 
-    changes = flipped[:, 0] > 0 if rerun.with_all.told is None else np.ones(len(flipped), dtype=bool)
+    changes = flipped[:, 0] > 0 if rerun.with_all.shares is None else np.ones(len(flipped), dtype=bool)
     influence = flipped.sum(axis=1)
     top, by_lot = _chosen(changes, influence, case, int((rerun.with_all.labels != NO_LABEL).sum()))
     before, change = metric(rerun.with_all), np.where(changes, np.nan, 0.0)

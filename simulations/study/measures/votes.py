@@ -20,30 +20,30 @@ from consilium.simulations.study.measures.figures import (
     ratio,
     shares,
 )
-from consilium.simulations.teach import Ensemble, Said
+from consilium.simulations.vote import Ensemble, TeacherVotes
 
 DIGITS = 6
 """Of sums of shares: what differs in later ones is equal."""
 
 
-def shares_for(votes: Said, label: int) -> np.ndarray:
+def shares_for(votes: TeacherVotes, label: int) -> np.ndarray:
     """Share of each teacher's vote that is for this class, float32 (parties, teachers, rows)."""
-    votes_for = (votes.said == label).astype(np.float32)
+    votes_for = (votes.cast == label).astype(np.float32)
     if len(votes.tied_row):
         part = votes.tied[:, label] / votes.tied.sum(axis=1)
         votes_for[votes.tied_party, votes.tied_teacher, votes.tied_row] = part
     return votes_for
 
 
-def total_votes(cast: Said, classes: int) -> np.ndarray:
+def total_votes(cast: TeacherVotes, classes: int) -> np.ndarray:
     """Votes of all teachers float64 (rows, classes); each row sums to their number."""
     votes = [shares_for(cast, label).sum(axis=(0, 1), dtype=np.float64) for label in range(classes)]
     return np.stack(votes, axis=1).round(DIGITS)
 
 
-def shares_right(votes: Said, y: np.ndarray, classes: int) -> np.ndarray:
+def shares_right(votes: TeacherVotes, y: np.ndarray, classes: int) -> np.ndarray:
     """Share of each party's votes for the true class `y` int64 (rows,) of each row, float32 (parties, rows)."""
-    right = np.zeros((votes.said.shape[0], len(y)), dtype=np.float32)
+    right = np.zeros((votes.cast.shape[0], len(y)), dtype=np.float32)
     for label in range(classes):
         right[:, y == label] = shares_for(votes, label)[:, :, y == label].mean(axis=1)
     return right
@@ -69,9 +69,9 @@ class Kappas:
     by_party: np.ndarray = field(repr=False)
 
 
-def agreement(cast: Said, classes: int, seed: int) -> Kappas:
+def agreement(cast: TeacherVotes, classes: int, seed: int) -> Kappas:
     """Of at least two teachers, on at least one row. Counts are products of matrices, not loops over pairs."""
-    parties, per_party, rows = cast.said.shape
+    parties, per_party, rows = cast.cast.shape
     teachers = parties * per_party
     most = int(MOST_OPERATIONS / (2.0 * teachers**2 * classes))
     taken = np.arange(rows)
@@ -198,9 +198,9 @@ def teacher_rows(case: Case, ensemble: Ensemble) -> list[Row]:
     for prefix, votes, y in (("", ensemble.pool, case.pool_y), ("test_", ensemble.test, case.test_y)):
         if len(y):
             _add_votes(figures, prefix, total_votes(votes, len(case.classes)), y, case.classes)
-    if ensemble.pool.said.shape[0] * ensemble.pool.said.shape[1] > 1:
+    if ensemble.pool.cast.shape[0] * ensemble.pool.cast.shape[1] > 1:
         _add_agreement(figures, case, ensemble)
-    figures.run("equal_scores", len(ensemble.pool.tied_row) / ensemble.pool.said.size)
+    figures.run("equal_scores", len(ensemble.pool.tied_row) / ensemble.pool.cast.size)
     if len(case.test_y):
         figures.spread("teacher_right", ensemble.test_right)
         figures.series("party", case.parties, "teacher_right", ensemble.test_right)

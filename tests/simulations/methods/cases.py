@@ -12,7 +12,7 @@ from consilium.simulations.divide import Case, make_case
 from consilium.simulations.in_process import student
 from consilium.simulations.progress import EVENTS
 from consilium.simulations.scenario import Scenario, load_scenario
-from consilium.simulations.teach import Ensemble, train_ensemble
+from consilium.simulations.vote import Ensemble, train_ensemble
 from consilium.simulations.workspace import Workspace, lay_out
 from tests.federation import FakeTransport
 

@@ -13,7 +13,7 @@ from consilium.accounting.guarantee import Guarantee, Kind
 from consilium.accounting.units import Neighbouring, Towards, Unit
 from consilium.models.evaluation import evaluate
 from consilium.protocol.releases import ReleaseKind
-from consilium.simulations.compare.figures import confusion, student_figures
+from consilium.simulations.judge import confusion, student_figures
 from consilium.simulations.metrics import metric_intervals
 from consilium.simulations.report.data import LeftOutParty, PartyQuality, ReportData
 

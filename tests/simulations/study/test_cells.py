@@ -18,7 +18,7 @@ from consilium.simulations.scenario import Scenario
 from consilium.simulations.study.cells import division_address, ensemble_address, teaching, without_mechanism
 from consilium.simulations.study.sources import packed, source_digest, unpacked
 from consilium.simulations.study.spec import changed
-from consilium.simulations.teach import train_ensemble
+from consilium.simulations.vote import train_ensemble
 from tests.simulations.study.tiny import SCENARIO, rows
 
 OTHER_VOTES: dict[str, dict[str, Any]] = {

@@ -28,7 +28,7 @@ from consilium.simulations.study.row_scores import ROW_SCORES, RowScores
 from consilium.simulations.study.run import StudyInterrupted, on_this_machine, run_study
 from consilium.simulations.study.spec import COLUMNS, FACTS, load_study
 from consilium.simulations.study.summaries.questions import paired
-from consilium.simulations.teach import train_ensemble
+from consilium.simulations.vote import train_ensemble
 from tests.simulations.study.test_cells import opened
 from tests.simulations.study.test_spec import merged
 from tests.simulations.study.tiny import SCENARIO, STUDY, write_tiny

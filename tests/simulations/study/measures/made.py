@@ -9,7 +9,7 @@ import numpy as np
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.divide import Case, make_case
 from consilium.simulations.scenario import Scenario
-from consilium.simulations.teach import Ensemble, train_ensemble
+from consilium.simulations.vote import Ensemble, train_ensemble
 
 FEATURES = ("a", "b", "c")
 

@@ -11,7 +11,7 @@ from sklearn.metrics import cohen_kappa_score
 
 from consilium.simulations.study.measures import votes as module
 from consilium.simulations.study.measures.votes import agreement
-from consilium.simulations.teach import Said
+from consilium.simulations.vote import TeacherVotes
 
 # Fleiss, Levin, Paik, Statistical methods for rates and proportions: 10 subjects, 14 raters, 5 categories; kappa .210
 FLEISS = [
@@ -28,9 +28,9 @@ FLEISS = [
 ]
 
 
-def said(votes: Any) -> Said:
+def said(votes: Any) -> TeacherVotes:
     """Votes without equal scores, (parties, teachers, rows)."""
-    return Said(np.asarray(votes).astype(np.uint8))
+    return TeacherVotes(np.asarray(votes).astype(np.uint8))
 
 
 def drawn(parties: int, teachers: int, rows: int, classes: int, seed: int = 0) -> np.ndarray:
@@ -93,7 +93,7 @@ def test_the_order_of_parties_and_every_row_twice_change_nothing() -> None:
 def test_a_shared_vote_agrees_as_all_lots_do_in_the_mean() -> None:
     votes = drawn(3, 1, 6, 3)
     tied = {(0, 1): (0, 2), (1, 1): (1, 2), (2, 4): (0, 1, 2)}
-    shared = Said(
+    shared = TeacherVotes(
         votes.astype(np.uint8),
         *(
             np.array(each, dtype=np.int32)

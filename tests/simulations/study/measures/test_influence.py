@@ -21,7 +21,7 @@ from consilium.simulations.methods.manual_labels import Effort
 from consilium.simulations.study.measures import influence
 from consilium.simulations.study.measures import influence as without_party
 from consilium.simulations.study.measures.influence import Rerun, influence_rows, winners_flipped
-from consilium.simulations.teach import Ensemble, Said
+from consilium.simulations.vote import Ensemble, TeacherVotes
 from consilium.student.learn import train
 from tests.simulations.study.measures.made import made_rows, taught
 
@@ -139,12 +139,14 @@ def test_a_party_that_always_abstains_changes_nothing(federation: dict[str, Any]
     """Its votes are on all classes alike, as by several teachers: what is without it is the same where counts are all
     one less."""
     case, ensemble = taught(made_rows(SIZES), federation={**federation, "teachers_per_party": 2})
-    said = ensemble.pool.said.copy()
+    said = ensemble.pool.cast.copy()
     said[3] = np.array([[0], [1]])
-    pool = replace(ensemble.pool, said=said)
+    pool = replace(ensemble.pool, cast=said)
     if len(pool.tied_row):
         keep = pool.tied_party != 3
-        pool = Said(said, *(each[keep] for each in (pool.tied_party, pool.tied_teacher, pool.tied_row, pool.tied)))
+        pool = TeacherVotes(
+            said, *(each[keep] for each in (pool.tied_party, pool.tied_teacher, pool.tied_row, pool.tied))
+        )
     spoken = replace(ensemble, pool=pool)
     found = influence_rows(case, spoken, released(case, spoken, asked(case, 2)))
     name = case.parties[3]
@@ -191,7 +193,7 @@ def test_rows_that_are_alike_are_one_query() -> None:
 @pytest.mark.parametrize("classes", [2, 3])
 def test_clear_winners_without_each_party_by_hand(classes: int) -> None:
     case, ensemble = taught(made_rows(SIZES, classes, skew=0.4))
-    teachers = ensemble.pool.said[:, 0]
+    teachers = ensemble.pool.cast[:, 0]
     counts = np.array([[(row == label).sum() for label in range(classes)] for row in teachers.T])
     expected = []
     for party in range(len(case.parties)):

@@ -14,7 +14,7 @@ from consilium.simulations.judge import Row
 from consilium.simulations.metrics import wilson
 from consilium.simulations.study.measures.figures import hellinger, label_counts, shares
 from consilium.simulations.study.measures.votes import cross_site, teacher_matrices, teacher_rows
-from consilium.simulations.teach import Ensemble
+from consilium.simulations.vote import Ensemble
 from tests.simulations.study.measures.made import made_rows, taught
 
 SIZES = [30, 8, 50, 4, 16, 90, 25, 12, 40, 6, 20, 35]
@@ -40,7 +40,7 @@ def test_votes_row_by_row(which: str, request: pytest.FixtureRequest) -> None:
     rows = teacher_rows(case, ensemble)
     found, by_class = told(rows), told(rows, "class")
     for prefix, said, y in (("", ensemble.pool, case.pool_y), ("test_", ensemble.test, case.test_y)):
-        teachers = said.said.reshape(-1, len(y))
+        teachers = said.cast.reshape(-1, len(y))
         counts = np.array([[(row == label).sum() for label in range(len(case.classes))] for row in teachers.T])
         ordered = np.sort(counts, axis=1)
         gap = ordered[:, -1] - ordered[:, -2]
@@ -65,7 +65,7 @@ def test_cross_site_row_by_row(two: tuple[Case, Ensemble]) -> None:
         here = party == place
         y = case.home_y[here]
         for teacher in range(len(case.parties)):
-            right = (ensemble.home.said[teacher, 0, here] == y).mean()
+            right = (ensemble.home.cast[teacher, 0, here] == y).mean()
             assert crossed.accuracy[teacher, at] == pytest.approx(right)
             area = np.nan if len(set(y)) < 2 else roc_auc_score(y, ensemble.home_scores[teacher, here])
             assert crossed.auc[teacher, at] == pytest.approx(area, nan_ok=True)
@@ -132,8 +132,8 @@ def test_neither_mechanism_nor_promise_changes_a_figure() -> None:
     assert told(teacher_rows(case, ensemble))["", "equal_scores"].value > 0.1
     votes, pool = np.zeros((len(case.pool_y), 2)), ensemble.pool
     tied = {(int(party), int(row)) for party, row in zip(pool.tied_party, pool.tied_row, strict=True)}
-    for party, row in np.ndindex(*pool.said.shape[::2]):
-        votes[row] += 0.5 if (party, row) in tied else np.eye(2)[pool.said[party, 0, row]]
+    for party, row in np.ndindex(*pool.cast.shape[::2]):
+        votes[row] += 0.5 if (party, row) in tied else np.eye(2)[pool.cast[party, 0, row]]
     consensus = told(teacher_rows(case, ensemble))["", "consensus"].value
     assert consensus == pytest.approx(votes.max(axis=1).mean() / len(case.parties))
 

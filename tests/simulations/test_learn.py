@@ -13,11 +13,10 @@ from consilium.coordinator.ledger.privacy import promised
 from consilium.models.base import Shares
 from consilium.models.specs import CnnStudent, LogisticRegressionStudent, RandomForestStudent
 from consilium.protocol.label_source import NO_LABEL
-from consilium.simulations.compare.figures import learning_curves
-from consilium.simulations.compare.learning import NOISES, CurveLearner, GivenAnswers, by_epsilon, by_labels
+from consilium.simulations.learn import NOISES, CurveLearner, ReleasedAnswers, by_epsilon, by_labels, learning_curves
 from consilium.simulations.methods.manual_labels import PublicTruth
 from consilium.student.config import StudentSpec
-from tests.simulations.compare.public import made_up
+from tests.simulations.methods.public import made_up
 
 SPEC = StudentSpec(trainer=LogisticRegressionStudent(C=1.0))
 VOTERS, ASKED = 60, 120
@@ -48,7 +47,7 @@ def test_more_labels_teach_more(classes: int) -> None:
     public = made_up(classes=classes)
     labels = public.labels[ROWS].copy()
     labels[::4] = NO_LABEL
-    curve = by_labels(CurveLearner(public, SPEC, 0), GivenAnswers(ROWS, labels))
+    curve = by_labels(CurveLearner(public, SPEC, 0), ReleasedAnswers(ROWS, labels))
     assert [point["labels"] for point in curve["points"]] == [6, 11, 22, 45, 90]
     values = [point["value"] for point in curve["points"]]
     assert values[-1] > values[0] + 0.05
@@ -61,21 +60,21 @@ def test_the_last_point_is_the_student_itself() -> None:
     public, learner = made_up(), CurveLearner(made_up(), SPEC, 0)
     labels = public.labels[ROWS].copy()
     labels[:100:2] = NO_LABEL
-    answered = GivenAnswers(ROWS, labels)
+    answered = ReleasedAnswers(ROWS, labels)
     kept = labels != NO_LABEL
-    whole = learner.scores(GivenAnswers(ROWS[kept], labels[kept]))
+    whole = learner.scores(ReleasedAnswers(ROWS[kept], labels[kept]))
     assert by_labels(learner, answered)["points"][-1]["value"] == pytest.approx(whole.mean(), abs=1e-12)
     told = Shares(np.arange(ASKED * 2.0).reshape(ASKED, 2), np.arange(ASKED) + 1.0)
-    first = replace(answered, told=told).first(3)
+    first = replace(answered, shares=told).first(3)
     assert first.rows.tolist() == ROWS[[1, 3, 5]].tolist()
-    assert first.told is not None and first.told.deviation.tolist() == [2, 4, 6]
+    assert first.shares is not None and first.shares.deviation.tolist() == [2, 4, 6]
 
 
 def test_nothing_answered_has_no_points() -> None:
     learner = CurveLearner(made_up(), SPEC, 0)
-    nothing = GivenAnswers(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+    nothing = ReleasedAnswers(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
     assert by_labels(learner, nothing)["points"] == []
-    assert by_labels(learner, GivenAnswers(ROWS, np.full(ASKED, NO_LABEL)))["points"] == []
+    assert by_labels(learner, ReleasedAnswers(ROWS, np.full(ASKED, NO_LABEL)))["points"] == []
 
 
 @pytest.mark.slow
@@ -114,7 +113,7 @@ def test_a_larger_epsilon_is_less_noise_and_a_better_student(mechanism: dict) ->
 def test_curves_are_drawn_where_that_is_cheap(trainer: Any, mode: Any, why: str | None) -> None:
     public = made_up()
     config = federation(public, {"name": "histogram", "sigma": 60.0})
-    answered = GivenAnswers(ROWS, public.labels[ROWS])
+    answered = ReleasedAnswers(ROWS, public.labels[ROWS])
     spec = StudentSpec(trainer=trainer)
     curves = learning_curves(public, spec, 0, mode, config, answered, votes_on(public))
     for curve in curves:

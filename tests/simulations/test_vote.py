@@ -5,21 +5,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import consilium.simulations.teach as module
-from consilium.simulations.teach import Said
+import consilium.simulations.vote as module
+from consilium.simulations.vote import TeacherVotes
 
 PARTIES, TEACHERS, ROWS, CLASSES = 7, 2, 30, 5
 NAMES = tuple(f"party-{number}" for number in range(PARTIES))
 
 
-def some_said(ties: int) -> Said:
+def some_said(ties: int) -> TeacherVotes:
     """Votes by lot; the first teachers of the first `ties` parties were torn between two classes on row 3."""
     generator = np.random.default_rng(0)
     said = generator.integers(0, CLASSES, (PARTIES, TEACHERS, ROWS)).astype(np.uint8)
     tied = np.zeros((ties, CLASSES), dtype=bool)
     tied[:, :2] = True
     party, teacher = np.arange(ties, dtype=np.int32), np.zeros(ties, dtype=np.int32)
-    return Said(said, party, teacher, np.full(ties, 3, dtype=np.int32), tied)
+    return TeacherVotes(said, party, teacher, np.full(ties, 3, dtype=np.int32), tied)
 
 
 @pytest.mark.parametrize("at_once", [1, 50, 10**6], ids=["row by row", "three rows", "all"])
@@ -50,6 +50,6 @@ def test_a_row_is_asked_once() -> None:
 def test_what_was_said_stays_as_it_was() -> None:
     """Lots are drawn into a copy."""
     said = some_said(6)
-    before = said.said.copy()
+    before = said.cast.copy()
     said.totals(np.arange(ROWS), NAMES, "federation", [str(row) for row in range(ROWS)], CLASSES)
-    np.testing.assert_array_equal(said.said, before)
+    np.testing.assert_array_equal(said.cast, before)

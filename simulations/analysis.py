@@ -1,9 +1,10 @@
-"""What only a simulation can know: truth, baselines and the quality of each party's teachers."""
+"""What only a simulation can know of its run: truth, baselines, the quality of each party's teachers, figures."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,21 +15,21 @@ from consilium.coordinator.collection.clear import PATTERN, kept_votes
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger.privacy import epsilon_by_query, promised
 from consilium.coordinator.ledger.store import Batch, Ledger
+from consilium.models.base import Shares
 from consilium.models.evaluation import evaluate
 from consilium.models.published.model import MODEL_FILE, Published, load_model
 from consilium.node.progress import ACCOUNTING, BASELINES, CURVES, POOLED, stage
-from consilium.party.home import SETTINGS, open_home
-from consilium.party.teachers import store
-from consilium.party.teachers.ballot import Lot, cast
-from consilium.protocol.label_source import Progress, no_progress
+from consilium.protocol.label_source import NO_LABEL, Progress, no_progress
+from consilium.protocol.releases import ReleaseKind
 from consilium.protocol.rows.queries import canonical_queries, query_ids
-from consilium.simulations.compare import figures
-from consilium.simulations.compare.worth import worth
 from consilium.simulations.divide import Case
+from consilium.simulations.judge import confusion, student_figures
+from consilium.simulations.learn import ReleasedAnswers, learning_curves
 from consilium.simulations.methods.base import StatedGuarantee
 from consilium.simulations.methods.manual_labels import PublicTruth
-from consilium.simulations.methods.noisy_average import judged_noisy_average, noisy_averages, why_none
-from consilium.simulations.methods.pooled import pooled_probabilities
+from consilium.simulations.methods.noisy_average import averages_of, judged_noisy_average
+from consilium.simulations.methods.pooled import PooledModel
+from consilium.simulations.methods.worth import worth
 from consilium.simulations.metrics import (
     area_interval,
     auc_row_scores,
@@ -38,50 +39,25 @@ from consilium.simulations.metrics import (
     over_parties,
     row_scores,
 )
-from consilium.simulations.population import public
+from consilium.simulations.own_rows import judged_on_own_rows
 from consilium.simulations.report.data import PartyQuality
 from consilium.simulations.scenario import Scenario
-from consilium.simulations.teach import ClippedSums, class_probabilities, linear_scores, vote_shares
+from consilium.simulations.teach import stored_teachers
+from consilium.simulations.vote import VoteRecorder, plurality_shares, vote_shares
 from consilium.simulations.workspace import Workspace
 from consilium.student.config import StudentSpec
-from consilium.student.pool import load_pool
-
-
-def vote_sums(space: Workspace, config: FederationConfig, weights: Mapping[str, int]) -> dict[str, np.ndarray]:
-    """Query id -> votes int64 (classes,) of all parties.
-
-    From the recorded votes; secure and distributed ones nobody has, so all teachers are asked again. `weights`: how
-    often the answers of each party count, by name; 1 where none is given.
-    """
-    if config.votes != "clear":
-        return _asked_again(space, config, weights)
-    sums: dict[str, np.ndarray] = {}
-    for file in space.private.glob(PATTERN):
-        with kept_votes(file) as kept:
-            sums.update(zip(kept.query_ids, kept.total(), strict=True))
-    return sums
-
-
-def _asked_again(space: Workspace, config: FederationConfig, weights: Mapping[str, int]) -> dict[str, np.ndarray]:
-    queries = load_pool(space.work / "pool.npz").queries
-    inputs, ids, federation = config.rows.inputs(queries), query_ids(queries), config.digest()
-    votes = np.zeros((len(queries), len(config.rows.classes)), dtype=np.int64)
-    for home in sorted(path.parent for path in space.party_root.glob(f"*/{SETTINGS}")):
-        name = open_home(home).name
-        for state in (home / "state").glob("teachers-*"):
-            own = cast(store.load(state, federation), inputs, Lot(name, federation, ids))
-            votes += own * weights.get(name, 1)
-    return dict(zip(ids, votes, strict=True))
 
 
 @dataclass(frozen=True)
 class Compared:
     """baselines: metrics by name, with "intervals" of each. quality: of each party's teachers. alone: row scores
-    float64 (test,) of what one party has by itself, in the mean over the parties, by metric; those that there are."""
+    float64 (test,) of what one party has by itself, in the mean over the parties, by metric; those that there are.
+    votes: query id -> int64 (classes,), of all parties; of rows that were asked, at least."""
 
     baselines: dict[str, dict[str, Any]]
     quality: list[PartyQuality] = field(repr=False)
     alone: dict[str, np.ndarray] = field(repr=False)
+    votes: dict[str, np.ndarray] = field(repr=False)
 
 
 def baselines(
@@ -94,45 +70,35 @@ def baselines(
     `epsilon` that the run promised; {"absent": why} where there is none, as where the parties' kinds of teachers are
     mixed. plurality: all teachers vote, without noise, each counted by its party's weight (1 where none is given).
     pooled: one model on the rows of all.
+
+    Votes are those that the run recorded; secure and distributed ones nobody has, so all teachers are asked again.
     """
-    dataset, partition, config = case.dataset, case.partition, case.config
-    simulation = case.scenario.simulation
-    teacher, mixed = simulation.own_teacher or config.teacher, bool(simulation.teachers)
-    schema, names = config.rows, config.rows.classes
-    test = canonical_queries(dataset.x[partition.test], len(schema.features))
-    test_x, test_ids, federation = schema.inputs(test), query_ids(test), config.digest()
-    test_y = dataset.y[partition.test]
-    absent, given = why_none(teacher, epsilon, mixed), ClippedSums()
-    total = np.zeros((len(test_y), len(names)))
-    quality, alone = [], _Alone(test_y)
-    for index, (party, rows) in enumerate(partition.parties.items()):
-        progress(BASELINES, index, len(partition.parties))
-        states = list((space.home(index) / "state").glob("teachers-*"))
-        if not states:
-            continue
-        trained = store.load(states[0], federation)
-        teachers = trained.teachers
-        found = [class_probabilities(teacher, test_x, len(names)) for teacher in teachers]
-        quality.append(_quality(party, len(rows), found, test_y, names))
-        alone.add(found)
-        total += cast(trained, test_x, Lot(party, federation, test_ids)) * weights.get(party, 1)
-        if not absent:
-            linear = [linear_scores(teacher, each, test_x.shape[1], len(names)) for each in teachers]
-            given.add(np.stack([each for each in linear if each is not None]))
-    private = np.concatenate(list(partition.parties.values()))
-    shares = np.bincount(dataset.y[private], minlength=len(names)) / len(private)
-    progress(BASELINES, len(partition.parties), len(partition.parties))
+    config, names, test_y = case.config, case.classes, case.test_y
+    recorder = VoteRecorder(case, ("test",) if config.votes == "clear" else ("pool", "test"))
+    quality, alone, parties = [], _Alone(test_y), []
+    for index, trained in stored_teachers(case, space):
+        progress(BASELINES, index, len(case.parties))
+        party, probabilities = case.parties[index], recorder.probabilities(trained)
+        recorder.add(index, trained, probabilities)
+        parties.append(party)
+        quality.append(_quality(party, len(case.partition.parties[party]), probabilities, test_y, names))
+        alone.add(probabilities)
+    progress(BASELINES, len(case.parties), len(case.parties))
+    ensemble = recorder.ensemble() if parties else None
+    counts, plurality = [weights.get(party, 1) for party in parties], np.zeros((len(test_y), len(names)))
+    if ensemble is not None:
+        plurality = plurality_shares(case, ensemble.test, case.test_x, config.digest(), parties, counts)
     with stage(progress, POOLED):
-        pooled = pooled_probabilities(schema, teacher, dataset.x[private], dataset.y[private], test_x)
-    if not absent and not quality:
-        absent = "no party has a teacher"
-    promise = StatedGuarantee(epsilon, config.privacy.delta, config.privacy.unit, config.privacy.neighbouring)
-    noisy: dict[str, Any] = {"absent": absent}
-    if not absent:
-        pool_x = schema.inputs(public.queries(dataset, partition))
-        averages = noisy_averages(given, promise, pool_x, dataset.y[partition.queries], config.seed)
-        noisy = judged_noisy_average(averages, test_x, test_y, names)
-    found = {
+        pooled = PooledModel().predict(case, None).test
+    privacy = config.privacy
+    promise = StatedGuarantee(epsilon, privacy.delta, privacy.unit, privacy.neighbouring)
+    averages = averages_of(case, promise, ensemble, len(parties))
+    noisy: dict[str, Any] = {"absent": averages}
+    if not isinstance(averages, str):
+        noisy = judged_noisy_average(averages, config.rows.inputs(case.test_x), test_y, names)
+    private = case.dataset.y[np.concatenate(list(case.partition.parties.values()))]
+    shares = np.bincount(private, minlength=len(names)) / len(private)
+    measured = {
         "majority": _judged(np.tile(shares, (len(test_y), 1)), test_y, names),
         "mean_teacher": {
             "accuracy": _mean(_accuracies(quality)),
@@ -144,10 +110,19 @@ def baselines(
             **over_parties("auc", _aucs(quality)),
         },
         "noisy_average": noisy,
-        "plurality": _judged(vote_shares(total), test_y, names),
-        "pooled": _judged(pooled, test_y, names),
+        "plurality": _judged(plurality, test_y, names),
+        "pooled": {} if pooled is None else _judged(pooled, test_y, names),
     }
-    return Compared(found, quality, alone.means())
+    votes: dict[str, np.ndarray] = {}
+    if config.votes == "clear":
+        for file in space.private.glob(PATTERN):
+            with kept_votes(file) as recorded:
+                votes.update(zip(recorded.query_ids, recorded.total(), strict=True))
+    elif ensemble is not None:
+        ids, rows = query_ids(case.pool_x), np.arange(len(case.pool_x))
+        totals = ensemble.pool.totals(rows, parties, config.digest(), ids, len(names), counts)
+        votes = dict(zip(ids, totals, strict=True))
+    return Compared(measured, quality, alone.means(), votes)
 
 
 class _Alone:
@@ -158,10 +133,10 @@ class _Alone:
         self._sums: dict[str, np.ndarray] = {}
         self._parties: dict[str, int] = {}
 
-    def add(self, found: Sequence[np.ndarray]) -> None:
-        """One party's teachers: their probabilities (test, classes)."""
-        right = np.mean([each.argmax(axis=1) == self._y for each in found], axis=0)
-        areas = [each for each in (auc_row_scores(one, self._y) for one in found) if each is not None]
+    def add(self, probabilities: Sequence[np.ndarray]) -> None:
+        """Those (test, classes) of one party's teachers."""
+        right = np.mean([of_one.argmax(axis=1) == self._y for of_one in probabilities], axis=0)
+        areas = [area for area in (auc_row_scores(of_one, self._y) for of_one in probabilities) if area is not None]
         for metric, scores in {"accuracy": right, "auc": np.mean(areas, axis=0) if areas else None}.items():
             if scores is not None:
                 self._sums[metric] = self._sums.get(metric, 0.0) + scores
@@ -184,8 +159,10 @@ def _judged(probabilities: np.ndarray, y: np.ndarray, names: tuple[str, ...]) ->
     return {**evaluate(probabilities, y, names), "intervals": metric_intervals(probabilities, y, names)}
 
 
-def _quality(party: str, rows: int, found: Sequence[np.ndarray], y: np.ndarray, names: tuple[str, ...]) -> PartyQuality:
-    metrics = [evaluate(probabilities, y, names) for probabilities in found]
+def _quality(
+    party: str, rows: int, probabilities: Sequence[np.ndarray], y: np.ndarray, names: tuple[str, ...]
+) -> PartyQuality:
+    metrics = [evaluate(of_one, y, names) for of_one in probabilities]
     aucs = [item["auc"] for item in metrics if item["auc"] is not None]
     return PartyQuality(party, rows, float(np.mean([item["accuracy"] for item in metrics])), _mean(aucs))
 
@@ -221,23 +198,18 @@ class Analysis:
 def analyse(space: Workspace, case: Case, progress: Progress = no_progress) -> Analysis:
     """Read the finished run of a case and compare it with what the simulation knows."""
     config = case.config
-    ledger = Ledger(space.run_dir / "ledger.db", config.digest(), "", read_only=True)
-    try:
+    with closing(Ledger(space.run_dir / "ledger.db", config.digest(), "", read_only=True)) as ledger:
         batches = ledger.batches()
-    finally:
-        ledger.close()
     with stage(progress, ACCOUNTING):
         curves = epsilon_by_query(config, batches)
     answered = np.concatenate([batch.answered for batch in batches]) if batches else np.zeros(0, dtype=bool)
-    weights = _weights(space)
-    compared = baselines(space, case, promised(config).epsilon, weights, progress)
-    sums = vote_sums(space, config, weights)
-    votes = np.array([sums[query_id] for batch in batches for query_id in batch.query_ids])
+    compared = baselines(space, case, promised(config).epsilon, _weights(space), progress)
+    votes = np.array([compared.votes[query_id] for batch in batches for query_id in batch.query_ids])
     judged = _judge(space, case)
     open_figures: dict[str, Any] = {}
     secret_figures: dict[str, Any] = {}
     if judged is not None:
-        open_figures, secret_figures = _figures(space, case, batches, judged, sums, progress)
+        open_figures, secret_figures = _figures(space, case, batches, judged, compared.votes, progress)
         secret_figures["alone"] = _against_one_alone(judged, compared)
     return Analysis(
         baselines=compared.baselines,
@@ -278,22 +250,14 @@ def _judge(space: Workspace, case: Case) -> _Student | None:
 def _worth(
     space: Workspace, scenario: Scenario, answered: np.ndarray, judged: _Student | None, progress: Progress
 ) -> dict[str, Any] | None:
-    """What the published student is worth in labels by hand, see `compare.worth`, and what one such label takes;
-    `answered` bool (asked,)."""
+    """What the published student is worth in labels by hand, see `methods.worth`, and what one such label takes;
+    `answered` bool (queries,)."""
     if scenario.simulation.hand_labels == "none" or judged is None:
         return None
-    asked = pl.read_parquet(space.run_dir / "labels.parquet")["row"].to_numpy()[: len(answered)]
-    found = worth(
-        judged.truth,
-        judged.probabilities,
-        judged.spec,
-        int(answered.sum()),
-        asked,
-        judged.seed,
-        scenario.simulation.hand_labels,
-        progress,
-    )
-    return {**found, "label_cost": scenario.data.label_cost}
+    queried = pl.read_parquet(space.run_dir / "labels.parquet")["row"].to_numpy()[: len(answered)]
+    student, released, mode = judged.probabilities, int(answered.sum()), scenario.simulation.hand_labels
+    block = worth(judged.truth, student, judged.spec, released, queried, judged.seed, mode, progress)
+    return {**block, "label_cost": scenario.data.label_cost}
 
 
 def _figures(
@@ -304,21 +268,71 @@ def _figures(
     sums: dict[str, np.ndarray],
     progress: Progress,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """See `compare.figures`; `sums`: query id -> votes, exact."""
-    truth, config = judged.truth, case.config
-    answered, queries = figures.answers(space, config, batches)
+    """Open and secret ones; `sums`: query id -> votes, exact.
+
+    The open ones take the student's probabilities, the true labels of public test rows and what was released alone, so
+    the guarantee covers them. test: class -> test rows. student: see `student_figures`. intervals: of its metrics.
+    labels: true class by released label, of the answered queries. by_labels: see `learn.by_labels`.
+    """
+    truth, config, names = judged.truth, case.config, case.classes
+    answers, queries = _answers(space, config, batches)
     votes = np.array([sums[query_id] for query_id in queries])
     with stage(progress, CURVES):
-        by_labels, by_epsilon = figures.learning_curves(
-            truth, judged.spec, judged.seed, case.scenario.simulation.hand_labels, config, answered, votes
+        by_labels, by_epsilon = learning_curves(
+            truth, judged.spec, judged.seed, case.scenario.simulation.hand_labels, config, answers, votes
         )
-    shown = figures.open_figures(space, truth, judged.probabilities)
+    rows, released = _released(space, names)
+    counts = np.bincount(truth.test_y, minlength=len(names)).tolist()
+    shown = {
+        "test": dict(zip(names, counts, strict=True)),
+        "student": student_figures(judged.probabilities, truth.test_y, names),
+        "intervals": metric_intervals(judged.probabilities, truth.test_y, names),
+        "labels": confusion(truth.labels[rows], released, len(names)),
+        "by_labels": by_labels,
+    }
     secret = {
-        "votes": figures.votes_by_class(votes, truth.labels[answered.rows]) if len(votes) else [],
-        "at_home": figures.judged_at_home(space, case, judged.model, progress),
+        "votes": _votes_by_class(votes, truth.labels[answers.rows]) if len(votes) else [],
+        "at_home": judged_on_own_rows(space, case, judged.model, progress),
         "by_epsilon": by_epsilon,
     }
-    return {**shown, "by_labels": by_labels}, secret
+    return shown, secret
+
+
+def _released(space: Workspace, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of the pool int64 (n,) of the queries that were answered, and the classes int64 (n,) released for them."""
+    table = pl.read_parquet(space.run_dir / "labels.parquet").filter(pl.col("outcome") == "answered")
+    return table["row"].to_numpy(), np.array([names.index(name) for name in table["label"].to_list()], dtype=np.int64)
+
+
+def _answers(space: Workspace, config: FederationConfig, batches: list[Batch]) -> tuple[ReleasedAnswers, list[str]]:
+    """What the student was answered, in the order in which it asked, and the ids of these queries.
+
+    Rows that are alike are one query: they may stand here several times, and in the ledger once.
+    """
+    table = pl.read_parquet(space.run_dir / "labels.parquet").filter(pl.col("outcome") != "not_asked")
+    names = {name: index for index, name in enumerate(config.rows.classes)}
+    labels = np.array([NO_LABEL if name is None else names[name] for name in table["label"].to_list()], dtype=np.int64)
+    rows, queries = table["row"].to_numpy(), table["query_id"].to_list()
+    if config.disclosure.release is not ReleaseKind.COUNTS:
+        return ReleasedAnswers(rows, labels), queries
+    noisy = {
+        query: (counts / total, config.mechanism.count_sigma(config.givers(batch.parties)) / total)
+        for batch in batches
+        if batch.counts is not None
+        for query, counts in zip(batch.query_ids, batch.counts, strict=True)
+        for total in (batch.votes or batch.parties * config.teachers_per_party,)
+    }
+    shares = Shares(np.array([noisy[query][0] for query in queries]), np.array([noisy[query][1] for query in queries]))
+    return ReleasedAnswers(rows, labels, shares), queries
+
+
+def _votes_by_class(votes: np.ndarray, y: np.ndarray) -> list[list[float] | None]:
+    """Of each true class (first index) the mean share of the votes that each class got; None without such a query.
+
+    `votes` int64 (queries, classes), `y` int64 (queries,).
+    """
+    shares = vote_shares(votes)
+    return [shares[y == index].mean(axis=0).tolist() if (y == index).any() else None for index in range(votes.shape[1])]
 
 
 def _against_one_alone(judged: _Student, compared: Compared) -> dict[str, Any] | None:
@@ -334,15 +348,11 @@ def _against_one_alone(judged: _Student, compared: Compared) -> dict[str, Any] |
 
 
 def _label_accuracy(space: Workspace, case: Case) -> float | None:
-    labels = pl.read_parquet(space.run_dir / "labels.parquet").filter(pl.col("outcome") == "answered")
-    if labels.is_empty():
-        return None
-    truth = case.pool_y[labels["row"].to_numpy()]
-    given = np.array([case.dataset.classes.index(name) for name in labels["label"].to_list()])
-    return float((truth == given).mean())
+    rows, labels = _released(space, case.classes)
+    return float((case.pool_y[rows] == labels).mean()) if len(rows) else None
 
 
 def _weights(space: Workspace) -> dict[str, int]:
     """How often the answers of each party count, by name; empty where every party counts once."""
     coordinator = json.loads((space.run_dir / "coordinator.json").read_text(encoding="utf-8"))
-    return {party: own["weight"] for party, own in coordinator.get("by_party", {}).items()}
+    return {party: facts["weight"] for party, facts in coordinator.get("by_party", {}).items()}

@@ -9,8 +9,8 @@ import pytest
 
 from consilium.protocol.rows.schema import Schema
 from consilium.protocol.teachers import LogisticRegressionSpec, MlpSpec, RandomForestSpec
-from consilium.simulations.compare import at_home as module
-from consilium.simulations.compare.at_home import LEAST_ROWS, OwnRows, at_home, chosen
+from consilium.simulations import own_rows as module
+from consilium.simulations.own_rows import LEAST_ROWS, OwnRows, at_home, chosen
 
 SPEC = LogisticRegressionSpec()
 

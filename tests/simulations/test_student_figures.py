@@ -7,7 +7,7 @@ import pytest
 from sklearn.metrics import confusion_matrix, roc_auc_score, roc_curve
 
 from consilium.models.evaluation import evaluate
-from consilium.simulations.compare.figures import student_figures
+from consilium.simulations.judge import student_figures
 
 
 def made_up(classes: int, rows: int, ties: bool, seed: int = 0) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:

@@ -24,8 +24,9 @@ from consilium.models.base import Shares
 from consilium.models.published.prevalence import PrevalenceShift
 from consilium.protocol.label_source import NO_LABEL
 from consilium.protocol.noise import SeededNoise
-from consilium.simulations.methods.manual_labels import PublicTruth
+from consilium.simulations.methods.manual_labels import FEWEST_DRAWS, PublicTruth, effort
 from consilium.simulations.metrics import Metric, area_interval, leading_metric, mean_interval, row_scores
+from consilium.simulations.population.specs import HandLabelMode
 from consilium.student.config import StudentSpec
 from consilium.student.learn import train
 
@@ -39,21 +40,21 @@ _PURPOSE = 0x6C6561726E
 
 
 @dataclass(frozen=True)
-class GivenAnswers:
+class ReleasedAnswers:
     """What a student was answered, in its order: rows of the pool and labels int64 (n,), NO_LABEL where it got none.
 
-    told: noisy shares of the same rows, where histograms were released.
+    shares: noisy ones of the same rows, where histograms were released.
     """
 
     rows: np.ndarray = field(repr=False)
     labels: np.ndarray = field(repr=False)
-    told: Shares | None = field(default=None, repr=False)
+    shares: Shares | None = field(default=None, repr=False)
 
-    def first(self, count: int) -> GivenAnswers:
+    def first(self, count: int) -> ReleasedAnswers:
         """The first so many that have a label."""
-        at = np.flatnonzero(self.labels != NO_LABEL)[:count]
-        told = None if self.told is None else Shares(self.told.shares[at], self.told.deviation[at])
-        return GivenAnswers(self.rows[at], self.labels[at], told)
+        first = np.flatnonzero(self.labels != NO_LABEL)[:count]
+        shares = None if self.shares is None else Shares(self.shares.shares[first], self.shares.deviation[first])
+        return ReleasedAnswers(self.rows[first], self.labels[first], shares)
 
 
 class CurveLearner:
@@ -67,7 +68,7 @@ class CurveLearner:
         self._y = public.test_y
         self.metric: Metric = leading_metric(public.test_y, len(public.schema.classes))
 
-    def scores(self, answered: GivenAnswers) -> np.ndarray:
+    def scores(self, answered: ReleasedAnswers) -> np.ndarray:
         """Row scores float64 (test,) of a student of these answers, all with a label."""
         rest = np.setdiff1d(np.arange(len(self._rows)), answered.rows)
         model = train(
@@ -78,23 +79,24 @@ class CurveLearner:
             self._spec,
             self._seed,
             represent=self._schema.inputs,
-            told=answered.told,
+            told=answered.shares,
         )
-        found = model.predict_proba(self._test)
+        probabilities = model.predict_proba(self._test)
         if self._spec.prevalence and self.metric == "accuracy":  # ranks of two classes stay
-            found = PrevalenceShift.onto(self._spec.prevalence, model.predict_proba(self._rows)).applied(found)
-        return row_scores(found, self._y, self.metric)
+            shift = PrevalenceShift.onto(self._spec.prevalence, model.predict_proba(self._rows))
+            probabilities = shift.applied(probabilities)
+        return row_scores(probabilities, self._y, self.metric)
 
     def point(self, scores: Sequence[np.ndarray]) -> dict[str, Any]:
         """Value with its interval: mean over draws of noise, interval over these and over test rows."""
-        rows, values = np.mean(scores, axis=0), np.array([each.mean() for each in scores])
+        rows, values = np.mean(scores, axis=0), np.array([draw.mean() for draw in scores])
         spread = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
         least = int(np.bincount(self._y)[np.unique(self._y)].min())
         interval = area_interval(rows, least, spread) if self.metric == "auc" else mean_interval(rows, spread)
         return {"value": float(rows.mean()), "interval": interval, "draws": len(values)}
 
 
-def by_labels(learner: CurveLearner, answered: GivenAnswers) -> dict[str, Any]:
+def by_labels(learner: CurveLearner, answered: ReleasedAnswers) -> dict[str, Any]:
     """metric, and points: labels, value, interval, draws; the last is that of all answers."""
     total = int((answered.labels != NO_LABEL).sum())
     counts = sorted({max(1, round(part * total)) for part in PARTS}) if total else []
@@ -130,9 +132,9 @@ def by_epsilon(
     return {"metric": learner.metric, "delta": config.privacy.delta, "points": points}
 
 
-def _why_not(config: FederationConfig, asked: int) -> str:
+def _why_not(config: FederationConfig, queries: int) -> str:
     mechanism: Mechanism = config.mechanism
-    if not asked:
+    if not queries:
         return "nothing was asked"
     if config.schedule:
         return "a schedule has the noise of several mechanisms"
@@ -169,11 +171,36 @@ def _epsilon(config: FederationConfig) -> float:
     return accountant.least_worst_case_epsilon(config.privacy.delta, numerical=False)[0].epsilon
 
 
-def _drawn(config: FederationConfig, rows: np.ndarray, votes: np.ndarray, noise: SeededNoise) -> GivenAnswers:
+def _drawn(config: FederationConfig, rows: np.ndarray, votes: np.ndarray, noise: SeededNoise) -> ReleasedAnswers:
     drawn = config.mechanism.draw(votes, noise).up_to(config.caps.answers)
-    asked = rows[: len(drawn.labels)]
+    rows = rows[: len(drawn.labels)]
     if drawn.counts is None:
-        return GivenAnswers(asked, drawn.labels)
-    total = votes.sum(axis=1)[: len(asked)]
+        return ReleasedAnswers(rows, drawn.labels)
+    total = votes.sum(axis=1)[: len(rows)]
     sigma = config.mechanism.count_sigma(config.givers(int(total.max()) // config.teachers_per_party))
-    return GivenAnswers(asked, drawn.labels, Shares(drawn.counts / total[:, None], np.maximum(sigma / total, 1e-9)))
+    return ReleasedAnswers(rows, drawn.labels, Shares(drawn.counts / total[:, None], np.maximum(sigma / total, 1e-9)))
+
+
+TOO_SLOW = 'a student of this kind takes long to train again; simulation.hand_labels = "full" does it all the same'
+NOT_WANTED = "simulation.hand_labels is none, so that nothing is trained again"
+
+
+def learning_curves(
+    truth: PublicTruth,
+    spec: StudentSpec,
+    seed: int,
+    mode: HandLabelMode,
+    config: FederationConfig,
+    answered: ReleasedAnswers,
+    votes: np.ndarray,
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """By labels (open) and by epsilon (secret), or {"absent": why}; `votes` int64 (asked, classes), exact."""
+    if mode == "none":
+        return {"absent": NOT_WANTED}, {"absent": NOT_WANTED}
+    width = len(truth.schema.features) if spec.inputs == "features" else truth.schema.inputs(truth.queries[:1]).shape[1]
+    whole = effort(spec.trainer, len(truth.queries), width, len(truth.schema.classes), mode)
+    if not whole.bisected:
+        return {"absent": TOO_SLOW}, {"absent": TOO_SLOW}
+    learner = CurveLearner(truth, spec, seed)
+    lots = MOST_LOTS if whole.draws > FEWEST_DRAWS else 1
+    return by_labels(learner, answered), by_epsilon(learner, config, answered.rows, votes, lots, seed)

@@ -23,10 +23,10 @@ from consilium.models.specs import (
     TrainerKind,
 )
 from consilium.protocol.rows.schema import Schema
-from consilium.simulations.compare.worth import FEWEST, BreakEven, break_even, crossing, isotonic, worth
 from consilium.simulations.methods.manual_labels import PLAIN, Effort, HandLabels, PublicTruth, effort
+from consilium.simulations.methods.worth import FEWEST, BreakEven, break_even, crossing, isotonic, worth
 from consilium.student.config import StudentSpec
-from tests.simulations.compare.public import made_up, student_on
+from tests.simulations.methods.public import made_up, student_on
 
 SPEC = StudentSpec(trainer=LogisticRegressionStudent(C=1.0))
 ROWS = np.random.default_rng(8).permutation(600)

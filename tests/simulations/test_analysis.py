@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from consilium.simulations.compare.analysis import baselines
+from consilium.simulations.analysis import baselines
 from consilium.simulations.divide import make_case
 from tests.simulations.methods.cases import SEED, few, run_alone
 

@@ -17,11 +17,15 @@ import numpy as np
 from scipy.stats import rankdata
 
 from consilium.data.private_rows import Rows
+from consilium.models.published.model import Published
 from consilium.node.progress import AT_HOME
+from consilium.party.home import open_home
 from consilium.party.teachers.teach import train_all
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.rows.schema import Schema
 from consilium.protocol.teachers import LogisticRegressionSpec, NetworkSpec, RidgeSpec, TeacherKind
+from consilium.simulations.divide import Case
+from consilium.simulations.workspace import Workspace
 
 FOLDS = 3
 LEAST_ROWS = 6
@@ -123,7 +127,7 @@ def at_home(
         "folds": FOLDS,
         "level": LEVEL,
         "seed": seed,
-        "groups": [_group([with_points[at] for at in part], generator) for part in groups],
+        "groups": [_group([with_points[place] for place in part], generator) for part in groups],
         "all": _group(with_points, generator),
     }
 
@@ -137,7 +141,7 @@ def chosen(sizes: Mapping[str, int], most: int) -> list[str]:
     able = sorted((name for name, rows in sizes.items() if rows >= LEAST_ROWS), key=lambda name: (sizes[name], name))
     if len(able) <= most or most < 1:
         return able if most >= 1 else []
-    return [able[at] for at in np.unique(np.linspace(0, len(able) - 1, most).round().astype(int))]
+    return [able[place] for place in np.unique(np.linspace(0, len(able) - 1, most).round().astype(int))]
 
 
 def _judge(party: OwnRows, schema: Schema, student: Predict, metric: str, seed: int) -> _Judged:
@@ -149,15 +153,15 @@ def _judge(party: OwnRows, schema: Schema, student: Predict, metric: str, seed: 
         alone[np.ix_(fold, np.asarray(teacher.classes_))] = teacher.predict_proba(inputs[fold])  # pyright: ignore
     of_student = student(party.x)
     if metric == "accuracy":
-        right = [float((found.argmax(axis=1) == party.y).sum()) for found in (alone, of_student)]
+        right = [float((probabilities.argmax(axis=1) == party.y).sum()) for probabilities in (alone, of_student)]
         return _Judged(len(party.y), right[0], right[1], len(party.y))
     of, ordered = 0.0, [0.0, 0.0]
     for fold in _folds(party.owner, seed):  # pairs within a fold, which one teacher judged
         ill = party.y[fold] == 1
         pairs = float(ill.sum() * (~ill).sum())
         of += pairs
-        for at, found in enumerate((alone, of_student)):
-            ordered[at] += _in_order(found[fold, 1], ill) if pairs else 0.0
+        for index, probabilities in enumerate((alone, of_student)):
+            ordered[index] += _in_order(probabilities[fold, 1], ill) if pairs else 0.0
     return _Judged(len(party.y), ordered[0], ordered[1], of)
 
 
@@ -195,3 +199,27 @@ def _group(items: Sequence[_Judged], generator: np.random.Generator) -> dict[str
         "interval": [float(differences[outside]), float(differences[-1 - outside])],
         "better": sum(item.student >= item.alone for item in items),
     }
+
+
+def judged_on_own_rows(
+    space: Workspace, case: Case, student: Published, progress: Progress = no_progress
+) -> dict[str, Any]:
+    """See `at_home`, of the run's parties that trained a teacher."""
+    dataset, partition, config = case.dataset, case.partition, case.config
+    trained = {
+        party: index
+        for index, party in enumerate(partition.parties)
+        if any((space.home(index) / "state").glob("teachers-*"))
+    }
+    sizes = {party: len(partition.parties[party]) for party in trained}
+    specs = {party: open_home(space.home(index)).teacher or config.teacher for party, index in trained.items()}
+    slowest = min(specs.values(), key=most_parties, default=config.teacher)
+    most = most_parties(slowest)
+    if config.rows.representation != "none":  # of thousands of inputs, which take longer to compute than to learn from
+        most = min(most, FEW_PARTIES)
+    parties = [
+        OwnRows(party, specs[party], dataset.x[rows], dataset.y[rows], dataset.owner[rows])
+        for party in chosen(sizes, most)
+        for rows in (partition.parties[party],)
+    ]
+    return at_home(parties, sizes, config.rows, student.predict_proba, slowest, case.seed, progress)

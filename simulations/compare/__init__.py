@@ -1,1 +1,0 @@
-"""What only a simulation can know: truth, baselines, and one model on all rows together."""

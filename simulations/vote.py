@@ -1,0 +1,310 @@
+"""What the teachers of one case vote: recorded once for all mechanisms, and added up as a federation does.
+
+What depends on the mechanism, on caps, on privacy or on the student is not in it, and these do not decide what it is.
+Under the relative ballot equal scores are decided by a lot of the federation's digest, so the teachers' word alone does
+not fix the vote: which classes were equal is recorded too (`party.teachers.ballot`)."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from consilium.party.teachers.ballot import Lot, ballots, query_inputs
+from consilium.party.teachers.store import TeacherSet
+from consilium.party.teachers.teach import Teacher
+from consilium.protocol.label_source import Progress, no_progress
+from consilium.protocol.rows.queries import query_ids, query_set_hash
+from consilium.simulations.divide import Case
+from consilium.simulations.teach import ClippedSums, class_probabilities, linear_scores, teach
+
+_NONE = np.zeros(0, dtype=np.int32)
+_AT_ONCE = 4_000_000
+"""Votes that are counted in one go."""
+_KEYS = {"cast": "said"}
+"""Names of arrays in artifacts that are not those of fields."""
+
+
+class TieLog:
+    """In place of the lot: writes down which classes were equal, and gives the first.
+
+    In flat arrays: a party of a single class has equal scores on every row, and there may be hundreds of them.
+    """
+
+    def __init__(self) -> None:
+        self.teacher, self.row = array("i"), array("i")
+        self.equal, self.counts = array("i"), array("i")
+        """The classes that were equal, one tie behind the other, and how many they were in each."""
+
+    def draw(self, teacher: int, query: int, equal: np.ndarray) -> int:
+        """See `Lot.draw`."""
+        self.teacher.append(teacher)
+        self.row.append(query)
+        self.equal.extend(equal.tolist())
+        self.counts.append(len(equal))
+        return int(equal[0])
+
+
+@dataclass(frozen=True)
+class TeacherVotes:
+    """cast: uint8 (parties, teachers, rows), the class that each teacher is for. Secret.
+
+    Of those that were equal: tied_party, tied_teacher, tied_row int32 (ties,), tied bool (ties, classes).
+    """
+
+    cast: np.ndarray = field(repr=False)
+    tied_party: np.ndarray = field(repr=False, default_factory=_NONE.copy)
+    tied_teacher: np.ndarray = field(repr=False, default_factory=_NONE.copy)
+    tied_row: np.ndarray = field(repr=False, default_factory=_NONE.copy)
+    tied: np.ndarray = field(repr=False, default_factory=lambda: np.zeros((0, 0), dtype=bool))
+
+    def votes(
+        self, rows: np.ndarray, parties: Sequence[str], federation: str, query_ids: Sequence[str], classes: int
+    ) -> np.ndarray:
+        """Votes int64 (parties, rows, classes) on the rows at these positions, as a run of this federation collects.
+
+        `query_ids`: of these rows, in this order. `federation`: its digest.
+        """
+        cast = self._decided(rows, parties, federation, query_ids)
+        votes = np.zeros((*cast.shape[::2], classes), dtype=np.int64)
+        for label in range(classes):
+            votes[:, :, label] = (cast == label).sum(axis=1)
+        return votes
+
+    def totals(
+        self,
+        rows: np.ndarray,
+        parties: Sequence[str],
+        federation: str,
+        query_ids: Sequence[str],
+        classes: int,
+        weights: Sequence[int] | None = None,
+    ) -> np.ndarray:
+        """The sum of `votes` over the parties, int64 (rows, classes), each party's counted `weights` times (once, if
+        None). A few rows of all parties at a time: 5,000 parties' votes on 10,000 rows and 150 classes are 60 GB."""
+        cast = self._decided(rows, parties, federation, query_ids)
+        votes = np.zeros((len(rows), classes), dtype=np.int64)
+        step = max(_AT_ONCE // max(cast.shape[0] * cast.shape[1], 1), 1)
+        for start in range(0, len(rows), step):
+            part = cast[:, :, start : start + step]
+            width = part.shape[2]
+            cells = (part + classes * np.arange(width)).reshape(len(part), -1)
+            times = None if weights is None else np.repeat(np.asarray(weights, dtype=np.float64), cells.shape[1])
+            counts = np.bincount(cells.ravel(), times, minlength=width * classes)
+            votes[start : start + width] = counts.reshape(width, classes)  # whole numbers, far below 2^53
+        return votes
+
+    def _decided(
+        self, rows: np.ndarray, parties: Sequence[str], federation: str, query_ids: Sequence[str]
+    ) -> np.ndarray:
+        """`cast` on these rows, in its own type, with lots drawn where classes were equal."""
+        cast = self.cast[:, :, rows]
+        place = {int(row): index for index, row in enumerate(rows)}
+        if len(place) < len(rows):
+            raise ValueError("a row is asked once")
+        lots = [Lot(party, federation, query_ids) for party in parties]
+        for index in np.flatnonzero(np.isin(self.tied_row, rows)):
+            party, teacher = int(self.tied_party[index]), int(self.tied_teacher[index])
+            query = place[int(self.tied_row[index])]
+            cast[party, teacher, query] = lots[party].draw(teacher, query, np.flatnonzero(self.tied[index]))
+        return cast
+
+    def arrays(self, name: str) -> dict[str, np.ndarray]:
+        """For an artifact, see `artifact`."""
+        return {f"{name}.{_KEYS.get(key, key)}": value for key, value in vars(self).items()}
+
+    @classmethod
+    def of_arrays(cls, name: str, arrays: dict[str, np.ndarray]) -> TeacherVotes:
+        """The inverse of `arrays`."""
+        return cls(**{key: arrays[f"{name}.{_KEYS.get(key, key)}"] for key in cls.__dataclass_fields__})
+
+    @classmethod
+    def of_parties(cls, cast: Sequence[np.ndarray], lots: Sequence[TieLog], classes: int) -> TeacherVotes:
+        """cast: of each party int64 (teachers, rows)."""
+        counts = _joined([lot.counts for lot in lots])
+        tied = np.zeros((len(counts), classes), dtype=bool)
+        tied[np.repeat(np.arange(len(counts)), counts), _joined([lot.equal for lot in lots])] = True
+        return cls(
+            np.stack(cast).astype(np.uint8 if classes <= 256 else np.uint16),
+            np.repeat(np.arange(len(lots)), [len(lot.row) for lot in lots]).astype(np.int32),
+            _joined([lot.teacher for lot in lots]),
+            _joined([lot.row for lot in lots]),
+            tied,
+        )
+
+
+def _joined(parts: Sequence[array[int]]) -> np.ndarray:
+    return np.concatenate([_NONE, *(np.asarray(part, dtype=np.int32) for part in parts)])
+
+
+def vote_shares(votes: np.ndarray) -> np.ndarray:
+    """Of votes (rows, classes) the share that each class got: float64 (rows, classes).
+
+    >>> vote_shares(np.array([[3, 1], [0, 0]])).tolist()
+    [[0.75, 0.25], [0.0, 0.0]]
+    """
+    return votes / np.maximum(votes.sum(axis=1, keepdims=True), 1)
+
+
+def plurality_shares(
+    case: Case,
+    votes: TeacherVotes,
+    x: np.ndarray,
+    federation: str,
+    parties: Sequence[str] | None = None,
+    weights: Sequence[int] | None = None,
+) -> np.ndarray:
+    """float64 (rows, classes): shares of all votes on `x`, the canonical rows that `votes` are on.
+
+    federation: a digest for the lots. parties: of the votes, all where None. weights: how often each one's count.
+    """
+    names = case.parties if parties is None else parties
+    rows = np.arange(len(x))
+    return vote_shares(votes.totals(rows, names, federation, query_ids(x), len(case.classes), weights))
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """All of it is secret. k: teachers of a party; P: parties; rows as in `Case`.
+
+    pool, test, home: what the teachers voted on these rows (home: of every party, so of its own and all others').
+    test_scores, home_scores: float32 (P, rows), of two classes the party's mean probability of the second; of more
+    classes (P, 0). own_home: float32 (home, classes), the party's mean probabilities of its own held-out rows.
+    test_right: float64 (P,), accuracy of a party's teachers on the test rows, in the mean. averages: what
+    `methods.noisy_average` needs, by norm, float64 (norms, inputs + 1, classes); (0, 0, 0) where a party's teachers are
+    not linear.
+    """
+
+    pool: TeacherVotes
+    test: TeacherVotes
+    home: TeacherVotes
+    test_scores: np.ndarray = field(repr=False)
+    home_scores: np.ndarray = field(repr=False)
+    own_home: np.ndarray = field(repr=False)
+    test_right: np.ndarray = field(repr=False)
+    averages: np.ndarray = field(repr=False)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """For an artifact, see `artifact`."""
+        voted = [getattr(self, name).arrays(name) for name in _VOTED]
+        plain = {name: getattr(self, name) for name in _PLAIN}
+        return {key: value for part in (*voted, plain) for key, value in part.items()}
+
+    @classmethod
+    def of_arrays(cls, arrays: dict[str, np.ndarray]) -> Ensemble:
+        """The inverse of `arrays`."""
+        voted: dict[str, Any] = {name: TeacherVotes.of_arrays(name, arrays) for name in _VOTED}
+        plain: dict[str, Any] = {name: arrays[name] for name in _PLAIN}
+        return cls(**voted, **plain)
+
+    def clipped_sums(self, parties: int, teachers_per_party: int) -> ClippedSums | None:
+        """What the parties give to a noisy average; None where their teachers are not linear."""
+        if not len(self.averages):
+            return None
+        sums = ClippedSums()
+        sums.sums, sums.parties, sums.teachers_per_party = list(self.averages), parties, teachers_per_party
+        return sums
+
+
+_VOTED = ("pool", "test", "home")
+_PLAIN = ("test_scores", "home_scores", "own_home", "test_right", "averages")
+
+
+def vote(case: Case, teachers: Iterable[tuple[int, TeacherSet]]) -> Ensemble:
+    """Ask all teachers about all public rows and all that is held out. teachers: index of each party, and its own."""
+    recorder = VoteRecorder(case)
+    for index, trained in teachers:
+        recorder.add(index, trained)
+    return recorder.ensemble()
+
+
+def train_ensemble(case: Case, progress: Progress = no_progress) -> Ensemble:
+    """`teach`, then `vote`."""
+    return vote(case, teach(case, progress))
+
+
+class VoteRecorder:
+    """Asks the teachers of one party after the other. sets: which rows; left out: all of them."""
+
+    def __init__(self, case: Case, sets: Sequence[str] = ("pool", "test", "home")) -> None:
+        self._case = case
+        schema, classes = case.config.rows, len(case.classes)
+        rows = {name: getattr(case, f"{name}_x") if name in sets else np.zeros((0, 0)) for name in _VOTED}
+        self.inputs = {
+            name: query_inputs(schema, x, query_set_hash(x)) if len(x) else np.zeros((0, 0)) for name, x in rows.items()
+        }
+        """float (rows, inputs) of each set."""
+        self._cast: dict[str, list[np.ndarray]] = {name: [] for name in _VOTED}
+        self._lots: dict[str, list[TieLog]] = {name: [] for name in _VOTED}
+        self._scores: dict[str, list[np.ndarray]] = {"test": [], "home": []}
+        self._right: list[float] = []
+        self._own_home = np.zeros((len(case.home_rows), classes), dtype=np.float32)
+        self._home_party = case.home_party
+        # parties with teachers of several kinds have no common weights, whatever kind the coordinator asks for
+        self._sums = None if case.scenario.simulation.teachers else ClippedSums()
+
+    def probabilities(self, trained: TeacherSet) -> list[np.ndarray]:
+        """Of each of a party's teachers on the test rows, float64 (test, classes)."""
+        x, classes = self.inputs["test"], len(self._case.classes)
+        return [class_probabilities(teacher, x, classes) for teacher in trained.teachers]
+
+    def add(self, index: int, trained: TeacherSet, on_test: Sequence[np.ndarray] | None = None) -> None:
+        """The teachers of the party at this index. on_test: their `probabilities`, where somebody has them already."""
+        classes = len(self._case.classes)
+        for name, x in self.inputs.items():
+            lot = TieLog()
+            empty = np.zeros((len(trained.teachers), 0), dtype=np.int64)
+            self._cast[name].append(ballots(trained, x, lot) if len(x) else empty)
+            self._lots[name].append(lot)
+        mine = self._home_party == index
+        if on_test is None:
+            on_test = self.probabilities(trained) if classes == 2 or trained.thresholds is not None else []
+        if classes == 2:
+            home = _mean_probabilities(trained.teachers, self.inputs["home"], 2)
+            self._scores["test"].append(np.mean(on_test, axis=0)[:, 1])
+            self._scores["home"].append(home[:, 1])
+            self._own_home[mine] = home[mine]
+        else:  # no score of all rows is kept, and with thousands of parties they would take as long as the votes
+            for scores in self._scores.values():
+                scores.append(np.zeros(0))
+            if mine.any():
+                self._own_home[mine] = _mean_probabilities(trained.teachers, self.inputs["home"][mine], classes)
+        # the class that a teacher finds most probable is its vote where no threshold is
+        top = list(self._cast["test"][-1])
+        if trained.thresholds is not None:
+            top = [probabilities.argmax(axis=1) for probabilities in on_test]
+        self._right.append(float(np.mean([(likeliest == self._case.test_y).mean() for likeliest in top])))
+        self._average(trained.teachers)
+
+    def _average(self, teachers: list[Teacher]) -> None:
+        if self._sums is None:
+            return
+        case = self._case
+        width, classes = max(x.shape[1] for x in self.inputs.values()), len(case.classes)
+        spec = case.scenario.simulation.own_teacher or case.config.teacher
+        linear = [linear_scores(spec, teacher, width, classes) for teacher in teachers]
+        weights = [scores for scores in linear if scores is not None]
+        if len(weights) < len(linear):
+            self._sums = None
+        else:
+            self._sums.add(np.stack(weights))
+
+    def ensemble(self) -> Ensemble:
+        """Of all parties that were added."""
+        classes = len(self._case.classes)
+        voted = {name: TeacherVotes.of_parties(self._cast[name], self._lots[name], classes) for name in _VOTED}
+        return Ensemble(
+            **voted,
+            test_scores=np.stack(self._scores["test"]).astype(np.float32),
+            home_scores=np.stack(self._scores["home"]).astype(np.float32),
+            own_home=self._own_home,
+            test_right=np.array(self._right),
+            averages=np.stack(self._sums.sums) if self._sums is not None else np.zeros((0, 0, 0)),
+        )
+
+
+def _mean_probabilities(teachers: list[Teacher], x: np.ndarray, classes: int) -> np.ndarray:
+    return np.mean([class_probabilities(teacher, x, classes) for teacher in teachers], axis=0)
