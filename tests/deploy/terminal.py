@@ -1,16 +1,19 @@
-"""A command on a terminal of its own, at which somebody types."""
+"""A command in a process and on a terminal of its own, at which somebody types."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 import pty
 import select
-import subprocess
+import signal
 import sys
-import termios
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
+
+from consilium.cli import app
+from consilium.edge import run
 
 END, INTERRUPT = "\x04", "\x03"
 """Ctrl-D and Ctrl-C."""
@@ -25,12 +28,9 @@ def typed(words: Sequence[object], answers: Sequence[str], prompt: str, cwd: Pat
     ------
     TimeoutError : it did not end.
     """
-    leader, follower = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "consilium", *map(str, words)], cwd=cwd, stdin=follower, stdout=follower,
-        stderr=follower, start_new_session=True, preexec_fn=_own_terminal,
-    )  # fmt: skip
-    os.close(follower)
+    child, leader = pty.fork()
+    if child == 0:
+        _become(words, cwd)
     shown, left = b"", list(answers)
     try:
         while True:
@@ -46,13 +46,24 @@ def typed(words: Sequence[object], answers: Sequence[str], prompt: str, cwd: Pat
             if left and shown.decode(errors="replace").count(prompt) > len(answers) - len(left):
                 os.write(leader, left.pop(0).encode())
     except BaseException:
-        process.kill()
+        os.kill(child, signal.SIGKILL)
         raise
     finally:
         os.close(leader)
-    return process.wait(SECONDS), shown.decode().replace("\r\n", "\n")
+        _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status), shown.decode().replace("\r\n", "\n")
 
 
-def _own_terminal() -> None:
-    """Ctrl-C reaches whoever has the terminal."""
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+def _become(words: Sequence[object], cwd: Path) -> NoReturn:
+    """A fork of this process, which has imported everything already, ends as the command does."""
+    code = 1
+    try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w", 1), os.fdopen(2, "w", 1)
+        os.chdir(cwd)
+        code = run(app, [str(word) for word in words])
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        os._exit(code)
