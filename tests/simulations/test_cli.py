@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from tests import command_line
 from tests.simulations.tampering import main
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,7 +26,7 @@ def consilium(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_the_default_federation_end_to_end(tmp_path: Path) -> None:
+def test_the_default_federation_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = consilium(
         "run", "--format", "json", "--out", "result", "--set", "federation.timeouts.enrol=900", cwd=tmp_path
     )
@@ -68,13 +69,15 @@ def test_the_default_federation_end_to_end(tmp_path: Path) -> None:
     assert by_hand["value"].to_list() == [worth["released"]["auc"]]
     assert metrics.filter(pl.col("scope") == "party")["name"].n_unique() == 371
 
-    again = consilium("run", "--out", "result", cwd=tmp_path)
-    assert (again.returncode, again.stderr.count("\n")) == (6, 4)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    again = command_line.consilium("run", "--out", "result")
+    assert (again.exit_code, again.stderr.count("\n")) == (6, 4)
     assert "exists already" in again.stderr
     assert json.loads((run / "manifest.json").read_text())["status"] == "complete"
 
-    public = consilium("report", "result", "--public", cwd=tmp_path)
-    assert public.returncode == 0, public.stderr
+    public = command_line.consilium("report", "result", "--public")
+    assert public.exit_code == 0, public.stderr
     text = (run / "report-public.html").read_text()
     assert "hospital-" not in text
     assert f"{privacy['epsilon_data_dependent']:.4f}" not in text or (
@@ -123,15 +126,15 @@ def test_a_mistake_is_the_exit_code_of_the_process(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, "Traceback" in done.stderr) == (2, "", False)
 
 
-def test_scenarios_lists_what_is_shipped(tmp_path: Path) -> None:
-    done = consilium("scenarios", cwd=tmp_path)
-    assert done.returncode == 0
+def test_scenarios_lists_what_is_shipped() -> None:
+    done = command_line.consilium("scenarios")
+    assert done.exit_code == 0
     assert {line.split()[0] for line in done.stdout.splitlines()} >= {"stroke", "stroke-distributed"}
 
 
 def test_prepare_writes_what_flower_needs(tmp_path: Path) -> None:
-    done = consilium("prepare", "stroke", "--out", "prepared", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = command_line.consilium("prepare", "stroke", "--out", tmp_path / "prepared")
+    assert done.exit_code == 0, done.stderr
     assert len(list((tmp_path / "prepared/private/work/parties").iterdir())) == 371
     assert (tmp_path / "prepared/run-config.toml").exists()
-    assert consilium("prepare", "stroke", "--out", "prepared", cwd=tmp_path).returncode == 6
+    assert command_line.consilium("prepare", "stroke", "--out", tmp_path / "prepared").exit_code == 6
