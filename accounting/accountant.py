@@ -222,7 +222,8 @@ class Accountant:
         """The epsilon together with everything that it means.
 
         numerical : see ``least_worst_case_epsilon``.
-        kind : WORST_CASE only where the events hold caps that were fixed before the run; REALISED for what came out.
+        kind : WORST_CASE only where the events hold a query budget fixed before the run; REALISED for what came
+        out.
 
         Raises
         ------

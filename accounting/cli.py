@@ -169,7 +169,7 @@ def calibrate_command(
     noise: Annotated[Noise, typer.Option(help="discrete as deployed, continuous as in the papers.")] = Noise.DISCRETE,
     format: Annotated[Format, typer.Option(help="What goes to stdout; json: one object, errors too.")] = "text",
 ) -> None:
-    """Threshold, sigmas and caps whose worst-case epsilon meets a target, with alternatives.
+    """Threshold, sigmas and query budget whose worst-case epsilon meets a target, with alternatives.
 
     This NEVER reads private votes, and must not: parameters that are tuned on private votes leak about them, and no
     epsilon covers that. Give public or simulated votes with --votes, or a made-up --consensus profile.
@@ -253,7 +253,7 @@ def calibrate_command(
         )
     console.print(table)
     console.print(
-        f"worst case: epsilon at delta {delta:g} that the caps guarantee. accuracy: labels that equal the "
+        f"worst case: epsilon at delta {delta:g} that the query budget guarantees. accuracy: labels that equal the "
         + ("truth" if truth is not None else "plurality of the public votes")
         + ". if alike: data-dependent epsilon if private votes looked like these; a forecast, no guarantee."
     )

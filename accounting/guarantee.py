@@ -79,7 +79,8 @@ guarantee of a whole party; both directions; Renyi, CKS, order 14.
     def publishable(self) -> bool:
         """False for a data-dependent epsilon: it is a function of the votes, and telling it tells about them.
 
-        False also at realised counts: publish the epsilon of the caps, which was promised before they were known.
+        False also at realised counts: publish the epsilon of the query budget, which was promised before they were
+        known.
         """
         return self.kind in (Kind.WORST_CASE, Kind.SANITISED)
 
@@ -118,7 +119,7 @@ guarantee of a whole party; both directions; Renyi, CKS, order 14.
         return "" if self.weight == 1 else f", counted {self.weight} times"
 
     def __str__(self) -> str:
-        realised = " but what the caps guarantee" if self.kind is Kind.REALISED else ""
+        realised = " but what the query budget guarantees" if self.kind is Kind.REALISED else ""
         what = "may be published" if self.publishable else f"SECRET, do not publish{realised}"
         order = "" if math.isnan(self.order) else f", order {self.order:g}"
         return (

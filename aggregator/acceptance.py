@@ -94,7 +94,7 @@ def _policy_request(home: AggregatorHome, terms: Terms) -> PolicyRequest:
         lines=lines_of(LIMITS, {**requested, "most_epsilon": rounded_up(together)}, AggregatorPolicy, known),
         guarantees=guarantees(
             federation.privacy,
-            terms.votes,
+            terms.collection,
             exact,
             _epsilon(student, theirs),
             _epsilon(events, theirs),

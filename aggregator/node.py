@@ -45,8 +45,8 @@ from consilium.sums.terms import LIFETIME
 log = logging.getLogger("consilium.aggregator")
 
 ANSWERS: Mapping[int, Callable[[Helper, bytes], bytes]] = {BATCH: Helper.check, ASKED: Helper.give}
-"""By the kind that a message of the first aggregator says it is of, in clear in its second byte; it is sealed as one of
-that kind."""
+"""By the kind that a message of the first aggregator says it is of, in plaintext in its second byte; it is sealed as
+one of that kind."""
 
 
 @dataclass(frozen=True)

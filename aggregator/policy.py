@@ -130,8 +130,8 @@ def check_terms(policy: AggregatorPolicy, terms: Terms, roster: VerifiedRoster, 
     """
     if terms.simulation and not policy.allow_simulation:
         raise Refused(Rule.SIMULATION)
-    if terms.votes != "verified":
-        raise Refused(Rule.VOTES, detail=f"{terms.votes} votes need no second aggregator")
+    if terms.collection != "verified":
+        raise Refused(Rule.VOTES, detail=f"{terms.collection} votes need no second aggregator")
     if terms.roster != roster.digest:
         raise Refused(
             Rule.ROSTER_MISMATCH, detail=f"the coordinator has {terms.roster[:12]}, this node {roster.digest[:12]}"
@@ -155,7 +155,7 @@ class KeptRules:
     """An `AggregatorRule` in the transaction of one message: what it remembers is on disk before the half is sent.
 
     A query is in one sum of each phase where sums have noise. Exact sums are over whole blocks of parties, of each
-    party the same one always. Caps are those of the promise, and the policy's.
+    party the same one always. The query budget is the promise's, and the policy's.
     ids: of the session's queries, which this aggregator has seen.
     """
 
@@ -166,7 +166,7 @@ class KeptRules:
     ids: Sequence[str] = field(repr=False)
 
     def admit(self, terms: VerifiedTerms) -> None:
-        """Raise AlreadyAnswered, or Refused (PROMISE, MOST_QUERIES) where the caps are used up."""
+        """Raise AlreadyAnswered, or Refused (PROMISE, MOST_QUERIES) where the query budget is used up."""
         answered = self.given.given(self.ids, _phases(terms))
         if answered:
             raise AlreadyAnswered(answered, len(self.ids))

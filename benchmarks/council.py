@@ -14,7 +14,7 @@ from consilium.simulations.datasets.source import load_dataset
 
 SEEDS = range(2)
 RECORDS = {"unit": "record", "neighbouring": "add_or_remove", "teachers_per_party": 25}
-STROKE = {"ballot": {"rule": "relative", "shares": [0.37, 0.63]}, "asking": {"prevalence": [0.37, 0.63]}}
+STROKE = {"voting_rule": {"rule": "relative", "shares": [0.37, 0.63]}, "asking": {"prevalence": [0.37, 0.63]}}
 TEACHER = {"model": "logistic_regression", "C": 0.3, "class_weight": "balanced"}
 CASES: list[tuple[str, dict[str, Any]]] = [
     ("heart, a hospital, epsilon 1", {"unit": "party", "epsilon": 1.0}),
@@ -59,7 +59,7 @@ def main() -> None:
             summary, plan = council.run_.summary, council.plan_ or {}
             aucs = (summary["student"], summary["worth"]["released"], summary["baselines"]["pooled"])
             cells = " | ".join(f"{of['auc']:.3f}" for of in aucs)
-            mechanism = f"{plan['mechanism']['name']}, {plan['caps']['queries']}"
+            mechanism = f"{plan['mechanism']['name']}, {plan['query_budget']['queries']}"
             seconds = time.monotonic() - began
             print(
                 f"| {name} | {seed} | {council.privacy_.epsilon:.3f} | {cells} | {mechanism} | {seconds:.0f} |",

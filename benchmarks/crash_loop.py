@@ -14,7 +14,10 @@ from tests.simulations.test_resume import crash_loop
 
 def main() -> None:
     """Print where the kills fell."""
-    kills, votes = int(os.environ.get("CONSILIUM_CRASH_KILLS", "100")), os.environ.get("CONSILIUM_CRASH_VOTES", "clear")
+    kills, votes = (
+        int(os.environ.get("CONSILIUM_CRASH_KILLS", "100")),
+        os.environ.get("CONSILIUM_CRASH_VOTES", "plaintext"),
+    )
     with tempfile.TemporaryDirectory() as folder:
         hits = crash_loop(Path(folder), kills, seed=2026, votes=votes)
     print(

@@ -35,7 +35,7 @@ SETTINGS = {
         "stroke",
         ("federation.mechanism={name='gnmax', sigma=94.17}", QUIET),
     ),
-    "votes for the likeliest class": ("stroke", ("federation.ballot={rule='top'}", QUIET)),
+    "votes for the likeliest class": ("stroke", ("federation.voting_rule={rule='top'}", QUIET)),
     "hospitals with 20 patients or more (207)": ("stroke", ("data.least_rows=20", QUIET)),
     "`stroke-labels` (207, Confident) at the same epsilon": ("stroke-labels", (*CONFIDENT, QUIET)),
 }

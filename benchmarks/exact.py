@@ -3,10 +3,10 @@
     python -m benchmarks.exact [--rows ROW ...] [--speed | --promises]
 
 The published votes of 250 MNIST teachers, and made-up ones of the papers' sizes where theirs are not at hand (golden
-sets beside the repository); a row whose votes are not there is left out and named. Worst cases are at caps: all queries
-asked, and the expected answers, rounded up; the Renyi curve, numerical composition, and the least of what is claimed.
-`--speed` times exact curves beside the published bound on the same votes, in the same run. `--promises`: of shipped
-scenarios with the labels that they release, or released in version 0.3, before and now, with the same noise.
+sets beside the repository); a row whose votes are not there is left out and named. Worst cases are at the query budget:
+all queries asked, and the expected answers, rounded up; the Renyi curve, numerical composition, and the least of what
+is claimed. `--speed` times exact curves beside the published bound on the same votes, in the same run. `--promises`: of
+shipped scenarios with the labels that they release, or released in version 0.3, before and now, with the same noise.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ LABELLED = {
             f"GNMax, {queries:,}",
             (
                 f"federation.mechanism={{name='gnmax', sigma={sigma}}}",
-                f"federation.caps={{queries={queries}, answers={queries}}}",
+                f"federation.query_budget={{queries={queries}, answers={queries}}}",
             ),
         )
         for name, queries, sigma in (

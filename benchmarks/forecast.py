@@ -154,7 +154,7 @@ class Measured:
 
     def planned(self, tasks: Tasks) -> PlannedFederation:
         """The plan, which knows the number of parties and the pool."""
-        federation = self.scenario.federation.model_dump(mode="json", exclude={"mechanism", "caps"})
+        federation = self.scenario.federation.model_dump(mode="json", exclude={"mechanism", "query_budget"})
         federation["privacy"]["epsilon"] = self.run.epsilon
         partition = type(self.partition)(self.parties, self.partition.queries, self.partition.test)
         facts = public_facts(self.scenario.data, self.scenario.federation, self.dataset, partition)
@@ -170,13 +170,13 @@ class Measured:
     def student(self, made: PlannedFederation) -> float:
         """AUC of the student of a real run of the plan."""
         federation, seed, classes = made.federation, self.run.seed, len(self.dataset.classes)
-        chosen = np.random.default_rng([seed, 0x61736B]).permutation(len(self.pool))[: federation.caps.queries]
+        chosen = np.random.default_rng([seed, 0x61736B]).permutation(len(self.pool))[: federation.query_budget.queries]
         rows = self.schema.inputs(self.pool)
         votes = np.zeros((len(chosen), classes), dtype=np.int64)
         for private in self.parties.values():
             own = Rows(x=self.schema.inputs(self.dataset.x[private]), y=self.dataset.y[private])
             votes += vote([train(own, federation.teacher, np.arange(len(own.y)), seed, classes)], rows[chosen], classes)
-        drawn = federation.mechanism.draw(votes, SeededNoise(seed)).up_to(federation.caps.answers)
+        drawn = federation.mechanism.draw(votes, SeededNoise(seed)).up_to(federation.query_budget.answers)
         known = np.flatnonzero(drawn.labels != NO_LABEL)
         told = None
         if drawn.counts is not None:
@@ -204,7 +204,7 @@ def measure(run: Run, labelled: int) -> dict[str, Any]:
         **asdict(run),
         "question": measured.dataset.name,
         "plan": made.federation.mechanism.describe(),
-        "queries": made.federation.caps.queries,
+        "queries": made.federation.query_budget.queries,
         "trainer": made.trainer["name"],
         **asdict(interval),
         "student": found,

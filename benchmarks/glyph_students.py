@@ -50,23 +50,25 @@ DIVISIONS = {
 
 _GRAPH = "trainer={name='graph', gamma=2.0}"
 _CONFIDENT = "federation.mechanism={name='confident', threshold=600}"
-_INTERACTIVE = "{mechanism={name='interactive', threshold=300, confidence=0.9}, caps={queries=750, answers=250}}"
+_INTERACTIVE = (
+    "{mechanism={name='interactive', threshold=300, confidence=0.9}, query_budget={queries=750, answers=250}}"
+)
 WAYS = {
     "histograms, even": [],
     "histograms": ["student={queries=1000, trainer={name='kernel_ridge', gamma=0.7}}"],
     "GNMax": [
         "federation.mechanism={name='gnmax'}",
-        "federation.caps={queries=500, answers=500}",
+        "federation.query_budget={queries=500, answers=500}",
         f"student={{queries=500, {_GRAPH}}}",
     ],
     "Confident": [
         _CONFIDENT,
-        "federation.caps={queries=1500, answers=500}",
+        "federation.query_budget={queries=1500, answers=500}",
         f"student={{queries=1500, {_GRAPH}}}",
     ],
     "Confident, then Interactive": [
         _CONFIDENT,
-        "federation.caps={queries=750, answers=250}",
+        "federation.query_budget={queries=750, answers=250}",
         f"federation.schedule=[{_INTERACTIVE}]",
         f"student={{queries=750, {_GRAPH}, later=[{{queries=750, rounds=2, selection='margin', {_GRAPH}}}]}}",
     ],

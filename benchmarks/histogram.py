@@ -44,7 +44,7 @@ def measure(place: Place, votes: Votes, epsilon: float, draw: int) -> dict[str, 
     test, classes = place.schema.inputs(place.test), place.schema.classes
     order = np.random.default_rng([place.seed, draw, LOT]).permutation(len(x))
     noise = SeededNoise(1000 * place.seed + draw)
-    few, many = order[: place.scenario.federation.caps.answers], order[:MOST_QUERIES]
+    few, many = order[: place.scenario.federation.query_budget.answers], order[:MOST_QUERIES]
     labels = GNMax(sigma=sigma_needed(len(few), epsilon, DELTA)).draw(votes.pool[few], noise).labels
     sigma = sigma_needed(len(many), epsilon, DELTA)
     counts = NoisyHistogram(sigma=sigma).draw(votes.pool[many], noise).counts

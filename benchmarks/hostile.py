@@ -23,7 +23,7 @@ def main() -> None:
     seed = 0
     while sum(sent.values()) < wanted:
         with tempfile.TemporaryDirectory() as folder:
-            transport = attack(Path(folder), ("clear", "secure")[seed % 2], COPIES, seed)
+            transport = attack(Path(folder), ("plaintext", "secure")[seed % 2], COPIES, seed)
         sent, accepted, outcomes = sent + transport.sent, accepted + transport.accepted, outcomes + transport.outcomes
         seed += 1
     for outcome, count in sorted(outcomes.items()):

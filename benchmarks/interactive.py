@@ -1,4 +1,5 @@
-"""Interactive against Confident at the same thresholds, sigmas and caps: answers, epsilon, label and student accuracy.
+"""Interactive against Confident at the same thresholds, sigmas and query budget: answers, epsilon, label and student
+accuracy.
 
 First on the default scenario, then on the published votes of 250 MNIST teachers (skipped where they are not at hand):
 there the student is a logistic regression on the pixels of the 9,000 images that the votes are for.
@@ -18,7 +19,7 @@ import numpy as np
 from benchmarks.cells import spread
 from consilium.accounting.units import Unit
 from consilium.coordinator.collection.clear import Histogram
-from consilium.coordinator.config import Caps, FederationConfig
+from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.federation import noise_for
 from consilium.coordinator.label_service import LabelService
@@ -98,12 +99,12 @@ def mnist(mechanism: Confident | Interactive, spec: StudentSpec, seed: int, fold
     names = tuple(f"pixel{number}" for number in range(784))
     config = FederationConfig(
         name="mnist votes",
-        votes="clear",
+        collection="plaintext",
         rows=Schema(features=names, classes=tuple("0123456789"), center=(0.0,) * 784, scale=(255.0,) * 784),
         minimum_parties=TEACHERS,
         mechanism=mechanism,
         privacy=Privacy(unit=Unit.RECORD, delta=1e-5),
-        caps=Caps(queries=640, answers=640),
+        query_budget=QueryBudget(queries=640, answers=640),
         simulation=True,
         noise_seed=seed,
     )

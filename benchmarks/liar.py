@@ -6,8 +6,8 @@ Hospitals of the stroke trial with 20 patients or more vote on 300 public rows; 
 student is that of `stroke`. Teachers are trained once for each seed: n of them are drawn, and one of the n lies. Noise
 on a count is .54 n, so that numbers of hospitals differ by the liar's weight alone; the epsilon of that is printed.
 
-The liar knows the truth, more than any party does, and wants the opposite. With clear and with verified votes it has
-one vote, and casts it against the truth. Under masks it moves three standard deviations of the noise from the true
+The liar knows the truth, more than any party does, and wants the opposite. With plaintext and with verified votes it
+has one vote, and casts it against the truth. Under masks it moves three standard deviations of the noise from the true
 class to the other, so that the row's total is right ("unseen"); or far more ("loud"), which is brought back to nine.
 Warned: share of rows that `sums.masks.unmasking.clip` tells the operator of.
 """

@@ -100,8 +100,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "a party begins sums that its policy would end",
-        'if terms.votes != "clear" and elsewhere + promise.asked > policy.most_queries:',
-        'if terms.votes == "clear" and elsewhere + promise.asked > policy.most_queries:',
+        'if terms.collection != "plaintext" and elsewhere + promise.asked > policy.most_queries:',
+        'if terms.collection == "plaintext" and elsewhere + promise.asked > policy.most_queries:',
         _PARTY,
     ),
     Mutant(
@@ -135,7 +135,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "if not policy.exact_sums and not any(event.noise_by_parties for event in events):",
         _SECOND,
     ),
-    # caps, and charge before release
+    # the query budget, and charge before release
     Mutant(
         "the label service asks one query too many",
         "if new > queries_left or answers_left == 0:",
@@ -300,7 +300,12 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     # what a run claims
     Mutant("a forged event passes the audit", "        if batch.event != expected:\n", "        if False:\n", _VERIFY),
-    Mutant("passed caps pass the audit", "        if answered > caps.answers:\n", "        if False:\n", _VERIFY),
+    Mutant(
+        "a passed query budget passes the audit",
+        "        if answered > query_budget.answers:\n",
+        "        if False:\n",
+        _VERIFY,
+    ),
     Mutant(
         "a forged epsilon passes the audit",
         "if claimed != truth and not math.isclose(claimed, truth, rel_tol=TOLERANCE):",

@@ -33,9 +33,9 @@ MOST_ROWS = 60_000
 FEDERATION = {
     "name": "naturals",
     "minimum_parties": 2,
-    "votes": "clear",
+    "collection": "plaintext",
     "privacy": {"unit": "party", "delta": 1e-5},
-    "caps": {"queries": 1, "answers": 1},
+    "query_budget": {"queries": 1, "answers": 1},
     "mechanism": {"name": "gnmax", "sigma": 1.0},
 }
 """No vote is asked for here."""

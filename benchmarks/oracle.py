@@ -29,7 +29,7 @@ from benchmarks.cells import command_of
 from consilium.coordinator.collection.admission import Greeting
 from consilium.coordinator.collection.clear import Standing
 from consilium.coordinator.collection.verified import SecondAggregator, VerifiedCollector
-from consilium.coordinator.config import Caps
+from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger.store import Ledger
 from consilium.protocol.errors import ConsiliumError
@@ -110,7 +110,7 @@ def shown(request: WireModel) -> Seen:
         terms = json.loads(request.terms)
         same = {name: value for name, value in terms.items() if name not in (*RANDOM, "query_set")}
         return request.kind, json.dumps(same, sort_keys=True), request.queries.shape
-    if isinstance(request, LinkRequest):  # sealed: its kind is in clear, and how long it is
+    if isinstance(request, LinkRequest):  # sealed: its kind is in plaintext, and how long it is
         return request.kind, int(request.content[1]), request.content.size
     raise ValueError(f"{request.kind} is not told the second aggregator in the middle of a federation")
 
@@ -129,8 +129,8 @@ HONEST = Helper._close
 @contextmanager
 def federation(folder: Path) -> Iterator[tuple[Watched, Callable[[int], None]]]:
     """The second aggregator's eyes, and a session on the row with this number."""
-    caps = Caps(queries=SESSIONS + 2, answers=SESSIONS + 2)
-    small = made(folder, PARTIES, caps=caps)
+    query_budget = QueryBudget(queries=SESSIONS + 2, answers=SESSIONS + 2)
+    small = made(folder, PARTIES, query_budget=query_budget)
     watched, members, config = Watched(small), small.members, small.config
     with ExitStack() as stack:
         ledger = stack.enter_context(closing(Ledger(folder / "ledger.db", config.digest(), config.model_dump_json())))

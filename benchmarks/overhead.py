@@ -43,7 +43,7 @@ def plain_loop(overrides: list[str], seed: int = 0) -> tuple[float, np.ndarray, 
     schema = federation_config(scenario, data, parts, seed).rows
     pool = canonical_queries(data.x[parts.queries], len(schema.features))
     generator = np.random.default_rng([seed, 0x617368, 0])  # the student's own draw
-    chosen = generator.permutation(np.arange(len(pool)))[: scenario.federation.caps.queries]
+    chosen = generator.permutation(np.arange(len(pool)))[: scenario.federation.query_budget.queries]
     queries = schema.standardise(pool[chosen])
     start = time.perf_counter()
     votes = np.zeros((len(parts.parties), len(chosen), 2), dtype=np.int64)

@@ -1,4 +1,5 @@
-"""How far the bound that takes no second (`numerical=False`) is above the promise: over mechanisms, caps and deltas."""
+"""How far the bound that takes no second (`numerical=False`) is above the promise: over mechanisms, query budget
+and deltas."""
 
 from __future__ import annotations
 

@@ -23,12 +23,12 @@ from tests.simulations.engines.cluster.two_machines import TwoMachines, why_not
 
 CHANGES = [
     "data.least_rows=120", "federation.minimum_parties=10", "federation.mechanism.threshold=20",
-    "federation.caps.queries=100", "federation.caps.answers=60",
+    "federation.query_budget.queries=100", "federation.query_budget.answers=60",
 ]  # fmt: skip
 KINDS = {
-    "logistic regression, clear": ["federation.votes=clear"],
+    "logistic regression, clear": ["federation.collection=clear"],
     "forest of 50 trees, secure": [
-        "federation.votes=secure", "federation.teacher.model=random_forest", "federation.teacher.trees=50",
+        "federation.collection=secure", "federation.teacher.model=random_forest", "federation.teacher.trees=50",
     ],
 }  # fmt: skip
 HEAD = """\

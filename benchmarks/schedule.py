@@ -57,13 +57,18 @@ sure as .98, where the set `mnist` stands."""
 
 
 def _phases(first: str, second: str, later: str, queries: int, answers: int) -> list[str]:
-    caps = f"{{queries={queries}, answers={answers}}}"
-    schedule = f"federation.schedule=[{{mechanism={second}, caps={caps}}}]"
-    return [f"federation.mechanism={first}", f"federation.caps={caps}", schedule, f"student.later=[{later}]"]
+    query_budget = f"{{queries={queries}, answers={answers}}}"
+    schedule = f"federation.schedule=[{{mechanism={second}, query_budget={query_budget}}}]"
+    return [
+        f"federation.mechanism={first}",
+        f"federation.query_budget={query_budget}",
+        schedule,
+        f"student.later=[{later}]",
+    ]
 
 
 def _alone(mechanism: str, queries: int, answers: int) -> list[str]:
-    return [f"federation.mechanism={mechanism}", f"federation.caps={{queries={queries}, answers={answers}}}"]
+    return [f"federation.mechanism={mechanism}", f"federation.query_budget={{queries={queries}, answers={answers}}}"]
 
 
 Ways = tuple[str, list[str], dict[str, list[str]]]

@@ -1,8 +1,9 @@
-"""What a secure sum costs each party and the coordinator, beside clear votes and beside Flower's own primitives.
+"""What a secure sum costs each party and the coordinator, beside plaintext votes and beside Flower's own primitives.
 
 One process on one core, a tenth of the parties lost before the masked stage. Times are processor time: a party's of its
-five answers with their durable writes, without its ballot, mean over the survivors; bytes are those of the messages'
-fields, down without the queries. CONSILIUM_SECAGG_PARTIES (default "10 50 250") chooses the numbers of parties.
+five answers with their durable writes, without its voting rule, mean over the survivors; bytes are those of the
+messages' fields, down without the queries. CONSILIUM_SECAGG_PARTIES (default "10 50 250") chooses the numbers of
+parties.
 """
 
 from __future__ import annotations

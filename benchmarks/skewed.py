@@ -2,7 +2,7 @@
 
     python -m benchmarks.skewed [CASE ...] [--seeds 0 1 2 3 4] [--out F]
 
-Shares of the classes are declared from what is published about the sets, where ballots are relative. One JSON line for
+Shares of the classes are declared from what is published about the sets, where votes are relative. One JSON line for
 each run stands in F; the script goes on from there. Nothing is chosen on these runs.
 """
 
@@ -38,7 +38,7 @@ class Case:
 def declared(*shares: float) -> tuple[str, ...]:
     """Votes relative to known shares of the classes, for which the student's probabilities are shifted as well."""
     known = list(shares)
-    return (f"federation.ballot={{rule='relative', shares={known}}}", f"student.prevalence={known}")
+    return (f"federation.voting_rule={{rule='relative', shares={known}}}", f"student.prevalence={known}")
 
 
 SKEWED = ("data.partition=dirichlet", "data.alpha=0.1", "data.sizes=1")

@@ -11,7 +11,7 @@ from unittest import mock
 import numpy as np
 
 from consilium.accounting.units import Neighbouring, Unit
-from consilium.coordinator.config import Caps
+from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.mechanisms import GNMax
 from consilium.data.mapping import DataRules
 from consilium.data.private_rows import Rows, load_rows
@@ -57,8 +57,8 @@ def audited(
     overrides = ["federation.teacher.model=ridge"]
     with tempfile.TemporaryDirectory() as folder, divided_by_position() if old else nullcontext():
         home, config, queries = subject_of_scenario("stroke-labels", overrides, None, 1, Path(folder))
-        caps = Caps(queries=config.caps.queries, answers=config.caps.queries)
-        changed = {"teachers_per_party": teachers, "mechanism": GNMax(sigma=SIGMA), "caps": caps}
+        query_budget = QueryBudget(queries=config.query_budget.queries, answers=config.query_budget.queries)
+        changed = {"teachers_per_party": teachers, "mechanism": GNMax(sigma=SIGMA), "query_budget": query_budget}
         plan = AuditEffort(unit=Unit.RECORD, neighbouring=relation, changes=changes, runs=runs, seed=1)
         return audit_teachers(home, config.model_copy(update=changed), queries, plan, SeededNoise(1))
 

@@ -55,7 +55,7 @@ DRAWS = 4
 """Of the queries and the noise, for each seed."""
 POWERS = (0.0, 0.125, 0.25, 0.375, 0.5)
 TEACHERS_C = (0.03, 0.1, 0.3, 1.0, 3.0)
-BALLOTS = ("relative", "top")
+VOTING_RULES = ("relative", "top")
 QUERIES = (20, 50, 100, 200, 300, 500)
 LESS_FOR_LABELS = 94.17 / 112.1
 """Noise of labels for the epsilon of histograms, since a label is charged as a label."""
@@ -195,16 +195,16 @@ def _student(table: Table, rows: str, places: list[tuple[str, int, Source | None
 
 
 def teachers_part(table: Table) -> None:
-    """Penalty of the hospitals' teachers and rule of the ballot, on development hospitals."""
+    """Penalty of the hospitals' teachers and rule of the voting rule, on development hospitals."""
     cells: dict[str, list[float]] = {}
     for seed in SEEDS:
-        for rule in BALLOTS:
-            ballot = ["federation.ballot={rule='top'}"] if rule == "top" else []
+        for rule in VOTING_RULES:
+            voting_rule = ["federation.voting_rule={rule='top'}"] if rule == "top" else []
             for penalty in TEACHERS_C:
-                case, said = case_of("stroke", seed, development(), [f"federation.teacher.C={penalty}", *ballot])
+                case, said = case_of("stroke", seed, development(), [f"federation.teacher.C={penalty}", *voting_rule])
                 auc = students_auc(case, votes_on_pool(case, said), 300, SHARE_NOISE, public_rows(case), labels=False)
-                cells.setdefault(f"C {penalty:g}, ballot {rule}", []).append(auc)
-    judged(table, "teachers' C and ballot", HOSPITALS, cells, "C 0.3, ballot relative", "AUC")
+                cells.setdefault(f"C {penalty:g}, voting rule {rule}", []).append(auc)
+    judged(table, "teachers' C and voting rule", HOSPITALS, cells, "C 0.3, voting rule relative", "AUC")
 
 
 def queries_part(table: Table) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.cells import spread
 from consilium.coordinator.ledger.privacy import promised_to_nodes, promised_to_student
-from consilium.protocol.messages import VotesMode
+from consilium.protocol.messages import CollectionMode
 from consilium.simulations.divide import Case, make_case
 from consilium.simulations.release import replay
 from consilium.simulations.scenario import load_scenario
@@ -27,25 +27,25 @@ SEEDS = range(5)
 DRAWS = {"pneumonia": 16}
 """Of noise and student, for each seed; else 4. Fifty votes make a student that varies much."""
 SCENARIOS = ("stroke", "stroke-labels", "pneumonia")
-MODES: tuple[VotesMode, ...] = get_args(VotesMode)
+MODES: tuple[CollectionMode, ...] = get_args(CollectionMode)
 COLUMNS = (
-    "scenario and votes", "student AUC", "beside clear votes, seed by seed", "labels or histograms",
+    "scenario and votes", "student AUC", "beside plaintext votes, seed by seed", "labels or histograms",
     "epsilon towards student and public", "towards the coordinator", "towards the second aggregator",
 )  # fmt: skip
 
 
-def collected(case: Case, votes: VotesMode) -> Case:
+def collected(case: Case, collection: CollectionMode) -> Case:
     """The case with its votes collected so, by as many parties as there are."""
-    federation = case.scenario.federation.model_copy(update={"votes": votes})
+    federation = case.scenario.federation.model_copy(update={"collection": collection})
     shares = federation.sure_givers(least_sum(len(case.parties), federation.colluders))
-    roster = "" if votes == "clear" else "0" * 64
-    config = case.config.model_copy(update={"votes": votes, "roster": roster, "noise_shares": shares})
+    roster = "" if collection == "plaintext" else "0" * 64
+    config = case.config.model_copy(update={"collection": collection, "roster": roster, "noise_shares": shares})
     return replace(case, config=type(config).model_validate(config.model_dump()))
 
 
 def epsilons(case: Case) -> list[str]:
     """Towards the student, the coordinator and the second aggregator; what is not bounded has none."""
-    votes, nodes = case.config.votes, f"{promised_to_nodes(case.config).epsilon:.3f}"
+    votes, nodes = case.config.collection, f"{promised_to_nodes(case.config).epsilon:.3f}"
     seen = nodes if case.config.noise_in_sums else "none"
     return [f"{promised_to_student(case.config).epsilon:.3f}", seen, nodes if votes == "verified" else "no such node"]
 
@@ -65,7 +65,7 @@ def rows(name: str, seeds: Sequence[int]) -> Iterator[list[str]]:
                 (float(np.mean([(each.metrics or {})["auc"] for each in draws])), float(np.mean(answered)))
             )
             stated[mode] = epsilons(one)
-    clear = np.array([auc for auc, _ in found["clear"]])
+    clear = np.array([auc for auc, _ in found["plaintext"]])
     for mode in MODES:
         auc, answered = (np.array(each) for each in zip(*found[mode], strict=True))
         beside = spread((auc - clear).tolist())

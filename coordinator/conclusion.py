@@ -63,7 +63,7 @@ def conclude(
         "teachers": len(names) * config.teachers_per_party,
         "parties_left_out_for_data": part.left_out_for_data,
         "parties_counted": list(part.counted),
-        "votes": config.votes,
+        "collection": config.collection,
         "asked": sum(len(batch.query_ids) for batch in batches),
         "answered": sum(int(batch.answered.sum()) for batch in batches),
         "reinforced": sum(int(batch.reinforced.sum()) for batch in batches),

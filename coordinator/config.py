@@ -30,27 +30,27 @@ from consilium.coordinator.mechanisms.calibration import with_noise
 from consilium.coordinator.mechanisms.distributed import BY_PARTIES, Shares
 from consilium.coordinator.mechanisms.shares import BY_MASKED_PARTIES, BY_TWO_AGGREGATORS, SumNoise
 from consilium.coordinator.stages import (
-    Caps,
     OpenPhase,
     Phase,
     Privacy,
+    QueryBudget,
     Timeouts,
-    check_caps,
+    check_query_budget,
     check_sanitised_votes,
     check_schedule,
     check_votes,
     with_equal_spend,
 )
-from consilium.protocol.ballot import BallotSpec, TopBallot
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.messages import (
     MOST_RELEASES,
     MOST_TEACHERS,
     MOST_WEIGHT,
+    CollectionMode,
+    StatedMode,
     Terms,
     TrainRequest,
-    VotesMode,
 )
 from consilium.protocol.models import Countable, Frozen
 from consilium.protocol.old_names import Outgrown
@@ -59,9 +59,10 @@ from consilium.protocol.rows.pool import PoolTerms
 from consilium.protocol.rows.queries import reference_of, why_no_reference
 from consilium.protocol.rows.schema import Schema
 from consilium.protocol.teachers import LogisticRegressionSpec, TeacherSpec
+from consilium.protocol.voting_rule import TopRule, VotingRuleSpec
 from consilium.report.disclosure import Disclosure
 
-PARTS: Mapping[VotesMode, float] = {"distributed": BY_MASKED_PARTIES, "verified": BY_TWO_AGGREGATORS}
+PARTS: Mapping[CollectionMode, float] = {"distributed": BY_MASKED_PARTIES, "verified": BY_TWO_AGGREGATORS}
 """By how votes are collected, the part of a mechanism's noise that the sure givers add."""
 
 
@@ -84,17 +85,19 @@ def closing_of(privacy: Privacy, event: ReleaseEvent) -> ReleaseEvent | None:
     return privacy.sanitised.plan().event(event) if privacy.sanitised else None
 
 
-def sum_noises(mechanism: AnyMechanism, votes: VotesMode, shares: int, colluders: int) -> tuple[SumNoise, ...]:
+def sum_noises(
+    mechanism: AnyMechanism, collection: CollectionMode, shares: int, colluders: int
+) -> tuple[SumNoise, ...]:
     """The noise in the sums of each round of a mechanism that says nothing of it itself.
 
     shares: givers that are sure to be honest and in a sum. colluders: parties that may work with the coordinator, who
     give no noise to verified votes.
     """
-    if mechanism.noise_by_parties or votes not in PARTS:
+    if mechanism.noise_by_parties or collection not in PARTS:
         return ()
-    bad = 0 if votes == "verified" else colluders
+    bad = 0 if collection == "verified" else colluders
     sigmas = [mechanism.sums_sigma(1), mechanism.sums_sigma(2)]
-    return tuple(SumNoise(sigma, PARTS[votes], shares, bad) for sigma in sigmas if sigma is not None)
+    return tuple(SumNoise(sigma, PARTS[collection], shares, bad) for sigma in sigmas if sigma is not None)
 
 
 def with_slack(event: ReleaseEvent, mechanism: AnyMechanism, noises: Sequence[SumNoise]) -> ReleaseEvent:
@@ -129,10 +132,11 @@ def towards_nodes(event: ReleaseEvent, noises: Sequence[SumNoise]) -> ReleaseEve
 
 def check_form(table: Mapping[str, Any], where: str) -> None:
     """Raise ConfigError for a scenario or a provisioning file of version 0.2, which had no table `[federation]`."""
-    if "federation" not in table and any(key in table for key in ("mechanism", "privacy", "caps")):
+    if "federation" not in table and any(key in table for key in ("mechanism", "privacy", "query_budget")):
         raise ConfigError(
             f"{where} has the form of version 0.2",
-            "Write what a federation is (mechanism, privacy, caps) under [federation]: docs/scenarios.md has its keys",
+            "Write what a federation is (mechanism, privacy, query budget) under [federation]: docs/scenarios.md has"
+            " its keys",
         )
 
 
@@ -187,11 +191,12 @@ class Federation(Outgrown, Countable, Frozen):
         description="most times that one answer counts; a party takes the largest weight whose own epsilon its policy"
         " allows, and the promise is made for this one",
     )
-    votes: VotesMode = Field(
+    collection: StatedMode = Field(
         default="distributed",
-        description="whether the coordinator sees each party's votes (`clear`), exact sums (`secure`), sums with the"
-        " parties' noise in them (`distributed`), or sums of votes that it and a second aggregator have checked unseen,"
-        " with noise of both in them (`verified`)",
+        serialization_alias="votes",
+        description="whether the coordinator sees each party's votes (`plaintext`), exact sums (`secure`), sums with"
+        " the parties' noise in them (`distributed`), or sums of votes that it and a second aggregator have checked"
+        " unseen, with noise of both in them (`verified`)",
     )
     exact_sums: bool = Field(
         default=False,
@@ -201,7 +206,7 @@ class Federation(Outgrown, Countable, Frozen):
     colluders: int = Field(
         default=0,
         ge=0,
-        description="parties that may work with the coordinator; for all but clear votes, as is the next",
+        description="parties that may work with the coordinator; for all but plaintext votes, as is the next",
     )
     least_survivors: int | None = Field(
         default=None, ge=2, description="least number of parties in a sum; left out: as few as is safe"
@@ -214,17 +219,21 @@ class Federation(Outgrown, Countable, Frozen):
         " the pool is fixed before the run, as for secure votes",
     )
     teacher: TeacherSpec = Field(default=LogisticRegressionSpec(), description="what each party trains, see below")
-    ballot: BallotSpec = Field(
-        default=TopBallot(), description="how a teacher turns its scores into its one vote, see below"
+    voting_rule: VotingRuleSpec = Field(
+        default=TopRule(),
+        serialization_alias="ballot",
+        description="how a teacher turns its scores into its one vote, see below",
     )
     privacy: Privacy = Field(description="what is promised, see below")
-    caps: Caps = Field(description="how much is asked and answered at most, see below")
+    query_budget: QueryBudget = Field(
+        serialization_alias="caps", description="how much is asked and answered at most, see below"
+    )
     mechanism: AnyMechanism = Field(description="how a label comes from the votes, see below")
     schedule: tuple[Phase, ...] = Field(
         default=(),
         max_length=MOST_RELEASES - 1,
-        description="phases after the first, in their order, each a table with `mechanism` and `caps` of its own; the"
-        " first has those above",
+        description="phases after the first, in their order, each a table with `mechanism` and `query_budget` of its"
+        " own; the first has those above",
     )
     timeouts: Timeouts = Field(default=Timeouts(), description="how long each stage may take, see below")
 
@@ -236,7 +245,7 @@ class Federation(Outgrown, Countable, Frozen):
             return table
         try:
             privacy = Privacy.model_validate(table.get("privacy"))
-            listed = [{key: table.get(key) for key in ("mechanism", "caps")}, *table["schedule"]]
+            listed = [{key: table.get(key) for key in ("mechanism", "query_budget")}, *table["schedule"]]
             phases = [OpenPhase.of(phase) for phase in listed]
         except (ValueError, TypeError):  # pydantic's own error is a ValueError
             return table
@@ -246,15 +255,15 @@ class Federation(Outgrown, Countable, Frozen):
         if not all(isinstance(count, int) and count >= 1 for count in (teachers, weight)):
             return table
 
-        def event(mechanism: AnyMechanism, caps: Caps) -> ReleaseEvent:
-            return event_of(mechanism, privacy, teachers, weight, caps.queries, caps.answers)
+        def event(mechanism: AnyMechanism, query_budget: QueryBudget) -> ReleaseEvent:
+            return event_of(mechanism, privacy, teachers, weight, query_budget.queries, query_budget.answers)
 
         try:
             first, *later = with_equal_spend(phases, privacy.epsilon, privacy.delta, event)
         except AccountingError as error:
             raise ValueError(str(error)) from None
         schedule = [
-            {"mechanism": later_mechanism, "caps": phase.caps}
+            {"mechanism": later_mechanism, "query_budget": phase.query_budget}
             for later_mechanism, phase in zip(later, phases[1:], strict=True)
         ]
         return {**table, "mechanism": first, "schedule": schedule}
@@ -263,15 +272,15 @@ class Federation(Outgrown, Countable, Frozen):
     @classmethod
     def _calibrated(cls, table: Any, info: ValidationInfo) -> Any:
         known = info.data
-        needed = ("privacy", "caps", "teachers_per_party", "most_weight")
+        needed = ("privacy", "query_budget", "teachers_per_party", "most_weight")
         if not isinstance(table, dict) or not set(needed) <= set(known):
             return table
-        privacy, caps, teachers, weight = (known[name] for name in needed)
+        privacy, query_budget, teachers, weight = (known[name] for name in needed)
         if privacy.epsilon is None:
             return table
 
         def events(mechanism: AnyMechanism) -> list[ReleaseEvent]:
-            full = event_of(mechanism, privacy, teachers, weight, caps.queries, caps.answers)
+            full = event_of(mechanism, privacy, teachers, weight, query_budget.queries, query_budget.answers)
             closing = closing_of(privacy, full.with_counts(0, 0))
             return [full, *([closing] if closing else [])]
 
@@ -282,24 +291,27 @@ class Federation(Outgrown, Countable, Frozen):
             return as_histograms(events(mechanism), privacy.delta)
 
         try:
-            return with_noise(table, caps.queries, caps.answers, privacy.epsilon, cost, rough)
+            return with_noise(table, query_budget.queries, query_budget.answers, privacy.epsilon, cost, rough)
         except CalibrationError as error:
             raise ValueError(str(error)) from None
 
     @model_validator(mode="after")
-    def _mechanism_suits_votes_and_caps(self) -> Federation:
-        if self.exact_sums and self.votes != "verified":
+    def _mechanism_suits_votes_and_budget(self) -> Federation:
+        if self.exact_sums and self.collection != "verified":
             raise ValueError(
-                f"exact_sums is said of verified votes: {self.votes} ones"
-                f" {'are exact sums by their name' if self.votes == 'secure' else 'have no exact sums'}. Leave it out"
+                f"exact_sums is said of verified votes: {self.collection} ones"
+                f" {'are exact sums by their name' if self.collection == 'secure' else 'have no exact sums'}. Leave"
+                " it out"
             )
         # nodes are stricter, see `FederationConfig`
-        check_votes(self.mechanism, self.votes, self.noise_in_sums, simulation=True)
-        check_caps(self.mechanism, self.caps, self.votes)
-        if self.votes == "verified" and self.most_weight > 1:
+        check_votes(self.mechanism, self.collection, self.noise_in_sums, simulation=True)
+        check_query_budget(self.mechanism, self.query_budget, self.collection)
+        if self.collection == "verified" and self.most_weight > 1:
             raise ValueError(f"verified votes count once each: most_weight {self.most_weight} must be 1")
-        check_sanitised_votes(self.privacy, self.votes)
-        check_schedule(self.phases, self.votes, self.noise_in_sums, self.privacy.sanitised is not None, simulation=True)
+        check_sanitised_votes(self.privacy, self.collection)
+        check_schedule(
+            self.phases, self.collection, self.noise_in_sums, self.privacy.sanitised is not None, simulation=True
+        )
         return self
 
     @model_validator(mode="after")
@@ -321,7 +333,8 @@ class Federation(Outgrown, Countable, Frozen):
             raise ValueError(f"mechanism {self.mechanism_names}: {error}") from None
         if promise > self.privacy.epsilon:
             raise ValueError(
-                f"privacy.epsilon is {self.privacy.epsilon:g}, but this noise and these caps promise {promise:.4g}:"
+                f"privacy.epsilon is {self.privacy.epsilon:g}, but this noise and this query budget promise"
+                f" {promise:.4g}:"
                 " leave the noise out of [federation.mechanism] to have it calibrated, or leave epsilon out"
             )
         return self
@@ -334,7 +347,7 @@ class Federation(Outgrown, Countable, Frozen):
     @property
     def phases(self) -> tuple[Phase, ...]:
         """All phases, in order; one where there is no schedule."""
-        return (Phase.model_construct(mechanism=self.mechanism, caps=self.caps), *self.schedule)
+        return (Phase.model_construct(mechanism=self.mechanism, query_budget=self.query_budget), *self.schedule)
 
     def phase(self, number: int | None) -> Phase:
         """The phase with this number, from 1; the only one for None, as a federation without schedule has it."""
@@ -346,19 +359,22 @@ class Federation(Outgrown, Countable, Frozen):
         return tuple(range(1, len(self.phases) + 1)) if self.schedule else (None,)
 
     @property
-    def all_caps(self) -> Caps:
+    def whole_budget(self) -> QueryBudget:
         """Queries and answers of all phases together."""
-        caps = [phase.caps for phase in self.phases]
-        return Caps(queries=sum(caps_of.queries for caps_of in caps), answers=sum(caps_of.answers for caps_of in caps))
+        query_budget = [phase.query_budget for phase in self.phases]
+        return QueryBudget(
+            queries=sum(budget.queries for budget in query_budget),
+            answers=sum(budget.answers for budget in query_budget),
+        )
 
     @property
     def noise_in_sums(self) -> bool:
         """Whether sums come with noise of the parties in them, or of two aggregators, so that nobody has exact ones."""
-        return self.votes == "distributed" or (self.votes == "verified" and not self.exact_sums)
+        return self.collection == "distributed" or (self.collection == "verified" and not self.exact_sums)
 
     def givers(self, parties: int) -> int:
         """Who adds noise to a sum in which so many parties are: they, or the two aggregators of verified votes."""
-        return 2 if self.votes == "verified" else parties
+        return 2 if self.collection == "verified" else parties
 
     @property
     def mechanism_names(self) -> str:
@@ -375,32 +391,33 @@ class Federation(Outgrown, Countable, Frozen):
         """What is disclosed, of all phases together, and to whom."""
         kind = widest(phase.mechanism.releases for phase in self.phases)
         noisy = self.noise_in_sums
-        return Disclosure(kind, self.votes, noisy, explicit=noisy and self.mechanism.noise_by_parties)
+        return Disclosure(kind, self.collection, noisy, explicit=noisy and self.mechanism.noise_by_parties)
 
     def describe(self) -> str:
         """Mechanism, and how teachers vote, for people: as reports, terms and cards name them."""
         parts = (f"phase {number}: {phase.describe()}" for number, phase in enumerate(self.phases, 1))
         text = "; ".join(parts) if self.schedule else self.mechanism.describe()
-        givers = "each of two aggregators" if self.votes == "verified" else "the parties"
+        givers = "each of two aggregators" if self.collection == "verified" else "the parties"
         text = text.replace(BY_PARTIES, f"noise by {givers}")
         if self.noise_in_sums and not self.mechanism.noise_by_parties:
             text += f"; noise by {givers} in the sums"
         tuned = f"; charged for {count} candidate runs" if (count := self.privacy.candidates) > 1 else ""
-        return text + self.ballot.describe() + tuned
+        return text + self.voting_rule.describe() + tuned
 
     def closing_event(self) -> ReleaseEvent | None:
         """The charge of the sanitised epsilon, or None where none is planned."""
         return closing_of(self.privacy, self.event(0, 0))
 
     def promised_events(self) -> list[ReleaseEvent]:
-        """Everything that will ever be released to the student, with all caps used up; a sanitised epsilon comes last.
+        """Everything that will ever be released to the student, with the whole query budget used up; a sanitised
+        epsilon comes last.
 
         Where the mechanism itself says how the parties add the noise, it is what the coordinator sees.
         """
-        caps = [self.phase(number).caps for number in self.phase_numbers]
+        query_budget = [self.phase(number).query_budget for number in self.phase_numbers]
         events = [
-            self.event(caps_of.queries, caps_of.answers, number)
-            for caps_of, number in zip(caps, self.phase_numbers, strict=True)
+            self.event(budget.queries, budget.answers, number)
+            for budget, number in zip(query_budget, self.phase_numbers, strict=True)
         ]
         closing = self.closing_event()
         return [*events, *([closing] if closing else [])]
@@ -409,18 +426,18 @@ class Federation(Outgrown, Countable, Frozen):
         """The noise in the sums of each round of one phase, where so many givers are sure; empty where there is none,
         and where the mechanism says it itself."""
         mechanism = self.phase(phase).mechanism
-        return sum_noises(mechanism, self.votes, shares, self.colluders) if self.noise_in_sums else ()
+        return sum_noises(mechanism, self.collection, shares, self.colluders) if self.noise_in_sums else ()
 
     def sure_givers(self, least_sum: int) -> int:
         """`FederationConfig.noise_shares` where so many parties must be in a sum; that number does not matter where no
         noise is in the sums, or the mechanism says it itself."""
         if not self.noise_in_sums or self.mechanism.noise_by_parties:
             return 0
-        return 1 if self.votes == "verified" else least_sum - self.colluders
+        return 1 if self.collection == "verified" else least_sum - self.colluders
 
     def node_events(self, shares: int) -> list[ReleaseEvent]:
-        """What nodes are held to, and parties charge, with all caps used up: where the noise is in the sums, the noisy
-        sums themselves; elsewhere what the student is promised."""
+        """What nodes are held to, and parties charge, with the whole query budget used up: where the noise is in the
+        sums, the noisy sums themselves; elsewhere what the student is promised."""
         noises = [self.sum_noises(shares, number) for number in self.phase_numbers]
         events = self.promised_events()  # a sanitised epsilon, which comes last, has no noise in sums beside it
         return [towards_nodes(event, noise) for event, noise in zip(events, noises, strict=False)] + events[
@@ -433,19 +450,19 @@ class Federation(Outgrown, Countable, Frozen):
         Time limits are left out: they change nothing of what is asked or promised.
         """
         fields = set(Federation.model_fields) - {"timeouts"}
-        return canonical_digest(self.model_dump(mode="json", include=fields))
+        return canonical_digest(self.model_dump(mode="json", include=fields, by_alias=True))
 
 
 class FederationConfig(Federation):
     """A federation as its coordinator runs it: what `[federation]` says, and what follows from who takes part.
 
-    rows: what a row means. roster: hash of the roster, which all but clear votes need.
+    rows: what a row means. roster: hash of the roster, which all but plaintext votes need.
     pool: all rows that may ever be asked, see `protocol.rows.pool`; parties refuse secure votes without it by default.
     simulation: true only where all parties are simulated; noise_seed, seed >= 0 and record_votes need it, and parties
         refuse it by default.
-    reference: rows by which teachers vote under a ballot that needs some, as `protocol.rows.reference` writes them.
-    seed: seed of the teachers' training, -1 for entropy. noise_seed: null for the operating system's entropy.
-    record_votes: write every party's votes under `private/`; clear votes only.
+    reference: rows by which teachers vote under a voting rule that needs some, as `protocol.rows.reference` writes
+    them. seed: seed of the teachers' training, -1 for entropy. noise_seed: null for the operating system's entropy.
+    record_votes: write every party's votes under `private/`; plaintext votes only.
     service: host:port on which the label service listens for a student; port 0 for any free one.
     noise_shares: givers that are sure to be honest and in a sum, where the noise is in the sums and the mechanism does
         not say it itself: the roster's u_min less its colluders, 1 of two aggregators; 0 elsewhere.
@@ -483,10 +500,10 @@ class FederationConfig(Federation):
     @model_validator(mode="after")
     def _mechanism_fits_votes_and_roster(self) -> FederationConfig:
         noise_in_sums, sanitised = self.noise_in_sums, self.privacy.sanitised is not None
-        check_votes(self.mechanism, self.votes, noise_in_sums, self.simulation)
-        check_schedule(self.phases, self.votes, noise_in_sums, sanitised, self.simulation)
-        if (self.votes == "clear") != (self.roster == ""):
-            raise ValueError("secure, distributed and verified votes need a roster, and clear ones have none")
+        check_votes(self.mechanism, self.collection, noise_in_sums, self.simulation)
+        check_schedule(self.phases, self.collection, noise_in_sums, sanitised, self.simulation)
+        if (self.collection == "plaintext") != (self.roster == ""):
+            raise ValueError("secure, distributed and verified votes need a roster, and plaintext ones have none")
         return self
 
     @model_validator(mode="after")
@@ -494,9 +511,9 @@ class FederationConfig(Federation):
         needed = super().noise_in_sums and not self.mechanism.noise_by_parties
         if self.noise_shares and not needed:
             raise ValueError(f"noise_shares {self.noise_shares}: no noise is in the sums, or the mechanism says it")
-        if self.noise_shares > 1 and self.votes == "verified":
+        if self.noise_shares > 1 and self.collection == "verified":
             raise ValueError(f"noise_shares {self.noise_shares} must be 1: each of two aggregators knows its own noise")
-        if needed and not self.noise_shares and self.votes == "distributed":
+        if needed and not self.noise_shares and self.collection == "distributed":
             raise ValueError("noise_shares is left out: of how many parties' noise is anybody sure?")
         for noise in (noise_of for number in self.phase_numbers for noise_of in self._noises(number)):
             try:
@@ -538,14 +555,14 @@ class FederationConfig(Federation):
         return noises[-1].total(self.givers(parties)) if sigma > 0 and noises else sigma
 
     @model_validator(mode="after")
-    def _reference_suits_the_ballot(self) -> FederationConfig:
-        self.ballot.check_classes(len(self.rows.classes))
-        if reason := why_no_reference(self.reference_rows(), self.rows, self.ballot.reference_rows):
+    def _reference_suits_the_voting_rule(self) -> FederationConfig:
+        self.voting_rule.check_classes(len(self.rows.classes))
+        if reason := why_no_reference(self.reference_rows(), self.rows, self.voting_rule.reference_rows):
             raise ValueError(reason)
         return self
 
     def reference_rows(self) -> np.ndarray:
-        """Public rows float32 (rows, features), none where the ballot needs none."""
+        """Public rows float32 (rows, features), none where the voting rule needs none."""
         return reference_of(self.reference, len(self.rows.features))
 
     def promise(self) -> str:
@@ -562,7 +579,7 @@ class FederationConfig(Federation):
             federation=self.digest(),
             rows_json=self.rows.model_dump_json(),
             spec_json=self.teacher.model_dump_json(),
-            ballot_json=self.ballot.model_dump_json(),
+            voting_rule_json=self.voting_rule.model_dump_json(),
             reference=self.reference_rows(),
             teachers=self.teachers_per_party,
             seed=self.seed,
@@ -577,7 +594,7 @@ class FederationConfig(Federation):
             simulation=self.simulation,
             promise=self.promise(),
             student=self.student_promise(),
-            votes=self.votes,
+            collection=self.collection,
             roster=self.roster,
             pool=self.pool.model_dump_json() if self.pool else "",
             request=self.train_request().digest(),
@@ -585,4 +602,6 @@ class FederationConfig(Federation):
 
     def digest(self) -> str:
         """Hash of what the parties and the student agree on: all but addresses, time limits and noise seed."""
-        return canonical_digest(self.model_dump(mode="json", exclude={"timeouts", "service", "noise_seed"}))
+        return canonical_digest(
+            self.model_dump(mode="json", exclude={"timeouts", "service", "noise_seed"}, by_alias=True)
+        )

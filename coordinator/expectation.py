@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from consilium.coordinator.config import Federation, FederationConfig
 from consilium.coordinator.ledger.privacy import promised, towards_coordinator
-from consilium.protocol.messages import VotesMode
+from consilium.protocol.messages import CollectionMode
 from consilium.report.disclosure import in_plain_words
 from consilium.report.warnings import Expected
 
-PAIRED: frozenset[VotesMode] = frozenset({"secure", "distributed"})
+PAIRED: frozenset[CollectionMode] = frozenset({"secure", "distributed"})
 """Ways to collect votes in which each party masks its own with every other."""
 
 
@@ -33,13 +33,13 @@ def expected(
         delta=guarantee.delta,
         unit=guarantee.unit.value,
         classes=classes,
-        answers=federation.all_caps.answers,
+        answers=federation.whole_budget.answers,
         votes=parties * federation.teachers_per_party if votes is None else votes,
         asks_typical=asks_typical,
         noise=max(noise, default=None),
         histogram=federation.mechanism.count_sigma(parties) > 0,
-        undeclared=federation.ballot.undeclared,
-        paired=parties if federation.votes in PAIRED else 0,
+        undeclared=federation.voting_rule.undeclared,
+        paired=parties if federation.collection in PAIRED else 0,
     )
 
 

@@ -39,7 +39,7 @@ from consilium.coordinator.rosters import least_together
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError, ServiceError
 from consilium.protocol.label_source import Progress
-from consilium.protocol.messages import LedgerPosition, VotesMode
+from consilium.protocol.messages import CollectionMode, LedgerPosition
 from consilium.protocol.noise import SeededNoise, SystemNoise
 from consilium.protocol.rows.pool import PoolTree
 from consilium.report.warnings import before_run
@@ -49,7 +49,7 @@ SESSIONS = "sessions"
 
 
 class VoteKeys(Protocol):
-    """What all but clear votes need: a roster and the coordinator's keys."""
+    """What all but plaintext votes need: a roster and the coordinator's keys."""
 
     def check(self, config: FederationConfig) -> None:
         """Raise ConfigError or SecAggError unless they are those of the federation."""
@@ -90,7 +90,7 @@ class Collecting:
 
     def collector(self, stage: int | None) -> Collector:
         """Of the schedule's stage with this number, from 1; None where there is no schedule."""
-        return MAKERS[self.config.votes](self, stage)
+        return MAKERS[self.config.collection](self, stage)
 
 
 def _clear(means: Collecting, stage: int | None) -> Collector:
@@ -110,8 +110,8 @@ def _verified(means: Collecting, stage: int | None) -> Collector:
     )
 
 
-MAKERS: Mapping[VotesMode, Callable[[Collecting, int | None], Collector]] = {
-    "clear": _clear,
+MAKERS: Mapping[CollectionMode, Callable[[Collecting, int | None], Collector]] = {
+    "plaintext": _clear,
     "secure": _secure,
     "distributed": _secure,
     "verified": _verified,
@@ -126,8 +126,8 @@ def _second_is_there(means: Collecting) -> None:
     means.second().find()
 
 
-NEEDED: Mapping[VotesMode, Callable[[Collecting], None]] = {
-    "clear": _nobody_else,
+NEEDED: Mapping[CollectionMode, Callable[[Collecting], None]] = {
+    "plaintext": _nobody_else,
     "secure": _nobody_else,
     "distributed": _nobody_else,
     "verified": _second_is_there,
@@ -151,8 +151,8 @@ class Student:
 class FederationRun:
     """What one federation is run with.
 
-    student: None: one is awaited on the socket `config.service`, at `door`. keys: of all but clear votes. pool: of a
-    federation whose queries were fixed beforehand. nodes: of a deployment, the parties that may connect, who are then
+    student: None: one is awaited on the socket `config.service`, at `door`. keys: of all but plaintext votes. pool: of
+    a federation whose queries were fixed beforehand. nodes: of a deployment, the parties that may connect, who are then
     waited for, and let in late. spent_before: ids of queries that these parties answered in an earlier federation, and
     do not answer again.
     """
@@ -178,9 +178,11 @@ class FederationRun:
         ConsiliumError : typed; nothing is released that is not in the ledger.
         """
         config = self.config
-        if config.votes != "clear":
+        if config.collection != "plaintext":
             if self.keys is None:
-                raise ConfigError(f"{config.votes} votes need a roster and the coordinator's key", "Name their files")
+                raise ConfigError(
+                    f"{config.collection} votes need a roster and the coordinator's key", "Name their files"
+                )
             self.keys.check(config)
         fixed = config.pool
         if fixed is not None and (self.pool is None or self.pool.terms(fixed.least_distance) != fixed):
@@ -213,7 +215,7 @@ class FederationRun:
         sums = _Sums(ledger, log, None if config.simulation else seen)
         standing = Standing(sums.position, self.pool if config.pool else None)
         means = Collecting(transport, config, members, self.run_dir, standing, greeting, log, self.keys)
-        NEEDED[config.votes](means)
+        NEEDED[config.collection](means)
         clock.lap("enrol")
         trained = train(transport, config, members, log, least)
         members = trained.members
@@ -269,7 +271,7 @@ class FederationRun:
 
     def _agreed(self, ledger: Ledger) -> dict[str, int]:
         """Weights that are fixed before anybody enrols: by the roster, or by an earlier enrolment in this ledger."""
-        if self.keys is None or self.config.votes == "clear":
+        if self.keys is None or self.config.collection == "plaintext":
             return ledger.weights()
         return self.keys.weights()
 
@@ -356,10 +358,10 @@ def noise_for(config: FederationConfig) -> NoiseFor:
 
 def _serve(services: Sequence[LabelService], config: FederationConfig, log: EventLog, door: Door) -> None:
     first, *later = services
-    most_rows = max(phase.caps.queries for phase in config.phases)
+    most_rows = max(phase.query_budget.queries for phase in config.phases)
     with serving(first, door.address or config.service, most_rows, door, later=later) as address:
         log.write("serving", address=address)
-        if not wait_for_close(first, door, config.timeouts.student, config.caps.queries):
+        if not wait_for_close(first, door, config.timeouts.student, config.query_budget.queries):
             raise ServiceError(
                 f"no student finished within {config.timeouts.student:g} s at {address}",
                 "Start one with `consilium student run`, or raise timeouts.student",

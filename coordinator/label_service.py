@@ -1,4 +1,4 @@
-"""The label service: dedupe, caps, votes, mechanism, charge, and only then the labels."""
+"""The label service: dedupe, query budget, votes, mechanism, charge, and only then the labels."""
 
 from __future__ import annotations
 
@@ -106,8 +106,8 @@ class LabelService:
             delta=self._config.privacy.delta,
             epsilon=self._to_student.epsilon,
             epsilon_nodes=0.0 if self._to_nodes is None else self._to_nodes.epsilon,
-            queries_left=(self._phase.caps.queries - asked) * open_,
-            answers_left=(self._phase.caps.answers - answered) * open_,
+            queries_left=(self._phase.query_budget.queries - asked) * open_,
+            answers_left=(self._phase.query_budget.answers - answered) * open_,
             parties=self._parties,
             simulation=self._config.simulation,
             count_sigma=self._sigma,
@@ -139,7 +139,7 @@ class LabelService:
             new = [index for query_id, index in first_at.items() if query_id not in recorded]
             self._check_unspent([index for index in new if ids[index] in self._spent_before], len(first_at))
             if new and not self._answered_out(len(new), len(first_at)):
-                self._check_caps(len(new))
+                self._check_query_budget(len(new))
                 try:
                     self._release(canonical[new], [ids[index] for index in new], probabilities[new], progress)
                 except ConsiliumError as error:
@@ -186,13 +186,17 @@ class LabelService:
     def _answered_out(self, new: int, total: int) -> bool:
         """Whether this repeats a request that was cut at the cap on answers: the rest of it is still not asked."""
         asked, answered = self._ledger.spent(self._number)
-        return new < total and answered == self._phase.caps.answers and new <= self._phase.caps.queries - asked
+        return (
+            new < total
+            and answered == self._phase.query_budget.answers
+            and new <= self._phase.query_budget.queries - asked
+        )
 
     def _over(self) -> bool:
         """Whether a later phase has begun."""
         return self._number is not None and self._ledger.last_phase() > self._number
 
-    def _check_caps(self, new: int) -> None:
+    def _check_query_budget(self, new: int) -> None:
         if self._ledger.closing() is not None:
             raise BudgetExceeded(CLOSED, "Labels of queries asked before can still be had; start another federation")
         if self._over():
@@ -202,19 +206,19 @@ class LabelService:
                 "Ask in that one; labels of queries asked before can still be had, and nothing was charged",
             )
         asked, answered = self._ledger.spent(self._number)
-        queries_left = self._phase.caps.queries - asked
-        answers_left = self._phase.caps.answers - answered
+        queries_left = self._phase.query_budget.queries - asked
+        answers_left = self._phase.query_budget.answers - answered
         if new > queries_left or answers_left == 0:
             raise BudgetExceeded(
                 f"{new} new queries asked, {queries_left} queries and {answers_left} answers are left of"
-                f" {self._phase.caps.queries} and {self._phase.caps.answers}",
+                f" {self._phase.query_budget.queries} and {self._phase.query_budget.answers}",
                 "Ask for fewer; nothing was charged",
             )
 
     def _release(self, queries: np.ndarray, ids: list[str], probabilities: np.ndarray, progress: Progress) -> None:
         """Votes -> labels -> ledger, and only then does anything leave."""
         _, answered_before = self._ledger.spent(self._number)
-        room = self._phase.caps.answers - answered_before
+        room = self._phase.query_budget.answers - answered_before
         collected: list[Histogram] = []
 
         def sums(positions: np.ndarray, round_: int) -> np.ndarray:
@@ -246,8 +250,8 @@ class LabelService:
                 phase=self._number,
                 left_over=tuple(ids[asked:]),
             ),
-            self._phase.caps.queries,
-            self._phase.caps.answers,
+            self._phase.query_budget.queries,
+            self._phase.query_budget.answers,
         )
         self._collector.settle()
         number = {} if self._number is None else {"phase": self._number}

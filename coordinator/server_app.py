@@ -1,7 +1,7 @@
 """Flower ServerApp of the coordinator: Grid and Context in, one call of `FederationRun`.
 
 run_config: `federation-file` (configuration), `run-dir` (where ledger and events go), `student` ("socket", or the name
-of an entry point in group `consilium.in_process_student`, which simulations provide); for all but clear votes
+of an entry point in group `consilium.in_process_student`, which simulations provide); for all but plaintext votes
 `roster-file` and `identity-file` (the coordinator's signing key), for verified ones `sealing-file` as well (its key of
 the link to the second aggregator); `pool-file` (all rows that may be asked, where they were fixed beforehand); `kit`
 (the coordinator's kit: the label service then
@@ -34,7 +34,7 @@ from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, ConsiliumError
 from consilium.protocol.files import replace_private, typed
 from consilium.protocol.identity import Identity, SealingKey
-from consilium.protocol.messages import VotesMode
+from consilium.protocol.messages import CollectionMode
 from consilium.protocol.rows.pool import PoolTree
 from consilium.sums.roster import Roster, VerifiedRoster
 
@@ -67,13 +67,13 @@ def _key_files(context: Context, *keys: str) -> list[Path]:
         missing = [key for key, name in zip(keys, names, strict=True) if not name]
         raise ConfigError(
             f"run_config has no {' or '.join(missing)}",
-            f"All but clear votes need {', '.join(keys)}; see docs/flower.md",
+            f"All but plaintext votes need {', '.join(keys)}; see docs/flower.md",
         )
     return [Path(name) for name in names]
 
 
-KEYS: Mapping[VotesMode, Callable[[Context], VoteKeys | None]] = {
-    "clear": lambda context: None,
+KEYS: Mapping[CollectionMode, Callable[[Context], VoteKeys | None]] = {
+    "plaintext": lambda context: None,
     "secure": secure_keys,
     "distributed": secure_keys,
     "verified": verified_keys,
@@ -116,7 +116,7 @@ def main(grid: Grid, context: Context) -> None:
         config = load(Path(federation_file), FederationConfig)
         name = str(context.run_config.get("student") or "socket")
         student = None if name == "socket" else in_process_student(name, run_dir)
-        keys = KEYS[config.votes](context)
+        keys = KEYS[config.collection](context)
         kit = kit_of(context)
         door = OPEN_DOOR if kit is None else door_of(kit, run_dir)
         nodes = None if kit is None else RegisteredNodes(kit.folder)

@@ -1,7 +1,7 @@
 """Parts of the table `[federation]`: privacy, timeouts, and the stages of its schedule with noise that is left out.
 
 Equal spend: each stage that leaves noise out costs the same epsilon by itself, and as much as the whole allows. Stages
-that state all their noise keep it and count in the whole. Looks at caps and mechanisms, never at votes."""
+that state all their noise keep it and count in the whole. Looks at query budget and mechanisms, never at votes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from consilium.accounting.sanitise.release import SanitisedPlan
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.coordinator.mechanisms.calibration import KINDS, WIDE, noise_scales, with_noise
-from consilium.protocol.messages import MOST_CANDIDATES, VotesMode
+from consilium.protocol.messages import MOST_CANDIDATES, CollectionMode
 from consilium.protocol.models import Frozen, Terse
+from consilium.protocol.old_names import Outgrown
 
 
 class Timeouts(Frozen):
@@ -80,7 +81,7 @@ class Privacy(Terse, Frozen):
     )
     sanitised: Sanitised | None = Field(
         default=None,
-        description="publish a data-dependent epsilon, with noise, when the run closes; clear votes only",
+        description="publish a data-dependent epsilon, with noise, when the run closes; plaintext votes only",
     )
     candidates: int = Field(
         default=1,
@@ -100,17 +101,17 @@ class Privacy(Terse, Frozen):
         return self
 
 
-def check_sanitised_votes(privacy: Privacy, votes: VotesMode) -> None:
+def check_sanitised_votes(privacy: Privacy, collection: CollectionMode) -> None:
     """Raise ValueError where a sanitised epsilon is planned for votes that nobody can check."""
-    if privacy.sanitised is not None and votes != "clear":
+    if privacy.sanitised is not None and collection != "plaintext":
         raise ValueError(
-            f"privacy.sanitised needs clear votes, not {votes} ones: it is computed from histograms, and a lying party"
-            " behind masks, or a lying aggregator, may make a histogram that no votes give. Leave it out, or collect"
-            " votes in clear"
+            f"privacy.sanitised needs plaintext votes, not {collection} ones: it is computed from histograms, and a"
+            " lying party behind masks, or a lying aggregator, may make a histogram that no votes give. Leave it"
+            " out, or collect votes in plaintext"
         )
 
 
-class Caps(Frozen):
+class QueryBudget(Frozen):
     """Most queries ever asked and most answers ever given, fixed before the run: they alone fix the worst case."""
 
     queries: int = Field(ge=1, description="most queries ever asked")
@@ -121,56 +122,63 @@ class Caps(Frozen):
     )
 
     @model_validator(mode="after")
-    def _answers_within_queries(self) -> Caps:
+    def _answers_within_queries(self) -> QueryBudget:
         if self.answers > self.queries:
             raise ValueError(f"answers {self.answers} exceeds queries {self.queries}")
         return self
 
 
-class Phase(Frozen):
+class Phase(Outgrown, Frozen):
     """One phase of a federation's schedule: how a label comes from the votes, and how often."""
 
     mechanism: AnyMechanism = Field(description="how a label comes from the votes in this phase")
-    caps: Caps = Field(description="how much is asked and answered at most in this phase")
+    query_budget: QueryBudget = Field(
+        serialization_alias="caps", description="how much is asked and answered at most in this phase"
+    )
 
     @model_validator(mode="after")
     def _answers_what_it_must(self) -> Phase:
-        check_caps(self.mechanism, self.caps, "distributed")  # the federation checks it for how its votes are collected
+        check_query_budget(
+            self.mechanism, self.query_budget, "distributed"
+        )  # the federation checks it for how its votes are collected
         return self
 
     def describe(self) -> str:
-        """Mechanism and caps, for people."""
-        return f"{self.mechanism.describe()}, at most {self.caps.queries} queries and {self.caps.answers} answers"
+        """Mechanism and query budget, for people."""
+        budget = self.query_budget
+        return f"{self.mechanism.describe()}, at most {budget.queries} queries and {budget.answers} answers"
 
 
-NOISY_SUMS: frozenset[VotesMode] = frozenset({"distributed", "verified"})
+NOISY_SUMS: frozenset[CollectionMode] = frozenset({"distributed", "verified"})
 """Where sums may come with noise in them: of the parties, or of each aggregator."""
 
 
-def check_caps(mechanism: AnyMechanism, caps: Caps, votes: VotesMode) -> None:
-    """Raise ValueError where the caps cannot be those of the mechanism."""
-    two_phases = mechanism.phases == 2 and votes in NOISY_SUMS
-    if mechanism.noise_by_parties and caps.answers != caps.queries and not two_phases:
+def check_query_budget(mechanism: AnyMechanism, query_budget: QueryBudget, collection: CollectionMode) -> None:
+    """Raise ValueError where the query budget cannot be that of the mechanism."""
+    two_phases = mechanism.phases == 2 and collection in NOISY_SUMS
+    if mechanism.noise_by_parties and query_budget.answers != query_budget.queries and not two_phases:
         # what the parties have sent is seen, whether its label is released or not
         raise ValueError(
-            f"{mechanism.name} charges for all it sees: caps.answers {caps.answers} must equal queries {caps.queries}"
+            f"{mechanism.name} charges for all it sees: query_budget.answers {query_budget.answers} must equal"
+            f" queries {query_budget.queries}"
         )
-    if mechanism.answers_all and caps.answers != caps.queries:
+    if mechanism.answers_all and query_budget.answers != query_budget.queries:
         raise ValueError(
-            f"{mechanism.name} answers every query: caps.answers {caps.answers} must equal queries {caps.queries}"
+            f"{mechanism.name} answers every query: query_budget.answers {query_budget.answers} must equal queries"
+            f" {query_budget.queries}"
         )
 
 
-def check_votes(mechanism: AnyMechanism, votes: VotesMode, noise_in_sums: bool, simulation: bool) -> None:
+def check_votes(mechanism: AnyMechanism, collection: CollectionMode, noise_in_sums: bool, simulation: bool) -> None:
     """Raise ValueError where votes that are collected in this way cannot feed the mechanism."""
     if noise_in_sums and mechanism.sums_sigma(1) is None:
         raise ValueError(
-            f"{mechanism.name} is not private, and {votes} votes have the noise in their sums: collect them in clear,"
-            " or as exact sums (votes secure, or verified with exact_sums)"
+            f"{mechanism.name} is not private, and {collection} votes have the noise in their sums: collect them in"
+            " plaintext, or as exact sums (votes secure, or verified with exact_sums)"
         )
-    if mechanism.noise_by_parties and not noise_in_sums and not (simulation and votes == "clear"):
+    if mechanism.noise_by_parties and not noise_in_sums and not (simulation and collection == "plaintext"):
         raise ValueError(f"{mechanism.name} needs noise that is in the sums already: set votes to distributed")
-    if votes == "verified" and (noise := mechanism.shares_of_noise) > 1:
+    if collection == "verified" and (noise := mechanism.shares_of_noise) > 1:
         raise ValueError(
             f"of verified votes each of the two aggregators adds the whole noise: set mechanism.noise_shares {noise} to"
             " 1"
@@ -178,7 +186,7 @@ def check_votes(mechanism: AnyMechanism, votes: VotesMode, noise_in_sums: bool, 
 
 
 def check_schedule(
-    phases: tuple[Phase, ...], votes: VotesMode, noise_in_sums: bool, sanitised: bool, simulation: bool
+    phases: tuple[Phase, ...], collection: CollectionMode, noise_in_sums: bool, sanitised: bool, simulation: bool
 ) -> None:
     """Raise ValueError where a federation of several phases cannot have these, see docs/decisions/schedule.md."""
     if len(phases) == 1:
@@ -198,8 +206,8 @@ def check_schedule(
                 " them the parties add the noise"
             )
         try:
-            check_votes(mechanism, votes, noise_in_sums, simulation)
-            check_caps(mechanism, phase.caps, votes)
+            check_votes(mechanism, collection, noise_in_sums, simulation)
+            check_query_budget(mechanism, phase.query_budget, collection)
         except ValueError as error:
             raise ValueError(f"phase {number}: {error}") from None
 
@@ -209,8 +217,8 @@ CLOSE = 5e-3
 MOST_STEPS = 8
 _ADAPTER: TypeAdapter[AnyMechanism] = TypeAdapter(AnyMechanism)
 
-Event = Callable[[AnyMechanism, Caps], ReleaseEvent]
-"""The event of a phase whose caps are used up."""
+Event = Callable[[AnyMechanism, QueryBudget], ReleaseEvent]
+"""The event of a phase whose query budget is used up."""
 
 
 @dataclass(frozen=True)
@@ -218,7 +226,7 @@ class OpenPhase:
     """One phase as its table has it. open_scales: fields of the mechanism's noise that the table leaves out."""
 
     mechanism: Mapping[str, Any]
-    caps: Caps
+    query_budget: QueryBudget
     open_scales: tuple[str, ...]
 
     @classmethod
@@ -227,14 +235,14 @@ class OpenPhase:
 
         Raises
         ------
-        ValueError, TypeError : it is no table of tables, or its caps are wrong.
+        ValueError, TypeError : it is no table of tables, or its query budget is wrong.
         """
         table = dict(phase)
         stated = table.get("mechanism")
         mechanism = dict(stated) if stated is not None else {}
         kind = KINDS.get(str(mechanism.get("name", "")))
         scales = () if kind is None else tuple(name for name in noise_scales(kind) if name not in mechanism)
-        return cls(mechanism, Caps.model_validate(table.get("caps")), scales)
+        return cls(mechanism, QueryBudget.model_validate(table.get("query_budget")), scales)
 
     def widest(self) -> dict[str, Any]:
         """The mechanism's table with `WIDE` noise where it leaves some out."""
@@ -245,7 +253,7 @@ class OpenPhase:
     def is_sound(self) -> bool:
         """Whether nothing is wrong with the phase but that noise is left out."""
         try:
-            Phase.model_validate({"mechanism": self.widest(), "caps": self.caps})
+            Phase.model_validate({"mechanism": self.widest(), "query_budget": self.query_budget})
         except ValidationError:
             return False
         return True
@@ -267,7 +275,7 @@ def with_equal_spend(
         return [phase.widest() for phase in phases]
     stated = [phase for phase in phases if not phase.open_scales]
     if stated:
-        fixed = [event(_ADAPTER.validate_python(dict(phase.mechanism)), phase.caps) for phase in stated]
+        fixed = [event(_ADAPTER.validate_python(dict(phase.mechanism)), phase.query_budget) for phase in stated]
         already = worst_case(fixed, delta).epsilon
         if already >= epsilon:
             raise CalibrationError(
@@ -277,7 +285,7 @@ def with_equal_spend(
 
     def spent(tables: Sequence[Mapping[str, Any]]) -> list[ReleaseEvent]:
         return [
-            event(_ADAPTER.validate_python(dict(table)), phase.caps)
+            event(_ADAPTER.validate_python(dict(table)), phase.query_budget)
             for table, phase in zip(tables, phases, strict=True)
         ]
 
@@ -319,9 +327,9 @@ def _filled(phase: OpenPhase, epsilon: float, event: Event, cost: Price, rough: 
     """The table of one phase with noise at which it costs this epsilon by itself."""
     if not phase.open_scales:
         return phase.mechanism
-    caps = phase.caps
+    query_budget = phase.query_budget
 
     def alone(price: Price) -> Callable[[AnyMechanism], float]:
-        return lambda mechanism: price([event(mechanism, caps)])
+        return lambda mechanism: price([event(mechanism, query_budget)])
 
-    return with_noise(phase.mechanism, caps.queries, caps.answers, epsilon, alone(cost), alone(rough))
+    return with_noise(phase.mechanism, query_budget.queries, query_budget.answers, epsilon, alone(cost), alone(rough))

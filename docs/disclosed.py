@@ -8,12 +8,12 @@ from statistics import NormalDist
 from typing import get_args
 
 from consilium.coordinator.ledger.privacy import promised
-from consilium.protocol.messages import VotesMode
+from consilium.protocol.messages import CollectionMode
 from consilium.protocol.releases import AT_MOST, ReleaseKind
 from consilium.report.disclosure import Bound, Disclosure, people, rounded_up, times_as_likely, vote_odds
 from consilium.simulations.scenario import load_scenario, shipped
 
-MODES: tuple[VotesMode, ...] = get_args(VotesMode)
+MODES: tuple[CollectionMode, ...] = get_args(CollectionMode)
 NINETEEN_OF_TWENTY = NormalDist().inv_cdf(0.975)
 _SHOWN = frozenset({"lnmax", "gnmax", "confident", "interactive", "histogram", "immutable", "immutable_gaussian"})
 """Mechanisms of which the student and the promise say the same; those by parties have a line of their own."""
@@ -76,7 +76,7 @@ def counts() -> str:
         if federation.disclosure.release is not ReleaseKind.COUNTS:
             continue
         sigma = federation.mechanism.count_sigma(1)
-        histograms = federation.caps.answers
+        histograms = federation.query_budget.answers
         rows.append(
             [
                 f"`{name}`",

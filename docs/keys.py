@@ -16,7 +16,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from consilium.coordinator.config import Caps, Federation, Timeouts
+from consilium.coordinator.config import Federation, QueryBudget, Timeouts
 from consilium.coordinator.mechanisms import ALL_MECHANISMS
 from consilium.coordinator.planning.plan import PlannedMechanism
 from consilium.coordinator.provision.plan import AggregatorPlan, PartyPlan, RowsPlan, StudentPlan
@@ -25,8 +25,8 @@ from consilium.models.provenance import Provenance
 from consilium.models.specs import TRAINERS
 from consilium.node.kit import Coordinator
 from consilium.node.log import LogSettings, MonitorSettings
-from consilium.protocol.ballot import BALLOTS
 from consilium.protocol.teachers import TEACHERS
+from consilium.protocol.voting_rule import VOTING_RULES
 from consilium.simulations.datasets.spec import PublicSpec
 from consilium.simulations.population.specs import DataSpec, PolicyShare, ShiftSpec, SimulationSpec, TeacherShare
 from consilium.simulations.study.spec import AxisRange, StudyAxis, StudyTable
@@ -63,9 +63,9 @@ TABLES = {
     "federation": lambda: of_model(Federation, "federation"),
     "privacy": lambda: of_model(Privacy, "federation.privacy"),
     "sanitised": lambda: of_model(Sanitised, "federation.privacy.sanitised"),
-    "caps": lambda: of_model(Caps, "federation.caps"),
+    "query_budget": lambda: of_model(QueryBudget, "federation.query_budget"),
     "timeouts": lambda: of_model(Timeouts, "federation.timeouts"),
-    "ballots": lambda: of_kinds(BALLOTS, "rule", "federation.ballot"),
+    "voting rules": lambda: of_kinds(VOTING_RULES, "rule", "federation.voting_rule"),
     "teachers": lambda: of_kinds(TEACHERS, "model", "federation.teacher"),
     "mechanisms": lambda: of_kinds((*ALL_MECHANISMS, PlannedMechanism), "name", "federation.mechanism"),
     "student": lambda: of_model(StudentSpec, "student"),

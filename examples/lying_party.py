@@ -29,7 +29,7 @@ from consilium.sums.roster import Roster
 _ = alt.renderers.enable("svg")  # pictures that need no network
 
 # %% [markdown]
-# ## Clear votes
+# ## Plaintext votes
 #
 # The coordinator sees the class that each party says, and holds it against what a party of one vote can say. `fault` is
 # its check.
@@ -91,7 +91,8 @@ alt.Chart(frame, title="Chance that the first class is released", width=330, hei
 #
 # Masks hide each row from the coordinator; it learns the sum only. The protocol runs here with its real messages:
 # thirty parties with keys and files of their own, and a coordinator. The liar's software is changed in one place: it
-# does not check what it sends. No noise is in these sums (`votes = "secure"`), so that the lie can be seen in them.
+# does not check what it sends. No noise is in these sums (`collection = "secure"`), so that the lie can be seen in
+# them.
 
 # %%
 folder = tempfile.TemporaryDirectory()  # removed with this program
@@ -225,7 +226,7 @@ for first in (19, 20):
 #
 # | votes | one liar | seen |
 # |---|---|---|
-# | `clear` | one vote, like everybody | anything but a vote, by name; the coordinator sees all votes |
+# | `plaintext` | one vote, like everybody | anything but a vote, by name; the coordinator sees all votes |
 # | `verified` | one vote | anything but a vote, by name; two organisations must work together to see a vote |
 # | `distributed` | any label | sums that noise cannot explain, without a name; false keys and names, by name |
 # | `secure` | any label | wrong totals, by the block; false keys and names, by name |

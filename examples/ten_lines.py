@@ -69,7 +69,7 @@ council.run_.plot()
 # %% [markdown]
 # AUC says how well patients are ranked, accuracy also where the line between the classes is drawn. From labels of
 # which many are wrong a student learns the ranking first: where its accuracy is near that of the majority class
-# although its AUC is not near one half, the line is what is missing. A [ballot by rank](../scenarios.md) and a
+# although its AUC is not near one half, the line is what is missing. A [voting rule by rank](../scenarios.md) and a
 # declared prevalence supply it from public facts.
 #
 # ## What is behind it

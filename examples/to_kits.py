@@ -51,7 +51,7 @@ public_share = 0.2
 
 [federation]
 name = "Stroke outcome"
-votes = "distributed"
+collection = "distributed"
 minimum_parties = 4
 teachers_per_party = 30
 
@@ -67,7 +67,7 @@ unit = "record"
 delta = 1e-5
 epsilon = 2.0
 
-[federation.caps]
+[federation.query_budget]
 queries = 100
 answers = 100
 
@@ -128,8 +128,8 @@ print(
 print(made["promised"]["relation"])
 
 # %% [markdown]
-# The digest is a hash of all that the federation is: mechanism, noise, caps, unit, teachers. Equal digests promise
-# the same.
+# The digest is a hash of all that the federation is: mechanism, noise, query budget, unit, teachers. Equal digests
+# promise the same.
 
 # %%
 print("simulated:  ", summary["federation_digest"][:32])

@@ -58,7 +58,7 @@ class Provenance(Terse, Frozen):
     def chosen(self) -> str:
         """How, in a few words.
 
-        >>> Provenance(keys=("caps.queries",), rows="judged", votes="own", where="Seed 0.").chosen
+        >>> Provenance(keys=("query_budget.queries",), rows="judged", votes="own", where="Seed 0.").chosen
         "with a look at rows that judge, in view of runs on these parties' own votes"
         """
         return ", ".join(filter(None, (ON_ROWS[self.rows], ON_VOTES[self.votes])))
@@ -85,8 +85,8 @@ def well_formed(value: object) -> tuple[Provenance, ...]:
 def keys_of(table: Mapping[str, Any], prefix: str = "") -> set[str]:
     """All dotted keys of nested tables, those of the tables among them.
 
-    >>> sorted(keys_of({"caps": {"queries": 3}, "name": "x"}))
-    ['caps', 'caps.queries', 'name']
+    >>> sorted(keys_of({"query_budget": {"queries": 3}, "name": "x"}))
+    ['query_budget', 'query_budget.queries', 'name']
     """
     found = set()
     for key, value in table.items():
@@ -99,8 +99,8 @@ def keys_of(table: Mapping[str, Any], prefix: str = "") -> set[str]:
 def without(entries: object, changed: str) -> list[dict[str, Any]] | object:
     """Entries as a file has them, without what they say of the key `changed`, of what lies below it and above it.
 
-    >>> without([{"keys": ["caps.queries", "caps.answers"], "rows": "none"}], "caps.queries")
-    [{'keys': ['caps.answers'], 'rows': 'none'}]
+    >>> without([{"keys": ["query_budget.queries", "query_budget.answers"], "rows": "none"}], "query_budget.queries")
+    [{'keys': ['query_budget.answers'], 'rows': 'none'}]
     """
     if not isinstance(entries, list):
         return entries

@@ -29,7 +29,7 @@ from consilium.protocol.config_files import load, read_table, validate
 from consilium.protocol.digests import Hash, canonical_digest
 from consilium.protocol.errors import ConfigError, NotAccepted
 from consilium.protocol.files import replace_private
-from consilium.protocol.messages import Terms, VotesMode
+from consilium.protocol.messages import CollectionMode, Terms
 from consilium.protocol.models import Frozen
 from consilium.protocol.output import Format, show
 from consilium.protocol.rows.schema import Schema
@@ -375,7 +375,7 @@ def past_in_words(federations: int, queries: int, epsilon: float, together: floa
 
 
 def guarantees(
-    privacy: FederationPrivacy, votes: VotesMode, exact: bool, student: float, nodes: float, neighbouring: str
+    privacy: FederationPrivacy, collection: CollectionMode, exact: bool, student: float, nodes: float, neighbouring: str
 ) -> dict[str, str]:
     """Towards whom which guarantee holds, in words. student, nodes: epsilon of this federation, at its own delta and
     for its own unit, of what is released, and of the sums that nodes see.
@@ -385,13 +385,13 @@ def guarantees(
     by = f"at delta {privacy.delta:g} for a {privacy.unit}"
     words = in_plain_words(student, privacy.delta, privacy.unit, neighbouring)
     noisy = f"epsilon at most {epsilon_text(nodes)} {by}"
-    seen = "none: it learns every vote" if votes == "clear" else "none: it learns exact sums of votes"
+    seen = "none: it learns every vote" if collection == "plaintext" else "none: it learns exact sums of votes"
     towards = {"the student": f"epsilon at most {epsilon_text(student)} {by}. {words}"}
-    towards["the coordinator"] = seen if exact or votes == "clear" else noisy
-    if votes == "verified":
+    towards["the coordinator"] = seen if exact or collection == "plaintext" else noisy
+    if collection == "verified":
         towards["the second aggregator"] = noisy
-    if not exact and votes != "clear":
-        own_noise = votes != "verified"
+    if not exact and collection != "plaintext":
+        own_noise = collection != "verified"
         larger = f"epsilon at most {epsilon_text(max(student, nodes) if own_noise else student)} {by}"
         # one list of events for all: all noise is in the sums, and nobody has counted without a party's own
         unknown = own_noise and student == nodes

@@ -55,7 +55,8 @@ WAIT_SECONDS = 10.0
 @dataclass(frozen=True)
 class Fingerprints:
     """What nodes compare over the telephone. own: of all keys of this node, as its kit lists them. roster: of the
-    one that it pins, empty for clear votes. second: of the second aggregator's keys in it, where votes are verified."""
+    one that it pins, empty for plaintext votes. second: of the second aggregator's keys in it, where votes are
+    verified."""
 
     name: str
     own: str
@@ -146,7 +147,7 @@ class NodeKind(ABC):
 
     @abstractmethod
     def roster_of(self, kit: Kit) -> PinnedRoster | None:
-        """The roster that the node's settings name; None for clear votes. Raises ConfigError."""
+        """The roster that the node's settings name; None for plaintext votes. Raises ConfigError."""
 
     @abstractmethod
     def check_in_roster(self, roster: PinnedRoster | None, kit: Kit, keys: OwnKeys, action: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from consilium.node.keys import grouped
 from consilium.protocol.identity import digest
-from consilium.protocol.messages import VotesMode
+from consilium.protocol.messages import CollectionMode
 from consilium.sums.roster import AggregatorEntry, Roster, VerifiedRoster
 
 ROSTER = "roster.json"
@@ -37,7 +37,7 @@ class PinnedRoster:
 
 
 def _none(path: Path) -> None:
-    """Clear votes have no roster."""
+    """Plaintext votes have no roster."""
 
 
 def _secure(path: Path) -> PinnedRoster:
@@ -55,19 +55,19 @@ def _verified(path: Path) -> PinnedRoster:
     return PinnedRoster(found.digest, keys, found.leader.ed25519_pk, found.leader.x25519_pk, found.helper, sure)
 
 
-LOADERS: Mapping[VotesMode, Callable[[Path], PinnedRoster | None]] = {
-    "clear": _none,
+LOADERS: Mapping[CollectionMode, Callable[[Path], PinnedRoster | None]] = {
+    "plaintext": _none,
     "secure": _secure,
     "distributed": _secure,
     "verified": _verified,
 }
 
 
-def pinned_roster(votes: VotesMode, path: Path) -> PinnedRoster | None:
-    """The roster in a file, for votes that are collected so; None for clear votes.
+def pinned_roster(collection: CollectionMode, path: Path) -> PinnedRoster | None:
+    """The roster in a file, for votes that are collected so; None for plaintext votes.
 
     Raises
     ------
     ConfigError : no such file, or no safe roster for that way to collect votes.
     """
-    return LOADERS[votes](path)
+    return LOADERS[collection](path)

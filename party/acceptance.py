@@ -50,15 +50,15 @@ def policy_request(home: Home, terms: Terms) -> PolicyRequest:
 def _policy_request(home: Home, terms: Terms) -> PolicyRequest:
     federation, promise = load_federation_part(home.folder), promise_of(terms)
     known, past = read_policy(home.folder, Policy, LIMITS), SpendStore(home.spend_file).past(terms.federation)
-    roster = pinned_roster(terms.votes, home.roster_file)
+    roster = pinned_roster(terms.collection, home.roster_file)
     weight = open_kit(home.folder).weight if roster is None else roster.weights.get(home.name, 1)
     mine = promise.at(min(past.weight or weight, promise.weight))
     unit, neighbouring = promise.release.unit.value, promise.release.neighbouring.value
     exact, privacy = has_exact_sums(terms), federation.privacy
     requested: dict[str, Any] = {
-        "votes": terms.votes,
+        "collection": terms.collection,
         "exact_sums": exact,
-        "open_pool": terms.votes in EXACT_SUMS and not terms.pool,
+        "open_pool": terms.collection in EXACT_SUMS and not terms.pool,
         "unit": unit,
         "neighbouring": neighbouring,
         "delta": privacy.delta,
@@ -84,7 +84,9 @@ def _policy_request(home: Home, terms: Terms) -> PolicyRequest:
         model=Policy,
         known=known,
         lines=lines_of(LIMITS, {**requested, "most_epsilon": rounded_up(together)}, Policy, known, federation.columns),
-        guarantees=guarantees(privacy, terms.votes, exact, nodes if student is None else student, nodes, neighbouring),
+        guarantees=guarantees(
+            privacy, terms.collection, exact, nodes if student is None else student, nodes, neighbouring
+        ),
         facts={
             **past_in_words(past.federations, past.elsewhere, _epsilon(past.events, own), together, by),
             "missing values": f"of {shown(federation.may_miss)}: that a value is missing is read too"

@@ -86,7 +86,7 @@ def dry_run_command(
             "queries": {"count": count, "made_up": queries is None},
             "teachers": {"count": terms.teachers_per_party, "kind": kind, "own": settings.teacher is not None},
             "seconds": {"read": read_seconds, "train": result.train_seconds, "vote": result.vote_seconds},
-            "would_send": {"votes": terms.votes, **_form(choices, terms.votes == "clear", classes)},
+            "would_send": {"collection": terms.collection, **_form(choices, terms.collection == "plaintext", classes)},
             "same_votes_on_every_query": result.constant,
         }
         if result.own is not None:
@@ -100,7 +100,7 @@ def dry_run_command(
     print("would send to the coordinator")
     print("  hello    name, number of teachers, weight")
     print("  train    name and number of teachers")
-    print(f"  vote     {_WOULD_SEND[terms.votes](choices, count, classes, terms.teachers_per_party)}")
+    print(f"  vote     {_WOULD_SEND[terms.collection](choices, count, classes, terms.teachers_per_party)}")
     if result.constant:
         print(
             "NOTE: every query got the same votes: the teachers may have learnt nothing, or hardly any row of a class."
@@ -265,4 +265,4 @@ def _in_parts(choices: Any, count: int, classes: int, teachers: int) -> str:
     return f"({count}, {classes}) in two parts, {whole} bytes: uniform numbers, and a part sealed for another node"
 
 
-_WOULD_SEND = {"clear": _clear, "secure": _masked, "distributed": _masked, "verified": _in_parts}
+_WOULD_SEND = {"plaintext": _clear, "secure": _masked, "distributed": _masked, "verified": _in_parts}

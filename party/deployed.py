@@ -67,7 +67,7 @@ class Party(NodeKind):
         """Read as the votes of the party's pinned terms need it."""
         home = open_home(kit.folder)
         terms = home.pinned_terms()
-        return pinned_roster(home.policy.votes if terms is None else terms.votes, home.roster_file)
+        return pinned_roster(home.policy.collection if terms is None else terms.collection, home.roster_file)
 
     def check_in_roster(self, roster: PinnedRoster | None, kit: Kit, keys: OwnKeys, action: str) -> None:
         """See `NodeKind`."""
@@ -154,7 +154,7 @@ class Party(NodeKind):
         most, phases = promise.weight, f" over its {len(promise.each)} phases" if promise.later else ""
         weight = f", weight {share.weight} of {most}" if most > 1 else ""
         return (
-            f"allows this federation: {terms.votes} votes{weight}, epsilon at most {share.epsilon:.3f}{phases}"
+            f"allows this federation: {terms.collection} votes{weight}, epsilon at most {share.epsilon:.3f}{phases}"
             f" at delta {policy.delta:g} for a {policy.unit}"
         )
 

@@ -23,8 +23,8 @@ from consilium.party.federation import FederationFile
 from consilium.party.policy import PartyFile, Policy, check_shards, check_terms
 from consilium.party.promise import check_unit
 from consilium.party.teachers import shards, store
-from consilium.party.teachers.ballot import Lot, ballots, check_reference, thresholds_of
 from consilium.party.teachers.teach import OwnCodeTrial, check_rows, train_all, try_again
+from consilium.party.teachers.voting import Lot, check_reference, thresholds_of, votes_of_teachers
 from consilium.protocol.choices import packed
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, PathError
 from consilium.protocol.files import typed
@@ -54,7 +54,7 @@ class PartyCheck:
 
 @dataclass(frozen=True)
 class DryRun:
-    """What `consilium party dry-run` shows. `reply` is what would be sent in clear; its votes are not printed.
+    """What `consilium party dry-run` shows. `reply` is what would be sent in plaintext; its votes are not printed.
 
     constant: every query got the same votes. own: how code that others wrote behaved; None where there is none.
     """
@@ -86,9 +86,9 @@ def check(settings: PartyFile, home: Path, federation: FederationFile) -> tuple[
     except Refused as error:
         refusals.append(f"the teacher would be refused: {error}")
     try:
-        check_reference(federation.ballot, federation.rows, federation.reference_rows())
+        check_reference(federation.voting_rule, federation.rows, federation.reference_rows())
     except Refused as error:
-        refusals.append(f"the ballot would be refused: {error}")
+        refusals.append(f"the voting rule would be refused: {error}")
     try:
         check_unit(federation.privacy.unit if federation.privacy else Unit.PARTY, settings.rules)
     except Refused as error:
@@ -132,7 +132,7 @@ def dry_run(
     """
     schema, count = federation.rows, federation.teachers_per_party
     if queries is None:
-        queries = made_up_queries(schema, min(federation.caps.queries, MADE_UP))
+        queries = made_up_queries(schema, min(federation.query_budget.queries, MADE_UP))
     queries = canonical_queries(queries, len(schema.features))
     with contained("training", home), tempfile.TemporaryDirectory(prefix=".dry-run-", dir=home) as folder:
         start = time.perf_counter()
@@ -141,12 +141,12 @@ def dry_run(
         spec = teacher.at(home) if teacher else federation.teacher
         seen = rows.represented(schema, parts)
         teachers = train_all(seen, spec, parts, seeds, len(schema.classes))
-        limits = thresholds_of(teachers, schema, federation.ballot, federation.reference_rows())
+        limits = thresholds_of(teachers, schema, federation.voting_rule, federation.reference_rows())
         store.save(Path(folder), NOWHERE, NOWHERE, schema, teachers, limits)
         trained = time.perf_counter()
         kept = store.load(Path(folder), NOWHERE)
         lot = Lot(name, NOWHERE, query_ids(queries))
-        choices = packed(ballots(kept, schema.inputs(queries), lot), len(schema.classes))
+        choices = packed(votes_of_teachers(kept, schema.inputs(queries), lot), len(schema.classes))
         voted = time.perf_counter()
         own = try_again(seen, spec, parts, seeds, teachers, schema.inputs(queries))
     reply = VoteReply(party=name, query_set=query_set_hash(queries), choices=choices)
@@ -210,7 +210,7 @@ def _terms(federation: FederationFile) -> Terms:
         teachers=federation.teachers_per_party,
         simulation=federation.simulation,
         promise="[]",
-        votes=federation.votes,
+        collection=federation.collection,
         roster="",
         pool=federation.pool.model_dump_json() if federation.pool else "",
         request=NOWHERE,

@@ -17,14 +17,14 @@ from consilium.report.warnings import Expected, RunWarning, before_run
 
 
 def agreed_weight(home: Home, terms: Terms) -> int | None:
-    """This party's weight in the roster of the terms; None for clear votes, which have no roster.
+    """This party's weight in the roster of the terms; None for plaintext votes, which have no roster.
 
     Raises
     ------
     Refused, ConfigError : as `hidden_votes.check_roster`. RosterMismatch : the party is not in it.
     BrokenBlock : sums are exact, and the party stands in no block, or in another than before.
     """
-    if terms.votes not in hidden_votes.ROSTERS:
+    if terms.collection not in hidden_votes.ROSTERS:
         return None
     roster = hidden_votes.check_roster(home, terms)
     sum_store.check_exact(home.state, promise_of(terms), roster, roster.place(home.name))
@@ -73,8 +73,8 @@ def _disclosed(terms: Terms) -> Disclosure:
     promise = promise_of(terms)
     events = parse_events(terms.student) if terms.student else promise.events
     kind = widest(AT_MOST[event.TYPE] for event in events if not event.closing)
-    in_sums = promise.release.noise_by_parties and terms.votes != "clear"
-    return Disclosure(kind, terms.votes, in_sums, explicit=in_sums and not terms.student)
+    in_sums = promise.release.noise_by_parties and terms.collection != "plaintext"
+    return Disclosure(kind, terms.collection, in_sums, explicit=in_sums and not terms.student)
 
 
 def student_epsilon(terms: Terms, policy: Policy, weight: int) -> float | None:

@@ -8,23 +8,24 @@ import numpy as np
 from pydantic import ConfigDict, Field, model_validator
 
 from consilium.accounting.units import Unit
-from consilium.protocol.ballot import BallotSpec, TopBallot
 from consilium.protocol.config_files import read_table, validate
-from consilium.protocol.messages import MOST_TEACHERS, VotesMode
+from consilium.protocol.messages import MOST_TEACHERS, StatedMode
 from consilium.protocol.models import Frozen
+from consilium.protocol.old_names import Outgrown
 from consilium.protocol.rows.pool import PoolTerms
 from consilium.protocol.rows.queries import reference_of
 from consilium.protocol.rows.schema import Schema
 from consilium.protocol.teachers import TeacherSpec
+from consilium.protocol.voting_rule import TopRule, VotingRuleSpec
 
 
-class _Part(Frozen):
+class _Part(Outgrown, Frozen):
     """Other keys than these are the coordinator's, and left alone."""
 
     model_config = ConfigDict(extra="ignore")
 
 
-class _Caps(_Part):
+class _QueryBudget(_Part):
     queries: int = Field(ge=1)
 
 
@@ -41,13 +42,13 @@ class FederationFile(_Part):
 
     name: str
     rows: Schema
-    caps: _Caps
+    query_budget: _QueryBudget = Field(serialization_alias="caps")
     teachers_per_party: int = Field(default=1, ge=1, le=MOST_TEACHERS)
     teacher: TeacherSpec
-    ballot: BallotSpec = TopBallot()
+    voting_rule: VotingRuleSpec = Field(default=TopRule(), serialization_alias="ballot")
     reference: str = ""
     privacy: _Privacy | None = None
-    votes: VotesMode
+    collection: StatedMode = Field(serialization_alias="votes")
     pool: PoolTerms | None = None
     mechanism: _Mechanism = _Mechanism()
     noise_shares: int = 0
@@ -63,10 +64,10 @@ class FederationFile(_Part):
     def exact_sums(self) -> bool:
         """Whether sums leave without noise: verified ones where neither aggregators nor mechanism add it."""
         noisy = self.noise_shares > 0 or self.mechanism.name.startswith("distributed")
-        return self.votes == "secure" or (self.votes == "verified" and not noisy)
+        return self.collection == "secure" or (self.collection == "verified" and not noisy)
 
     def reference_rows(self) -> np.ndarray:
-        """By which teachers vote, float32 (rows, features); none where the ballot needs none."""
+        """By which teachers vote, float32 (rows, features); none where the voting rule needs none."""
         return reference_of(self.reference, len(self.rows.features))
 
 

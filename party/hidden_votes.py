@@ -24,7 +24,7 @@ from consilium.party.spend import SpendStore
 from consilium.party.sum_store import SESSIONS, KeptUpload, SessionStore, UploadStore
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.identity import Identity
-from consilium.protocol.messages import Terms, VotesMode
+from consilium.protocol.messages import CollectionMode, Terms
 from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
 from consilium.protocol.refusals import Refused, Rule
 from consilium.sums.aggregators.sealing import SignedKey
@@ -50,7 +50,7 @@ from consilium.sums.packing import message_digest
 from consilium.sums.roster import Roster, VerifiedRoster
 from consilium.sums.terms import LIFETIME
 
-MASKED: frozenset[VotesMode] = frozenset({"secure", "distributed"})
+MASKED: frozenset[CollectionMode] = frozenset({"secure", "distributed"})
 """Votes that are collected in these sessions."""
 
 
@@ -71,7 +71,7 @@ class ChargedVotes(Protocol):
     def __call__(self, query_set: QuerySet, agreed: Terms, phase: int = 1, release: int = 1) -> np.ndarray: ...
 
 
-ROSTERS: Mapping[VotesMode, type[Roster] | type[VerifiedRoster]] = {
+ROSTERS: Mapping[CollectionMode, type[Roster] | type[VerifiedRoster]] = {
     "secure": Roster,
     "distributed": Roster,
     "verified": VerifiedRoster,
@@ -87,7 +87,7 @@ def check_roster(home: Home, agreed: Terms) -> Roster | VerifiedRoster:
         to be.
     ConfigError : no usable roster file.
     """
-    roster = ROSTERS[agreed.votes].load(home.roster_file)
+    roster = ROSTERS[agreed.collection].load(home.roster_file)
     if roster.digest != agreed.roster:
         raise Refused(
             Rule.ROSTER_MISMATCH, detail=f"the coordinator has {agreed.roster[:12]}, this party {roster.digest[:12]}"
@@ -115,9 +115,9 @@ def accepted(home: Home, spend: SpendStore, terms: MaskedTerms | VerifiedTerms) 
     agreed = spend.terms(terms.federation)
     check_terms(home.policy, agreed)
     masked = isinstance(terms, MaskedTerms)
-    if masked != (agreed.votes in MASKED) or agreed.votes not in ROSTERS:
+    if masked != (agreed.collection in MASKED) or agreed.collection not in ROSTERS:
         kind = "secure" if masked else "verified"
-        raise Refused(Rule.VOTES, detail=f"a {kind} session in a federation of {agreed.votes} votes")
+        raise Refused(Rule.VOTES, detail=f"a {kind} session in a federation of {agreed.collection} votes")
     if terms.roster != check_roster(home, agreed).digest:
         raise Refused(Rule.ROSTER_MISMATCH, detail="the session has another roster than the terms")
     if (terms.teachers, terms.classes) != (agreed.teachers, len(agreed.classes)):

@@ -4,7 +4,7 @@ party.toml          name, data file; policy, but in a kit
 policy.toml         in a kit: what the party allows, written by `consilium node accept` (node.acceptance)
 data.npz            or .csv, .parquet: rows float (n, features), labels int (n,), features and classes as text
 identity.pem        signing key, and
-roster.json         the parties and their keys, for all but clear votes; with both aggregators for verified ones
+roster.json         the parties and their keys, for all but plaintext votes; with both aggregators for verified ones
 terms.json          in a kit: the terms of the one federation that the party takes part in
 state/spend.db      queries answered so far
 state/version.json  in a kit: which program used the state last (node.state)

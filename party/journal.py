@@ -22,7 +22,7 @@ from consilium.protocol.refusals import Refusal, Rule
 FILE = "answers.json"
 HELLO, TRAIN = "query.hello", "train.teacher"
 VOTES = ("query.vote", "query.sa_masked", "query.sa_unmask", "query.va_upload")
-"""Requests with whose answer votes leave, in clear or as part of a sum."""
+"""Requests with whose answer votes leave, in plaintext or as part of a sum."""
 
 
 class LastAnswer(Frozen):

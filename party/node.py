@@ -17,9 +17,8 @@ from consilium.party.policy import check_shards, check_terms
 from consilium.party.promise import check_promised_unit, promise_of
 from consilium.party.spend import SpendStore
 from consilium.party.teachers import shards, store
-from consilium.party.teachers.ballot import Lot, ballots, check_reference, ids_of_set, query_inputs
 from consilium.party.teachers.teach import check_rows, make, simulated_seeds
-from consilium.protocol.ballot import BallotKind, ballot_from_json
+from consilium.party.teachers.voting import Lot, check_reference, ids_of_set, query_inputs, votes_of_teachers
 from consilium.protocol.choices import counted, packed
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import DataError
@@ -40,6 +39,7 @@ from consilium.protocol.rows.queries import QUERY_DTYPE, canonical_queries, quer
 from consilium.protocol.rows.schema import Schema
 from consilium.protocol.teachers import TeacherKind, teacher_from_json
 from consilium.protocol.versions import program_versions
+from consilium.protocol.voting_rule import VotingRule, voting_rule_from_json
 
 log = logging.getLogger("consilium.party")
 
@@ -90,12 +90,12 @@ class PartyNode:
             # whoever chooses the seed knows shards and the estimators' random choices
             raise Refused(Rule.SIMULATION, detail="a seed for the teachers is chosen outside a simulation")
         check_promised_unit(told, self.home.rules)  # party.toml may have changed since
-        schema, asked, ballot = self._parse(request)
+        schema, asked, voting_rule = self._parse(request)
         spec = self.home.teacher or asked
         if list(schema.classes) != told.classes or request.teachers != told.teachers:
             raise Refused(Rule.PROMISE, detail="the rows or the number of teachers are not those of the terms")
         check_rows(spec, schema)
-        check_reference(ballot, schema, request.reference)
+        check_reference(voting_rule, schema, request.reference)
         folder = self.home.teachers(request.federation)
         made_from = self._made_from(schema, spec, request)
         if not self._trained(request.federation, made_from):
@@ -103,7 +103,7 @@ class PartyNode:
             parts = shards.split(rows.identities, request.teachers, self._secret(request.seed))
             check_shards(self.home.policy, min(len(part) for part in parts))
             seeds = self._seeds(request.seed)
-            teachers, limits = make(rows, schema, spec, ballot, request.reference, parts, seeds)
+            teachers, limits = make(rows, schema, spec, voting_rule, request.reference, parts, seeds)
             folder.mkdir(mode=0o700, exist_ok=True)
             store.save(folder, request.federation, made_from, schema, teachers, limits)
         return TrainReply(party=self.home.name, teachers=request.teachers)
@@ -118,8 +118,8 @@ class PartyNode:
         """
         told = self.spend.terms(request.federation)
         check_terms(self.home.policy, told)
-        if told.votes != "clear":
-            raise Refused(Rule.VOTES, detail=f"clear votes asked in a federation of {told.votes} ones")
+        if told.collection != "plaintext":
+            raise Refused(Rule.VOTES, detail=f"plaintext votes asked in a federation of {told.collection} ones")
         if request.queries.dtype != QUERY_DTYPE or request.queries.ndim != 2:
             raise Refused(Rule.MALFORMED)
         asked = QuerySet(request.queries, request.query_set, request.places, request.proof)
@@ -164,7 +164,7 @@ class PartyNode:
             raise Refused(Rule.POOL, detail="a query is not proved to be a row of the pool")
         self.spend.charge(agreed, trained.digest, ids, self.home.policy, phase, release)
         lot = Lot(self.home.name, agreed.federation, ids)
-        return ballots(trained, query_inputs(schema, queries, query_set.query_set), lot)
+        return votes_of_teachers(trained, query_inputs(schema, queries, query_set.query_set), lot)
 
     @property
     def secure(self) -> SecureVotes:
@@ -195,19 +195,19 @@ class PartyNode:
                 "rules": self.home.rules.model_dump(mode="json"),
                 "schema": schema.model_dump(mode="json"),
                 "spec": spec.model_dump(mode="json"),
-                "ballot": request.ballot_json,
+                "ballot": request.voting_rule_json,
                 "reference": query_set_hash(request.reference),
                 "teachers": request.teachers,
                 "seed": request.seed,
             }
         )
 
-    def _parse(self, request: TrainRequest) -> tuple[Schema, TeacherKind, BallotKind]:
+    def _parse(self, request: TrainRequest) -> tuple[Schema, TeacherKind, VotingRule]:
         try:
             return (
                 Schema.model_validate_json(request.rows_json),
                 teacher_from_json(request.spec_json),
-                ballot_from_json(request.ballot_json),
+                voting_rule_from_json(request.voting_rule_json),
             )
         except ValidationError as error:
             fields = sorted({str(item["loc"][0]) if item["loc"] else "json" for item in error.errors()})

@@ -16,7 +16,7 @@ from consilium.models.specs import OwnTeacher
 from consilium.node.acceptance import COLUMNS, Limit, fewer, more, others
 from consilium.node.acceptance import LIMITS as COMMON
 from consilium.node.answering import bounded_events, pool_of
-from consilium.protocol.messages import EXACT_SUMS, PartyName, Terms, VotesMode
+from consilium.protocol.messages import EXACT_SUMS, CollectionMode, PartyName, StatedMode, Terms
 from consilium.protocol.models import Frozen
 from consilium.protocol.old_names import Outgrown
 from consilium.protocol.refusals import Refused, Rule
@@ -32,9 +32,9 @@ class Policy(Outgrown, Frozen):
         promise: "party" (everything it has; the strictest), "patient" (all rows of one; needs `[patient]`) or "record".
     neighbouring: what may happen to such a unit, likewise: "replace" (the strictest) or "add_or_remove".
     most_epsilon, delta: the largest worst-case epsilon at that delta, over all federations ever served on these data.
-        Federations count with what their caps allow, whether it was used or not.
+        Federations count with what their query budget allows, whether it was used or not.
     most_queries: the most queries ever answered on these data, over all runs.
-    votes: the least secret way in which the party's votes may be collected: "clear" (the coordinator sees them),
+    votes: the least secret way in which the party's votes may be collected: "plaintext" (the coordinator sees them),
         "secure" (it sees sums over parties) or "distributed" (it sees sums with noise of the parties' own). Or
         "verified" and nothing else: single votes are hidden as long as coordinator and second aggregator do not work
         together, where the others rely on the other parties, so that a party that wants it says so.
@@ -55,32 +55,32 @@ class Policy(Outgrown, Frozen):
     delta: float = Field(default=1e-5, gt=0, lt=1)
     unit: Unit = Unit.PARTY
     neighbouring: Neighbouring = Neighbouring.REPLACE
-    votes: VotesMode = "distributed"
+    collection: StatedMode = Field(default="distributed", serialization_alias="votes")
     exact_sums: bool = False
     open_pool: bool = False
     least_parties: int = Field(default=2, ge=2)
     allow_simulation: bool = False
 
 
-ALLOWED_VOTES: Mapping[VotesMode, frozenset[VotesMode]] = {
-    "clear": frozenset(get_args(VotesMode)),
+ALLOWED_VOTES: Mapping[CollectionMode, frozenset[CollectionMode]] = {
+    "plaintext": frozenset(get_args(CollectionMode)),
     "secure": frozenset({"secure", "distributed"}),
     "distributed": frozenset({"distributed"}),
     "verified": frozenset({"verified"}),
 }
-"""By `Policy.votes`, the ways in which votes may be collected."""
+"""By `Policy.collection`, the ways in which votes may be collected."""
 
 
-def _less_secret(votes: VotesMode, than: VotesMode) -> bool:
-    return votes not in ALLOWED_VOTES[than]
+def _less_secret(collection: CollectionMode, than: CollectionMode) -> bool:
+    return collection not in ALLOWED_VOTES[than]
 
 
 LIMITS: Mapping[str, Limit] = {
-    "votes": Limit(
+    "collection": Limit(
         "how votes are collected",
         _less_secret,
         {
-            "clear": "The coordinator learns every vote of this party, with no epsilon towards it.",
+            "plaintext": "The coordinator learns every vote of this party, with no epsilon towards it.",
             "secure": "The coordinator learns exact sums of votes, with no epsilon towards it; with all the other"
             " parties of a sum it would learn this party's votes.",
             "distributed": "The coordinator learns sums of votes with noise in them. Votes are hidden as long as enough"
@@ -119,7 +119,7 @@ LIMITS: Mapping[str, Limit] = {
 class PartyFile(Frozen):
     """The file `party.toml` in a party's home.
 
-    identity, roster: files that all but clear votes need.
+    identity, roster: files that all but plaintext votes need.
     terms: file with the terms of the one federation that the party takes part in (`terms.json` of a kit); without it,
     in any that the policy allows.
     policy: None in a kit whose people have accepted nothing yet.
@@ -184,28 +184,28 @@ def check_terms(policy: Policy, terms: Terms, exact: bool | None = None) -> None
     if sorted(terms.classes) != sorted(policy.allowed_classes):
         raise Refused(Rule.CLASSES, limit=len(policy.allowed_classes), requested=len(terms.classes))
     check_teachers(policy, terms.teachers)
-    check_votes_mode(policy, terms.votes)
+    check_votes_mode(policy, terms.collection)
     if not policy.exact_sums and (has_exact_sums(terms) if exact is None else exact):
         raise Refused(Rule.EXACT_SUMS, detail="exact sums are asked for, and policy.exact_sums is false")
-    if terms.votes in EXACT_SUMS and not terms.pool and not policy.open_pool:
-        raise Refused(Rule.POOL, detail=f"{terms.votes} votes on queries that were not fixed beforehand")
+    if terms.collection in EXACT_SUMS and not terms.pool and not policy.open_pool:
+        raise Refused(Rule.POOL, detail=f"{terms.collection} votes on queries that were not fixed beforehand")
     pool_of(terms)
 
 
 def has_exact_sums(terms: Terms) -> bool:
     """Whether sums without noise leave by these terms. Refused (MALFORMED) if their promise is none."""
-    if terms.votes != "verified":
-        return terms.votes in EXACT_SUMS
+    if terms.collection != "verified":
+        return terms.collection in EXACT_SUMS
     try:
         return not all(event_from_json(item).noise_by_parties for item in bounded_events(terms.promise))
     except (AccountingError, ValueError, TypeError, RecursionError, OverflowError):
         raise Refused(Rule.MALFORMED, detail="promise: not a list of release events") from None
 
 
-def check_votes_mode(policy: Policy, votes: VotesMode) -> None:
+def check_votes_mode(policy: Policy, collection: CollectionMode) -> None:
     """Raise Refused if votes would be less secret than the policy asks, or rest on whom it does not name."""
-    if votes not in ALLOWED_VOTES[policy.votes]:
-        raise Refused(Rule.VOTES, detail=f"{votes} votes asked, the policy asks for {policy.votes}")
+    if collection not in ALLOWED_VOTES[policy.collection]:
+        raise Refused(Rule.VOTES, detail=f"{collection} votes asked, the policy asks for {policy.collection}")
 
 
 def check_teachers(policy: Policy, teachers: int) -> None:

@@ -3,8 +3,8 @@
 A party charges what it can verify. Where the parties add the noise, that is the very event whose noise it draws itself;
 elsewhere it holds the coordinator to the promised number of queries. So a promise is one release, and beside it at most
 the one release of a sanitised epsilon; or the releases of a schedule in their order. Of these each request names one: a
-request for clear votes, or the signed descriptor of a secure sum, whose noise is that release's to the digit. Any list
-that could be read in two ways is refused."""
+request for plaintext votes, or the signed descriptor of a secure sum, whose noise is that release's to the digit. Any
+list that could be read in two ways is refused."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from consilium.accounting.units import Noise, Towards, Unit
 from consilium.data.mapping import DataRules
 from consilium.node.answering import bounded_events
 from consilium.party.policy import Policy
-from consilium.protocol.messages import Terms, VotesMode
+from consilium.protocol.messages import CollectionMode, Terms
 from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.releases import AT_MOST, ReleaseKind, widest
 
-NOISE_IN_SUMS: Mapping[VotesMode, frozenset[bool]] = {
-    "clear": frozenset({False}),
+NOISE_IN_SUMS: Mapping[CollectionMode, frozenset[bool]] = {
+    "plaintext": frozenset({False}),
     "secure": frozenset({False}),
     "distributed": frozenset({True}),
     "verified": frozenset({False, True}),
@@ -39,8 +39,8 @@ NOISE_IN_SUMS: Mapping[VotesMode, frozenset[bool]] = {
 
 @dataclass(frozen=True)
 class Promise:
-    """release: what leaves, with all caps used up. closing: the charge of a sanitised epsilon, if one is planned.
-    later: what leaves in the later phases of a schedule, in order; such a promise has no closing.
+    """release: what leaves, with the whole query budget used up. closing: the charge of a sanitised epsilon, if one is
+    planned. later: what leaves in the later phases of a schedule, in order; such a promise has no closing.
     """
 
     release: ReleaseEvent
@@ -119,7 +119,7 @@ def parse_events(text: str) -> tuple[ReleaseEvent, ...]:
 
 
 @lru_cache(maxsize=4)  # each message of a federation comes with the same
-def parse_promise(text: str, votes: VotesMode, teachers: int, simulation: bool) -> Promise:
+def parse_promise(text: str, collection: CollectionMode, teachers: int, simulation: bool) -> Promise:
     """The promise of a federation with this mode and number of teachers.
 
     Raises
@@ -132,13 +132,15 @@ def parse_promise(text: str, votes: VotesMode, teachers: int, simulation: bool) 
     release, releases = promise.release, (promise.release, *promise.later)
     if any(event.closing for event in releases):
         raise Refused(Rule.PROMISE, detail="a promise is one release, and at most one sanitised epsilon beside it")
-    if release.noise_by_parties and votes != "clear" and promise.closing is not None:
+    if release.noise_by_parties and collection != "plaintext" and promise.closing is not None:
         raise Refused(Rule.PROMISE, detail="noise that is in the sums leaves nothing to be sanitised")
     for event in releases:
         by_parties = event.noise_by_parties
-        if by_parties not in NOISE_IN_SUMS[votes] and not (by_parties and simulation and votes == "clear"):
-            raise Refused(Rule.PROMISE, detail=f"a {event.TYPE} release is no release of {votes} votes")
-        if votes == "verified" and (noise := event.party_noise(1)) is not None and noise.shares != 1:
+        if by_parties not in NOISE_IN_SUMS[collection] and not (
+            by_parties and simulation and collection == "plaintext"
+        ):
+            raise Refused(Rule.PROMISE, detail=f"a {event.TYPE} release is no release of {collection} votes")
+        if collection == "verified" and (noise := event.party_noise(1)) is not None and noise.shares != 1:
             raise Refused(Rule.PROMISE, limit=1, requested=noise.shares, detail="each aggregator adds the whole noise")
         if event.noise is not Noise.DISCRETE or (by_parties and event.towards is not Towards.COORDINATOR):
             raise Refused(Rule.PROMISE, detail="the promised noise is not the one that is drawn")
@@ -158,7 +160,7 @@ def parse_promise(text: str, votes: VotesMode, teachers: int, simulation: bool) 
 
 def promise_of(terms: Terms) -> Promise:
     """The promise of these terms. Raises Refused as `parse_promise`."""
-    return parse_promise(terms.promise, terms.votes, terms.teachers, terms.simulation)
+    return parse_promise(terms.promise, terms.collection, terms.teachers, terms.simulation)
 
 
 def epsilon(events: Sequence[ReleaseEvent], policy: Policy, *, rough: bool = False) -> float:
@@ -242,7 +244,8 @@ def own_weight(
 ) -> int:
     """The weight with which the party takes part.
 
-    agreed : the one that stands in the roster, which fixes it for secure and distributed votes; None for clear ones,
+    agreed : the one that stands in the roster, which fixes it for secure and distributed votes; None for plaintext
+    ones,
         where the party takes the largest that fits.
 
     Raises

@@ -4,8 +4,8 @@ It also keeps the terms of its enrolment, since later messages do not repeat the
 coordinator's ledger stood when it last asked.
 
 Queries and promises are counted before a vote leaves. Where the coordinator adds the noise, the party cannot see what
-it does with the votes, but holds it to the terms of the enrolment: mechanism, parameters and caps, whose worst case
-composes over federations. Where the parties add the noise, what is charged is what is drawn (`party.promise`)."""
+it does with the votes, but holds it to the terms of the enrolment: mechanism, parameters and query budget, whose worst
+case composes over federations. Where the parties add the noise, what is charged is what is drawn (`party.promise`)."""
 
 from __future__ import annotations
 
@@ -384,10 +384,10 @@ def _keep_head(connection: sqlite3.Connection, federation: str, position: Ledger
 def _check_queries(terms: Terms, promise: Promise, policy: Policy, elsewhere: int) -> None:
     """Raise Refused (MOST_QUERIES) if the policy would end sums of this federation half way.
 
-    A party that refuses in the middle of a sum costs the others, whose queries are used up. Of clear votes it is left
-    out alone, and answers as many as it likes.
+    A party that refuses in the middle of a sum costs the others, whose queries are used up. Of plaintext votes it is
+    left out alone, and answers as many as it likes.
     """
-    if terms.votes != "clear" and elsewhere + promise.asked > policy.most_queries:
+    if terms.collection != "plaintext" and elsewhere + promise.asked > policy.most_queries:
         raise Refused(Rule.MOST_QUERIES, limit=policy.most_queries, requested=elsewhere + promise.asked)
 
 

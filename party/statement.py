@@ -37,7 +37,7 @@ class StatementCheck:
             ("positions", self._positions),
             ("events", self._events),
             ("queries", self._queries),
-            ("caps", self._caps),
+            ("query_budget", self._query_budget),
             ("guarantee", self._guarantee),
         ]
 
@@ -72,10 +72,10 @@ class StatementCheck:
         return f"ledger {self.statement.ledger[:12]} of federation {self.statement.federation[:12]}"
 
     def _signature(self) -> str:
-        roster = pinned_roster(self._terms.votes, self.home.roster_file)
+        roster = pinned_roster(self._terms.collection, self.home.roster_file)
         if roster is None:
             raise Advice(
-                "with clear votes this party knows no signing key of the coordinator",
+                "with plaintext votes this party knows no signing key of the coordinator",
                 "What it was told at each question binds the coordinator all the same, see positions",
             )
         if not self.statement.is_of(roster.coordinator):
@@ -161,7 +161,7 @@ class StatementCheck:
             told, f"A sum that failed leaves such queries, unless they are asked again; its log says so. {ASK}"
         )
 
-    def _caps(self) -> str:
+    def _query_budget(self) -> str:
         spent: dict[int, int] = {}
         for number, batch in enumerate(self.statement.batches, 1):
             release = self._number(number, batch)

@@ -209,8 +209,8 @@ def faults_of(
 def in_one(where: str, faults: list[str]) -> str:
     """Faults as the text of one error: of one fault a line, of more a line each, and how many more than ten there are.
 
-    >>> in_one("scenario x", ["caps: is required"])
-    'scenario x: caps: is required'
+    >>> in_one("scenario x", ["query_budget: is required"])
+    'scenario x: query_budget: is required'
     """
     if len(faults) == 1:
         return f"{where}: {faults[0]}"

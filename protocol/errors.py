@@ -68,10 +68,10 @@ class NotEnoughParties(ConsiliumError):
 
 
 class BudgetExceeded(ConsiliumError):
-    """A request would go beyond the caps that were fixed before the run."""
+    """A request would go beyond the query budget that was fixed before the run."""
 
     exit_code = 5
-    meaning = "caps used up"
+    meaning = "query budget used up"
 
 
 class OutputExists(ConsiliumError):

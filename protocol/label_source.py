@@ -40,7 +40,7 @@ class RowStanding(IntEnum):
 class LabelTerms:
     """On which terms labels are given.
 
-    `epsilon` holds at `delta` if all caps are used up, whatever the votes are; it is fixed before the run.
+    `epsilon` holds at `delta` if the whole query budget is used up, whatever the votes are; it is fixed before the run.
     It is of a `unit`, whose data may differ as `neighbouring` says. `count_sigma`: noise on one count, in votes, where
     noisy histograms are given, 0 where labels alone are; each answer says its own. `release`: what is released for a
     query, of all phases together. `epsilon_nodes`: towards whoever sees noisy sums of the votes; 0 where none is

@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, PlainSerializer
 
 from consilium.protocol.digests import Hash, OptionalHash, canonical_digest
 from consilium.protocol.models import Strict, Terse
+from consilium.protocol.old_names import Outgrown, hashed_mode, sent_mode, todays_mode
 from consilium.protocol.rows.queries import MOST_NUMBERS, QUERY_DTYPE, query_set_hash
 
 PROTOCOL_VERSION = 7
@@ -28,11 +29,15 @@ MOST_CANDIDATES = 1000
 """Runs on the same votes among which one is chosen, all of which are charged."""
 MOST_BATCHES = 10_000_000
 
-VotesMode = Literal["clear", "secure", "distributed", "verified"]
-"""How votes are collected: the coordinator sees each party's (clear), only their sum (secure), only their sum with the
-parties' own noise in it (distributed), or only the sum of votes that it and a second aggregator have checked without
-seeing them (verified)."""
-EXACT_SUMS: frozenset[VotesMode] = frozenset({"secure", "verified"})
+CollectionMode = Literal["plaintext", "secure", "distributed", "verified"]
+"""How votes are collected: the coordinator sees each party's (plaintext), only their sum (secure), only their sum with
+the parties' own noise in it (distributed), or only the sum of votes that it and a second aggregator have checked
+without seeing them (verified)."""
+SentMode = Annotated[CollectionMode, BeforeValidator(todays_mode), PlainSerializer(sent_mode, return_type=str)]
+"""As it travels: plaintext votes are called clear there, as in 0.9."""
+StatedMode = Annotated[CollectionMode, BeforeValidator(todays_mode), PlainSerializer(hashed_mode, return_type=str)]
+"""As files state it; where it is hashed, as it travels."""
+EXACT_SUMS: frozenset[CollectionMode] = frozenset({"secure", "verified"})
 """Where sums without noise may leave: the questions are fixed beforehand, and sums differ by nobody or by enough."""
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
@@ -75,21 +80,21 @@ Queries = Annotated[np.ndarray, AfterValidator(_queries), Field(repr=False)]
 class WireModel(Strict):
     """Base of all messages: frozen, strict, no unknown keys; arrays are left out of `repr`."""
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
+    model_config = ConfigDict(arbitrary_types_allowed=True, serialize_by_alias=True)
 
     kind: ClassVar[str]
     UNSENT: ClassVar[frozenset[str]] = frozenset()
     """Fields that do not travel where they have their default: messages without them are what they were before."""
 
 
-class Terms(Terse, WireModel):
+class Terms(Terse, Outgrown, WireModel):
     """What a federation is, as far as a party is concerned. A party that pins terms takes part in no other.
 
     federation: hash of the coordinator's configuration. classes: to vote for. teachers: votes that the party gives to
-    each query. simulation: seeded noise, which protects nobody. promise: JSON list of release events at the caps, which
-    the coordinator will not exceed, and which parties charge: one for each phase, in order. Where the noise is in the
-    sums, they are of these. student: such a list of what the student is promised; empty where it is the same list.
-    votes: how they are collected. roster: hash of the roster, empty for clear votes. pool: JSON of
+    each query. simulation: seeded noise, which protects nobody. promise: JSON list of release events at the query
+    budget, which the coordinator will not exceed, and which parties charge: one for each phase, in order. Where the
+    noise is in the sums, they are of these. student: such a list of what the student is promised; empty where it is the
+    same list. collection: how votes are collected. roster: hash of the roster, empty for plaintext votes. pool: JSON of
     `rows.pool.PoolTerms`, empty where the queries were not fixed beforehand. request: digest of the one `TrainRequest`
     of the federation.
     """
@@ -103,7 +108,7 @@ class Terms(Terse, WireModel):
     simulation: bool
     promise: PromiseText
     student: PromiseText = ""
-    votes: VotesMode
+    collection: SentMode = Field(serialization_alias="votes")
     roster: OptionalHash
     pool: str = Field(max_length=500)
     request: Hash
@@ -161,19 +166,19 @@ class HelloReply(WireModel):
     program: Program = ""
 
 
-class TrainRequest(WireModel):
+class TrainRequest(Outgrown, WireModel):
     """Train `teachers` teachers on disjoint shards.
 
-    `rows_json` is a `Schema`, `spec_json` a `protocol.teachers.TeacherSpec`, `ballot_json` a
-    `protocol.ballot.BallotSpec`. `reference`: public rows, float32 (rows, features), none where the ballot
-    needs none.
+    `rows_json` is a `Schema`, `spec_json` a `protocol.teachers.TeacherSpec`, `voting_rule_json` a
+    `protocol.voting_rule.VotingRuleSpec`. `reference`: public rows, float32 (rows, features), none where the voting
+    rule needs none.
     """
 
     kind: ClassVar[str] = "train.teacher"
     federation: Hash
     rows_json: str = Field(max_length=10_000_000)
     spec_json: str = Field(max_length=10_000)
-    ballot_json: str = Field(max_length=50_000)
+    voting_rule_json: str = Field(max_length=50_000, serialization_alias="ballot_json")
     reference: ReferenceRows
     teachers: int = Field(ge=1, le=MOST_TEACHERS)
     seed: int = Field(ge=-1, le=2**63 - 1, description="-1: from the operating system's entropy")

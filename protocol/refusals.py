@@ -104,7 +104,7 @@ CURES: Mapping[Rule, str] = {
     Rule.PROMISE: "The coordinator asks something else than it came with: same kit and version at both?",
     Rule.MOST_TEACHERS: "The party raises policy.most_teachers, or the federation asks for fewer",
     Rule.SIMULATION: "This is a simulated federation; a real party takes no part in it",
-    Rule.VOTES: "policy.votes of this party asks for more secrecy than the federation has",
+    Rule.VOTES: "policy.collection of this party asks for more secrecy than the federation has",
     Rule.EXACT_SUMS: "The party sets policy.exact_sums = true if it agrees to sums without noise; or the federation"
     " asks for distributed votes, or leaves federation.exact_sums out",
     Rule.UNIT: "The federation protects patients: the party names their column under [patient]",

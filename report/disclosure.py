@@ -19,7 +19,7 @@ from enum import StrEnum
 from statistics import NormalDist
 from typing import Literal
 
-from consilium.protocol.messages import VotesMode
+from consilium.protocol.messages import CollectionMode
 from consilium.protocol.releases import ReleaseKind
 
 ALWAYS = "always"
@@ -203,7 +203,7 @@ class Disclosure:
     """
 
     release: ReleaseKind
-    votes: VotesMode
+    collection: CollectionMode
     noise_in_sums: bool
     explicit: bool = False
 
@@ -215,14 +215,14 @@ class Disclosure:
     @property
     def towards_coordinator(self) -> SeenVotes:
         """What the coordinator sees of the votes."""
-        if self.votes == "clear":
+        if self.collection == "plaintext":
             return SeenVotes.VOTES
         return SeenVotes.NOISY_SUMS if self.noise_in_sums else SeenVotes.EXACT_SUMS
 
     def audiences(self, party: str = "party", parties: str = "parties") -> tuple[Audience, ...]:
         """Who sees what. party, parties: what one, and several, are called."""
         released, coordinator = f"the released {self.release.noun}s", self.towards_coordinator
-        masked = self.noise_in_sums and self.votes != "verified"
+        masked = self.noise_in_sums and self.collection != "verified"
         # whoever adds some of the noise knows it
         of_party = Bound.STUDENT if not masked else Bound.LARGER if self.two_promises else Bound.OWN_NOISE
         of_second = Bound.NODES if self.two_promises else Bound.STUDENT
@@ -248,7 +248,7 @@ class Disclosure:
                 coordinating=True,
             ),
         ]
-        if self.votes == "verified":
+        if self.collection == "verified":
             rows.append(Audience("the second aggregator", SeenVotes.SHARES, str(SeenVotes.SHARES), of_second))
         return tuple(rows)
 
@@ -262,19 +262,18 @@ class Disclosure:
         """
         if not self.noise_in_sums:
             return f"no epsilon towards the coordinator: it is trusted with {self.towards_coordinator}"
-        whom = (
-            f"the coordinator{' and the second aggregator' if self.votes == 'verified' and self.two_promises else ''}"
-        )
+        second = " and the second aggregator" if self.collection == "verified" and self.two_promises else ""
+        whom = f"the coordinator{second}"
         return f"epsilon at most {epsilon_text(epsilon)} towards {whom}"
 
     def how_collected(self) -> str:
         """How votes are collected, and what that protects from whom: a few sentences in the past."""
         if not self.noise_in_sums:
-            return _EXACT[self.votes]
+            return _EXACT[self.collection]
         if self.two_promises:
-            return f"{_NOISY[self.votes]} {_NODES_EPSILON[self.votes]}"
-        words = _NOISE_OF_ALL[self.votes]
-        return f"{words} {self._student_beside_coordinator()}" if self.votes == "distributed" else words
+            return f"{_NOISY[self.collection]} {_NODES_EPSILON[self.collection]}"
+        words = _NOISE_OF_ALL[self.collection]
+        return f"{words} {self._student_beside_coordinator()}" if self.collection == "distributed" else words
 
     def _student_beside_coordinator(self) -> str:
         """What the student has of the noisy sums, where all noise is in them."""
@@ -310,9 +309,9 @@ _IN_PARTS = (
     "Votes were collected in two parts each, of which the coordinator held one and a second aggregator the other. They"
     " checked every vote without seeing it, "
 )
-_EXACT: Mapping[VotesMode, str] = {
-    "clear": "Votes were collected in clear: the coordinator saw what each party voted, and added the noise. There is"
-    " no epsilon towards the coordinator; it has to be trusted with the votes.",
+_EXACT: Mapping[CollectionMode, str] = {
+    "plaintext": "Votes were collected in plaintext: the coordinator saw what each party voted, and added the noise."
+    " There is no epsilon towards the coordinator; it has to be trusted with the votes.",
     "secure": "Votes were collected as secure sums: nobody but the party itself saw its votes. The coordinator saw"
     " exact sums over the parties, and added the noise. There is no epsilon towards the coordinator; it has to be"
     " trusted with the sums.",
@@ -320,14 +319,14 @@ _EXACT: Mapping[VotesMode, str] = {
     " worked together. The coordinator saw exact sums over the parties, and added the noise. There is no epsilon"
     " towards the coordinator; it has to be trusted with the sums. The second aggregator saw neither votes nor sums.",
 }
-_NOISY: Mapping[VotesMode, str] = {
+_NOISY: Mapping[CollectionMode, str] = {
     "distributed": "Votes were collected as secure sums with noise that the parties added: nobody saw a party’s votes,"
     " or an exact sum. The coordinator saw the noisy sums, and added noise of its own before anything was released.",
     "verified": f"{_IN_PARTS}left out by name whoever voted falsely, and each added noise to its half of the sum:"
     " nobody saw a party’s votes or an exact sum, unless these two worked together. The coordinator saw the noisy"
     " sums.",
 }
-_NODES_EPSILON: Mapping[VotesMode, str] = {
+_NODES_EPSILON: Mapping[CollectionMode, str] = {
     "distributed": "What it saw has an epsilon of its own, that of the nodes. It holds towards the student and the"
     " public too if the coordinator leaves its noise out. Towards the other parties, who know their own part of the"
     " noise, the larger of both holds.",
@@ -335,7 +334,7 @@ _NODES_EPSILON: Mapping[VotesMode, str] = {
     " which knows its own part of the noise, and towards the student and the public if the coordinator leaves its noise"
     " out.",
 }
-_NOISE_OF_ALL: Mapping[VotesMode, str] = {
+_NOISE_OF_ALL: Mapping[CollectionMode, str] = {
     "distributed": "Votes were collected as secure sums with noise that the parties added: nobody saw a party’s votes,"
     " or an exact sum. The epsilon towards the coordinator holds for everything it saw.",
     "verified": f"{_IN_PARTS}left out by name whoever voted falsely, and each added the whole noise to its half of the"

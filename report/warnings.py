@@ -43,7 +43,7 @@ class WarningCode(StrEnum):
     CONSTANT_COLUMN = "constant-column"
     ROWS_TWICE = "rows-twice"
     ONE_LARGE_PARTY = "one-large-party"
-    CAPS_ABOVE_ROWS = "caps-above-rows"
+    BUDGET_ABOVE_ROWS = "budget-above-rows"
     TUNED_ON_OWN_VOTES = "tuned-on-own-votes"
 
 
@@ -63,7 +63,7 @@ SECRET = frozenset(
 """Computed from private rows, or from how many parties voted, which may follow from these: no guarantee covers them."""
 
 
-SINCE_0_9 = frozenset({WarningCode.CAPS_ABOVE_ROWS, WarningCode.PARTIES_TOO_SMALL, WarningCode.TUNED_ON_OWN_VOTES})
+SINCE_0_9 = frozenset({WarningCode.BUDGET_ABOVE_ROWS, WarningCode.PARTIES_TOO_SMALL, WarningCode.TUNED_ON_OWN_VOTES})
 """Kinds that runs of version 0.9 and earlier do not have."""
 
 
@@ -128,9 +128,9 @@ MANY_PAIRED = 300
 class Expected:
     """What is known of a federation before it runs, all of it public.
 
-    epsilon, delta, unit: promised, with all caps used up. classes: to vote for. answers: most that are released.
-    votes: for each query, of all parties together. noise: standard deviation on one count that a label or a histogram
-    is read from, in votes; None where it is not known, or the winner is released exactly or not at all.
+    epsilon, delta, unit: promised, with the whole query budget used up. classes: to vote for. answers: most that are
+    released. votes: for each query, of all parties together. noise: standard deviation on one count that a label or a
+    histogram is read from, in votes; None where it is not known, or the winner is released exactly or not at all.
     asks_typical: whether the student asks about few rows that stand for many (`selection = "typical"`); None where each
     student chooses for itself, and whoever warns does not know. It has no default: a default would advise what is
     already done. histogram: whether noisy counts are released, not labels alone. undeclared: whether teachers vote
@@ -216,7 +216,8 @@ def _answers(expected: Expected) -> str | None:
         who = "have it" if expected.asks_typical is False else "have each student"
         return (
             f"at most {expected.answers} answers for {expected.classes} classes are {for_each:.3g} for each, below"
-            f" {LEAST_ANSWERS}: a student learns little from so few that are drawn at random. Raise caps.answers, or"
+            f" {LEAST_ANSWERS}: a student learns little from so few that are drawn at random. Raise"
+            " query_budget.answers, or"
             f' {who} ask about typical rows (selection = "typical")'
         )
 
@@ -226,7 +227,7 @@ def _halves(expected: Expected) -> str | None:
         return (
             "teachers vote relative to their own scores, and no class shares are declared: a vote says which cases are"
             " likelier than others, so the student's order means something and its classes do not. Declare"
-            " federation.ballot.shares, or look at the AUC alone"
+            " federation.voting_rule.shares, or look at the AUC alone"
         )
 
 
@@ -236,7 +237,8 @@ def _pairs(expected: Expected) -> str | None:
         return (
             f"{expected.paired} parties mask their votes in {pairs} pairs, above {MANY_PAIRED} parties: the"
             f" coordinator's work is {times:.2g} times that of {MANY_PAIRED}, and grows with the square of the parties."
-            ' Use votes = "verified", whose work grows with the parties alone, and see what each costs (docs/scale.md)'
+            ' Use collection = "verified", whose work grows with the parties alone, and see what each costs'
+            " (docs/scale.md)"
         )
 
 
@@ -310,7 +312,7 @@ class RowFacts:
     """What is seen of the rows of a simulation.
 
     public: public rows by class, asked and held out together. askable, test: how many these are. queries: most that the
-    caps allow. different: rows that can be asked, equal ones once. spreads: deviation of
+    query budget allows. different: rows that can be asked, equal ones once. spreads: deviation of
     each feature over the public rows, where models see them unscaled; else empty. constant: columns with one value in
     all public rows. identifiers: whose whole numbers differ in all of them. leaks: that say the label of each of them.
     largest: share of the private rows that one party has. twice: share that stands at two parties, or is public too.
@@ -371,13 +373,15 @@ def _few(rows: RowFacts) -> str | None:
         )
 
 
-def caps_above_rows(queries: int, different: int) -> str | None:
-    """What to say where the caps allow more queries than there are different rows to ask: noise is for the caps."""
+def budget_above_rows(queries: int, different: int) -> str | None:
+    """What to say where the query budget allows more queries than there are different rows to ask: noise is for the
+    query budget."""
     if queries > different:
         return (
-            f"the caps allow {queries} queries, and {different} different public rows can be asked: the noise is for"
-            f" {queries}, and a part of the promised epsilon stays unused. Set caps.queries to {different} or fewer"
-            " (and the noise anew), or make more rows public"
+            f"the query budget allows {queries} queries, and {different} different public rows can be asked: the"
+            f" noise is for {queries}, and a part of the promised epsilon stays unused. Set query_budget.queries to"
+            f" {different}"
+            " or fewer (and the noise anew), or make more rows public"
         )
 
 
@@ -638,7 +642,7 @@ _ROWS: Mapping[WarningCode, Callable[[RowFacts], str | None]] = {
     WarningCode.FEATURES_UNSCALED: _spreads,
     WarningCode.CLASS_NOT_PUBLIC: _classes,
     WarningCode.FEW_PUBLIC_ROWS: _few,
-    WarningCode.CAPS_ABOVE_ROWS: lambda rows: caps_above_rows(rows.queries, rows.different),
+    WarningCode.BUDGET_ABOVE_ROWS: lambda rows: budget_above_rows(rows.queries, rows.different),
     WarningCode.IDENTIFIER_AS_FEATURE: _identifiers,
     WarningCode.CONSTANT_COLUMN: _constant,
     WarningCode.ROWS_TWICE: _twice,

@@ -74,7 +74,7 @@ def baselines(
     Votes are those that the run recorded; secure and distributed ones nobody has, so all teachers are asked again.
     """
     config, names, test_y = case.config, case.classes, case.test_y
-    recorder = VoteRecorder(case, ("test",) if config.votes == "clear" else ("pool", "test"))
+    recorder = VoteRecorder(case, ("test",) if config.collection == "plaintext" else ("pool", "test"))
     quality, alone, parties = [], _Alone(test_y), []
     for index, trained in stored_teachers(case, space):
         progress(BASELINES, index, len(case.parties))
@@ -114,7 +114,7 @@ def baselines(
         "pooled": {} if pooled is None else _judged(pooled, test_y, names),
     }
     votes: dict[str, np.ndarray] = {}
-    if config.votes == "clear":
+    if config.collection == "plaintext":
         for file in space.private.glob(PATTERN):
             with kept_votes(file) as recorded:
                 votes.update(zip(recorded.query_ids, recorded.total(), strict=True))

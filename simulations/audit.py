@@ -38,7 +38,7 @@ from consilium.coordinator.verify.student import LABELS, read_labels
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError, DataError, PathError
 from consilium.protocol.label_source import Outcome
-from consilium.protocol.old_names import OF_SPENT, renamed
+from consilium.protocol.old_names import OF_SUMMARY, renamed
 from consilium.protocol.releases import ReleaseKind
 from consilium.protocol.rows.queries import query_ids
 from consilium.report.warnings import SINCE_0_9, listed, well_formed
@@ -138,7 +138,7 @@ class _Simulation:
         checks.check(f"{SUMMARY}: warnings", lambda: self._warnings(config, run))
         checks.check(f"{REPORT_DATA}: epsilon", lambda: self._report_epsilon(run))
         checks.check(f"{REPORT_DATA}: what the nodes wrote", lambda: self._report_data(recorded))
-        if config.votes == "clear":
+        if config.collection == "plaintext":
             checks.check("private/votes-*.npz: votes of the evidence", lambda: self._votes(recorded))
         return checks.findings
 
@@ -199,7 +199,7 @@ class _Simulation:
         return f"{len(rows)} rows"
 
     def _summary_epsilon(self, run: VerifiedRun) -> str:
-        claims = renamed(entry(self.files.object(SUMMARY), SUMMARY, "privacy"), OF_SPENT)
+        claims = renamed(entry(self.files.object(SUMMARY), SUMMARY, "privacy"), OF_SUMMARY)
         names = ["promised", "student", "spent", "data_dependent", "sanitised"]
         lines = []
         for name in names:
@@ -240,7 +240,8 @@ class _Simulation:
         agree(
             f"{SUMMARY}: release", written_release, release.earlier if written_release == release.earlier else release
         )
-        agree(f"{SUMMARY}: votes", entry(summary, SUMMARY, "privacy", "votes"), config.votes)
+        privacy = renamed(entry(summary, SUMMARY, "privacy"), OF_SUMMARY)
+        agree(f"{SUMMARY}: collection", entry(privacy, SUMMARY, "collection"), config.collection)
         agree(f"{SUMMARY}: noise", entry(summary, SUMMARY, "privacy", "noise"), coordinator.get("noise"))
         agree(f"{MANIFEST}: noise", manifest.get("noise"), coordinator.get("noise"))
         for stage in entry(coordinator, "coordinator.json", "seconds"):
@@ -297,7 +298,7 @@ class _Simulation:
     def _report_epsilon(self, run: VerifiedRun) -> str:
         if run.recorded is None or not run.guarantees:
             raise Contradiction("the ledger gives no epsilon to compare with")
-        truth = shown_guarantees(run.guarantees, run.recorded.config.votes)
+        truth = shown_guarantees(run.guarantees, run.recorded.config.collection)
         return check_claims(REPORT_DATA, self._read_report().guarantees, truth)
 
     def _report_data(self, recorded: Recorded) -> str:
@@ -318,9 +319,9 @@ class _Simulation:
             "classes": config.rows.classes,
             "mechanism": config.describe(),
             "release": release if summary.get("release") == release else ReleaseKind(release.earlier),
-            "votes": config.votes,
-            "most_queries": config.all_caps.queries,
-            "most_answers": config.all_caps.answers,
+            "collection": config.collection,
+            "most_queries": config.whole_budget.queries,
+            "most_answers": config.whole_budget.answers,
             "reinforced": recorded.reinforced,
             "seeded_noise": manifest.get("noise") == "seeded",
             "released_label_accuracy": entry(summary, SUMMARY, "privacy", "released_label_accuracy"),

@@ -33,7 +33,7 @@ from consilium.party.home import Home
 from consilium.party.node import PartyNode
 from consilium.party.policy import Policy
 from consilium.party.teachers import store
-from consilium.party.teachers.ballot import Lot, ballots, query_inputs
+from consilium.party.teachers.voting import Lot, query_inputs, votes_of_teachers
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.messages import PROTOCOL_VERSION, HelloRequest
@@ -121,7 +121,7 @@ class AuditedParty:
     def __init__(self, home: Home, config: FederationConfig, seed: int, folder: Path) -> None:
         changed = {
             "simulation": True,
-            "votes": "clear",
+            "collection": "plaintext",
             "roster": "",
             "pool": None,
             "record_votes": False,
@@ -133,7 +133,7 @@ class AuditedParty:
             least_rows_per_teacher=0,
             most_teachers=config.teachers_per_party,
             most_epsilon=math.inf,
-            votes="clear",
+            collection="plaintext",
             allow_simulation=True,
         )
         self._home = replace(home, folder=folder, own_policy=policy, terms_file=None)
@@ -157,7 +157,7 @@ class AuditedParty:
                 node.train(self._config.train_request())
                 trained = store.load(node.home.teachers(federation), federation)
                 inputs = query_inputs(schema, queries, query_set_hash(queries))
-                votes = ballots(trained, inputs, Lot(node.home.name, federation, query_ids(queries)))
+                votes = votes_of_teachers(trained, inputs, Lot(node.home.name, federation, query_ids(queries)))
         except Refused as error:
             raise ConfigError(f"the party would refuse to train: {error}", "See `consilium party check`") from None
         return Predictions(votes, len(schema.classes))
@@ -526,10 +526,10 @@ def subject_of_scenario(
     space = Workspace(folder)
     plain = scenario.model_copy(
         update={
-            "federation": scenario.federation.model_copy(update={"votes": "clear"}),
+            "federation": scenario.federation.model_copy(update={"collection": "plaintext"}),
             "simulation": scenario.simulation.model_copy(update={"teachers": ()}),
         }
     )
     lay_out(space, replace(case, scenario=plain, partition=alone))
-    queries = dataset.x[partition.queries[: min(config.all_caps.queries, MADE_UP)]]
+    queries = dataset.x[partition.queries[: min(config.whole_budget.queries, MADE_UP)]]
     return open_home(space.home(0)), config, canonical_queries(queries, len(dataset.features))

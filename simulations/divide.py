@@ -13,7 +13,7 @@ import numpy as np
 
 from consilium.coordinator.config import FederationConfig
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.messages import VotesMode
+from consilium.protocol.messages import CollectionMode
 from consilium.protocol.rows.queries import canonical_queries, draw_reference, reference_text
 from consilium.protocol.rows.schema import why_no_images
 from consilium.simulations.datasets.base import Dataset, Source
@@ -106,13 +106,13 @@ class Case:
         return replace(self, scenario=clear, config=federation_config(clear, self.dataset, self.partition, self.seed))
 
     def identities(self) -> SimulatedIdentities | SimulatedAggregators | None:
-        """Keys and roster; None for clear votes. Raises ConfigError if no roster is safe."""
+        """Keys and roster; None for plaintext votes. Raises ConfigError if no roster is safe."""
         return identities_of(self.scenario, self.partition, self.seed)
 
     @property
     def nodes(self) -> int:
         """Beside the coordinator: the parties, and the second aggregator of verified votes."""
-        return len(self.parties) + (self.scenario.federation.votes == "verified")
+        return len(self.parties) + (self.scenario.federation.collection == "verified")
 
     def _canonical(self, rows: np.ndarray) -> np.ndarray:
         width = len(self.dataset.features)
@@ -163,14 +163,15 @@ def clear_votes(scenario: Scenario) -> Scenario:
     """
     if scenario.federation.mechanism.noise_by_parties:
         raise ConfigError(
-            f'federation.votes = "{scenario.federation.votes}" with {scenario.federation.mechanism.name} has noise in'
+            f'federation.collection = "{scenario.federation.collection}" with {scenario.federation.mechanism.name}'
+            " has noise in"
             " its sums already, and a study draws it anew",
-            'Set federation.votes = "clear" and a mechanism of the coordinator: the same noise costs the same',
+            'Set federation.collection = "plaintext" and a mechanism of the coordinator: the same noise costs the same',
         )
     if scenario.simulation.policies:
         raise ConfigError("a study has no simulation.policies: all parties take part", "Leave them out")
     return scenario.model_copy(
-        update={"federation": scenario.federation.model_copy(update={"votes": "clear", "exact_sums": False})}
+        update={"federation": scenario.federation.model_copy(update={"collection": "plaintext", "exact_sums": False})}
     )
 
 
@@ -183,8 +184,8 @@ def _held_out(units: np.ndarray, share: float, generator: np.random.Generator) -
 def identities_of(
     scenario: Scenario, partition: Partition, seed: int
 ) -> SimulatedIdentities | SimulatedAggregators | None:
-    """Keys and roster of a scenario; None for clear votes. Raises ConfigError if no roster is safe."""
-    return IDENTITIES[scenario.federation.votes](scenario, list(partition.parties), seed)
+    """Keys and roster of a scenario; None for plaintext votes. Raises ConfigError if no roster is safe."""
+    return IDENTITIES[scenario.federation.collection](scenario, list(partition.parties), seed)
 
 
 def _secure(scenario: Scenario, names: list[str], seed: int) -> SimulatedIdentities:
@@ -192,9 +193,11 @@ def _secure(scenario: Scenario, names: list[str], seed: int) -> SimulatedIdentit
     return simulated_identities(names, scenario.federation, seed, weights)
 
 
-IDENTITIES: Mapping[VotesMode, Callable[[Scenario, list[str], int], SimulatedIdentities | SimulatedAggregators | None]]
+IDENTITIES: Mapping[
+    CollectionMode, Callable[[Scenario, list[str], int], SimulatedIdentities | SimulatedAggregators | None]
+]
 IDENTITIES = {
-    "clear": lambda scenario, names, seed: None,
+    "plaintext": lambda scenario, names, seed: None,
     "secure": _secure,
     "distributed": _secure,
     "verified": lambda scenario, names, seed: simulated_aggregators(names, scenario.federation, seed),
@@ -223,10 +226,10 @@ def federation_config(scenario: Scenario, dataset: Dataset, partition: Partition
             f"teacher cnn does not fit {dataset.name!r}: {reason}",
             'Images need data.standardise=false and data.representation="none"; choose another teacher for other rows',
         )
-    ballot = federation.ballot
+    voting_rule = federation.voting_rule
     reference = np.zeros((0, len(schema.features)), dtype=np.float32)
-    if ballot.relative:
-        reference = draw_reference(public.queries(dataset, partition), schema, ballot.reference_rows)
+    if voting_rule.relative:
+        reference = draw_reference(public.queries(dataset, partition), schema, voting_rule.reference_rows)
     identities = identities_of(scenario, partition, seed)
     return FederationConfig.of(
         federation,

@@ -107,8 +107,8 @@ def by_labels(learner: CurveLearner, answered: ReleasedAnswers) -> dict[str, Any
 def by_epsilon(
     learner: CurveLearner, config: FederationConfig, rows: np.ndarray, votes: np.ndarray, lots: int, seed: int
 ) -> dict[str, Any]:
-    """metric, delta and points: epsilon (promised, with all caps used up; see `_epsilon`), times (as much noise as the
-    run's), and value, interval and draws.
+    """metric, delta and points: epsilon (promised, with the whole query budget used up; see `_epsilon`), times (as much
+    noise as the run's), and value, interval and draws.
 
     `rows` int64 (asked,) of the pool and `votes` int64 (asked, classes), exact, in the order asked. {"absent": why}
     where the mechanism has no noise to change, or takes what the student thought.
@@ -172,7 +172,7 @@ def _epsilon(config: FederationConfig) -> float:
 
 
 def _drawn(config: FederationConfig, rows: np.ndarray, votes: np.ndarray, noise: SeededNoise) -> ReleasedAnswers:
-    drawn = config.mechanism.draw(votes, noise).up_to(config.caps.answers)
+    drawn = config.mechanism.draw(votes, noise).up_to(config.query_budget.answers)
     rows = rows[: len(drawn.labels)]
     if drawn.counts is None:
         return ReleasedAnswers(rows, drawn.labels)

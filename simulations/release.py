@@ -46,8 +46,8 @@ from consilium.student.run import run_student
 class Replayed:
     """What a federation ended with. All but what was promised, `student` and the labels is secret.
 
-    promised: what the ledger is charged, at the caps; to_student: towards the student and everybody; to_nodes: towards
-    whoever sees noisy sums, None where sums are exact, or votes are seen. spent: see `ledger.privacy`.
+    promised: what the ledger is charged, at the query budget; to_student: towards the student and everybody; to_nodes:
+    towards whoever sees noisy sums, None where sums are exact, or votes are seen. spent: see `ledger.privacy`.
     sanitised: what the closing released, None where none is planned. batches: the ledger's.
     rows, outcomes, labels: int64 (n,), what the student asked, in its order: rows of the pool, `Outcome`, and classes
     (NO_LABEL where there is none), as in labels.parquet. voted_rows, voted_batch: int64 (m,), on which rows the parties
@@ -150,7 +150,7 @@ class RecordedVotes:
         drawn = case.config.node_event(0, 0).party_noise(phase) if case.config.noise_in_sums else None
         if drawn is not None:
             givers = case.config.givers(len(case.parties))
-            source = SeededNoise(int(canonical_digest([case.seed, case.config.votes, query_set, phase]), 16))
+            source = SeededNoise(int(canonical_digest([case.seed, case.config.collection, query_set, phase]), 16))
             votes = votes + sum_of_shares(source, drawn.sigma * math.sqrt(givers / drawn.shares), givers, votes.shape)
         return Histogram(votes, tuple(sorted(case.parties)), sum(self._weights) * case.config.teachers_per_party)
 

@@ -18,12 +18,13 @@ from consilium.coordinator.planning.plan import PlannedFederation, PlannedMechan
 from consilium.coordinator.planning.rehearsal import made_up
 from consilium.models.provenance import Provenance, keys_of, without
 from consilium.models.specs import TRAINERS
-from consilium.protocol.ballot import BALLOTS
 from consilium.protocol.config_files import drop_other_kinds, read_table, validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.messages import EXACT_SUMS
 from consilium.protocol.models import Frozen, Terse
+from consilium.protocol.old_names import todays, todays_key
 from consilium.protocol.teachers import TEACHERS
+from consilium.protocol.voting_rule import VOTING_RULES
 from consilium.simulations.datasets.base import Dataset, Source
 from consilium.simulations.datasets.source import OWN, open_source
 from consilium.simulations.population.kinds import divided, shifted
@@ -52,12 +53,17 @@ class Scenario(Terse, Frozen):
     @property
     def pool_is_fixed(self) -> bool:
         """Whether the parties know beforehand what may be asked, as they insist on where exact sums leave."""
-        return self.federation.votes in EXACT_SUMS
+        return self.federation.collection in EXACT_SUMS
 
     @property
     def tuned(self) -> tuple[Provenance, ...]:
         """Where its values are from, and the constants of its student's trainer."""
         return (*self.provenance, *self.student.constants)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_keys_of_today(cls, table: Any) -> Any:
+        return with_todays_keys(table)
 
     @model_validator(mode="after")
     def _provenance_is_of_its_keys(self) -> Scenario:
@@ -74,9 +80,9 @@ class Scenario(Terse, Frozen):
         return self
 
     @model_validator(mode="after")
-    def _ballot_suits_the_classes(self) -> Scenario:
+    def _voting_rule_suits_the_classes(self) -> Scenario:
         if self.data.classes:  # those that public rows will name are checked with the schema
-            self.federation.ballot.check_classes(len(self.data.classes))
+            self.federation.voting_rule.check_classes(len(self.data.classes))
         return self
 
     @model_validator(mode="after")
@@ -98,6 +104,18 @@ class Scenario(Terse, Frozen):
                 f" {self.federation.teachers_per_party} or more, or lower federation.teachers_per_party"
             )
         return self
+
+
+def with_todays_keys(table: Any) -> Any:
+    """The table of a scenario, whole or in part, with today's keys. Raises ConfigError for a key under both names."""
+    if not isinstance(table, Mapping):
+        return table
+    table = todays(table, Scenario)
+    entries = table.get("provenance")
+    for entry in entries if isinstance(entries, list) else []:
+        if isinstance(entry, dict) and isinstance(entry.get("keys"), list | tuple):
+            entry["keys"] = [todays_key(key, Scenario) if isinstance(key, str) else key for key in entry["keys"]]
+    return table
 
 
 def shipped() -> dict[str, Path]:
@@ -132,7 +150,7 @@ def scenario_table(name: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
                 f"no scenario {name!r}: neither a file nor one of {', '.join(shipped())}",
                 "List them with `consilium scenarios`",
             )
-    table = read_table(path)
+    table = with_todays_keys(read_table(path))
     check_form(table, str(path))
     anchor(table.get("data"), path.parent)
     # a kind first: it drops keys of the former kind that the file gives, and none that --set gives
@@ -184,7 +202,7 @@ def facts_of(scenario: Scenario, seed: int, source: Source | None = None) -> Pub
 
 TAGS: dict[str, tuple[type[BaseModel], ...]] = {
     "federation.teacher.model": TEACHERS,
-    "federation.ballot.rule": BALLOTS,
+    "federation.voting_rule.rule": VOTING_RULES,
     "federation.mechanism.name": (*ALL_MECHANISMS, PlannedMechanism),
     "student.trainer.name": TRAINERS,
 }
@@ -200,6 +218,7 @@ def apply_override(table: dict[str, Any], override: str) -> None:
     """
     root = table
     key, separator, text = _key(override), *override.partition("=")[1:]
+    key = todays_key(key, Scenario)
     if not separator or not key:
         raise ConfigError(f"--set {override!r} is not key=value", "For example --set federation.mechanism.sigma=120")
     try:

@@ -83,7 +83,7 @@ def run_warnings(
     stated = well_formed(card.get("provenance", []))  # a run of 0.9 does not say it
     known = replace(known, uncharged=of_own_votes(stated, config.privacy.candidates))
     reached = StudentFacts(
-        in_place=InPlace(known.histogram, config.ballot.relative, bool(spec.prevalence)),
+        in_place=InPlace(known.histogram, config.voting_rule.relative, bool(spec.prevalence)),
         answered=summary["queries"]["answered"],
         constant=card["model"]["kind"] == CONSTANT,
         metrics=summary["student"],
@@ -130,7 +130,7 @@ def data_facts(dataset: Dataset, partition: Partition) -> dict[str, Any]:
 
 def looked_at(case: Case) -> RowFacts:
     """What is doubtful about the rows of a case, see `look`."""
-    return look(case.scenario.data, case.scenario.federation.all_caps.queries, case.dataset, case.partition)
+    return look(case.scenario.data, case.scenario.federation.whole_budget.queries, case.dataset, case.partition)
 
 
 def run_summary(manifest: Mapping[str, Any], space: Workspace, case: Case, analysis: Analysis) -> dict[str, Any]:
@@ -155,7 +155,7 @@ def run_summary(manifest: Mapping[str, Any], space: Workspace, case: Case, analy
             "unit": config.privacy.unit.value,
             "relation": privacy["promised"]["relation"],
             "delta": config.privacy.delta,
-            "votes": config.votes,
+            "collection": config.collection,
             "towards": privacy["promised"]["towards"],
             "epsilon_promised": number(privacy["promised"], "epsilon"),
             "epsilon_student": number(privacy["student"], "epsilon"),
@@ -199,10 +199,10 @@ def report_data(
         left_out=left_out(space),
         mechanism=scenario.federation.describe(),
         release=scenario.federation.disclosure.release,
-        votes=scenario.federation.votes,
-        most_queries=scenario.federation.all_caps.queries,
-        most_answers=scenario.federation.all_caps.answers,
-        guarantees=shown_guarantees(coordinator["privacy"], scenario.federation.votes),
+        collection=scenario.federation.collection,
+        most_queries=scenario.federation.whole_budget.queries,
+        most_answers=scenario.federation.whole_budget.answers,
+        guarantees=shown_guarantees(coordinator["privacy"], scenario.federation.collection),
         released_label_accuracy=analysis.released_label_accuracy,
         reinforced=summary["queries"]["reinforced"],
         claimed_epsilon=scenario.federation.mechanism.claimed_epsilon(

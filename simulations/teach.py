@@ -66,7 +66,7 @@ def _teachers(case: Case, space: Workspace, index: int, party: str) -> TeacherSe
     check_rows(spec, schema)
     seeds = simulated_seeds(case.seed, party)
     reference = case.config.reference_rows()
-    teachers, limits = make(rows, schema, spec, case.config.ballot, reference, parts, seeds)
+    teachers, limits = make(rows, schema, spec, case.config.voting_rule, reference, parts, seeds)
     return TeacherSet(schema, "", "", teachers, limits)
 
 

@@ -1,8 +1,8 @@
 """What the teachers of one case vote: recorded once for all mechanisms, and added up as a federation does.
 
-What depends on the mechanism, on caps, on privacy or on the student is not in it, and these do not decide what it is.
-Under the relative ballot equal scores are decided by a lot of the federation's digest, so the teachers' word alone does
-not fix the vote: which classes were equal is recorded too (`party.teachers.ballot`)."""
+What depends on the mechanism, on query budget, on privacy or on the student is not in it, and these do not decide what
+it is. Under the relative voting rule equal scores are decided by a lot of the federation's digest, so the teachers'
+word alone does not fix the vote: which classes were equal is recorded too (`party.teachers.voting`)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from consilium.party.teachers.ballot import Lot, ballots, query_inputs
 from consilium.party.teachers.store import TeacherSet
 from consilium.party.teachers.teach import Teacher
+from consilium.party.teachers.voting import Lot, query_inputs, votes_of_teachers
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.rows.queries import query_ids, query_set_hash
 from consilium.simulations.divide import Case
@@ -257,7 +257,7 @@ class VoteRecorder:
         for name, x in self.inputs.items():
             lot = TieLog()
             empty = np.zeros((len(trained.teachers), 0), dtype=np.int64)
-            self._cast[name].append(ballots(trained, x, lot) if len(x) else empty)
+            self._cast[name].append(votes_of_teachers(trained, x, lot) if len(x) else empty)
             self._lots[name].append(lot)
         mine = self._home_party == index
         if on_test is None:

@@ -4,7 +4,7 @@ RUN/private/work/federation.json     the coordinator's configuration
 RUN/private/work/pool.npz            the student's public rows
 RUN/private/work/pool.npy            ids of the rows that may be asked, for secure votes
 RUN/private/work/student.json        how the student learns, and its seed
-RUN/private/work/roster.json         for all but clear votes, and
+RUN/private/work/roster.json         for all but plaintext votes, and
 RUN/private/work/coordinator.pem     the coordinator's signing key, and
 RUN/private/work/sealing.pem         for verified votes, its key of the link to the second aggregator
 RUN/private/work/parties/00017/      one party's home: party.toml, data.npz, identity.pem, later state/; for verified
@@ -182,7 +182,7 @@ def lay_out(space: Workspace, case: Case) -> None:
         "most_queries": scenario.simulation.most_queries,
         "most_epsilon": float("inf"),
         "unit": scenario.federation.privacy.unit.value,
-        "votes": scenario.federation.votes,
+        "collection": scenario.federation.collection,
         "exact_sums": not config.noise_in_sums,
         "allow_simulation": True,
     }

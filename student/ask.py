@@ -145,7 +145,7 @@ class AskingStage:
 
     def ask(self, rows: PublicRows, chosen: np.ndarray, inputs: np.ndarray, model: Model | None, asked: Asked,
             progress: Progress) -> bool:  # fmt: skip
-        """Ask the `chosen` rows, a batch at a time, into `asked`; False once the caps are used up.
+        """Ask the `chosen` rows, a batch at a time, into `asked`; False once the query budget is used up.
 
         inputs : float (n, inputs), all rows as `model` takes them, whose probabilities go with the queries.
         """
@@ -180,7 +180,7 @@ def students_of(spec: StudentSpec, sources: Sequence[LabelSource]) -> list[tuple
 def planned_phases(
     folder: Path, students: Sequence[tuple[LabelSource, StudentSpec]], federation: str, rows: PublicRows
 ) -> list[AskingStage]:
-    """What is to be asked in each phase, as it was begun or as the caps allow now.
+    """What is to be asked in each phase, as it was begun or as the query budget allows now.
 
     A student of a federation without schedule begins with the rows whose outcome is recorded already.
     """

@@ -252,8 +252,8 @@ def _privacy(card: dict[str, Any]) -> list[str]:
         unprotected = "the mechanism has no bound"
     lines = [
         *(f"- {line}" for line in _released(card, unprotected)),
-        f"- epsilon at most **{epsilon}** at delta {privacy['delta']:g}: the worst case of the caps, fixed before"
-        " anything was asked. It does not depend on anybody's data",
+        f"- epsilon at most **{epsilon}** at delta {privacy['delta']:g}: the worst case of the query budget, fixed"
+        " before anything was asked. It does not depend on anybody's data",
         f"- unit: a {_plain(privacy['unit'])}; neighbouring: {_relation(privacy['neighbouring'])}",
         f"- towards {privacy['towards']}",
         f"- {_towards_nodes(privacy)}",

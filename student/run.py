@@ -44,8 +44,8 @@ def run_student(
     those that were charged are answered from the ledger.
 
     Rows of a fixed pool that others asked before cost nothing: a student of a federation without schedule begins with
-    their labels, and what is left of the caps is for others. Rows that were spent in an earlier federation are left
-    out. `tell` hears of both before anything is asked.
+    their labels, and what is left of the query budget is for others. Rows that were spent in an earlier federation are
+    left out. `tell` hears of both before anything is asked.
 
     later: the sources of the phases after the first, where the federation has a schedule. A phase begins when the one
     before has nothing left to ask, with a model of its own student (`StudentSpec.later`) on the labels so far, and
@@ -120,7 +120,7 @@ class _Rounds:
         self.number, self.total = 0, sum(len(phase.rounds) for phase in self.phases)
 
     def model_of_all(self) -> Model:
-        """Ask all that is planned, as far as the caps allow, and return the last phase's model.
+        """Ask all that is planned, as far as the query budget allows, and return the last phase's model.
 
         Raises
         ------

@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from consilium.coordinator.config import Caps
+from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.mechanisms import Distributed
 from consilium.protocol.records import refusal_to_record
@@ -116,7 +116,7 @@ def _event(line: str) -> dict[str, Any]:
 def _masked(folder: Path, votes: str, n: int):
     log = EventLog(folder / "events.jsonl")
     noise = Distributed(threshold=0, sigma=2.0 * np.sqrt(least_sum(n, 0)), noise_shares=least_sum(n, 0))
-    noisy = {"mechanism": noise, "caps": Caps(queries=SUMS * QUERIES, answers=SUMS * QUERIES)}
+    noisy = {"mechanism": noise, "query_budget": QueryBudget(queries=SUMS * QUERIES, answers=SUMS * QUERIES)}
     made_of = Cluster(folder, log, votes=votes, parties=n, **(noisy if votes == "distributed" else {}))
     collector = made_of.collector(made_of.ready())
 
@@ -129,11 +129,11 @@ def _masked(folder: Path, votes: str, n: int):
 
 
 def _verified(folder: Path, votes: str, n: int):
-    mechanism, caps = (
+    mechanism, query_budget = (
         Distributed(threshold=0, sigma=4.0, noise_shares=1),
-        Caps(queries=SUMS * QUERIES, answers=SUMS * QUERIES),
+        QueryBudget(queries=SUMS * QUERIES, answers=SUMS * QUERIES),
     )
-    small = made(folder, n, mechanism=mechanism, caps=caps)
+    small = made(folder, n, mechanism=mechanism, query_budget=query_budget)
     return small.transport, lambda x, name: small.ask(x), folder / "run" / "events.jsonl"
 
 

@@ -15,14 +15,13 @@ from consilium.coordinator.collection.admission import Member
 from consilium.coordinator.collection.clear import Keep, Standing
 from consilium.coordinator.collection.exchange import Failure, no_answer
 from consilium.coordinator.collection.secure import SecureKeys
-from consilium.coordinator.config import Caps, FederationConfig, Timeouts
+from consilium.coordinator.config import FederationConfig, QueryBudget, Timeouts
 from consilium.coordinator.mechanisms.checked import Confident
 from consilium.coordinator.mechanisms.counts import GNMax
 from consilium.coordinator.stages import Privacy
 from consilium.node.answering import refusal_of
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
-from consilium.protocol.ballot import RelativeBallot
 from consilium.protocol.choices import counted
 from consilium.protocol.identity import Identity
 from consilium.protocol.messages import PROTOCOL_VERSION, HelloRequest, TrainRequest, VoteRequest, WireModel
@@ -30,6 +29,7 @@ from consilium.protocol.records import from_record, refusal_to_record, to_record
 from consilium.protocol.refusals import Refused
 from consilium.protocol.rows.queries import canonical_queries, draw_reference, query_set_hash, reference_text
 from consilium.protocol.rows.schema import Schema
+from consilium.protocol.voting_rule import RelativeRule
 from consilium.sums.errors import SecAggError
 from consilium.sums.masks import messages
 from consilium.sums.roster import Roster
@@ -70,7 +70,7 @@ def make_home(folder: Path, name: str, rows: int = 40, seed: int = 0, **policy: 
         "least_rows_per_teacher": 5,
         "most_epsilon": float("inf"),
         "allow_simulation": True,
-        "votes": "clear",
+        "collection": "plaintext",
         "exact_sums": True,
         "open_pool": True,
         **policy,
@@ -95,10 +95,10 @@ def make_config(**changes: Any) -> FederationConfig:
         "name": "small",
         "rows": Schema.from_public_rows(FEATURES, CLASSES, x.astype(np.float64)),
         "minimum_parties": 3,
-        "votes": "clear",
+        "collection": "plaintext",
         "mechanism": Confident(threshold=4, sigma1=2.0, sigma2=1.0),
         "privacy": Privacy(unit=Unit.PARTY, delta=1e-5),
-        "caps": Caps(queries=100, answers=60),
+        "query_budget": QueryBudget(queries=100, answers=60),
         "timeouts": PATIENT,
         "simulation": True,
         "seed": 7,
@@ -107,18 +107,18 @@ def make_config(**changes: Any) -> FederationConfig:
     }
     if not values["simulation"] and "seed" not in changes:
         values["seed"] = -1
-    if isinstance(values["mechanism"], GNMax) and "caps" not in changes:
-        values["caps"] = Caps(queries=100, answers=100)
+    if isinstance(values["mechanism"], GNMax) and "query_budget" not in changes:
+        values["query_budget"] = QueryBudget(queries=100, answers=100)
     return FederationConfig(**values)
 
 
 def make_relative(**changes: Any) -> FederationConfig:
     """The same, whose teachers vote relative to their own scores on 40 public rows."""
-    ballot = changes.pop("ballot", RelativeBallot(reference=40))
+    voting_rule = changes.pop("voting_rule", RelativeRule(reference=40))
     plain = make_config(**changes)
     pool = canonical_queries(make_rows(200, 999)[0], len(FEATURES))
-    reference = draw_reference(pool, plain.rows, ballot.reference)
-    return FederationConfig(**{**dict(plain), "ballot": ballot, "reference": reference_text(reference)})
+    reference = draw_reference(pool, plain.rows, voting_rule.reference)
+    return FederationConfig(**{**dict(plain), "voting_rule": voting_rule, "reference": reference_text(reference)})
 
 
 def make_secure(
@@ -152,7 +152,7 @@ def hello_of(config: FederationConfig, /, **changes: Any) -> HelloRequest:
 
 
 def vote_request(config: FederationConfig, queries: np.ndarray, /, **changes: Any) -> VoteRequest:
-    """Clear votes on canonical queries, asked with an empty ledger and no pool."""
+    """Plaintext votes on canonical queries, asked with an empty ledger and no pool."""
     places, proof = standing().proof(queries)
     fields = {
         "federation": config.digest(),

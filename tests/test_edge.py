@@ -122,7 +122,7 @@ def test_an_unforeseen_error_does_not_quote_what_it_was_about(monkeypatch: pytes
 @pytest.mark.parametrize(
     ("error", "code", "told"),
     [
-        (ConfigError("caps is 0", "Raise it"), 2, "consilium: caps is 0. Raise it\n"),
+        (ConfigError("query budget is 0", "Raise it"), 2, "consilium: query budget is 0. Raise it\n"),
         (DataError("no rows"), 3, "consilium: no rows\n"),
         (OSError(28, "No space left on device"), 12, "consilium: cannot write the output: No space left on device. "),
         (FileNotFoundError(2, "No such file or directory", "x.csv"), 2, "consilium: cannot use x.csv: No such file"),

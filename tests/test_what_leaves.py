@@ -21,7 +21,7 @@ import pytest
 
 from consilium.accounting.events.mechanisms import EVENTS
 from consilium.coordinator.collection.clear import Histogram
-from consilium.coordinator.config import Caps, FederationConfig
+from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.mechanisms import ALL_MECHANISMS, Distributed, GNMax, Interactive, Mechanism
@@ -29,7 +29,7 @@ from consilium.coordinator.stages import Phase, check_votes
 from consilium.party.promise import Promise
 from consilium.protocol.label_source import NO_LABEL, Outcome
 from consilium.protocol.label_wire import terms_from_wire, terms_to_wire
-from consilium.protocol.messages import VotesMode
+from consilium.protocol.messages import CollectionMode
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.releases import AT_MOST, ReleaseKind, widest
 from consilium.report.disclosure import IN_A_SENTENCE, RELEASED, SeenVotes, people
@@ -44,7 +44,7 @@ from tests.simulations.report.cases import Page, run
 from tests.specs import student_of
 
 TEACHERS = 20
-MODES: tuple[VotesMode, ...] = get_args(VotesMode)
+MODES: tuple[CollectionMode, ...] = get_args(CollectionMode)
 NOISY = frozenset({"distributed", "verified"})
 EVERY: list[Mechanism] = [
     *MECHANISMS,
@@ -76,15 +76,17 @@ class Votes:
         return Histogram(counts, tuple(f"p{at:02d}" for at in range(TEACHERS)), TEACHERS)
 
 
-def collected(mechanism: Mechanism, votes: VotesMode, **changes: Any) -> FederationConfig:
+def collected(mechanism: Mechanism, collection: CollectionMode, **changes: Any) -> FederationConfig:
     """A federation with this mechanism and way to collect votes; one giver's noise is sure."""
-    shares = {"noise_shares": 1} if votes == "verified" and mechanism.noise_by_parties else {}
+    shares = {"noise_shares": 1} if collection == "verified" and mechanism.noise_by_parties else {}
     suited = type(mechanism).model_validate({**mechanism.model_dump(), **shares})  # type: ignore[attr-defined]
-    caps = Caps(queries=400, answers=400)
-    if votes in NOISY and not mechanism.noise_by_parties:
+    query_budget = QueryBudget(queries=400, answers=400)
+    if collection in NOISY and not mechanism.noise_by_parties:
         changes = {"noise_shares": 1, **changes}
-    roster = {} if votes == "clear" else {"roster": "0" * 64}
-    return make_config(**{"mechanism": suited, "votes": votes, "caps": caps, **roster, **changes})
+    roster = {} if collection == "plaintext" else {"roster": "0" * 64}
+    return make_config(
+        **{"mechanism": suited, "collection": collection, "query_budget": query_budget, **roster, **changes}
+    )
 
 
 def possible() -> Iterator[Any]:
@@ -118,10 +120,12 @@ def serve(tmp_path: Path, log: Any) -> Iterator[Any]:
 class TestTheValue:
     """Of every mechanism, in every way to collect votes, as a student gets it."""
 
-    @pytest.mark.parametrize(("mechanism", "votes"), list(possible()))
-    def test_it_is_what_a_label_service_hands_out(self, serve: Any, mechanism: Mechanism, votes: VotesMode) -> None:
+    @pytest.mark.parametrize(("mechanism", "collection"), list(possible()))
+    def test_it_is_what_a_label_service_hands_out(
+        self, serve: Any, mechanism: Mechanism, collection: CollectionMode
+    ) -> None:
         """A student that is sure of every second query; votes from 20 : 0 to 0 : 20."""
-        service = serve(collected(mechanism, votes))
+        service = serve(collected(mechanism, collection))
         x, _ = make_rows(210, 3)
         p = np.where(np.arange(210)[:, None] % 2, [[0.95, 0.05]], [[0.5, 0.5]])
         answers, terms = service.ask(x, probabilities=p), service.describe()
@@ -139,22 +143,22 @@ class TestTheValue:
             confirmed = answers.outcomes == Outcome.REINFORCED
             assert (answers.labels == p.argmax(axis=1))[confirmed].all()
 
-    @pytest.mark.parametrize(("mechanism", "votes"), list(possible()))
+    @pytest.mark.parametrize(("mechanism", "collection"), list(possible()))
     def test_the_coordinator_sees_noisy_sums_where_it_adds_no_noise(
-        self, mechanism: Mechanism, votes: VotesMode
+        self, mechanism: Mechanism, collection: CollectionMode
     ) -> None:
-        config = collected(mechanism, votes)
+        config = collected(mechanism, collection)
         seen = config.disclosure.towards_coordinator
-        assert (seen is SeenVotes.VOTES) == (votes == "clear")
+        assert (seen is SeenVotes.VOTES) == (collection == "plaintext")
         assert (seen is SeenVotes.NOISY_SUMS) == config.noise_in_sums
         assert seen.bounded == (config.noise_in_sums)
         assert [view.who for view in config.disclosure.audiences() if view.coordinating] == ["the coordinator"]
-        assert len(config.disclosure.audiences()) == (5 if votes == "verified" else 4)
+        assert len(config.disclosure.audiences()) == (5 if collection == "verified" else 4)
 
     @pytest.mark.parametrize("mechanism", EVERY, ids=lambda each: f"{each.name}-{each.releases}")
     def test_a_party_reads_at_least_as_much_off_its_promise(self, mechanism: Mechanism) -> None:
         """The same, but where the parties add the noise: there the promise does not say what the student gets."""
-        event = make_config(mechanism=mechanism, caps=Caps(queries=9, answers=9)).event(9, 9)
+        event = make_config(mechanism=mechanism, query_budget=QueryBudget(queries=9, answers=9)).event(9, 9)
         most = Promise(event).releases
         assert widest([most, mechanism.releases]) is most
         assert (most is mechanism.releases) or mechanism.noise_by_parties
@@ -165,9 +169,11 @@ class TestTheValue:
         assert {kind.model_fields["name"].default for kind in ALL_MECHANISMS} <= AT_MOST.keys()
 
     def test_of_a_schedule_it_is_all_phases_together(self) -> None:
-        caps = Caps(queries=9, answers=9)
-        later = Phase(mechanism=Interactive(threshold=4, sigma1=4.0, sigma2=3.0, confidence=0.9), caps=caps)
-        config = make_config(mechanism=GNMax(sigma=3.0), caps=caps, schedule=(later,))
+        query_budget = QueryBudget(queries=9, answers=9)
+        later = Phase(
+            mechanism=Interactive(threshold=4, sigma1=4.0, sigma2=3.0, confidence=0.9), query_budget=query_budget
+        )
+        config = make_config(mechanism=GNMax(sigma=3.0), query_budget=query_budget, schedule=(later,))
         assert config.phases[0].mechanism.releases is ReleaseKind.WINNER
         assert config.disclosure.release is ReleaseKind.WINNER_OR_CONFIRMATION
 
@@ -217,8 +223,12 @@ class TestEveryScenario:
     def test_card_report_and_terms(self, scenario: str, serve: Any, tmp_path: Path) -> None:
         federation = load_scenario(scenario).federation
         kind = federation.disclosure.release
-        caps = Caps(queries=80, answers=80 if federation.caps.answers == federation.caps.queries else 40)
-        config = collected(federation.mechanism, federation.votes, caps=caps, privacy=federation.privacy)
+        query_budget = QueryBudget(
+            queries=80, answers=80 if federation.query_budget.answers == federation.query_budget.queries else 40
+        )
+        config = collected(
+            federation.mechanism, federation.collection, query_budget=query_budget, privacy=federation.privacy
+        )
         service = serve(config)
         x, y = make_rows(90, 5)
         run_student(service, Pool(FEATURES, x[:60], x[60:], y[60:]), student_of(C=1.0), tmp_path, seed=0)
@@ -228,7 +238,7 @@ class TestEveryScenario:
         assert card["count_sigma"] == config.released_sigma(TEACHERS)
         assert kind.sentence in text and contradictions(text, kind) == []
         assert all(each.who in text for each in people())
-        data = replace(run(), release=kind, votes=federation.votes, mechanism=federation.describe())
+        data = replace(run(), release=kind, collection=federation.collection, mechanism=federation.describe())
         for public in (False, True):
             page = " ".join(unescape(Page(render(data, public)).text).split())
             assert kind.sentence in page and contradictions(page, kind) == []

@@ -17,7 +17,7 @@ import pytest
 from consilium.accounting.events import DistributedEvent, DistributedTwoPhaseEvent
 from consilium.accounting.planning.target import round_up, worst_case
 from consilium.accounting.units import Towards
-from consilium.coordinator.config import Caps, FederationConfig
+from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.expectation import towards_nodes
 from consilium.coordinator.ledger.privacy import promised, promised_to_student, promises, towards_coordinator
 from consilium.coordinator.mechanisms import Confident, Interactive, Mechanism
@@ -26,7 +26,7 @@ from consilium.party.policy import Policy
 from consilium.party.promise import epsilon, promise_of
 from consilium.protocol.config_files import load
 from consilium.protocol.label_wire import terms_from_wire, terms_to_wire
-from consilium.protocol.messages import VotesMode
+from consilium.protocol.messages import CollectionMode
 from consilium.protocol.releases import ReleaseKind
 from consilium.report.disclosure import Bound, epsilon_text
 from consilium.report.words import plural
@@ -44,19 +44,19 @@ __all__ = ["serve"]  # a fixture
 PRIVATE = [
     case
     for case in possible()
-    if case.values[0].private and not (case.values[0].noise_by_parties and case.values[1] == "clear")
+    if case.values[0].private and not (case.values[0].noise_by_parties and case.values[1] == "plaintext")
 ]
 """Of which an epsilon at delta 1e-5 is proved at all, and which a real federation may have."""
 
 
-def promised_of(mechanism: Mechanism, votes: VotesMode) -> tuple[FederationConfig, dict[Bound, float]]:
+def promised_of(mechanism: Mechanism, collection: CollectionMode) -> tuple[FederationConfig, dict[Bound, float]]:
     """A federation, and each epsilon that holds towards somebody, from sigma itself and not from the configuration.
 
     Whoever sees noisy sums has the events of these, of 2/3 of the mechanism's variance under masks, half of it of two
     aggregators (with one sure giver each, as in `collected`); an explicit mechanism has all of it.
     """
-    few = Caps(queries=30, answers=30)
-    config = collected(mechanism, votes, caps=few)
+    few = QueryBudget(queries=30, answers=30)
+    config = collected(mechanism, collection, query_budget=few)
     own = config.mechanism
     event = own.event(
         asked=30,
@@ -71,8 +71,8 @@ def promised_of(mechanism: Mechanism, votes: VotesMode) -> tuple[FederationConfi
         if own.releases is ReleaseKind.COUNTS:
             found[Bound.STUDENT] = coordinator  # the very sums
         return config, found | {Bound.NODES: coordinator}
-    if votes in NOISY:
-        part = 1 / 2 if votes == "verified" else 2 / 3
+    if collection in NOISY:
+        part = 1 / 2 if collection == "verified" else 2 / 3
         sigmas = (
             [own.sigma1, own.sigma2] if isinstance(own, Confident | Interactive) else [float(own.label_noise(1) or 0)]
         )
@@ -91,7 +91,7 @@ def promised_of(mechanism: Mechanism, votes: VotesMode) -> tuple[FederationConfi
 
 S, N, L, NONE, OWN = Bound.STUDENT, Bound.NODES, Bound.LARGER, Bound.TRUSTED, Bound.OWN_NOISE
 BOUNDS: dict[tuple[str, bool], list[Bound]] = {
-    ("clear", False): [S, S, S, NONE],
+    ("plaintext", False): [S, S, S, NONE],
     ("secure", False): [S, S, S, NONE],
     ("distributed", False): [S, S, L, N],
     ("distributed", True): [S, S, OWN, N],
@@ -105,27 +105,29 @@ into the sums."""
 class TestEachNumber:
     """Every way to say what is promised to a node says that node's number, and never another's."""
 
-    @pytest.mark.parametrize(("mechanism", "votes"), PRIVATE)
-    def test_what_the_program_computes(self, mechanism: Mechanism, votes: VotesMode) -> None:
-        config, right = promised_of(mechanism, votes)
+    @pytest.mark.parametrize(("mechanism", "collection"), PRIVATE)
+    def test_what_the_program_computes(self, mechanism: Mechanism, collection: CollectionMode) -> None:
+        config, right = promised_of(mechanism, collection)
         assert promised_to_student(config).epsilon == pytest.approx(right[Bound.STUDENT], rel=1e-9)
         nodes = towards_coordinator(config)
-        assert (nodes is None) == (not config.noise_in_sums) == (votes in ("clear", "secure"))
+        assert (nodes is None) == (not config.noise_in_sums) == (collection in ("plaintext", "secure"))
         if nodes is not None:
             assert nodes.epsilon == pytest.approx(right[Bound.NODES], rel=1e-9)
         bounds = [view.bound for view in config.disclosure.audiences()]
-        assert bounds == BOUNDS[votes, mechanism.noise_by_parties]
-        if votes == "verified" and not mechanism.noise_by_parties:
-            exact = collected(mechanism, votes, exact_sums=True, noise_shares=0)
+        assert bounds == BOUNDS[collection, mechanism.noise_by_parties]
+        if collection == "verified" and not mechanism.noise_by_parties:
+            exact = collected(mechanism, collection, exact_sums=True, noise_shares=0)
             assert towards_coordinator(exact) is None
             assert [view.bound for view in exact.disclosure.audiences()] == [S, S, S, NONE, S]
 
-    @pytest.mark.parametrize(("mechanism", "votes"), PRIVATE)
-    def test_report_public_report_and_their_tables(self, mechanism: Mechanism, votes: VotesMode) -> None:
-        config, right = promised_of(mechanism, votes)
+    @pytest.mark.parametrize(("mechanism", "collection"), PRIVATE)
+    def test_report_public_report_and_their_tables(self, mechanism: Mechanism, collection: CollectionMode) -> None:
+        config, right = promised_of(mechanism, collection)
         stated = {name: guarantee.to_json() for name, guarantee in promises(config).items()}
-        shown = shown_guarantees({**stated, "spent": stated["promised"], "data_dependent": stated["promised"]}, votes)
-        data = replace(run(), votes=votes, release=config.disclosure.release, guarantees=shown)
+        shown = shown_guarantees(
+            {**stated, "spent": stated["promised"], "data_dependent": stated["promised"]}, collection
+        )
+        data = replace(run(), collection=collection, release=config.disclosure.release, guarantees=shown)
         assert disclosure_of(data) == config.disclosure
         rows = {line.name: line.cells[1].text for line in audiences(data, guarantee_rows(shown)).lines}
         right[Bound.LARGER] = max(right.values())
@@ -137,12 +139,12 @@ class TestEachNumber:
             assert config.disclosure.how_collected() in page
             if config.disclosure.two_promises:
                 assert "Guarantee towards the nodes that see noisy sums" in page
-            elif votes in ("clear", "secure"):
+            elif collection in ("plaintext", "secure"):
                 assert "There is no epsilon towards the coordinator" in page
 
-    @pytest.mark.parametrize(("mechanism", "votes"), PRIVATE)
-    def test_card_terms_and_lines(self, serve: Any, mechanism: Mechanism, votes: VotesMode) -> None:
-        config, right = promised_of(mechanism, votes)
+    @pytest.mark.parametrize(("mechanism", "collection"), PRIVATE)
+    def test_card_terms_and_lines(self, serve: Any, mechanism: Mechanism, collection: CollectionMode) -> None:
+        config, right = promised_of(mechanism, collection)
         terms = serve(config).describe()
         assert terms_from_wire(terms_to_wire(terms)) == terms
         assert terms.epsilon == pytest.approx(right[Bound.STUDENT], rel=1e-9)
@@ -157,7 +159,7 @@ class TestEachNumber:
             assert all(who in line for who in whom)
         privacy = {
             **{key: getattr(promised(config), key) for key in ("delta", "unit", "relation", "towards")},
-            "votes": votes,
+            "votes": collection,
             "noise": "system",
             "epsilon_promised": promised(config).epsilon,
             "epsilon_student": right[Bound.STUDENT],
@@ -169,10 +171,10 @@ class TestEachNumber:
         if stated is not None:
             assert epsilon_text(stated) in told
 
-    @pytest.mark.parametrize(("mechanism", "votes"), PRIVATE)
-    def test_a_party_and_its_account(self, mechanism: Mechanism, votes: VotesMode) -> None:
+    @pytest.mark.parametrize(("mechanism", "collection"), PRIVATE)
+    def test_a_party_and_its_account(self, mechanism: Mechanism, collection: CollectionMode) -> None:
         """By its own unit and delta, which are here those of the federation."""
-        config, right = promised_of(mechanism, votes)
+        config, right = promised_of(mechanism, collection)
         privacy = config.privacy
         policy = Policy(
             allowed_classes=("a", "b"), unit=privacy.unit, neighbouring=privacy.neighbouring, delta=privacy.delta
@@ -192,14 +194,14 @@ class TestEachNumber:
 def kits(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, FederationConfig]:
     """Kits of three wards that never ran, and the coordinator's configuration."""
     mechanism = {"name": "gnmax", "sigma": 60.0}
-    caps = {"queries": 40, "answers": 40}
+    query_budget = {"queries": 40, "answers": 40}
     privacy = {"unit": "party", "delta": 1e-5}
     folder = tmp_path_factory.mktemp("whose")
     made = make_kits(
         folder,
-        votes=request.param,
+        collection=request.param,
         mechanism=mechanism,
-        caps=caps,
+        query_budget=query_budget,
         privacy=privacy,
         minimum_parties=3,
         teachers_per_party=1,
@@ -244,7 +246,7 @@ class TestNodes:
 
     def test_second_aggregator(self, kits: tuple[Path, FederationConfig]) -> None:
         folder, config = kits
-        if config.votes != "verified":
+        if config.collection != "verified":
             pytest.skip("verified votes have one")
         findings = consilium("doctor", "--offline", folder / f"aggregator-{SECOND}", "--format", "json").json()[
             "findings"

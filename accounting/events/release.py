@@ -202,7 +202,7 @@ class ReleaseEvent:
         return None
 
     def with_counts(self, asked: int, answered: int) -> Self:
-        """The same release for other numbers of queries, e.g. the caps fixed before a run."""
+        """The same release for other numbers of queries, e.g. the query budget fixed before a run."""
         return replace(self, asked=asked, answered=answered)
 
     def queries_in(self, phase: int) -> int:

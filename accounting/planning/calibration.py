@@ -103,7 +103,8 @@ class Setting:
     """One way to run, and what to expect of it on the public votes.
 
     threshold, sigma1, sigma2 : of the Confident aggregator. asked_cap, answered_cap : fixed before the run.
-    epsilon : what the caps guarantee. answered : expected answers, at most the cap. accuracy : expected share of
+    epsilon : what the query budget guarantees. answered : expected answers, at most the cap. accuracy : expected share
+    of
         answers that are the truth (or the plurality, if the truth is not known). epsilon_if_alike : data-dependent
         epsilon *if* private votes looked like the public ones; a forecast, no guarantee.
     """

@@ -101,7 +101,7 @@ def check_profile(sigma: float, noise: Noise, votes: int, beside: float, gammas:
 def argmax_profile(
     sigma: float, noise: Noise, together: int, beside: float, gammas: np.ndarray, far: float
 ) -> np.ndarray:
-    """delta of one released winner beside the Gaussian; the move carries ``together`` ballots: float64 (gammas,)."""
+    """delta of one released winner beside the Gaussian; the move carries ``together`` votes: float64 (gammas,)."""
     lattice, reach = reduce(sigma, noise, together, FINE), Reach(far, 0.0)
     found = np.maximum(
         _largest(check_line(lattice, reach), beside, gammas), _largest(duel_line(lattice, reach), beside, gammas)
@@ -146,7 +146,7 @@ class Composed(NamedTuple):
 
     releases : how many. what : which of a winner, the bit of a threshold check, a noisy histogram leaves.
     sigma : noise on a count (or on the number that is checked), in votes. noise : discrete or continuous.
-    votes_moved : moves of one unit in one query. together : ballots that each move carries, all from one class to one.
+    votes_moved : moves of one unit in one query. together : votes that each move carries, all from one class to one.
     """
 
     releases: int
@@ -178,7 +178,7 @@ class _Release(NamedTuple):
 
 def _one_move(part: Composed) -> _Release:
     sigma, noise = check_scale(part.sigma, "sigma"), check_noise(part.noise)
-    votes = check_count(part.together, "together (identical ballots of one move)", 1, UnitError)
+    votes = check_count(part.together, "together (identical votes of one move)", 1, UnitError)
     check_votes_moved(part.votes_moved)
     if part.what not in _PROFILES:
         raise EventError(f"what leaves must be one of {', '.join(_PROFILES)}, got {part.what!r}. Name one of them.")

@@ -187,7 +187,7 @@ def rdp_argmax(
     orders : float64 (orders,), each above 1.
     noise : "discrete" or "continuous". Required. Ties of integer noise may be broken by any order of the classes.
     votes_moved : moves of one unit in one query, each from any class to any class.
-    together : identical ballots that each move carries from one class to one class (the weight of a vote).
+    together : identical votes that each move carries from one class to one class (the weight of a vote).
 
     k moves are k neighbours in a row: D_alpha <= k alpha sum_{i < k} D^1_(k alpha - i) / (k alpha - i), by the weak
     triangle inequality (Mironov, arXiv 1702.07476, Proposition 11), at the exponents at which it is exact for the
@@ -202,7 +202,7 @@ def rdp_argmax(
     """
     alpha, sigma, noise = check_orders(orders), check_scale(sigma, "sigma"), check_noise(noise)
     k = check_votes_moved(votes_moved)
-    weight = check_count(together, "together (identical ballots of one move)", 1, UnitError)
+    weight = check_count(together, "together (identical votes of one move)", 1, UnitError)
     if k == 1:
         return _curve(sigma, alpha, noise, weight)
     least, most = k * alpha - (k - 1), k * alpha
@@ -248,7 +248,7 @@ def rdp_check(sigma: float, orders: object, noise: Noise | str, votes_moved: int
     ----------
     sigma : noise on the number that is compared, in votes. noise : "discrete" or "continuous". Required.
     orders : float64 (orders,), each above 1.
-    votes_moved : by how much the number moves at most: moves of one unit, times the ballots that each carries.
+    votes_moved : by how much the number moves at most: moves of one unit, times the votes that each carries.
 
     A number that moves by less is covered: the curve is that of the largest move, and the supremum rises with it.
 

@@ -69,7 +69,7 @@ def measured(mode: CostedMode, load: Load) -> Figures:
 
 
 def clear_coordinator(load: Load) -> Figures:
-    """Of a whole federation of clear votes, with noise as deployments draw it."""
+    """Of a whole federation of plaintext votes, with noise as deployments draw it."""
     size = load.parties, load.queries, load.classes, CLEAR_SIGMA
     row = in_own_process("benchmarks.scale.clear", "federation", *size)
     memory = in_own_process("benchmarks.scale.clear", "traced", *size)["memory"]
@@ -100,10 +100,10 @@ def measurements(modes: list[str]) -> Iterator[Row]:
     for mode in chosen:
         SESSIONS[mode](FITTED[mode][0], Meter(traced=False))  # what is imported on first use
         SystemNoise().gaussian(SIGMA, (1,))
-        parties = (CLEAR_PARTIES, CLEAR_PARTY_HELD_OUT) if mode == "clear" else ([], [])
+        parties = (CLEAR_PARTIES, CLEAR_PARTY_HELD_OUT) if mode == "plaintext" else ([], [])
         for held_out, loads, alone in ((False, FITTED[mode], parties[0]), (True, HELD_OUT[mode], parties[1])):
             for load in loads:
-                yield mode, load, held_out, clear_coordinator(load) if mode == "clear" else measured(mode, load)
+                yield mode, load, held_out, clear_coordinator(load) if mode == "plaintext" else measured(mode, load)
             for load in alone:
                 yield mode, load, held_out, measured(mode, load)
 

@@ -33,8 +33,8 @@ from consilium.sums.masks.shares import SHARE_BYTES
 from consilium.sums.roster import MOST_PARTIES, MOST_VOTERS, least_sum
 from consilium.sums.terms import SID_BYTES
 
-CostedMode = Literal["clear", "secure", "distributed", "verified"]
-COSTED_MODES: tuple[CostedMode, ...] = ("clear", "secure", "distributed", "verified")
+CostedMode = Literal["plaintext", "secure", "distributed", "verified"]
+COSTED_MODES: tuple[CostedMode, ...] = ("plaintext", "secure", "distributed", "verified")
 """The ways to collect votes whose cost is known."""
 NOISY: frozenset[CostedMode] = frozenset({"distributed"})
 """Those in which parties add noise."""
@@ -154,8 +154,8 @@ _MASKED_PARTY = (ONCE, QUERY, PARTY, PAIR, MASK_BYTE, SHARED_NOISE)
 _MASKED_COORDINATOR = (ONCE, PARTY, PAIR, MASK_BYTE, LOST_BYTE, OWN_NOISE)
 
 SECONDS_TERMS: dict[Costed, tuple[Term, ...]] = {
-    ("clear", NodeKind.PARTY): (ONCE, QUERY, VOTE),
-    ("clear", NodeKind.COORDINATOR): (ONCE, QUERY, CELL, PARTY, PARTY_VOTE),
+    ("plaintext", NodeKind.PARTY): (ONCE, QUERY, VOTE),
+    ("plaintext", NodeKind.COORDINATOR): (ONCE, QUERY, CELL, PARTY, PARTY_VOTE),
     ("secure", NodeKind.PARTY): _MASKED_PARTY,
     ("secure", NodeKind.COORDINATOR): _MASKED_COORDINATOR,
     ("distributed", NodeKind.PARTY): _MASKED_PARTY,
@@ -167,8 +167,8 @@ SECONDS_TERMS: dict[Costed, tuple[Term, ...]] = {
 """Of one core, for one exchange."""
 
 MEMORY_TERMS: dict[Costed, tuple[Term, ...]] = {
-    ("clear", NodeKind.PARTY): (ONCE, QUERY, NUMBER, VOTE),
-    ("clear", NodeKind.COORDINATOR): (ONCE, NUMBER, CELL, PARTY),
+    ("plaintext", NodeKind.PARTY): (ONCE, QUERY, NUMBER, VOTE),
+    ("plaintext", NodeKind.COORDINATOR): (ONCE, NUMBER, CELL, PARTY),
     ("secure", NodeKind.PARTY): (ONCE, NUMBER, CELL, PARTY, SHARED_NOISE),
     ("secure", NodeKind.COORDINATOR): (ONCE, NUMBER, CELL, PAIR, MASK_BYTE),
     ("distributed", NodeKind.PARTY): (ONCE, NUMBER, CELL, PARTY, SHARED_NOISE),
@@ -184,8 +184,8 @@ MACHINE = "an AMD EPYC (2 virtual cores, shared), Python 3.11, one thread"
 """Where they were measured."""
 
 SECONDS: dict[Costed, tuple[float, ...]] = {
-    ("clear", NodeKind.PARTY): (0.000125, 2.56e-06, 0.0),
-    ("clear", NodeKind.COORDINATOR): (1.14, 4.36e-05, 1.38e-05, 0.000947, 0.0),
+    ("plaintext", NodeKind.PARTY): (0.000125, 2.56e-06, 0.0),
+    ("plaintext", NodeKind.COORDINATOR): (1.14, 4.36e-05, 1.38e-05, 0.000947, 0.0),
     ("secure", NodeKind.PARTY): (0.0133, 9.52e-06, 0.000423, 0.0, 2.51e-10, 1.26e-05),
     ("secure", NodeKind.COORDINATOR): (0.0128, 0.00229, 8.99e-06, 2.51e-10, 2.51e-10, 1.35e-05),
     ("distributed", NodeKind.PARTY): (0.0133, 9.52e-06, 0.000423, 0.0, 2.51e-10, 1.26e-05),
@@ -195,10 +195,10 @@ SECONDS: dict[Costed, tuple[float, ...]] = {
     ("verified", NodeKind.SECOND): (0.00105, 5.45e-06, 2.67e-08, 0.000882, 1.6e-08, 0.0),
 }
 
-# Of clear votes a whole federation was measured, with the accountant's promise at its start: a second, and 120 MB.
+# Of plaintext votes a whole federation was measured, with the accountant's promise at its start: a second, and 120 MB.
 MEMORY: dict[Costed, tuple[float, ...]] = {
-    ("clear", NodeKind.PARTY): (0.0, 256.0, 5.44, 0.26),
-    ("clear", NodeKind.COORDINATOR): (126000000.0, 144.0, 10.1, 10700.0),
+    ("plaintext", NodeKind.PARTY): (0.0, 256.0, 5.44, 0.26),
+    ("plaintext", NodeKind.COORDINATOR): (126000000.0, 144.0, 10.1, 10700.0),
     ("secure", NodeKind.PARTY): (16300.0, 23.5, 5.11, 409.0, 28.1),
     ("secure", NodeKind.COORDINATOR): (0.0, 33.5, 25.3, 499.0, 0.758),
     ("distributed", NodeKind.PARTY): (16300.0, 23.5, 5.11, 409.0, 28.1),
@@ -209,7 +209,7 @@ MEMORY: dict[Costed, tuple[float, ...]] = {
 }
 
 MEASURED: dict[CostedMode, tuple[int, int, int]] = {
-    "clear": (800, 12_000, 240_000),
+    "plaintext": (800, 12_000, 240_000),
     "secure": (120, 10_000, 100_000),
     "distributed": (60, 1000, 10_000),
     "verified": (5000, 12_000, 720_000),
@@ -328,7 +328,7 @@ def verified(load: Load) -> Sent:
 
 
 SENT: dict[CostedMode, Callable[[Load], Sent]] = {
-    "clear": clear,
+    "plaintext": clear,
     "secure": secure,
     "distributed": distributed,
     "verified": verified,
@@ -427,7 +427,8 @@ def _of_masked(mode: CostedMode, load: Load, costs: Mapping[CostedMode, Costs]) 
     if load.parties > MOST_PARTIES:
         yield (
             False,
-            f'{load.parties} parties are above {MOST_PARTIES}, the most of a roster: use votes = "verified", or ask'
+            f'{load.parties} parties are above {MOST_PARTIES}, the most of a roster: use collection = "verified", or'
+            " ask"
             " fewer parties",
         )
     if load.parties > MANY_PAIRED:
@@ -437,7 +438,7 @@ def _of_masked(mode: CostedMode, load: Load, costs: Mapping[CostedMode, Costs]) 
             True,
             f"{load.parties} parties are above {MANY_PAIRED}: work grows with their square, to {party:.3g} s for each"
             f" party and {coordinator:.3g} s for the coordinator (verified: {other[NodeKind.PARTY].seconds:.2g} s and"
-            f' {other[NodeKind.COORDINATOR].seconds:.3g} s). Use votes = "verified"',
+            f' {other[NodeKind.COORDINATOR].seconds:.3g} s). Use collection = "verified"',
         )
     if load.cells > MOST_CELLS:
         yield False, f"{load.cells} counts are above {MOST_CELLS}, the most of a message: ask fewer queries"
@@ -486,7 +487,7 @@ def _messages(mode: CostedMode, load: Load, costs: Mapping[CostedMode, Costs]) -
 
 
 _KINDS: dict[CostedMode, tuple[Callable[[CostedMode, Load, Mapping[CostedMode, Costs]], Found], ...]] = {
-    "clear": (_clear, _messages),
+    "plaintext": (_clear, _messages),
     "secure": (_of_masked, _messages),
     "distributed": (_of_masked, _messages),
     "verified": (_verified, _messages),

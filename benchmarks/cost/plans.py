@@ -28,12 +28,12 @@ from consilium.simulations.planning.subject import PlanSubject, subject_of
 from docs.figures import figure
 
 SPLIT = "a function of public settings and of constants that were fitted to measurements"
-MANY = ["federation.caps.queries=10000", "federation.caps.answers=10000"]
+MANY = ["federation.query_budget.queries=10000", "federation.query_budget.answers=10000"]
 EXTRAPOLATED: tuple[tuple[int, list[str], CostedMode], ...] = (
-    (10_000, MANY, "clear"),
+    (10_000, MANY, "plaintext"),
     (10_000, MANY, "verified"),
     (32_760, [], "verified"),
-    (100_000, [], "clear"),
+    (100_000, [], "plaintext"),
     (1_000, [], "secure"),
 )
 """Parties, what is changed in the scenario, way to collect votes."""
@@ -91,16 +91,16 @@ def cost_table(subject: PlanSubject, parties: int | None, modes: Sequence[Costed
     federation = subject.planned(None, 2).federation if open_one else subject.federation()
     load = Load(
         parties=facts.parties if parties is None else parties,
-        queries=federation.all_caps.queries,
+        queries=federation.whole_budget.queries,
         classes=facts.classes,
         features=len(subject.schema().features),
         teachers=federation.teachers_per_party,
-        pool=max(facts.available, federation.all_caps.queries),
+        pool=max(facts.available, federation.whole_budget.queries),
         sigma=_noise(federation),
     )
     costs = all_costs(load)
     return CostTable(
-        federation.votes,
+        federation.collection,
         load,
         tuple(costs[mode] for mode in modes),
         tuple(each for mode in modes for each in cautions_of(mode, load, costs)),

@@ -161,7 +161,7 @@ def verified(load: Load, meter: Meter) -> None:
 
 
 SESSIONS: dict[CostedMode, Callable[[Load, Meter], None]] = {
-    "clear": clear,
+    "plaintext": clear,
     "secure": masked,
     "distributed": masked,
     "verified": verified,

@@ -62,14 +62,14 @@ def _noisy(loads: list[Load]) -> list[Load]:
 
 
 FITTED: dict[CostedMode, list[Load]] = {
-    "clear": _CLEAR,
+    "plaintext": _CLEAR,
     "secure": _MASKED,
     "distributed": _noisy([load for load in _MASKED if load.parties < 100 and load.parties * load.cells <= 240_000]),
     "verified": _VERIFIED,
 }
 CLEAR_PARTIES = _CLEAR_PARTY
 HELD_OUT: dict[CostedMode, list[Load]] = {
-    "clear": [Load(500, 12_000, 20)],
+    "plaintext": [Load(500, 12_000, 20)],
     "secure": [Load(120, 2000, 10)],
     "distributed": [Load(60, 500, 10, sigma=SIGMA)],
     "verified": [Load(60, 12_000, 60)],

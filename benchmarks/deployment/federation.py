@@ -37,10 +37,10 @@ class Federation:
         self.folder, self.network = folder, network
         self.out = folder / "kits"
         plan = {
-            "votes": votes,
+            "collection": votes,
             "minimum_parties": len(PARTIES),
             "mechanism": DISTRIBUTED if votes == "distributed" else CLEAR,
-            "caps": {"queries": 200, "answers": 200},
+            "query_budget": {"queries": 200, "answers": 200},
             "timeouts": {"enrol": 60, "train": 60, "vote": 60, "secure": 60, "student": 3600},
             "coordinator": {"hosts": [ADDRESS]},
             "party": [{"name": name} for name in PARTIES],

@@ -356,7 +356,7 @@ def main(arguments: list[str] | None = None) -> None:
             wheels["older"] = build(folder / "wheels", given.older)
         changes: dict[str, Any] = {
             "minimum_parties": 2,
-            "caps": {"queries": 300, "answers": 300},
+            "query_budget": {"queries": 300, "answers": 300},
             "timeouts": {"join": 20, "student": 86400},
             "coordinator": {"hosts": [ADDRESS]},
             "party": [{"name": party} for party in PARTIES],

@@ -39,7 +39,7 @@ QUERIES, TRIES, LATEST, MOST_SECONDS = 4, 8, 60.0, 1800.0
 until the end, at most."""
 SMALL = {
     "teachers_per_party": 2,
-    "caps": {"queries": QUERIES, "answers": QUERIES},
+    "query_budget": {"queries": QUERIES, "answers": QUERIES},
     "timeouts": {"join": 1, "student": 36_000},
 }
 PAGE = os.sysconf("SC_PAGE_SIZE")

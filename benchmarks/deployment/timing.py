@@ -10,16 +10,16 @@ from pathlib import Path
 from benchmarks.deployment.federation import BATCH, COORDINATOR, PARTIES, federation, row, timed_batch
 from tests.deploy import netns
 
-MODES = ("clear", "secure", "distributed")
+MODES = ("plaintext", "secure", "distributed")
 ROUNDS = 3
 
 
 def timing() -> None:
     """Seconds from the kits to "connected", for a round in each mode, and memory of every process."""
     for votes in MODES:
-        caps = {"caps": {"queries": 200, "answers": 200}}
+        query_budget = {"query_budget": {"queries": 200, "answers": 200}}
         begun = time.monotonic()
-        with federation(votes, **caps) as these:
+        with federation(votes, **query_budget) as these:
             row(f"{votes}: kits made", "", begun)
             begun = time.monotonic()
             these.start_all()

@@ -45,7 +45,7 @@ def labels(folder: Path, port: int) -> None:
     """A label service with made-up votes, for the students of a kit."""
     import consilium.coordinator.label_server
     import consilium.protocol.label_wire
-    from consilium.coordinator.config import Caps
+    from consilium.coordinator.config import QueryBudget
     from consilium.coordinator.events import EventLog
     from consilium.coordinator.label_server import Door, serving
     from consilium.coordinator.label_service import LabelService
@@ -62,7 +62,7 @@ def labels(folder: Path, port: int) -> None:
         vars(module)["PROTOCOL_VERSION"] = int(os.environ["CONSILIUM_SPEAKS"])
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    config = make_config(caps=Caps(queries=10_000, answers=10_000))
+    config = make_config(query_budget=QueryBudget(queries=10_000, answers=10_000))
     ledger = Ledger(folder / f"ledger-{port}.db", config.digest(), "{}")
     log = EventLog(folder / f"events-{port}.jsonl")
     service = LabelService(config, ledger, lambda batch: SeededNoise(batch), Votes(), T, log)

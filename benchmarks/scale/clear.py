@@ -1,4 +1,4 @@
-"""Clear votes of 250, 1,000 and 5,000 parties on 12,000 queries with 150 classes: what the coordinator needs.
+"""Plaintext votes of 250, 1,000 and 5,000 parties on 12,000 queries with 150 classes: what the coordinator needs.
 
 A whole federation in one process on one thread: the coordinator is the real one, from the first hello to the released
 labels, over the transport of deployments; of Flower only the network is not there. Parties answer at once and hold
@@ -27,7 +27,7 @@ from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_conte
 from benchmarks.cells import command_of
 from benchmarks.scale.measured import Apart, answering, in_own_process, peak_mb
 from consilium.coordinator.collection.exchange import FlowerTransport
-from consilium.coordinator.config import Caps
+from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.federation import FederationRun, Student
 from consilium.coordinator.mechanisms import GNMax
@@ -112,7 +112,7 @@ def federation(count: int, queries: int = QUERIES, classes: int = CLASSES, sigma
         rows=Schema.from_public_rows(FEATURE_NAMES, CLASS_NAMES[:classes], rows.astype(np.float64)),
         minimum_parties=count,
         mechanism=GNMax(sigma=sigma or count / 20),
-        caps=Caps(queries=queries, answers=queries),
+        query_budget=QueryBudget(queries=queries, answers=queries),
     )
     assume_identity(1, 1)
     apart = Apart()

@@ -148,7 +148,7 @@ def skew(study: StudyTables) -> None:
     """A line for each number of parties and alpha; what the ends of alpha change."""
     view = study.view
     columns = ["parties", "alpha", "local only", "clear plurality", "PATE, labels (GNMax)", "PATE, histograms"]
-    columns += ["the same, relative ballots", "noisy average"]
+    columns += ["the same, relative votes", "noisy average"]
     place = {axis: view.axes.index(axis) for axis in ("alpha", "parties", "mechanism")}
 
     def point(alpha: str, parties: str, mechanism: str) -> Point:
@@ -169,7 +169,7 @@ def skew(study: StudyTables) -> None:
     plain = view.frame.filter(pl.col("mechanism") == "histogram")
     scores, metric = view.row_scores, view.metric or ""
 
-    def relative_ballots(method: str) -> pl.DataFrame:
+    def relative_rule(method: str) -> pl.DataFrame:
         own = view.frame.filter(pl.col("method") == method)
         rows = paired(own, metric, "histogram", along="mechanism", row_scores=scores)
         return rows.filter(pl.col("mechanism") == "histogram, relative")
@@ -178,8 +178,8 @@ def skew(study: StudyTables) -> None:
         "PATE: histograms less labels": paired(pate, metric, "gnmax", along="mechanism", row_scores=scores).filter(
             pl.col("mechanism") == "histogram"
         ),
-        "PATE: relative ballots less plain ones": relative_ballots("pate"),
-        "clear plurality: relative ballots less plain ones": relative_ballots("plurality"),
+        "PATE: relative votes less plain ones": relative_rule("pate"),
+        "clear plurality: relative votes less plain ones": relative_rule("plurality"),
         "noisy average less histograms": paired(plain, metric, "pate", row_scores=scores).filter(
             pl.col("method") == "noisy_average"
         ),

@@ -1,1 +1,1 @@
-"""Collecting votes: who takes part, one exchange after another, in clear or as masked sums."""
+"""Collecting votes: who takes part, one exchange after another, in plaintext or as masked sums."""

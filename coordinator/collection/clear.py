@@ -1,5 +1,5 @@
-"""Collection of clear votes: each answer is checked, added and dropped as it comes; a bad one leaves its party out by
-name. What is held is the sum, however many parties there are.
+"""Collection of plaintext votes: each answer is checked, added and dropped as it comes; a bad one leaves its party out
+by name. What is held is the sum, however many parties there are.
 
 Exact votes of a simulation are kept: a file for each query set, written party by party as they answer, and read so. It
 is an .npz: `query_ids`, `classes`, `parties` in order of their names with their `weights`, and for each party an array
@@ -75,7 +75,7 @@ class Standing:
 
 
 class ClearCollector:
-    """The `Collector` of clear votes. `sink_for` makes, for simulations, what keeps each party's votes.
+    """The `Collector` of plaintext votes. `sink_for` makes, for simulations, what keeps each party's votes.
 
     release: number of the promised release that all its queries are for.
     """
@@ -96,7 +96,7 @@ class ClearCollector:
     def __call__(
         self, queries: np.ndarray, query_set: str, progress: Progress = no_progress, phase: int = 1
     ) -> Histogram:
-        """See `collect`; clear votes have one phase."""
+        """See `collect`; plaintext votes have one phase."""
         sink = None if self._sink_for is None else self._sink_for(queries, query_set, len(self._config.rows.classes))
         places, proof = self._standing.proof(queries)
         request = VoteRequest(

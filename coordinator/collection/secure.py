@@ -80,7 +80,7 @@ class SecureKeys:
     def check(self, config: FederationConfig) -> None:
         """Raise ConfigError or SecAggError unless they are those of the federation, its noise fits the roster, and
         exact sums have enough parties."""
-        if config.votes == "verified":
+        if config.collection == "verified":
             raise ConfigError(
                 "verified votes have a roster with two aggregators, of which kits are not made yet",
                 "Simulate them, or collect votes as secure",
@@ -100,7 +100,7 @@ class SecureKeys:
                     f" be in a sum (u_min {self.roster.u_min} less {self.roster.c} colluders)",
                     f"Set it to {sure}",
                 )
-        if config.votes == "secure":
+        if config.collection == "secure":
             check_enough(self.roster, self.roster.u_min)
 
 

@@ -76,12 +76,15 @@ def statement(
 
 
 def _show_closed(summary: dict[str, Any], output: Format) -> None:
-    told = {"closed": True, **{key: summary[key] for key in ("asked", "answered", "parties", "votes")}}
+    told = {"closed": True, **{key: summary[key] for key in ("asked", "answered", "parties", "collection")}}
     parties = ", ".join(told["parties"]) or "nobody"
     show(
         output,
         told,
-        [f"closed: {told['asked']} queries asked, {told['answered']} answered, {told['votes']} votes of {parties}"],
+        [
+            f"closed: {told['asked']} queries asked, {told['answered']} answered, {told['collection']} votes of"
+            f" {parties}"
+        ],
     )
 
 
@@ -104,7 +107,7 @@ def show_status(node: Kit, output: Format) -> None:
         ("stage", f"{found.stage}{f', since {found.since}' if found.since else ''}"),
         ("left", f"{found.queries_left} queries, {found.answers_left} answers"),
         *([("pool", _pool_words(found))] if found.rows_open is not None else []),
-        ("promised", f"{found.towards_student}, all caps used up, at delta {found.delta:g}"),
+        ("promised", f"{found.towards_student}, the whole query budget used up, at delta {found.delta:g}"),
         ("", found.towards_nodes),
         *((f"phase {of['phase']}", _of_phase(of)) for of in found.phases),
         *(("party", f"{name}: {state}") for name, state in found.parties.items()),

@@ -63,7 +63,7 @@ def _expectation(kit: Kit) -> str:
 
 
 def _rows(kit: Kit) -> str:
-    """Of a fixed pool, whether as many rows can still be asked as the caps leave queries."""
+    """Of a fixed pool, whether as many rows can still be asked as the query budget leaves queries."""
     run = current_run(kit)
     if run.config.pool is None:
         return "the pool is not fixed: rows do not run out"

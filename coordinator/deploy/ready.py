@@ -67,8 +67,8 @@ def label_port(kit: Kit) -> Check:
 
 
 def roster_of(kit: Kit, run: KitRun) -> AnyRoster | None:
-    """The roster that a run was begun with, or would be; None for clear votes. Raises ConfigError."""
-    return load_roster(run.config.votes, _roster_file(kit, run))
+    """The roster that a run was begun with, or would be; None for plaintext votes. Raises ConfigError."""
+    return load_roster(run.config.collection, _roster_file(kit, run))
 
 
 def _flower(kit: Kit) -> str:
@@ -82,13 +82,13 @@ def _federation(run: KitRun) -> str:
     config = run.config
     guarantee = promised(config)
     return (
-        f"{config.votes} votes, {config.describe()}, at most {config.all_caps.queries} queries:"
+        f"{config.collection} votes, {config.describe()}, at most {config.whole_budget.queries} queries:"
         f" epsilon at most {guarantee.epsilon:.3f} at delta {config.privacy.delta:g}, unit {config.privacy.unit.value}"
     )
 
 
 def _roster(kit: Kit, run: KitRun) -> str:
-    found = pinned_roster(run.config.votes, _roster_file(kit, run))
+    found = pinned_roster(run.config.collection, _roster_file(kit, run))
     if found is None:
         return "none: votes are clear"
     said = check_roster(kit, found, run.config.roster, found.coordinator)
@@ -98,12 +98,12 @@ def _roster(kit: Kit, run: KitRun) -> str:
 
 def _second(kit: Kit, run: KitRun) -> str:
     nodes = load(kit / "nodes.json", NodesFile)
-    if run.config.votes == "verified" and not nodes.aggregators:
+    if run.config.collection == "verified" and not nodes.aggregators:
         raise ConfigError(
             "nodes.json lets no second aggregator in: no vote could be checked",
             "Open the newest update of the operator",
         )
-    return check_second(kit, pinned_roster(run.config.votes, _roster_file(kit, run)))
+    return check_second(kit, pinned_roster(run.config.collection, _roster_file(kit, run)))
 
 
 def _roster_file(kit: Kit, run: KitRun) -> Path:
@@ -129,7 +129,7 @@ def _nodes(kit: Kit, run: KitRun) -> str:
             "Add parties: consilium provision add-party. A federation that is open can be closed without them",
         )
     weights = {} if roster is None else {entry.id: entry.weight for entry in roster.parties}
-    most = config.most_weight if roster is None else 1  # with clear votes a party tells its weight as it enrols
+    most = config.most_weight if roster is None else 1  # with plaintext votes a party tells its weight as it enrols
     votes = config.teachers_per_party * sum(weights.get(name, most) for name in nodes)
     check_threshold(config, votes)
     check_sanitised(config, votes)

@@ -81,8 +81,8 @@ class KitRun:
         return json.loads((self / SUMMARY).read_text(encoding="utf-8"))
 
     def roster(self) -> AnyRoster | None:
-        """The roster that it was begun with; None for clear votes. Raises ConfigError."""
-        return load_roster(self.config.votes, self / ROSTER)
+        """The roster that it was begun with; None for plaintext votes. Raises ConfigError."""
+        return load_roster(self.config.collection, self / ROSTER)
 
 
 def configuration(kit: Kit) -> FederationConfig:

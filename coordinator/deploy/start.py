@@ -120,7 +120,7 @@ def _tell_promise(kit: Kit, run: KitRun, tell: Tell) -> None:
 
 def run_config(kit: Kit, run: KitRun) -> dict[str, str]:
     """The run configuration that the ServerApp gets: the files that the run began with, whatever the kit holds now."""
-    secure = run.config.votes != "clear"
+    secure = run.config.collection != "plaintext"
     return {
         "federation-file": str(run / FEDERATION),
         "run-dir": str(run.folder),
@@ -128,7 +128,7 @@ def run_config(kit: Kit, run: KitRun) -> dict[str, str]:
         "party-root": "",
         "roster-file": str(run / ROSTER) if secure else "",
         "identity-file": str(kit / "identity.pem") if secure else "",
-        "sealing-file": str(kit / SEALING) if run.config.votes == "verified" else "",
+        "sealing-file": str(kit / SEALING) if run.config.collection == "verified" else "",
         "pool-file": str(kit / "pool.npy") if run.config.pool else "",
         "kit": str(kit.folder),
     }

@@ -27,8 +27,9 @@ REVOKED = "revoked: it is not in nodes.json"
 class Status:
     """Of the federation that was begun last. Nothing here is data-dependent.
 
-    epsilon_promised: the worst case at the caps. epsilon_student: towards the student and the public. epsilon_nodes:
-    towards the coordinator; None where it sees exact sums, or votes. towards_student, towards_nodes: both in words.
+    epsilon_promised: the worst case at the query budget. epsilon_student: towards the student and the public.
+    epsilon_nodes: towards the coordinator; None where it sees exact sums, or votes. towards_student, towards_nodes:
+    both in words.
 
     run: its digest, as far as people compare it. next: that of the federation that the kit holds, where an update made
     it another one. parties: how each stands, in words; roll: the same in parts.

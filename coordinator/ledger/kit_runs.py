@@ -4,7 +4,7 @@ state/serving                the folder of the federation that was begun last
 state/run-DIGEST/            one federation: federation.json and roster.json as they were when it was begun, ledger.db,
                              events.jsonl; `close` once it is to be closed, coordinator.json once it is
 
-Also what their ledgers say without being opened for writing, and what is left of a federation's caps.
+Also what their ledgers say without being opened for writing, and what is left of a federation's query budget.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger.store import Ledger
-from consilium.coordinator.stages import Caps
+from consilium.coordinator.stages import QueryBudget
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import LedgerError
 
@@ -84,31 +84,30 @@ def _rows(path: Path, question: str) -> list[Any]:
 
 @dataclass(frozen=True)
 class PhaseUse:
-    """Of one phase: its number, None where there is no schedule; what was asked and answered of its caps, and whether a
-    later one has begun, so that nothing more can be."""
+    """Of one phase: its number, None where there is no schedule; what was asked and answered of its query budget, and
+    whether a later one has begun, so that nothing more can be."""
 
     number: int | None
     asked: int
     answered: int
-    caps: Caps
+    query_budget: QueryBudget
     over: bool
 
     @property
     def queries_left(self) -> int:
         """That can still be asked."""
-        return 0 if self.over else self.caps.queries - self.asked
+        return 0 if self.over else self.query_budget.queries - self.asked
 
     @property
     def answers_left(self) -> int:
         """That can still be given."""
-        return 0 if self.over else self.caps.answers - self.answered
+        return 0 if self.over else self.query_budget.answers - self.answered
 
     def describe(self) -> str:
         """For people."""
         where = "" if self.number is None else f"phase {self.number}: "
-        used = (
-            f"{self.asked} of {self.caps.queries} queries asked, {self.answered} of {self.caps.answers} answers given"
-        )
+        most = self.query_budget
+        used = f"{self.asked} of {most.queries} queries asked, {self.answered} of {most.answers} answers given"
         return f"{where}{used}{', over' if self.over else ''}"
 
     def to_json(self) -> dict[str, Any]:
@@ -124,6 +123,6 @@ def use_of_phases(config: FederationConfig, ledger: Ledger | None) -> list[Phase
     for number in config.phase_numbers:
         queries, answered = (0, 0) if ledger is None else ledger.spent(number)
         uses.append(
-            PhaseUse(number, queries, answered, config.phase(number).caps, number is not None and number < last)
+            PhaseUse(number, queries, answered, config.phase(number).query_budget, number is not None and number < last)
         )
     return uses

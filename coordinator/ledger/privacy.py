@@ -34,7 +34,8 @@ mechanism."""
 
 
 def promised(config: Federation) -> Guarantee:
-    """The worst case if all caps are used up: a function of the configuration alone, known before anything is asked.
+    """The worst case if the whole query budget is used up: a function of the configuration alone, known before anything
+    is asked.
 
     Raises
     ------
@@ -167,8 +168,8 @@ def by_party(config: Federation, weights: Mapping[str, int]) -> dict[str, Any]:
 
 
 def by_phase(config: Federation, batches: list[Batch]) -> dict[str, Any]:
-    """`phases`: of each phase of the schedule its mechanism, its caps, what came of it, and the epsilon that it may
-    cost by itself; empty where there is no schedule. As much may be told as of the numbers of all queries.
+    """`phases`: of each phase of the schedule its mechanism, its query budget, what came of it, and the epsilon that it
+    may cost by itself; empty where there is no schedule. As much may be told as of the numbers of all queries.
 
     Raises
     ------
@@ -178,16 +179,18 @@ def by_phase(config: Federation, batches: list[Batch]) -> dict[str, Any]:
         return {}
     phases = []
     for number, phase in enumerate(config.phases, 1):
-        mine, caps = [batch for batch in batches if batch.phase == number], phase.caps
+        mine, query_budget = [batch for batch in batches if batch.phase == number], phase.query_budget
         try:
-            alone = worst_case([config.event(caps.queries, caps.answers, number)], config.privacy.delta).to_json()
+            alone = worst_case(
+                [config.event(query_budget.queries, query_budget.answers, number)], config.privacy.delta
+            ).to_json()
         except AccountingError as error:
             raise ConfigError(f"mechanism {phase.mechanism.name}: {error}") from None
         phases.append(
             {
                 "mechanism": phase.mechanism.describe(),
-                "most_queries": caps.queries,
-                "most_answers": caps.answers,
+                "most_queries": query_budget.queries,
+                "most_answers": query_budget.answers,
                 "asked": sum(len(batch.query_ids) for batch in mine),
                 "answered": sum(int(batch.answered.sum()) for batch in mine),
                 "reinforced": sum(int(batch.reinforced.sum()) for batch in mine),
@@ -220,7 +223,8 @@ def spent(config: FederationConfig, batches: list[Batch], closed: bool = False) 
 
 def most_so_far(config: FederationConfig, queries: Mapping[int | None, int]) -> float:
     """Epsilon of so many queries of each phase (`config.phase_numbers`) if each of them were answered, as far as the
-    caps allow: how much of the promise questions have used, whatever came out. It is no guarantee: that is `promised`.
+    query budget allows: how much of the promise questions have used, whatever came out. It is no guarantee: that is
+    `promised`.
 
     Raises
     ------
@@ -229,7 +233,8 @@ def most_so_far(config: FederationConfig, queries: Mapping[int | None, int]) -> 
     if not any(queries.values()):
         return 0.0
     events = [
-        config.event(count, min(count, config.phase(number).caps.answers), number) for number, count in queries.items()
+        config.event(count, min(count, config.phase(number).query_budget.answers), number)
+        for number, count in queries.items()
     ]
     try:
         return min(worst_case(events, config.privacy.delta).epsilon, promised(config).epsilon)

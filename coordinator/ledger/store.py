@@ -332,7 +332,7 @@ class Ledger:
     def commit(self, batch: Batch, most_queries: int, most_answers: int) -> None:
         """Charge and record one batch; durable when this returns. Only then may its labels leave.
 
-        The caps are those of the batch's phase, where there is a schedule.
+        The query budget is that of the batch's phase, where there is a schedule.
 
         Raises
         ------

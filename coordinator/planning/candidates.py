@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from consilium.accounting.planning.target import as_histograms
-from consilium.coordinator.config import Caps, Federation, sum_noises
+from consilium.coordinator.config import Federation, QueryBudget, sum_noises
 from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.coordinator.mechanisms.calibration import KINDS, WIDE, noise_scales, with_noise
 from consilium.coordinator.planning.facts import PublicFacts
@@ -31,40 +31,44 @@ THRESHOLDS = (0.6, 0.75, 0.9)
 
 @dataclass(frozen=True)
 class Candidate:
-    """One way to run. table: of the mechanism, without its noise. mechanism: with noise for these caps."""
+    """One way to run. table: of the mechanism, without its noise. mechanism: with noise for this query budget."""
 
     table: dict[str, Any]
     mechanism: AnyMechanism
-    caps: Caps
+    query_budget: QueryBudget
 
     def described(self) -> str:
         """For people."""
-        answers = "" if self.caps.answers == self.caps.queries else f", at most {self.caps.answers} answers"
-        return f"{self.mechanism.describe()}, {self.caps.queries} queries{answers}"
+        answers = (
+            ""
+            if self.query_budget.answers == self.query_budget.queries
+            else f", at most {self.query_budget.answers} answers"
+        )
+        return f"{self.mechanism.describe()}, {self.query_budget.queries} queries{answers}"
 
 
 def candidates(federation: Mapping[str, Any], facts: PublicFacts, most: int) -> list[Candidate]:
-    """All that are worth a try: `federation` is its table, without mechanism and caps; at most `most` queries.
+    """All that are worth a try: `federation` is its table, without mechanism and query budget; at most `most` queries.
 
     Of noise in the parties' sums, none that is too fine to be shared among them.
     """
     results = []
-    votes, colluders = federation.get("votes", "distributed"), int(federation.get("colluders", 0))
+    votes, colluders = federation.get("collection", "distributed"), int(federation.get("colluders", 0))
     sure = (federation.get("least_survivors") or least_sum(facts.parties, colluders)) - colluders
     for table, share in _tables(facts):
-        small = _roughly(federation, table, Caps(queries=FEW, answers=round(share * FEW)))
+        small = _roughly(federation, table, QueryBudget(queries=FEW, answers=round(share * FEW)))
         numbers = sorted({queries for queries in QUERIES if queries < most} | {most})
         for queries in numbers:
             if share * queries < 1:
                 continue
-            caps = Caps(queries=queries, answers=round(share * queries))
+            query_budget = QueryBudget(queries=queries, answers=round(share * queries))
             mechanism = _wider(small, math.sqrt(queries / FEW))
             if votes != "distributed" or not any(n.is_too_fine for n in sum_noises(mechanism, votes, sure, colluders)):
-                results.append(Candidate(table, mechanism, caps))
+                results.append(Candidate(table, mechanism, query_budget))
     return results
 
 
-def _roughly(federation: Mapping[str, Any], table: dict[str, Any], caps: Caps) -> AnyMechanism:
+def _roughly(federation: Mapping[str, Any], table: dict[str, Any], query_budget: QueryBudget) -> AnyMechanism:
     """The mechanism with about the noise that keeps the epsilon; what is chosen at last is calibrated for itself.
 
     Raises
@@ -78,14 +82,14 @@ def _roughly(federation: Mapping[str, Any], table: dict[str, Any], caps: Caps) -
             **federation,
             "privacy": {**privacy, "epsilon": None},
             "mechanism": {**table, **wide},
-            "caps": caps.model_dump(),
+            "query_budget": query_budget.model_dump(),
         }
     )
 
     def rough(mechanism: AnyMechanism) -> float:
         return as_histograms(base.model_copy(update={"mechanism": mechanism}).promised_events(), base.privacy.delta)
 
-    scales = with_noise(table, caps.queries, caps.answers, float(privacy["epsilon"]), rough, rough)
+    scales = with_noise(table, query_budget.queries, query_budget.answers, float(privacy["epsilon"]), rough, rough)
     mechanism = base.model_validate({**base.model_dump(), "mechanism": {**table, **scales}}).mechanism
     seen = base.disclosure.release is ReleaseKind.COUNTS
     return _wider(mechanism, OF_HISTOGRAMS if seen else OF_LABELS)

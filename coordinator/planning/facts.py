@@ -12,7 +12,7 @@ from consilium.coordinator.config import Federation
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.rows.queries import QUERY_DTYPE, query_ids
 
-Ballot = Literal["likeliest", "balanced", "relative"]
+PlannedRule = Literal["likeliest", "balanced", "relative"]
 """How teachers vote: for the class that they find likeliest; as though all classes were equally frequent; or relative
 to their own scores of the public rows."""
 
@@ -23,9 +23,9 @@ votes known no better, and each is work for every party."""
 _LOT = 0x706C616E
 
 
-def ballot_of(federation: Federation) -> Ballot:
+def planned_rule_of(federation: Federation) -> PlannedRule:
     """How the teachers of a federation vote, as far as a plan can tell."""
-    if federation.ballot.rule == "relative":
+    if federation.voting_rule.rule == "relative":
         return "relative"
     return "balanced" if getattr(federation.teacher, "class_weight", "none") == "balanced" else "likeliest"
 
@@ -34,7 +34,7 @@ def ballot_of(federation: Federation) -> Ballot:
 class PublicFacts:
     """What is known of a federation before it runs.
 
-    parties, teachers_per_party: who votes. classes: how many. ballot: see `Ballot`.
+    parties, teachers_per_party: who votes. classes: how many. voting_rule: see `PlannedRule`.
     rows: float64 (n, inputs), the different rows of the pool as models see them, in the order of a public lot; at most
     `MOST_ROWS`. Equal rows are one query, and are charged once. available: rows of the pool altogether. different: of
     these, as many as can be asked. label_cost: what one label by hand takes; empty where nobody says so.
@@ -43,7 +43,7 @@ class PublicFacts:
     parties: int
     teachers_per_party: int
     classes: int
-    ballot: Ballot
+    voting_rule: PlannedRule
     rows: np.ndarray = field(repr=False)
     available: int
     different: int
@@ -55,7 +55,7 @@ class PublicFacts:
         parties: int,
         teachers_per_party: int,
         classes: int,
-        ballot: Ballot,
+        voting_rule: PlannedRule,
         pool: np.ndarray,
         represent: Callable[[np.ndarray], np.ndarray] = np.asarray,
         label_cost: str = "",
@@ -84,7 +84,7 @@ class PublicFacts:
                 f"the public rows have shape {rows.shape} or missing values, so nothing can be planned on them",
                 "Give a table of complete rows",
             )
-        return cls(parties, teachers_per_party, classes, ballot, rows, len(pool), len(lot), label_cost)
+        return cls(parties, teachers_per_party, classes, voting_rule, rows, len(pool), len(lot), label_cost)
 
     @property
     def public_rows(self) -> str:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from consilium.accounting.errors import AccountingError, CalibrationError
 from consilium.accounting.planning.target import worst_case
-from consilium.coordinator.config import Caps, Federation
+from consilium.coordinator.config import Federation, QueryBudget
 from consilium.coordinator.planning.candidates import Candidate, candidates
 from consilium.coordinator.planning.facts import MOST_ROWS, PublicFacts
 from consilium.coordinator.planning.rehearsal import LEARNERS, Outcomes, Rehearsal, TaskSet, made_up, ranked
@@ -20,7 +20,7 @@ from consilium.coordinator.planning.tasks import FeatureMap
 from consilium.protocol.config_files import faults_of, in_one, validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.models import Frozen
-from consilium.report.warnings import WarningCode, caps_above_rows
+from consilium.report.warnings import WarningCode, budget_above_rows
 from consilium.sums.roster import least_sum
 
 COVERED = 0.95
@@ -78,7 +78,7 @@ class NoiseInVotes:
             return None
         sizes = features.linear(facts.rows).var(axis=0)
         directions = float(sizes.sum() ** 2 / max((sizes**2).sum(), 1e-300))
-        answers = min(federation.caps.answers, facts.different)
+        answers = min(federation.query_budget.answers, facts.different)
         on_share = math.sqrt(directions * sigma**2 / answers) / facts.votes
         return cls(sigma, facts.votes, directions, on_share)
 
@@ -159,10 +159,10 @@ def cautions(
     queries: int,
     untried: str = "",
 ) -> list[Caution]:
-    """What to say before anything is spent. queries: most that the caps allow. untried: the file's own trainer, where
-    it is none of those that a plan tries."""
-    beyond = caps_above_rows(queries, facts.different)
-    unused = [Caution(WarningCode.CAPS_ABOVE_ROWS.value, beyond)] if beyond else []
+    """What to say before anything is spent. queries: most that the query budget allows. untried: the file's own
+    trainer, where it is none of those that a plan tries."""
+    beyond = budget_above_rows(queries, facts.different)
+    unused = [Caution(WarningCode.BUDGET_ABOVE_ROWS.value, beyond)] if beyond else []
     if forecast.better_than_guessing >= LIKELY:
         return unused
     if untried:
@@ -195,8 +195,8 @@ Tasks = Callable[[PublicFacts, FeatureMap], TaskSet]
 
 
 class PlannedMechanism(Frozen):
-    """Planned from public facts before the run: mechanism, noise and caps, see docs/planning.md; needs
-    `privacy.epsilon`. `caps` may be left out; `caps.queries` is then a limit."""
+    """Planned from public facts before the run: mechanism, noise and query budget, see docs/planning.md; needs
+    `privacy.epsilon`. `query_budget` may be left out; `query_budget.queries` is then a limit."""
 
     name: Literal["auto"] = AUTO
 
@@ -228,12 +228,12 @@ class PlannedFederation:
     @property
     def table(self) -> dict[str, Any]:
         """What the plan adds to a table `[federation]`, plain values."""
-        return self.federation.model_dump(mode="json", include={"mechanism", "caps"})
+        return self.federation.model_dump(mode="json", include={"mechanism", "query_budget"})
 
     def lines(self) -> list[str]:
         """For people."""
         facts, privacy = self.facts, self.federation.privacy
-        planned = Candidate({}, self.federation.mechanism, self.federation.caps)
+        planned = Candidate({}, self.federation.mechanism, self.federation.query_budget)
         lines = [
             f"{facts.parties} parties, {facts.votes} votes on a query, {facts.classes} classes, {facts.public_rows}",
             f"plan       {planned.described()}",
@@ -262,7 +262,7 @@ class PlannedFederation:
             candidate, forecast = self.runner_up
             runner_up = {
                 "mechanism": candidate.mechanism.model_dump(mode="json"),
-                "caps": candidate.caps.model_dump(mode="json"),
+                "query_budget": candidate.query_budget.model_dump(mode="json"),
                 "forecast": forecast.to_json(),
             }
         return {
@@ -270,7 +270,7 @@ class PlannedFederation:
                 "parties": facts.parties,
                 "teachers_per_party": facts.teachers_per_party,
                 "classes": facts.classes,
-                "ballot": facts.ballot,
+                "voting_rule": facts.voting_rule,
                 "public_rows": facts.available,
                 "different_rows": facts.different,
                 "label_cost": facts.label_cost,
@@ -313,7 +313,11 @@ def stand_in(federation: Mapping[str, Any]) -> dict[str, Any]:
             "Set federation.privacy.epsilon, for example 1.0",
         )
     _check_no_schedule(federation.get("schedule"))
-    return {**federation, "mechanism": {"name": "gnmax", "sigma": _ANY_NOISE}, "caps": {"queries": 1, "answers": 1}}
+    return {
+        **federation,
+        "mechanism": {"name": "gnmax", "sigma": _ANY_NOISE},
+        "query_budget": {"queries": 1, "answers": 1},
+    }
 
 
 def plan(
@@ -323,7 +327,7 @@ def plan(
     tasks: Tasks = made_up,
     progress: Progress = lambda done, total: None,
 ) -> PlannedFederation:
-    """Choose mechanism, noise, caps and student for an open table `[federation]`.
+    """Choose mechanism, noise, query budget and student for an open table `[federation]`.
 
     most_queries: limit of the parties' policies. tasks: where tasks come from.
 
@@ -332,7 +336,7 @@ def plan(
     ConfigError : no noise keeps the epsilon, parties may have weights, or the table is wrong.
     """
     _check_alike(federation.get("most_weight", 1))
-    table = {key: value for key, value in federation.items() if key not in ("mechanism", "caps")}
+    table = {key: value for key, value in federation.items() if key not in ("mechanism", "query_budget")}
     most = min(len(facts.rows), most_queries, _stated_limit(federation))
     try:
         tried = candidates(table, facts, most)
@@ -344,8 +348,10 @@ def plan(
     task_set = tasks(facts, features)
     ranking = ranked(facts, features, tried, task_set, progress)
     best = ranking.best
-    caps = best.candidate.caps.model_dump()
-    resolved = validate({**table, "mechanism": best.candidate.table, "caps": caps}, Federation, "federation, planned")
+    query_budget = best.candidate.query_budget.model_dump()
+    resolved = validate(
+        {**table, "mechanism": best.candidate.table, "query_budget": query_budget}, Federation, "federation, planned"
+    )
     second = ranking.runner_up
     other = None if second is None else (second.candidate, StudentForecast.of(second, facts.classes, task_set.source))
     return _told(facts, features, resolved, best, task_set, other)
@@ -374,7 +380,7 @@ def look_at(
     _check_alike(federation.most_weight)
     features = FeatureMap.of(facts.rows)
     task_set = tasks(facts, features)
-    stated = Candidate({}, federation.mechanism, federation.caps)
+    stated = Candidate({}, federation.mechanism, federation.query_budget)
     outcomes = Rehearsal(features, facts, task_set.judged).rehearse(stated, task_set.tasks)
     best = max(outcomes, key=lambda outcome: outcome.expected)
     return _told(facts, features, federation, best, task_set, None, trainer)
@@ -400,13 +406,19 @@ def _check_alike(most_weight: object) -> None:
 
 
 def _stated_limit(federation: Mapping[str, Any]) -> int:
-    """Most queries that the table's own caps allow."""
-    caps = federation.get("caps")
-    if caps is None:
+    """Most queries that the table's own query budget allows."""
+    query_budget = federation.get("query_budget")
+    if query_budget is None:
         return MOST_ROWS
-    stated = validate({"answers": 1, **caps}, Caps, "federation.caps") if isinstance(caps, dict) else None
+    stated = (
+        validate({"answers": 1, **query_budget}, QueryBudget, "federation.query_budget")
+        if isinstance(query_budget, dict)
+        else None
+    )
     if stated is None:
-        raise ConfigError("federation.caps is no table", "Leave it out, or write [federation.caps] with queries")
+        raise ConfigError(
+            "federation.query_budget is no table", "Leave it out, or write [federation.query_budget] with queries"
+        )
     return stated.queries
 
 
@@ -424,7 +436,7 @@ def _told(
     noise = NoiseInVotes.of(federation, facts, features)
     epsilon = worst_case(federation.promised_events(), federation.privacy.delta).epsilon
     nodes = _epsilon_of_nodes(federation, facts.parties) if federation.noise_in_sums else None
-    warned = cautions(forecast, noise, facts, epsilon, federation.all_caps.queries, untried)
+    warned = cautions(forecast, noise, facts, epsilon, federation.whole_budget.queries, untried)
     return PlannedFederation(facts, federation, best.trainer, forecast, runner_up, noise, epsilon, nodes, warned)
 
 

@@ -174,8 +174,8 @@ class Rehearsal:
         qualities: dict[tuple[int, float | None], list[tuple[float, float]]] = {}
         right, floor = [], []
         for number, task in enumerate(tasks):
-            votes = task.votes[: candidate.caps.queries]
-            drawn = candidate.mechanism.draw(votes, SeededNoise(number)).up_to(candidate.caps.answers)
+            votes = task.votes[: candidate.query_budget.queries]
+            drawn = candidate.mechanism.draw(votes, SeededNoise(number)).up_to(candidate.query_budget.answers)
             right.append(self._right(candidate, task, number))
             floor.append(_floor(task))
             for place, learner in enumerate(LEARNERS):

@@ -142,7 +142,7 @@ class TaskMaker:
             gain = _sharpened(truth[: self._asked], separation)
             scores, start = gain * truth, gain * common
             prevalence = np.full(classes, 1 / classes)
-        if self._facts.ballot == "balanced":
+        if self._facts.voting_rule == "balanced":
             start = start - np.log(prevalence)
         drawn = (scores + generator.gumbel(size=scores.shape)).argmax(axis=1)
         votes = self._votes(start, gain * noise, generator.uniform(*prior.teacher_tilt), generator)
@@ -168,7 +168,7 @@ class TaskMaker:
             weights = noise * generator.standard_normal((classes, len(direction), teachers)) * direction[:, None]
             level = noise * 0.3 * generator.standard_normal((classes, 1, teachers))
             scores = base + self._white @ weights.astype(np.float32) + level.astype(np.float32)
-            if self._facts.ballot == "relative":
+            if self._facts.voting_rule == "relative":
                 scores = scores - scores.mean(axis=0)
                 scores = scores - np.median(scores[:, : self._asked], axis=1, keepdims=True)
             chosen = scores.argmax(axis=0)

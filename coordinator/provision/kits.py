@@ -107,7 +107,7 @@ def make(plan_file: Path, out: Path) -> Made:
         private_folder(part / OPERATOR)
         authority = Authority.create(plan.federation.name)
         authority.save(part / OPERATOR)
-        coordinator = CoordinatorKeys.generate(plan.federation.votes == "verified")
+        coordinator = CoordinatorKeys.generate(plan.federation.collection == "verified")
         keys = {
             party.name: keys_of(party.name, plan_file.parent / party.keys if party.keys else None)
             for party in plan.party
@@ -167,7 +167,7 @@ def make(plan_file: Path, out: Path) -> Made:
 
 
 def add_party(kits: Path, name: str, port: int = 9094, keys: Path | None = None, weight: int = 1) -> Made:
-    """A kit for one more party, and updates for the others: for clear votes only the coordinator has one.
+    """A kit for one more party, and updates for the others: for plaintext votes only the coordinator has one.
 
     keys: the enrolment of a party that made its own; None: they are made here. weight: times that its answers count.
 

@@ -1,7 +1,7 @@
 """What a change of membership means for each hospital, before it is made: epsilon, queries, rows, and what is to do.
 
-Everything follows from the registry: what each federation promised at its caps, whatever was asked in it. A party
-charges a federation from its first question on, so that the truth is this or less.
+Everything follows from the registry: what each federation promised at its query budget, whatever was asked in it. A
+party charges a federation from its first question on, so that the truth is this or less.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class PartyOutlook:
 
     federations: that it was in, this one counted. epsilon: of all of them at the operator's delta and unit; now: the
     same before the change, None for one that is new. most_epsilon, most_queries: the least that its policy must allow
-    for all of it; least_parties: the most that it may ask for, None for clear votes. rows: about as many as it needs.
+    for all of it; least_parties: the most that it may ask for, None for plaintext votes. rows: about as many as it
+    needs.
     """
 
     name: str
@@ -73,7 +74,7 @@ class ChangeOutlook:
     unit: str
     least: int
     parties: tuple[PartyOutlook, ...]
-    caps: int
+    query_budget: int
     pool: int | None = None
     asked: int | None = None
     impossible: str = ""
@@ -90,7 +91,7 @@ class ChangeOutlook:
         """Rows of the pool that can be asked after the change, at least; None without a pool."""
         if self.pool is None or not self.once:
             return self.pool
-        used = self.caps * (max((party.federations for party in self.parties), default=1) - 1)
+        used = self.query_budget * (max((party.federations for party in self.parties), default=1) - 1)
         return max(0, self.pool - (min(used, self.pool) if self.asked is None else self.asked))
 
     def to_json(self) -> dict[str, Any]:
@@ -142,11 +143,15 @@ class ChangeOutlook:
             return f"{self.pool} rows; those that were asked stay free"
         if not self.once:
             return f"{self.pool} rows; all can be asked again, and are charged again"
-        known = "" if self.asked is not None else " (by the caps; consilium status tells how many, give it as --asked)"
+        known = (
+            ""
+            if self.asked is not None
+            else " (by the query budget; consilium status tells how many, give it as --asked)"
+        )
         least = "" if self.asked is not None else "at least "
         told = f"{least}{self.rows_open} of {self.pool} rows can still be asked: a party answers each row once{known}"
-        few = self.rows_open is not None and self.rows_open < self.caps
-        return f"{told}; fewer than the {self.caps} queries of the caps" if few else told
+        few = self.rows_open is not None and self.rows_open < self.query_budget
+        return f"{told}; fewer than the {self.query_budget} queries of the query budget" if few else told
 
 
 def outlook(
@@ -188,8 +193,8 @@ def told_of(
     except ConfigError:
         old = ""
     shown = ChangeOutlook(
-        tuple(changes), config.votes, old, "", config.privacy.delta, config.privacy.unit.value, 0, (),
-        config.all_caps.queries, None if after.pool is None else after.pool.size, asked, impossible,
+        tuple(changes), config.collection, old, "", config.privacy.delta, config.privacy.unit.value, 0, (),
+        config.whole_budget.queries, None if after.pool is None else after.pool.size, asked, impossible,
         config.noise_in_sums,
     )  # fmt: skip
     try:
@@ -241,7 +246,7 @@ def _party(
         now=cost(_weights(name, before)) if name in before.parties else None,
         epsilon=epsilon,
         most_epsilon=limit_for(epsilon),
-        most_queries=config.all_caps.queries * len(weights),
+        most_queries=config.whole_budget.queries * len(weights),
         least_parties=least,
         rows=rows_for(config.teachers_per_party),
     )

@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
 from consilium.coordinator.config import Federation, FederationConfig, check_form
-from consilium.coordinator.planning.facts import PublicFacts, ballot_of
+from consilium.coordinator.planning.facts import PublicFacts, planned_rule_of
 from consilium.coordinator.planning.plan import PlannedFederation, Tasks, is_open, plan, stand_in
 from consilium.coordinator.planning.rehearsal import made_up
 from consilium.coordinator.provision.public import array_rows, table_rows, table_schema
@@ -27,6 +27,7 @@ from consilium.protocol.config_files import faults_of, read_table, validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.messages import MOST_WEIGHT, PartyName
 from consilium.protocol.models import Countable, Frozen
+from consilium.protocol.old_names import todays
 from consilium.protocol.rows.images import Representation
 from consilium.protocol.rows.pool import PoolTerms, PoolTree
 from consilium.protocol.rows.queries import canonical_queries, draw_reference
@@ -200,15 +201,17 @@ class Plan(Frozen):
 
     @model_validator(mode="after")
     def _second_aggregator_where_there_is_one(self) -> Plan:
-        votes, needed = self.federation.votes, self.federation.votes == "verified"
+        votes, needed = self.federation.collection, self.federation.collection == "verified"
         if needed and self.aggregator is None:
             raise ValueError(
-                'federation.votes = "verified" needs a second aggregator: add the table [aggregator] with its name, and'
+                'federation.collection = "verified" needs a second aggregator: add the table [aggregator] with its'
+                " name, and"
                 " with keys, the NAME.enrol.json that `consilium node keys --kind aggregator` made there"
             )
         if self.aggregator is not None and not needed:
             raise ValueError(
-                f"{votes} votes have no second aggregator: remove the table [aggregator], or set federation.votes ="
+                f"{votes} votes have no second aggregator: remove the table [aggregator], or set"
+                " federation.collection ="
                 ' "verified"'
             )
         if self.aggregator is not None and self.aggregator.name in {node.name for node in (*self.party, *self.student)}:
@@ -236,8 +239,8 @@ class Plan(Frozen):
     def config(
         self, schema: Schema, roster: str, pool: PoolTerms | None, reference: str, shares: int = 0
     ) -> FederationConfig:
-        """The coordinator's configuration. roster: its hash, empty for clear votes. reference: text of the reference
-        rows. shares: `FederationConfig.noise_shares`. Raises ConfigError."""
+        """The coordinator's configuration. roster: its hash, empty for plaintext votes. reference: text of the
+        reference rows. shares: `FederationConfig.noise_shares`. Raises ConfigError."""
         service = joined(self.coordinator.listen, self.coordinator.label_port)
         added = {"rows": schema, "roster": roster, "pool": pool, "reference": reference, "service": service}
         added["noise_shares"] = shares
@@ -256,7 +259,7 @@ def read_plan(path: Path) -> tuple[Plan, Schema]:
 
 def plan_table(path: Path) -> dict[str, Any]:
     """What the file says, with what it takes from a scenario, not validated. Raises ConfigError."""
-    table = read_table(path)
+    table = todays(read_table(path), Plan)
     check_form(table, str(path))
     _check_limits(table, path)
     return _with_scenario(table, path)
@@ -297,6 +300,7 @@ def _with_scenario(table: dict[str, Any], path: Path) -> dict[str, Any]:
     shipped = Path(str(files(SHIPPED))) / f"{named}.toml"
     source = shipped if shipped.is_file() and Path(named).name == named else path.parent / named
     scenario = read_table(source)
+    scenario["federation"] = todays(scenario.get("federation"), Federation)
     if not isinstance(scenario.get("federation"), dict):
         raise ConfigError(
             f"{path}: federation: {source} has no table [federation]",
@@ -358,13 +362,13 @@ def read_pool(plan_file: Path, plan: Plan, schema: Schema) -> FixedPool | None:
     ConfigError : secure or verified votes without any file of public rows, or one that lacks features. DataError : it
         is not usable.
     """
-    if not plan.rows.pool and plan.federation.votes not in EXACT_SUMS:
+    if not plan.rows.pool and plan.federation.collection not in EXACT_SUMS:
         return None
     name, least = plan.rows.pool or plan.rows.public, plan.federation.pool_least_distance
     if not name:
         raise ConfigError(
-            f"{plan.federation.votes} votes need a pool that is fixed beforehand: who makes up questions as it goes can"
-            " ask nearly the same of other parties, and subtract",
+            f"{plan.federation.collection} votes need a pool that is fixed beforehand: who makes up questions as it"
+            " goes can ask nearly the same of other parties, and subtract",
             'Name the public rows that may be asked: rows.pool = "pool.csv", or rows.public',
         )
     chosen, oddities = _rows(plan_file, plan, name, schema)
@@ -388,23 +392,26 @@ def remarks(plan_file: Path, plan: Plan, schema: Schema) -> str:
 
 
 def read_reference(plan_file: Path, plan: Plan, schema: Schema, pool: FixedPool | None) -> np.ndarray:
-    """The reference rows of the plan's ballot, canonical float32 (rows, features): of the pool, or where none is fixed
-    of the file that it names, or of the public rows. None for a ballot that needs none.
+    """The reference rows of the plan's voting rule, canonical float32 (rows, features): of the pool, or where none is
+    fixed of the file that it names, or of the public rows. None for a voting rule that needs none.
 
     Raises
     ------
     ConfigError : there is no such file, it lacks features, or has too few rows. DataError : not usable.
     """
-    ballot = plan.federation.ballot
-    if not ballot.relative:
+    voting_rule = plan.federation.voting_rule
+    if not voting_rule.relative:
         return np.zeros((0, len(schema.features)), dtype=np.float32)
     name = plan.rows.pool or plan.rows.public
     if pool is None and not name:
         raise ConfigError(
-            'federation.ballot rule = "relative" needs public rows, on which teachers find out where their scores lie',
+            'federation.voting_rule rule = "relative" needs public rows, on which teachers find out where their'
+            " scores lie",
             'Name the public rows that may be asked: rows.pool = "pool.csv", or rows.public; or set rule = "top"',
         )
-    return draw_reference(pool.rows if pool else _rows(plan_file, plan, name, schema)[0], schema, ballot.reference_rows)
+    return draw_reference(
+        pool.rows if pool else _rows(plan_file, plan, name, schema)[0], schema, voting_rule.reference_rows
+    )
 
 
 def _rows(plan_file: Path, plan: Plan, name: str, schema: Schema) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -461,7 +468,7 @@ def facts_of(known: Plan, schema: Schema, path: Path) -> PublicFacts:
         len(known.party),
         federation.teachers_per_party,
         len(schema.classes),
-        ballot_of(federation),
+        planned_rule_of(federation),
         rows,
         schema.inputs,
     )

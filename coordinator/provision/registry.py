@@ -18,7 +18,7 @@ from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import replace_text
 from consilium.protocol.identity import Identity, SealingKey
-from consilium.protocol.messages import PartyName, VotesMode
+from consilium.protocol.messages import CollectionMode, PartyName
 from consilium.protocol.models import Countable, Frozen
 from consilium.protocol.rows.pool import PoolTerms
 from consilium.protocol.rows.schema import Schema
@@ -108,8 +108,8 @@ class Registry(Frozen):
         return {name: record.port for name, record in self.parties.items()} | dict(second)
 
     def roster(self) -> AnyRoster | None:
-        """The roster of the present parties; None for clear votes, which use none. Raises ConfigError."""
-        return BUILDERS[self.plan.federation.votes](self)
+        """The roster of the present parties; None for plaintext votes, which use none. Raises ConfigError."""
+        return BUILDERS[self.plan.federation.collection](self)
 
     def federation(self) -> FederationConfig:
         """The coordinator's configuration with the present parties: no earlier one, which may be closed already, though
@@ -147,7 +147,7 @@ class Registry(Frozen):
 
 
 def _none(registry: Registry) -> None:
-    """Clear votes have no roster."""
+    """Plaintext votes have no roster."""
 
 
 def _secure(registry: Registry) -> Roster:
@@ -175,8 +175,8 @@ def _verified(registry: Registry) -> VerifiedRoster:
     )
 
 
-BUILDERS: Mapping[VotesMode, Callable[[Registry], AnyRoster | None]] = {
-    "clear": _none,
+BUILDERS: Mapping[CollectionMode, Callable[[Registry], AnyRoster | None]] = {
+    "plaintext": _none,
     "secure": _secure,
     "distributed": _secure,
     "verified": _verified,
@@ -305,7 +305,7 @@ def checked_aggregator(registry: Registry, name: str, port: int) -> AggregatorPl
         plan = AggregatorPlan(name=name, port=port)
     except ValueError:
         raise ConfigError(f"{name!r} is no name", "Use letters, digits, dot, dash and underscore") from None
-    votes = registry.plan.federation.votes
+    votes = registry.plan.federation.collection
     if votes != "verified":
         raise ConfigError(f"{votes} votes have no second aggregator", "Provision a federation with verified votes")
     if registry.aggregator is not None:
@@ -371,7 +371,7 @@ def _next(registry: Registry, parties: dict[str, PartyRecord], second: Aggregato
 def _earlier(registry: Registry) -> Sequence[EarlierFederation]:
     """The federation of these parties; none where votes have no roster, so that it stays the same, or they are too
     few to have formed one."""
-    if registry.plan.federation.votes == "clear":
+    if registry.plan.federation.collection == "plaintext":
         return []
     try:
         digest = registry.federation().digest()

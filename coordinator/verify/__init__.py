@@ -2,7 +2,7 @@
 
 files     a verdict for each check; JSON, event logs and tables of somebody who may have damaged or forged them
 recorded  the ledger: structure, chain, counts
-charges   caps, events, evidence and closing of that ledger; what is claimed against it, and what was signed
+charges   query budget, events, evidence and closing of that ledger; what is claimed against it, and what was signed
 run       the coordinator's run folder, whoever made it: simulation or kit, closed, crashed or serving
 student   a student's folder against that ledger
 """

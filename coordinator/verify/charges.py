@@ -1,4 +1,4 @@
-"""What a ledger was charged for, against its configuration: caps, events, evidence, and the closing.
+"""What a ledger was charged for, against its configuration: query budget, events, evidence, and the closing.
 
 Also what is claimed, against what the ledger gives: epsilons, weights, and of verified votes what the second aggregator
 signed.
@@ -84,18 +84,18 @@ MOST_DEVIATIONS, ROUNDING = 7.0, 2e-4
 """A sanitised curve is within so many standard deviations of what the ledger's votes give, but once in 4e11 runs."""
 
 
-def check_caps(recorded: Recorded) -> str:
-    """No more was asked or answered than the caps allow."""
+def check_query_budget(recorded: Recorded) -> str:
+    """No more was asked or answered than the query budget allows."""
     config, lines = recorded.config, []
     for place, phase in enumerate(config.phases, 1):
         batches = [batch for batch in recorded.batches if batch.phase in (None, place)]
         queries, answered = sum(len(b.query_ids) for b in batches), sum(int(b.answered.sum()) for b in batches)
-        caps, where = phase.caps, f" in phase {place}" if config.schedule else ""
-        if queries > caps.queries:
-            raise Contradiction(f"{queries} queries were asked{where}, the cap is {caps.queries}")
-        if answered > caps.answers:
-            raise Contradiction(f"{answered} labels were given{where}, the cap is {caps.answers}")
-        lines.append(f"{queries} of {caps.queries} queries, {answered} of {caps.answers} labels{where}")
+        query_budget, where = phase.query_budget, f" in phase {place}" if config.schedule else ""
+        if queries > query_budget.queries:
+            raise Contradiction(f"{queries} queries were asked{where}, the cap is {query_budget.queries}")
+        if answered > query_budget.answers:
+            raise Contradiction(f"{answered} labels were given{where}, the cap is {query_budget.answers}")
+        lines.append(f"{queries} of {query_budget.queries} queries, {answered} of {query_budget.answers} labels{where}")
     return "; ".join(lines)
 
 

@@ -1,4 +1,5 @@
-"""A coordinator's run folder against its own ledger: caps, events, closing, claimed guarantees, counts, event log.
+"""A coordinator's run folder against its own ledger: query budget, events, closing, claimed guarantees, counts, event
+log.
 
 The run of a path is a run folder, a coordinator's kit, or one of the runs in its state.
 """
@@ -15,12 +16,12 @@ from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.ledger.kit_runs import current_folder
 from consilium.coordinator.ledger.privacy import by_phase, promises, spent
 from consilium.coordinator.verify.charges import (
-    check_caps,
     check_charges,
     check_claims,
     check_evidence,
     check_given,
     check_guarantee,
+    check_query_budget,
     check_sanitised,
     check_weights,
     number,
@@ -43,7 +44,7 @@ from consilium.node.kit import KIT_FILE, open_kit
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError, DataError, PathError
 from consilium.protocol.files import is_held
-from consilium.protocol.old_names import OF_SPENT, renamed
+from consilium.protocol.old_names import OF_COORDINATOR, OF_SPENT, renamed
 from consilium.protocol.rows.pool import PoolTree
 
 TRACES = ("ledger.db", "coordinator.json", "events.jsonl", "failure.json")
@@ -164,7 +165,7 @@ def _content(checks: Checks, files: Files, recorded: Recorded, truth: _Found) ->
     """Checks that need a ledger whose chain holds."""
     if recorded.rolled_back:
         checks.check(f"{LEDGER}: last write", _broken_off)
-    checks.check(f"{LEDGER}: caps never passed", lambda: check_caps(recorded))
+    checks.check(f"{LEDGER}: query budget never passed", lambda: check_query_budget(recorded))
     checks.check(f"{LEDGER}: events of the configured mechanism", lambda: check_charges(recorded))
     checks.check(f"{LEDGER}: evidence of the recorded votes", lambda: check_evidence(recorded))
     checks.check(f"{LEDGER}: sanitised epsilon released once and as planned", lambda: check_sanitised(recorded))
@@ -172,7 +173,7 @@ def _content(checks: Checks, files: Files, recorded: Recorded, truth: _Found) ->
     checks.check(f"{EVENTS}: what was released", lambda: _log(files, recorded, truth))
     checks.check(f"{COORDINATOR}: counts and parties", lambda: _counts(files, recorded, truth))
     checks.check(f"{COORDINATOR}: epsilon", lambda: _claims(files, recorded, truth))
-    if recorded.config.votes == "verified":
+    if recorded.config.collection == "verified":
         checks.check(f"{RECORDS}: sums that were signed", lambda: check_given(files, recorded))
     if recorded.config.most_weight > 1:
         checks.check(f"{COORDINATOR}: weights, and each party's own epsilon", lambda: _weights(files, recorded))
@@ -244,13 +245,13 @@ def _log(files: Files, recorded: Recorded, proved: _Found) -> str:
 
 
 def _counts(files: Files, recorded: Recorded, proved: _Found) -> str:
-    summary = files.object(COORDINATOR)
+    summary = renamed(files.object(COORDINATOR), OF_COORDINATOR)
     proved.coordinator = summary
     config = recorded.config
     truth = {
         "federation": config.digest(),
         "federation_digest": config.federation_digest(),
-        "votes": config.votes,
+        "collection": config.collection,
         "asked": recorded.asked,
         "answered": recorded.answered,
         "reinforced": recorded.reinforced,

@@ -23,8 +23,7 @@ from consilium.models.guard import GuardedClassifier, rehearse, unless_signalled
 from consilium.models.own_model import OwnCodeTeacher
 from consilium.models.specs import OwnCode
 from consilium.models.teachers import NetworkTeacher, RidgeTeacher, Teacher, train_many
-from consilium.party.teachers.ballot import thresholds_of
-from consilium.protocol.ballot import BallotKind
+from consilium.party.teachers.voting import thresholds_of
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.refusals import Refused, Rule
@@ -38,6 +37,7 @@ from consilium.protocol.teachers import (
     TeacherKind,
     WeightedTeacher,
 )
+from consilium.protocol.voting_rule import VotingRule
 
 log = logging.getLogger("consilium.party")
 
@@ -258,18 +258,19 @@ def make(
     rows: Rows,
     schema: Schema,
     spec: TeacherKind,
-    ballot: BallotKind,
+    voting_rule: VotingRule,
     reference: np.ndarray,
     parts: Sequence[np.ndarray],
     seeds: np.random.SeedSequence,
 ) -> tuple[list[Teacher], np.ndarray | None]:
-    """One teacher for each of `parts` (row indices int64), and their thresholds (`party.teachers.ballot`).
+    """One teacher for each of `parts` (row indices int64), and their thresholds (`party.teachers.voting`).
 
-    `rows`: as they were loaded. `reference`: public rows float32 (rows, features), none where the ballot needs none.
+    `rows`: as they were loaded. `reference`: public rows float32 (rows, features), none where the voting rule needs
+    none.
     """
     own = [int(seed.generate_state(1)[0]) for seed in seeds.spawn(len(parts))]
     teachers = train_all(rows.represented(schema, parts), spec, parts, own, len(schema.classes))
-    return teachers, thresholds_of(teachers, schema, ballot, reference)
+    return teachers, thresholds_of(teachers, schema, voting_rule, reference)
 
 
 def simulated_seeds(seed: int, party: str) -> np.random.SeedSequence:

@@ -1,6 +1,6 @@
 """Queries: public, unlabelled rows, the ids by which ledger and student name them, and reference rows.
 
-Reference rows are a few public rows by which a teacher learns where its own scores lie (`protocol.ballot`).
+Reference rows are a few public rows by which a teacher learns where its own scores lie (`protocol.voting_rule`).
 They are drawn from the pool by a lot that anybody can repeat, stand in the federation's configuration, and are pinned
 by its digest. What is computed from them is computed at each party and stays there."""
 
@@ -85,7 +85,8 @@ def draw_reference(pool: np.ndarray, schema: Schema, most: int) -> np.ndarray:
     """
     if most * pool.shape[1] > MOST_NUMBERS:
         raise ConfigError(
-            f"federation.ballot.reference {most} rows of {pool.shape[1]} features are more than {MOST_NUMBERS} numbers",
+            f"federation.voting_rule.reference {most} rows of {pool.shape[1]} features are more than {MOST_NUMBERS}"
+            " numbers",
             f"Set it to {MOST_NUMBERS // pool.shape[1]} at most",
         )
     places = {query_id: row for row, query_id in enumerate(query_ids(pool))}
@@ -97,7 +98,7 @@ def draw_reference(pool: np.ndarray, schema: Schema, most: int) -> np.ndarray:
     )
     if len(lot) < LEAST_REFERENCE_ROWS:
         raise ConfigError(
-            f"the pool has {len(lot)} different rows within the schema's ranges: too few for federation.ballot"
+            f"the pool has {len(lot)} different rows within the schema's ranges: too few for federation.voting_rule"
             ' rule = "relative"',
             'Name a larger pool, or set rule = "top"',
         )
@@ -107,10 +108,10 @@ def draw_reference(pool: np.ndarray, schema: Schema, most: int) -> np.ndarray:
 def why_no_reference(rows: np.ndarray, schema: Schema, most: int) -> str:
     """What is wrong with reference rows float32 (rows, features), or nothing.
 
-    `most`: what the ballot allows, 0 for a rule that takes none.
+    `most`: what the voting rule allows, 0 for a rule that takes none.
     """
     if not most:
-        return "reference rows, and a ballot that takes none" if rows.size else ""
+        return "reference rows, and a voting rule that takes none" if rows.size else ""
     if not LEAST_REFERENCE_ROWS <= len(rows) <= most or rows.shape[1] != len(schema.features):
         return (
             f"reference rows of shape {rows.shape}, there must be {LEAST_REFERENCE_ROWS} to {most} of"

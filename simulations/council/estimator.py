@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from consilium.data.encoding import encode
 from consilium.models.devices import Device, one_thread
 from consilium.protocol.config_files import validate
-from consilium.protocol.messages import VotesMode
+from consilium.protocol.messages import CollectionMode
 from consilium.report.warnings import WarningCode
 from consilium.simulations.council.frames import (
     Frame,
@@ -60,8 +60,8 @@ class Council(ClassifierMixin, BaseEstimator):
     public_share : of the owners, held out whole (of the rows, where they are dealt by lot), where `fit` is told of no
         public rows.
     mechanism, queries, answers : how labels come from votes, and how many at most. None: planned from public facts.
-    ballot : how a teacher turns its scores into its vote. votes : "clear", "secure", "distributed" or "verified".
-    asking : keys of `[student]`: how the student asks, and its declared prevalence.
+    voting rule : how a teacher turns its scores into its vote. collection : "plaintext", "secure", "distributed" or
+    "verified". asking : keys of `[student]`: how the student asks, and its declared prevalence.
     classes, columns : what y and the columns may be, where public rows do not say it.
     least_rows : that an owner needs to take part; None: one for each teacher. minimum_parties : below, the run ends.
     noise : "system" is the operating system's entropy. "seeded" can be repeated and protects nobody.
@@ -96,8 +96,8 @@ class Council(ClassifierMixin, BaseEstimator):
         mechanism: Described = None,
         queries: int | None = None,
         answers: int | None = None,
-        ballot: Described = None,
-        votes: VotesMode = "clear",
+        voting_rule: Described = None,
+        collection: CollectionMode = "plaintext",
         asking: Mapping[str, Any] | None = None,
         classes: Sequence[Any] | None = None,
         columns: Mapping[str, Any] | None = None,
@@ -124,8 +124,8 @@ class Council(ClassifierMixin, BaseEstimator):
         self.mechanism = mechanism
         self.queries = queries
         self.answers = answers
-        self.ballot = ballot
-        self.votes = votes
+        self.voting_rule = voting_rule
+        self.collection = collection
         self.asking = asking
         self.classes = classes
         self.columns = columns

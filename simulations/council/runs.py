@@ -21,7 +21,7 @@ from consilium.models.published.model import Published, find_model, load_model
 from consilium.node.progress import showing
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import DataError, PathError
-from consilium.protocol.old_names import OF_SPENT, renamed
+from consilium.protocol.old_names import OF_SPENT, OF_SUMMARY, renamed
 from consilium.report.warnings import well_formed
 from consilium.simulations.council.card import card
 from consilium.simulations.council.frames import BadSetting, WrongType, as_keyboard_interrupt, value_errors
@@ -73,7 +73,7 @@ class Run:
             summary = json.loads(path.read_text(encoding="utf-8"))
             if not {"privacy", "student", "baselines", "queries", "worth"} <= summary.keys():
                 raise ValueError
-            summary["privacy"] = renamed(summary["privacy"], OF_SPENT)
+            summary["privacy"] = renamed(summary["privacy"], OF_SUMMARY)
         except OSError as error:
             raise PathError(f"cannot read {path}: {error.strerror}", "Was the folder removed?") from None
         except (ValueError, AttributeError, RecursionError):
@@ -286,8 +286,8 @@ def _changed(scenario: Scenario, changes: list[str]) -> Scenario:
 def changes_of(overrides: Mapping[str, Any], parents: str = "") -> Iterator[str]:
     """`key=value` as `--set` takes it; tables become their keys.
 
-    >>> list(changes_of({"federation__caps": {"queries": 20}, "student__queries": 5}))
-    ['federation.caps.queries=20', 'student.queries=5']
+    >>> list(changes_of({"federation__query_budget": {"queries": 20}, "student__queries": 5}))
+    ['federation.query_budget.queries=20', 'student.queries=5']
     """
     for name, value in overrides.items():
         key = parents + name.replace("__", ".")

@@ -108,11 +108,11 @@ _IN_PYTHON = {
     "federation.privacy.delta": "delta",
     "federation.privacy.unit": "unit",
     "federation.privacy.neighbouring": "neighbouring",
-    "federation.caps.queries": "queries",
-    "federation.caps.answers": "answers",
+    "federation.query_budget.queries": "queries",
+    "federation.query_budget.answers": "answers",
     "federation.mechanism": "mechanism",
-    "federation.ballot": "ballot",
-    "federation.votes": "votes",
+    "federation.voting_rule": "voting_rule",
+    "federation.collection": "collection",
     "federation.teacher": "teacher",
     "student.trainer": "student",
     "simulation.noise": "noise",
@@ -172,7 +172,7 @@ def scenario_of(parameters: Mapping[str, Any], rows: Given, files: ObjectFiles) 
     trainer = files.student(parameters["student"])
     federation = {
         "name": parameters["name"],
-        "votes": parameters["votes"],
+        "collection": parameters["collection"],
         "minimum_parties": parameters["minimum_parties"],
         "teachers_per_party": parameters["teachers_per_party"],
         "privacy": _present(
@@ -183,7 +183,9 @@ def scenario_of(parameters: Mapping[str, Any], rows: Given, files: ObjectFiles) 
         ),
         **_mechanism(parameters),
         **_present(
-            ballot=None if parameters["ballot"] is None else plain_table(parameters["ballot"], "rule", "ballot"),
+            voting_rule=None
+            if parameters["voting_rule"] is None
+            else plain_table(parameters["voting_rule"], "rule", "voting_rule"),
             teacher=teacher,
         ),
     }
@@ -194,14 +196,14 @@ def scenario_of(parameters: Mapping[str, Any], rows: Given, files: ObjectFiles) 
 
 def _mechanism(parameters: Mapping[str, Any]) -> dict[str, Any]:
     queries, answers = parameters["queries"], parameters["answers"]
-    caps = {} if queries is None else {"caps": {"queries": queries, "answers": answers or queries}}
+    query_budget = {} if queries is None else {"query_budget": {"queries": queries, "answers": answers or queries}}
     if parameters["mechanism"] is None:
-        return caps
+        return query_budget
     if queries is None:
         raise BadSetting(
             "mechanism is given, and queries is not: how many are asked at most?", "For example queries=300"
         )
-    return {"mechanism": plain_table(parameters["mechanism"], "name", "mechanism"), **caps}
+    return {"mechanism": plain_table(parameters["mechanism"], "name", "mechanism"), **query_budget}
 
 
 def _data(parameters: Mapping[str, Any], rows: Given) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import polars as pl
 from consilium.accounting.planning.target import worst_case
 from consilium.coordinator.config import Federation
 from consilium.coordinator.verify import Finding
-from consilium.protocol.messages import VotesMode
+from consilium.protocol.messages import CollectionMode
 from consilium.protocol.releases import ReleaseKind
 from consilium.protocol.strict_json import is_infinite, number
 from consilium.report.disclosure import Disclosure, epsilon_text
@@ -43,7 +43,7 @@ class PrivacyStatement:
     unit: str
     relation: str
     towards: str
-    votes: VotesMode
+    collection: CollectionMode
     noise: str
     epsilon_student: float
     epsilon_nodes: float | None
@@ -63,7 +63,7 @@ class PrivacyStatement:
             unit=str(privacy["unit"]),
             relation=str(privacy["relation"]),
             towards=str(privacy["towards"]),
-            votes=privacy["votes"],
+            collection=privacy["collection"],
             noise=str(privacy["noise"]),
             epsilon_student=number(privacy, "epsilon_student"),
             epsilon_nodes=_towards_nodes(privacy, epsilon),
@@ -80,15 +80,17 @@ class PrivacyStatement:
 
     def lines(self) -> list[str]:
         """For people; nothing secret in it."""
-        whom = "student" if self.votes == "clear" else self.towards  # which sees votes, whatever noise comes later
+        whom = (
+            "student" if self.collection == "plaintext" else self.towards
+        )  # which sees votes, whatever noise comes later
         lines = [
             f"epsilon at most {epsilon_text(self.epsilon)} at delta {delta_text(self.delta)},"
             " promised before anything was asked",
             f"unit: {self.relation}",
-            f"towards {_TOWARDS[whom]}; votes: {self.votes}",
+            f"towards {_TOWARDS[whom]}; collection: {self.collection}",
         ]
         if whom == "student":
-            seen = Disclosure(ReleaseKind.WINNER, self.votes, self.epsilon_nodes is not None)
+            seen = Disclosure(ReleaseKind.WINNER, self.collection, self.epsilon_nodes is not None)
             lines.append(seen.towards_nodes(self.epsilon_nodes or 0))
         else:
             lines.append(f"epsilon at most {epsilon_text(self.epsilon_student)} towards {_TOWARDS['student']}")
@@ -107,7 +109,7 @@ def _towards_nodes(privacy: Mapping[str, Any], promised: float) -> float | None:
     """`PrivacyStatement.epsilon_nodes`, of a block `privacy` of any version."""
     if privacy.get("epsilon_nodes") is not None or is_infinite(privacy, "epsilon_nodes"):
         return number(privacy, "epsilon_nodes")
-    return promised if privacy["votes"] != "clear" and privacy["towards"] == "coordinator" else None
+    return promised if privacy["collection"] != "plaintext" and privacy["towards"] == "coordinator" else None
 
 
 LEDGER = "ledger.db"

@@ -1,7 +1,7 @@
 """Federated averaging by Flower's strategies, in this process: models, a party's part of a round, all rounds.
 
 There is no evaluation at the parties: a study judges all methods on the same held-out rows, and what a party would
-measure on its own rows would leave it in clear, outside of any guarantee."""
+measure on its own rows would leave it in plaintext, outside of any guarantee."""
 
 from __future__ import annotations
 

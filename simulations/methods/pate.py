@@ -20,9 +20,9 @@ from consilium.simulations.vote import Ensemble
 class Pate(StudyMethod):
     """Noisy votes, charged and released one query after the other, and the student that learns from them.
 
-    figures: asked, answered, reinforced; parties, teachers; epsilon (promised to the student, from the caps alone),
-    epsilon_promised (with the same events), epsilon_nodes (towards whoever sees noisy sums; none where sums are exact,
-    or votes are seen), epsilon_as_histogram (the same promise as the papers charge it),
+    figures: asked, answered, reinforced; parties, teachers; epsilon (promised to the student, from the query budget
+    alone), epsilon_promised (with the same events), epsilon_nodes (towards whoever sees noisy sums; none where sums are
+    exact, or votes are seen), epsilon_as_histogram (the same promise as the papers charge it),
     epsilon_spent (of the counts that came out), epsilon_data_dependent (at the votes at hand, exact where that is
     known), epsilon_published (at the votes, by the papers' bounds), epsilon_sanitised, delta; labels_right (share of
     the answered), labels_per_epsilon (of `epsilon`). Only the first four epsilons, the sanitised one, and what the
@@ -40,7 +40,7 @@ class Pate(StudyMethod):
     name: Literal["pate"] = "pate"
 
     def guarantee(self, case: Case) -> StatedGuarantee | None:
-        """See `StudyMethod.guarantee`: what the caps allow, towards the student."""
+        """See `StudyMethod.guarantee`: what the query budget allows, towards the student."""
         return StatedGuarantee.of(promised_to_student(case.config))
 
     def depends_on(self, case: Case) -> dict[str, Any]:

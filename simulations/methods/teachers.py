@@ -53,7 +53,7 @@ class LocalOnly(StudyMethod):
 def _rights(said: Ensemble, y: np.ndarray) -> Iterator[np.ndarray]:
     """Share of teachers that are right on each test row, float64 (test,): by their votes, by their mean probability.
 
-    Under the relative ballot a vote is not the likeliest class, and several teachers are not their mean."""
+    Under the relative voting rule a vote is not the likeliest class, and several teachers are not their mean."""
     yield (said.test.cast == y).mean(axis=(0, 1))
     if said.test_scores.shape[1]:
         yield ((said.test_scores > 0.5) == (y == 1)).mean(axis=0)
@@ -74,7 +74,7 @@ _NO_FEDERATION = "plurality"
 class Plurality(StudyMethod):
     """All teachers vote on every row, without noise; a class's probability is its share of the votes.
 
-    Equal scores (under the relative ballot) are decided by lots of their own, so that it is the same whatever the
+    Equal scores (under the relative voting rule) are decided by lots of their own, so that it is the same whatever the
     federation around the teachers is; a run's own plurality differs from it by these lots alone.
     """
 

@@ -21,7 +21,9 @@ def plan_command(
     ],
     epsilon: Annotated[
         float | None,
-        typer.Option(help="Plan to this epsilon, whatever mechanism and caps the file has; else what the file says."),
+        typer.Option(
+            help="Plan to this epsilon, whatever mechanism and query budget the file has; else what the file says."
+        ),
     ] = None,
     labelled: Annotated[
         Path | None,

@@ -260,10 +260,10 @@ def subject_of(file: str, overrides: Sequence[str], seed: int, epsilon: float | 
     if not isinstance(federation, dict):
         raise ConfigError(f"{file} has no table [federation]", "Give a scenario or a provisioning file")
     if epsilon is not None:
-        federation = {key: value for key, value in federation.items() if key not in ("mechanism", "caps")}
+        federation = {key: value for key, value in federation.items() if key not in ("mechanism", "query_budget")}
         privacy = {**federation.get("privacy", {}), "epsilon": epsilon}
         if "provenance" in content:
-            for planned in ("federation.mechanism", "federation.caps"):
+            for planned in ("federation.mechanism", "federation.query_budget"):
                 content["provenance"] = without(content["provenance"], planned)
         content = {**content, "federation": {**federation, "mechanism": {"name": AUTO}, "privacy": privacy}}
     return PlannedKits(content, path) if kits else PlannedScenario(content, f"scenario {file}", seed)

@@ -23,8 +23,8 @@ MOST_COLUMNS = 200
 
 
 def look(data: DataSpec, most_queries: int, dataset: Dataset, partition: Partition) -> RowFacts:
-    """Of the rows of a simulation whose caps allow so many queries. Data sets that ship are known: their columns and
-    copies are not looked at."""
+    """Of the rows of a simulation whose query budget allows so many queries. Data sets that ship are known: their
+    columns and copies are not looked at."""
     query_rows, test = np.concatenate([partition.queries, partition.too_near]), partition.test
     public = np.concatenate([query_rows, test])
     counts = np.bincount(dataset.y[public], minlength=len(dataset.classes))

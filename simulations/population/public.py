@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from consilium.coordinator.config import Federation
-from consilium.coordinator.planning.facts import PublicFacts, ballot_of
+from consilium.coordinator.planning.facts import PublicFacts, planned_rule_of
 from consilium.data.distances import thin
 from consilium.protocol.config_files import faults_of
 from consilium.protocol.errors import ConfigError
@@ -87,7 +87,7 @@ def public_facts(data: DataSpec, federation: Federation, dataset: Dataset, parti
         len(partition.parties),
         federation.teachers_per_party,
         len(dataset.classes),
-        ballot_of(federation),
+        planned_rule_of(federation),
         queries(dataset, partition),
         schema(data, dataset, partition).inputs,
         data.label_cost,

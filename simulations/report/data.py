@@ -15,8 +15,8 @@ import numpy as np
 
 from consilium.protocol.errors import DataError
 from consilium.protocol.files import replace_private
-from consilium.protocol.messages import VotesMode
-from consilium.protocol.old_names import OF_SPENT, renamed
+from consilium.protocol.messages import CollectionMode
+from consilium.protocol.old_names import OF_SPENT, OF_SUMMARY, renamed
 from consilium.protocol.releases import ReleaseKind
 from consilium.protocol.strict_json import INFINITE, dumps
 from consilium.report.warnings import publishable
@@ -45,7 +45,8 @@ class PartyQuality:
 class ReportData:
     """Everything the report shows.
 
-    guarantees: "promised" (all caps used up), "spent" (at the released counts, secret) and "data_dependent" (secret),
+    guarantees: "promised" (the whole query budget used up), "spent" (at the released counts, secret) and
+    "data_dependent" (secret),
         each as `accounting.guarantee.Guarantee.to_json()`.
     votes: how they were collected. release: what the student got for a query.
     reinforced: the student's own predictions that interactive rounds confirmed. claimed_epsilon: what the literature
@@ -86,7 +87,7 @@ class ReportData:
     party_label: str
     left_out: list[LeftOutParty]
     mechanism: str
-    votes: VotesMode
+    collection: CollectionMode
     release: ReleaseKind
     most_queries: int
     most_answers: int
@@ -174,7 +175,7 @@ def load_report_data(folder: Path) -> ReportData:
     path = folder / FILE
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-        values = renamed(values, OF_SPENT)
+        values = renamed(values, OF_SUMMARY)
         infinite = values.pop(INFINITE, []) if isinstance(values, dict) else []
         if not isinstance(values, dict) or not REQUIRED <= set(values) <= KNOWN:
             raise DataError(f"{path} was written by another version", "Run the scenario again")

@@ -11,7 +11,7 @@ from consilium.accounting.guarantee import Kind
 from consilium.accounting.units import Towards
 from consilium.coordinator.ledger.privacy import NODES
 from consilium.protocol.errors import DataError
-from consilium.protocol.messages import VotesMode
+from consilium.protocol.messages import CollectionMode
 from consilium.protocol.strict_json import number
 from consilium.report.disclosure import Disclosure, epsilon_text
 from consilium.report.words import delta_text
@@ -100,10 +100,10 @@ class GuaranteeRow:
             raise DataError(f"guarantee {name!r} is malformed: {error}", "Run the scenario again") from None
 
 
-def noise_in_sums(votes: VotesMode, guarantees: Mapping[str, Any]) -> bool:
+def noise_in_sums(collection: CollectionMode, guarantees: Mapping[str, Any]) -> bool:
     """Whether the coordinator saw noisy sums alone: there is a promise towards it, and votes are not clear."""
     towards_it = NODES in guarantees or guarantees[PROMISED]["towards"] == Towards.COORDINATOR.value
-    return votes == "distributed" or (votes != "clear" and towards_it)
+    return collection == "distributed" or (collection != "plaintext" and towards_it)
 
 
 def disclosure_of(data: ReportData) -> Disclosure:
@@ -112,13 +112,13 @@ def disclosure_of(data: ReportData) -> Disclosure:
     return Disclosure(data.release, data.votes, noisy, explicit=noisy and NODES not in data.guarantees)
 
 
-def shown_guarantees(privacy: dict[str, Any], votes: VotesMode) -> dict[str, Any]:
+def shown_guarantees(privacy: dict[str, Any], collection: CollectionMode) -> dict[str, Any]:
     """What the coordinator states, as a report shows it.
 
     Where sums come with noise in them nothing depends on the data, and there are two audiences: the coordinator, who
     sees noisy histograms, and the student, who sees what is released. With noise of the coordinator's own there is one.
     """
-    left_out = {"data_dependent" if noise_in_sums(votes, privacy) else "student"}
+    left_out = {"data_dependent" if noise_in_sums(collection, privacy) else "student"}
     if NODES in privacy:
         left_out.add("student")  # as promised
     return {name: claim for name, claim in privacy.items() if name not in left_out}

@@ -1,8 +1,8 @@
 """What a study compares, unfolded: every combination of axes with every seed, and the addresses of what is computed.
 
 An address is a hash of everything that decides a step's result, and of nothing else. What an ensemble says does not
-depend on mechanism, caps, privacy, student or title. So it is computed from a scenario in which these have one form
-(`teaching`), and its address is that scenario's: what is left out cannot decide it."""
+depend on mechanism, query budget, privacy, student or title. So it is computed from a scenario in which these have one
+form (`teaching`), and its address is that scenario's: what is left out cannot decide it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _DECIDING = ("python", "consilium-pate", "numpy", "scipy", "scikit-learn", "torc
 _WHERE, _WORDS = ("path", "list"), ("title", "attribution", "owner_label", "label_cost")
 _STAND_IN = {
     "privacy": {"unit": "party", "delta": 1e-5},
-    "caps": {"queries": 1, "answers": 1},
+    "query_budget": {"queries": 1, "answers": 1},
     "mechanism": {"name": "gnmax", "sigma": 9_999.0},
 }
 
@@ -91,11 +91,11 @@ def teaching(scenario: Scenario) -> Scenario:
         "minimum_parties": federation.minimum_parties,
         "teachers_per_party": federation.teachers_per_party,
         "teacher": federation.teacher.model_dump(mode="json"),
-        "ballot": federation.ballot.model_dump(mode="json"),
-        "votes": "clear",
+        "voting_rule": federation.voting_rule.model_dump(mode="json"),
+        "collection": "plaintext",
     }
     if scenario.pool_is_fixed:  # rows that are near each other are then not in the pool
-        kept |= {"votes": federation.votes, "pool_least_distance": federation.pool_least_distance}
+        kept |= {"collection": federation.collection, "pool_least_distance": federation.pool_least_distance}
     plain = Federation.model_validate({"name": "teachers", **kept, **_STAND_IN})
     others = simulation.model_copy(update=dict(type(simulation)()) | _of_teachers(simulation))
     return Scenario(data=scenario.data, federation=plain, simulation=others)

@@ -97,7 +97,7 @@ class Graph:
             yield ResultStep(plot, method.label, self._add("judge", plot, label, {**label, **needs}, needs))
             if study.hand_labels != "none" and method.method.private:
                 params = {**label, "scenario": scenario, "mode": study.hand_labels}
-                learning = {"student": scenario["student"], "caps": scenario["federation"]["caps"]}
+                learning = {"student": scenario["student"], "query_budget": scenario["federation"]["query_budget"]}
                 decides = {**label, **needs, **learning, "mode": study.hand_labels}
                 yield ResultStep(plot, method.label, self._add("worth", plot, params, decides, needs))
             if "influence" in study.measures and method.table["name"] == _INFLUENCED:

@@ -268,7 +268,7 @@ def _worth(step: StudyStep, read: Read, desk: StepDesk) -> bytes:
     if predicted.test is None:
         return rows_bytes([])
     public = PublicTruth(case.config.rows, case.pool_x, case.pool_y, case.test_x, case.test_y)
-    queried = predicted.arrays.get("asked_rows", np.arange(min(len(case.pool_y), case.config.all_caps.queries)))
+    queried = predicted.arrays.get("asked_rows", np.arange(min(len(case.pool_y), case.config.whole_budget.queries)))
     outcome = predicted.arrays.get("outcome", np.full(len(queried), Outcome.ANSWERED))
     queried, released = queried[outcome != Outcome.NOT_ASKED], int((outcome == Outcome.ANSWERED).sum())
     student, mode, label = case.scenario.student.last, step.params["mode"], step.params["label"]

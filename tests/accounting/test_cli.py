@@ -109,7 +109,7 @@ def test_votes_of_teachers(votes_file):
 
 
 def test_what_is_spent_at_sampled_counts_is_no_promise(votes_file):
-    """What may be published is that of the caps, here of all queries answered."""
+    """What may be published is that of the query budget, here of all queries answered."""
     found = json.loads(invoke("epsilon", "--votes", votes_file, *CONFIDENT, "--format", "json").stdout)
     assert found["spent_at_sampled"]["epsilon"] < found["worst_case_if_all_answered"]["epsilon"]
     assert found["guarantee"]["epsilon"] == found["worst_case_if_all_answered"]["epsilon"]

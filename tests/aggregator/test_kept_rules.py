@@ -1,4 +1,4 @@
-"""What the second aggregator keeps to whatever it is asked: queries once, caps and budget, whole blocks."""
+"""What the second aggregator keeps to whatever it is asked: queries once, query budget, whole blocks."""
 
 from __future__ import annotations
 

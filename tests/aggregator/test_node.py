@@ -13,7 +13,7 @@ import tomli_w
 from consilium.aggregator.home import open_home
 from consilium.aggregator.node import AggregatorNode
 from consilium.aggregator.policy import AggregatorFile
-from consilium.coordinator.config import Caps, FederationConfig
+from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.ledger.privacy import promised
 from consilium.coordinator.mechanisms.counts import GNMax
 from consilium.coordinator.mechanisms.distributed import Distributed
@@ -41,8 +41,10 @@ class Board:
     def __init__(self, root: Path, changes: dict[str, Any] | None = None, **policy: Any) -> None:
         homes = make_homes(root / "parties", 4)
         self.keys = make_aggregators(homes, root, **policy)
-        values: dict[str, Any] = {"mechanism": GNMax(sigma=4.0), "caps": Caps(queries=10, answers=10)}
-        self.config = make_config(votes="verified", roster=self.keys.roster.digest, **{**values, **(changes or {})})
+        values: dict[str, Any] = {"mechanism": GNMax(sigma=4.0), "query_budget": QueryBudget(queries=10, answers=10)}
+        self.config = make_config(
+            collection="verified", roster=self.keys.roster.digest, **{**values, **(changes or {})}
+        )
         self.home, self.leader_key = root / "second", public_of(new_private())
 
     @property
@@ -94,8 +96,8 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], Rule]] = {
     "simulated": ({"allow_simulation": False}, {}, Rule.SIMULATION),
     "version": ({}, {"protocol_version": 1}, Rule.VERSION),
     "roster": ({}, {"roster": "0" * 64}, Rule.ROSTER_MISMATCH),
-    "clear votes": ({}, {"votes": "clear"}, Rule.VOTES),
-    "secure votes": ({}, {"votes": "secure"}, Rule.VOTES),
+    "plaintext votes": ({}, {"collection": "plaintext"}, Rule.VOTES),
+    "secure votes": ({}, {"collection": "secure"}, Rule.VOTES),
     "no promise": ({}, {"promise": "[]"}, Rule.MALFORMED),
     "promise of nonsense": ({}, {"promise": '[{"type": "gnmax", "sigma": 1e12}]'}, Rule.MALFORMED),
     "pool of nonsense": ({}, {"pool": "{}"}, Rule.MALFORMED),
@@ -132,7 +134,10 @@ def test_what_other_federations_promised_counts_too(tmp_path: Path) -> None:
     settings["policy"]["most_epsilon"] = 1.2 * alone
     (board.home / "aggregator.toml").write_text(tomli_w.dumps(settings))
     other = make_config(
-        votes="verified", roster=board.keys.roster.digest, mechanism=GNMax(sigma=4.0), caps=Caps(queries=9, answers=9)
+        collection="verified",
+        roster=board.keys.roster.digest,
+        mechanism=GNMax(sigma=4.0),
+        query_budget=QueryBudget(queries=9, answers=9),
     )
     board.node.hello(board.hello())
     board.node.hello(board.hello(other))
@@ -157,7 +162,7 @@ def test_pinned_terms_are_the_only_ones(tmp_path: Path) -> None:
     (board.home / "aggregator.toml").write_text(tomli_w.dumps({**settings, "terms": "terms.json"}))
     (board.home / "terms.json").write_text(board.config.terms().model_dump_json())
     board.node.hello(board.hello())
-    other = make_config(votes="verified", roster=board.keys.roster.digest, name="another")
+    other = make_config(collection="verified", roster=board.keys.roster.digest, name="another")
     with pytest.raises(Refused) as caught:
         board.node.hello(board.hello(other))
     assert caught.value.refusal.rule is Rule.TERMS

@@ -47,7 +47,7 @@ def test_the_sizes_tell_the_terms_apart(mode: CostedMode) -> None:
 
 def test_a_cost_that_the_terms_do_not_have_is_seen_as_a_residual() -> None:
     """The control: quadratic measurements are not fitted by terms that are linear in the parties."""
-    terms, loads = SECONDS_TERMS["clear", NodeKind.COORDINATOR], FITTED["clear"]
+    terms, loads = SECONDS_TERMS["plaintext", NodeKind.COORDINATOR], FITTED["plaintext"]
     measured = [float(load.parties) ** 2 * load.cells for load in loads]
     found = constants_of(terms, loads, measured)
     off = [
@@ -79,7 +79,7 @@ def test_more_of_anything_is_never_cheaper(mode: CostedMode, more: dict) -> None
         assert node.memory <= other.nodes[kind].memory
 
 
-@pytest.mark.parametrize(("mode", "power"), [("clear", 1), ("verified", 1), ("secure", 2), ("distributed", 2)])
+@pytest.mark.parametrize(("mode", "power"), [("plaintext", 1), ("verified", 1), ("secure", 2), ("distributed", 2)])
 def test_work_of_the_coordinator_grows_with_this_power_of_the_parties(mode: CostedMode, power: int) -> None:
     few, many = (costs(mode, Load(n, 1000, 10)).nodes[NodeKind.COORDINATOR] for n in (10_000, 40_000))
     assert math.log(many.seconds / few.seconds, 4) == pytest.approx(power, abs=0.1)
@@ -116,15 +116,15 @@ def test_what_is_beyond_the_measured_is_said() -> None:
         ("secure", Load(301, 10, 2), True, "above 300"),
         ("distributed", Load(301, 10, 2, sigma=50.0), True, "above 300"),
         ("secure", Load(1001, 10, 2), False, "above 1000"),
-        ("clear", Load(100_000, 10, 2), None, ""),
+        ("plaintext", Load(100_000, 10, 2), None, ""),
         ("verified", Load(32_760, 10, 2), None, ""),
         ("verified", Load(32_761, 10, 2), False, "above 32760"),
         ("verified", Load(30_000, 10, 2, teachers=3), False, "half of the field"),
         ("verified", Load(3, 2**24, 2), None, ""),
         ("verified", Load(3, 2**24 + 1, 2), False, "elements"),
         ("secure", Load(3, 200_000, 1001, 1), False, "counts are above"),
-        ("clear", Load(3, 200_000, 2, 1001), False, "numbers of the queries"),
-        ("clear", Load(3, 3000, 2, 1, 70_000), False, "votes of a party"),
+        ("plaintext", Load(3, 200_000, 2, 1001), False, "numbers of the queries"),
+        ("plaintext", Load(3, 3000, 2, 1, 70_000), False, "votes of a party"),
     ],
 )
 def test_cautions(mode: CostedMode, load: Load, reached: bool | None, said: str) -> None:
@@ -138,5 +138,5 @@ def test_cautions(mode: CostedMode, load: Load, reached: bool | None, said: str)
 
 def test_a_message_above_the_limit_of_grpc_is_told() -> None:
     one, other = Load(3, 2**20, 2, 190), Load(3, 2**29, 2, 1)
-    assert not cautions_of("clear", one, all_costs(one))
-    assert any("gRPC" in each.text for each in cautions_of("clear", other, all_costs(other)))
+    assert not cautions_of("plaintext", one, all_costs(one))
+    assert any("gRPC" in each.text for each in cautions_of("plaintext", other, all_costs(other)))

@@ -92,7 +92,7 @@ def test_noise_on_sums_costs_what_was_asked(way: str) -> None:
 def test_labels_at_the_same_worst_case() -> None:
     epsilon = 5.0
     noise = f"federation.mechanism={{name='gnmax', sigma={label_sigma(100, epsilon)}}}"
-    config = load_scenario("mnist-250", [noise, "federation.caps={queries=100, answers=100}"]).federation
+    config = load_scenario("mnist-250", [noise, "federation.query_budget={queries=100, answers=100}"]).federation
     assert 0.98 * epsilon < promised_to_student(config).epsilon <= epsilon
 
 

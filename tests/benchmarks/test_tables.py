@@ -205,7 +205,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, Callable[[], o
     yield "verified", verified.main, {"results/verified": 2}
     node = {"memory": 400.0, "before": 100.0, "votes": 1.0, "all": 2.0, "up": 13_000}
     monkeypatch.setattr(clear, "in_own_process", lambda *_: node)
-    yield "clear", clear.main, {"results/thousands-clear": 4}
+    yield "plaintext", clear.main, {"results/thousands-clear": 4}
     node = {"party": 30.0, "coordinator": 0.1, "second": 0.02, "up": 84_000, "down": 162_000, "right": True}
     monkeypatch.setattr(secaggplus, "in_own_process", lambda *_: node)
     yield "secaggplus", secaggplus.main, {"results/secaggplus": 12}

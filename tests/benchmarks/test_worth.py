@@ -14,7 +14,7 @@ from consilium.simulations.scenario import load_scenario
 def test_half_the_epsilon_by_noise_alone(name: str) -> None:
     whole, half = load_scenario(name).federation, load_scenario(name, half_epsilon(name, [])).federation
     assert 0.49 < promised(half).epsilon / promised(whole).epsilon <= 0.5
-    assert half.caps == whole.caps and half.privacy == whole.privacy
+    assert half.query_budget == whole.query_budget and half.privacy == whole.privacy
 
 
 def run(seed: int, labels: int | None) -> dict:

@@ -12,17 +12,17 @@ from pydantic import ValidationError
 
 from consilium.accounting.units import Unit
 from consilium.coordinator.collection.verified import check_verified_sums
-from consilium.coordinator.config import Caps, FederationConfig
+from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.mechanisms.checked import Confident, Interactive
 from consilium.coordinator.mechanisms.counts import GNMax
 from consilium.coordinator.mechanisms.distributed import Distributed
 from consilium.coordinator.provision.plan import read_plan
 from consilium.coordinator.stages import Privacy, Sanitised
-from consilium.protocol.ballot import BallotKind, RelativeBallot, TopBallot
 from consilium.protocol.config_files import load
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.rows.queries import reference_text
+from consilium.protocol.voting_rule import RelativeRule, TopRule, VotingRule
 from consilium.simulations.scenario import load_scenario
 from tests.federation import CLASSES, FEATURES, make_config, make_relative
 
@@ -31,7 +31,12 @@ def test_digest_ignores_addresses_and_the_noise_seed_only() -> None:
     base = make_config()
     assert make_config(noise_seed=8).digest() == base.digest()
     assert make_config(service="127.0.0.1:5").digest() == base.digest()
-    for change in ({"seed": 8}, {"caps": Caps(queries=9, answers=9)}, {"minimum_parties": 4}, {"noise_seed": None}):
+    for change in (
+        {"seed": 8},
+        {"query_budget": QueryBudget(queries=9, answers=9)},
+        {"minimum_parties": 4},
+        {"noise_seed": None},
+    ):
         changed = make_config(**change).digest() != base.digest()
         assert changed == (change != {"noise_seed": None})
 
@@ -67,16 +72,16 @@ def test_the_ballot_and_its_reference_rows_are_pinned() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ballot", "said"),
+    ("voting_rule", "said"),
     [
-        (TopBallot(), "GNMax, sigma 40"),
-        (RelativeBallot(), "GNMax, sigma 40, votes relative to quantile 0.5"),
-        (RelativeBallot(shares=(0.25, 0.75)), "GNMax, sigma 40, votes relative to shares 0.25, 0.75"),
+        (TopRule(), "GNMax, sigma 40"),
+        (RelativeRule(), "GNMax, sigma 40, votes relative to quantile 0.5"),
+        (RelativeRule(shares=(0.25, 0.75)), "GNMax, sigma 40, votes relative to shares 0.25, 0.75"),
     ],
 )
-def test_terms_and_reports_name_how_teachers_vote(ballot: BallotKind, said: str) -> None:
+def test_terms_and_reports_name_how_teachers_vote(voting_rule: VotingRule, said: str) -> None:
     mechanism = GNMax(sigma=40.0)
-    config = make_relative().model_copy(update={"ballot": ballot, "mechanism": mechanism})
+    config = make_relative().model_copy(update={"voting_rule": voting_rule, "mechanism": mechanism})
     assert config.describe() == said
 
 
@@ -84,20 +89,22 @@ ROWS = make_relative().reference_rows()
 
 
 @pytest.mark.parametrize(
-    ("ballot", "reference", "told"),
+    ("voting_rule", "reference", "told"),
     [
-        (RelativeBallot(), "", "reference rows of shape"),
-        (TopBallot(), reference_text(ROWS), "a ballot that takes none"),
-        (RelativeBallot(reference=39), reference_text(ROWS), "there must be 2 to 39 of 3 features"),
-        (RelativeBallot(), reference_text(ROWS)[:-8], "no whole number of rows"),
-        (RelativeBallot(), "no base64!", "no base64"),
-        (RelativeBallot(), reference_text(ROWS.repeat(2, axis=0)), "stands there twice"),
-        (RelativeBallot(shares=(0.5, 0.25, 0.25)), reference_text(ROWS), f"3 numbers for {len(CLASSES)} classes"),
+        (RelativeRule(), "", "reference rows of shape"),
+        (TopRule(), reference_text(ROWS), "a voting rule that takes none"),
+        (RelativeRule(reference=39), reference_text(ROWS), "there must be 2 to 39 of 3 features"),
+        (RelativeRule(), reference_text(ROWS)[:-8], "no whole number of rows"),
+        (RelativeRule(), "no base64!", "no base64"),
+        (RelativeRule(), reference_text(ROWS.repeat(2, axis=0)), "stands there twice"),
+        (RelativeRule(shares=(0.5, 0.25, 0.25)), reference_text(ROWS), f"3 numbers for {len(CLASSES)} classes"),
     ],
 )
-def test_a_ballot_and_reference_rows_that_do_not_go_together(ballot: BallotKind, reference: str, told: str) -> None:
+def test_a_ballot_and_reference_rows_that_do_not_go_together(
+    voting_rule: VotingRule, reference: str, told: str
+) -> None:
     with pytest.raises(ValidationError, match=told):
-        make_config(ballot=ballot, reference=reference)
+        make_config(voting_rule=voting_rule, reference=reference)
 
 
 def test_without_any_seed_it_may_be() -> None:
@@ -118,7 +125,7 @@ def test_noise_too_small_to_sanitise_is_refused_before_any_party_is_asked(mechan
 
 def test_gnmax_needs_equal_caps() -> None:
     with pytest.raises(ValidationError, match="gnmax answers every query"):
-        make_config(mechanism=GNMax(sigma=2.0), caps=Caps(queries=10, answers=5))
+        make_config(mechanism=GNMax(sigma=2.0), query_budget=QueryBudget(queries=10, answers=5))
 
 
 def test_privacy_has_no_default_unit() -> None:
@@ -157,9 +164,9 @@ def test_a_sanitised_epsilon_needs_clear_votes(votes: str) -> None:
     plan = Sanitised(order=8.0, beta=0.03, sigma_ss=5.5)
     privacy = Privacy(unit=Unit.PARTY, delta=1e-5, sanitised=plan)
     mechanism = GNMax(sigma=40.0) if votes == "secure" else Distributed(threshold=0, sigma=40.0, noise_shares=5)
-    change = {"mechanism": mechanism, "caps": Caps(queries=10, answers=10), "privacy": privacy}
-    with pytest.raises(ValidationError, match="sanitised needs clear votes"):
-        make_config(votes=votes, roster="0" * 64, **change)
+    change = {"mechanism": mechanism, "query_budget": QueryBudget(queries=10, answers=10), "privacy": privacy}
+    with pytest.raises(ValidationError, match="sanitised needs plaintext votes"):
+        make_config(collection=votes, roster="0" * 64, **change)
     if votes == "secure":
         assert make_config(**change).privacy.sanitised == plan
 
@@ -168,7 +175,7 @@ def test_rows_that_an_aggregator_may_falsify_are_not_for_the_interactive_mechani
     """It raises for a row of another total, which would tell the aggregator whether a count was below what it took."""
     mechanism = Interactive(threshold=3, sigma1=4.0, sigma2=2.0, confidence=0.9)
     roster: Any = SimpleNamespace(n=5)
-    change = {"votes": "verified", "roster": "0" * 64, "mechanism": mechanism}
+    change = {"collection": "verified", "roster": "0" * 64, "mechanism": mechanism}
     with pytest.raises(ConfigError, match="an aggregator may falsify a row of exact sums"):
         check_verified_sums(make_config(**change, exact_sums=True), roster)
     check_verified_sums(make_config(**change, exact_sums=False, noise_shares=1), roster)
@@ -176,7 +183,7 @@ def test_rows_that_an_aggregator_may_falsify_are_not_for_the_interactive_mechani
 
 def test_a_configuration_of_0_9_keeps_its_hash() -> None:
     """Its keys that do nothing now were hashed: the ledger, and what parties pinned, name that hash."""
-    table = make_config().model_dump(mode="json") | {"least_difference": None, "spare": 3}
+    table = make_config().model_dump(mode="json", by_alias=True) | {"least_difference": None, "spare": 3}
     config = FederationConfig.model_validate(table)
     hashed = {key: table[key] for key in table.keys() - {"timeouts", "spare", "service", "noise_seed"}}
     assert config.digest() == canonical_digest(hashed) != make_config().digest()

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from consilium.accounting.planning.target import worst_case
 from consilium.accounting.units import Towards, Unit
-from consilium.coordinator.config import Caps, Federation, FederationConfig
+from consilium.coordinator.config import Federation, FederationConfig, QueryBudget
 from consilium.coordinator.ledger.privacy import promised, promised_in_other_units, promised_to_student
 from consilium.coordinator.mechanisms import Distributed, GNMax
 from consilium.coordinator.mechanisms.calibration import KINDS, noise_scales
@@ -32,14 +32,14 @@ ALL_ANSWERED = {"gnmax", "histogram", "lnmax", "distributed"}
 
 def table(mechanism: dict[str, Any], queries: int = 100, answers: int = 100, **changes: Any) -> dict[str, Any]:
     privacy = {"unit": "party", "delta": 1e-5, "epsilon": 1.0, **changes.pop("privacy", {})}
-    votes = "distributed" if mechanism["name"].startswith("distributed") else "clear"
+    votes = "distributed" if mechanism["name"].startswith("distributed") else "plaintext"
     return {
         "name": "small",
         "minimum_parties": 2,
-        "votes": votes,
+        "collection": votes,
         "mechanism": mechanism,
         "privacy": privacy,
-        "caps": {"queries": queries, "answers": answers},
+        "query_budget": {"queries": queries, "answers": answers},
         **changes,
     }
 
@@ -101,7 +101,11 @@ class TestCalibration:
     @pytest.mark.parametrize(
         ("mechanism", "privacy", "said"),
         [
-            ({"name": "gnmax", "sigma": 10.0}, {}, "privacy.epsilon is 1, but this noise and these caps promise 5"),
+            (
+                {"name": "gnmax", "sigma": 10.0},
+                {},
+                "privacy.epsilon is 1, but this noise and this query budget promise 5",
+            ),
             ({"name": "gnmax"}, {"epsilon": 0}, "greater than 0"),
             ({"name": "gnmax"}, {"epsilon": float("inf")}, "finite"),
             ({"name": "gnmax"}, {"epsilon": None}, "sigma"),
@@ -144,7 +148,7 @@ class TestDigest:
             ({"spare": 2}, True),
             ({"name": "other"}, False),
             ({"minimum_parties": 3}, False),
-            ({"votes": "secure"}, False),
+            ({"collection": "secure"}, False),
             ({"colluders": 1}, False),
             ({"least_survivors": 3}, False),
             ({"least_difference": 3}, False),
@@ -153,7 +157,7 @@ class TestDigest:
             ({"teacher": {"model": "ridge"}}, False),
             ({"mechanism": {"name": "confident", "threshold": 5, "sigma1": 91.0, "sigma2": 60.0}}, False),
             ({"privacy": {"unit": "party", "delta": 1e-6}}, False),
-            ({"caps": {"queries": 51, "answers": 20}}, False),
+            ({"query_budget": {"queries": 51, "answers": 20}}, False),
         ],
     )
     def test_what_it_covers(self, change: dict, same: bool) -> None:
@@ -179,8 +183,8 @@ class TestDigest:
 
 def test_votes_are_secret_unless_they_are_said_not_to_be() -> None:
     said = TestDigest.BASE
-    left_out = {key: value for key, value in said.items() if key != "votes"}
-    assert Federation.model_validate(left_out).votes == "distributed"
+    left_out = {key: value for key, value in said.items() if key != "collection"}
+    assert Federation.model_validate(left_out).collection == "distributed"
 
 
 @pytest.mark.parametrize("kind", TEACHERS, ids=lambda kind: kind.__name__)
@@ -207,8 +211,8 @@ def test_a_promise_is_stated_for_every_unit_where_they_differ() -> None:
 def test_whoever_sees_labels_alone_is_promised_less_than_a_coordinator_that_sees_histograms() -> None:
     labels, counts = (
         make_config(
-            votes="clear",
-            caps=Caps(queries=60, answers=60),
+            collection="plaintext",
+            query_budget=QueryBudget(queries=60, answers=60),
             mechanism=Distributed(threshold=0, sigma=40.0, noise_shares=3, release_counts=shown),
         )
         for shown in (False, True)
@@ -262,7 +266,7 @@ class TestCandidates:
             )
 
     def test_every_phase_of_a_schedule_is_charged_for_all_of_them(self) -> None:
-        later = {"mechanism": {"name": "gnmax", "sigma": 90.0}, "caps": {"queries": 10, "answers": 10}}
+        later = {"mechanism": {"name": "gnmax", "sigma": 90.0}, "query_budget": {"queries": 10, "answers": 10}}
         mechanism = {"name": "gnmax", "sigma": 90.0}
         federation = Federation.model_validate(
             table(mechanism, schedule=[later], privacy={"candidates": 3, "epsilon": 9.0})

@@ -57,7 +57,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def of(there: set[int], student: Callable[[LabelSource, Hall, Told], None], faults=None, masked=False, **changes):
         homes = make_homes(tmp_path / "homes", 5)
         keys = make_secure(homes, tmp_path) if masked else None
-        roster = {"votes": "distributed", "roster": keys.roster.digest, "noise_shares": 4} if keys else {}
+        roster = {"collection": "distributed", "roster": keys.roster.digest, "noise_shares": 4} if keys else {}
         config = make_config(timeouts=SOON, mechanism=WIDE if keys else FEW, **roster, **changes)
         hall = Hall(homes, faults)
         hall.there = there
@@ -175,7 +175,7 @@ def test_masked_sums_with_noise_in_them_take_a_late_party_at_once(run) -> None:
 def test_a_secure_federation_needs_as_many_as_its_sums(tmp_path: Path) -> None:
     homes = make_homes(tmp_path / "homes", 5)
     keys = make_secure(homes, tmp_path)
-    config = make_config(votes="secure", roster=keys.roster.digest, minimum_parties=2, mechanism=FEW)
+    config = make_config(collection="secure", roster=keys.roster.digest, minimum_parties=2, mechanism=FEW)
     assert (least_parties(config, keys.roster), keys.roster.u_min) == (4, 4)
 
 

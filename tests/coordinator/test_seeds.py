@@ -11,7 +11,7 @@ import tomli_w
 import consilium.coordinator.federation
 import consilium.party.hidden_votes
 from consilium.coordinator.conclusion import normal_for
-from consilium.coordinator.config import Caps, FederationConfig
+from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.federation import FederationRun, Student, noise_for
 from consilium.coordinator.mechanisms import AnyMechanism, Confident, Distributed
 from consilium.party.home import open_home
@@ -75,7 +75,7 @@ def with_seed(homes: list[Path]) -> list[Path]:
 @pytest.mark.parametrize(
     ("votes", "mechanism"),
     [
-        ("clear", Confident(threshold=3, sigma1=2.0, sigma2=1.0)),
+        ("plaintext", Confident(threshold=3, sigma1=2.0, sigma2=1.0)),
         ("distributed", Distributed(threshold=3, sigma=4.0, noise_shares=4)),
     ],
 )
@@ -93,12 +93,12 @@ def test_a_whole_federation_makes_no_seeded_noise(
     for module in (consilium.coordinator.federation, consilium.party.hidden_votes):
         monkeypatch.setattr(module, "SeededNoise", Watched)
     homes = with_seed(make_homes(tmp_path / "homes", 5))
-    keys = make_secure(homes, tmp_path) if votes != "clear" else None
+    keys = make_secure(homes, tmp_path) if votes != "plaintext" else None
     config: FederationConfig = make_config(
         mechanism=mechanism,
-        votes=votes,
+        collection=votes,
         roster=keys.roster.digest if keys else "",
-        caps=Caps(queries=10, answers=10),
+        query_budget=QueryBudget(queries=10, answers=10),
         **({} if simulation else DEPLOYED),
     )
     rows = make_rows(10, 3)[0]

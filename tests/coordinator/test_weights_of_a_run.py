@@ -23,7 +23,7 @@ from tests.coordinator.verify.runs import rechain
 from tests.federation import FakeTransport, make_config, make_home, make_rows
 
 CONFIG = make_config(
-    most_weight=3, mechanism=NoisyHistogram(sigma=60.0), caps={"queries": 40, "answers": 40}, minimum_parties=3
+    most_weight=3, mechanism=NoisyHistogram(sigma=60.0), query_budget={"queries": 40, "answers": 40}, minimum_parties=3
 )
 WEIGHTS = {"p00": 1, "p01": 3, "p02": 2, "p03": 3}
 OWN = "coordinator.json: weights, and each party's own epsilon"

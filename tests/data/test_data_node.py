@@ -23,7 +23,7 @@ def write(tmp_path, **tables) -> PartyNode:
     table = {
         "name": "p",
         "data": "rows.csv",
-        "policy": {**policy, "allow_simulation": True, "votes": "clear"},
+        "policy": {**policy, "allow_simulation": True, "collection": "plaintext"},
         "columns": COLUMNS,
         "label": {"column": "Ergebnis", "classes": {"0": "well", "1": "ill"}},
         "csv": {"separator": ";"},

@@ -13,7 +13,7 @@ from tests.deploy.kits import make_kits
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory) -> Path:
     """Kits with secure votes in which nothing is wrong; not to be changed."""
-    return make_kits(tmp_path_factory.mktemp("sound"), votes="secure")
+    return make_kits(tmp_path_factory.mktemp("sound"), collection="secure")
 
 
 @pytest.fixture

@@ -44,17 +44,17 @@ def plan_table(**changes: Any) -> dict[str, Any]:
     ports = free_ports(4 + len(PARTIES))
     federation = {
         "name": "three wards",
-        "votes": "clear",
+        "collection": "plaintext",
         "teachers_per_party": 4,
         "minimum_parties": 2,
         "mechanism": {"name": "confident", "threshold": 7, "sigma1": 3.0, "sigma2": 1.5},
         "privacy": {"unit": "record", "delta": 1e-5},
-        "caps": {"queries": 40, "answers": 30},
+        "query_budget": {"queries": 40, "answers": 30},
         "timeouts": {"enrol": 250, "train": 250, "vote": 250, "secure": 250, "student": 250},
         **{key: value for key, value in changes.items() if key in Federation.model_fields},
     }
-    pool = {"pool": "pool.npz"} if federation["votes"] in ("secure", "verified") else {}
-    second = {"aggregator": {"name": SECOND, "port": ports[-1]}} if federation["votes"] == "verified" else {}
+    pool = {"pool": "pool.npz"} if federation["collection"] in ("secure", "verified") else {}
+    second = {"aggregator": {"name": SECOND, "port": ports[-1]}} if federation["collection"] == "verified" else {}
     return {
         "federation": federation,
         "rows": {"public": "public.csv", "classes": list(CLASSES), **pool},
@@ -85,9 +85,9 @@ def write_plan(folder: Path, **changes: Any) -> Path:
 
 
 NOISY: dict[str, Any] = {
-    "votes": "distributed",
+    "collection": "distributed",
     "mechanism": {"name": "distributed", "threshold": 0, "sigma": 60.0, "noise_shares": 2},
-    "caps": {"queries": 40, "answers": 40},
+    "query_budget": {"queries": 40, "answers": 40},
 }
 """Sums with noise in them: they go on with whoever is left."""
 

@@ -52,7 +52,7 @@ def sent(tmp_path_factory) -> Path:
     """Kits of a verified federation of exact sums at epsilon 86, as they come: nobody has said anything. Not to be
     changed."""
     folder = tmp_path_factory.mktemp("sent")
-    return make_kits(folder, accepted=False, votes="verified", exact_sums=True, minimum_parties=3)
+    return make_kits(folder, accepted=False, collection="verified", exact_sums=True, minimum_parties=3)
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ def test_a_node_at_epsilon_86_does_not_start_before_its_people_allow_it(out: Pat
 
 OF_0_9 = {
     "allowed_classes": ["well", "ill"],
-    "votes": "verified",
+    "collection": "verified",
     "most_teachers": 4,
     "most_queries": 40,
     "unit": "record",
@@ -330,7 +330,7 @@ def test_json_says_what_is_asked_and_asks_nobody(kit: Path) -> None:
 def test_the_page_has_the_guarantee_towards_each(sent: Path, tmp_path: Path) -> None:
     """Of exact sums none towards the coordinator; of noisy ones a number of its own, larger than the student's."""
     assert request_of_kit(sent / NAME).guarantees["the coordinator"] == "none: it learns exact sums of votes"
-    out = make_kits(tmp_path, accepted=False, votes="verified", minimum_parties=3)
+    out = make_kits(tmp_path, accepted=False, collection="verified", minimum_parties=3)
     for kit in (out / NAME, out / f"aggregator-{SECOND}"):
         asked = request_of_kit(kit)
         number = {
@@ -428,7 +428,7 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "an unknown limit": (lambda kit: limit(kit, most_epsilom=1), "limits.most_epsilom: unknown key"),
     "a word for a number": (lambda kit: limit(kit, most_epsilon="three"), "limits.most_epsilon"),
     "below what there is": (lambda kit: limit(kit, most_epsilon=-1), "limits.most_epsilon"),
-    "no way to vote": (lambda kit: limit(kit, votes="loud"), "limits.votes"),
+    "no way to vote": (lambda kit: limit(kit, collection="loud"), "limits.collection"),
     "a policy without a word on it": (
         lambda kit: (kit / POLICY_FILE).write_text(tomli_w.dumps({"policy": OF_0_9})), r"only one of \[policy\]",
     ),
@@ -569,7 +569,7 @@ def test_a_signature_over_a_policy_is_refused(out: Path, monkeypatch: pytest.Mon
     ],
 )
 def test_a_provisioning_file_states_no_limits(tmp_path: Path, stated: dict[str, Any]) -> None:
-    plan = write_plan(tmp_path, **{"votes": "verified", "minimum_parties": 3, **stated})
+    plan = write_plan(tmp_path, **{"collection": "verified", "minimum_parties": 3, **stated})
     with pytest.raises(ConfigError, match="those are for each party and second aggregator to say"):
         kits.make(plan, tmp_path / "kits")
     assert not (tmp_path / "kits").exists()
@@ -577,7 +577,7 @@ def test_a_provisioning_file_states_no_limits(tmp_path: Path, stated: dict[str, 
 
 def test_an_agreed_weight_is_asked_and_not_allowed(tmp_path: Path) -> None:
     parties = [{"name": name, "port": 9000 + at, "weight": at + 1} for at, name in enumerate(PARTIES)]
-    out = make_kits(tmp_path, accepted=False, votes="clear", most_weight=3, party=parties)
+    out = make_kits(tmp_path, accepted=False, collection="plaintext", most_weight=3, party=parties)
     needed = [request_of_kit(out / f"party-{name}").policy["most_epsilon"] for name in PARTIES]
     assert needed == sorted(needed) and needed[0] < needed[2]
     accept_all(out)
@@ -587,7 +587,7 @@ def test_an_agreed_weight_is_asked_and_not_allowed(tmp_path: Path) -> None:
 
 VALUES: dict[str, list[Any]] = {
     **{key: [False, True] for key in ("exact_sums", "open_pool", "allow_simulation")},
-    "votes": ["clear", "secure", "distributed", "verified"],
+    "votes": ["plaintext", "secure", "distributed", "verified"],
     "unit": ["party", "patient", "record"],
     "neighbouring": ["replace", "add_or_remove"],
     "allowed_classes": [["a", "b"], ["a", "b", "c"]],
@@ -603,4 +603,4 @@ def test_a_value_is_never_looser_than_itself(key: str) -> None:
     for at, one in enumerate(values):
         for other in values[at + 1 :]:
             both = looser_than(one, other) + looser_than(other, one)
-            assert both == (2 if other == "verified" and one != "clear" else 1), (one, other)
+            assert both == (2 if other == "verified" and one != "plaintext" else 1), (one, other)

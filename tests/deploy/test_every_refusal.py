@@ -65,7 +65,7 @@ class Foreseen:
 FORESEEN: dict[Rule, Foreseen] = {
     Rule.CLASSES: Foreseen(policy('"ill"', '"sick"')),
     Rule.MOST_TEACHERS: Foreseen(policy("most_teachers = 4", "most_teachers = 3")),
-    Rule.VOTES: Foreseen(policy('votes = "secure"', 'votes = "distributed"')),
+    Rule.VOTES: Foreseen(policy('collection = "secure"', 'collection = "distributed"')),
     Rule.EXACT_SUMS: Foreseen(policy("exact_sums = true", "exact_sums = false")),
     Rule.POOL: Foreseen(unsafe_federation),
     Rule.MOST_EPSILON: Foreseen(policy("most_epsilon = ", "most_epsilon = 0.1 # ")),

@@ -42,7 +42,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Kits of verified votes, with keys that the second aggregator made, in which nothing is wrong; not to be
     changed."""
     return make_kits(
-        tmp_path_factory.mktemp("sound"), own=[SECOND], votes="verified", exact_sums=True, minimum_parties=3
+        tmp_path_factory.mktemp("sound"), own=[SECOND], collection="verified", exact_sums=True, minimum_parties=3
     )
 
 
@@ -207,7 +207,7 @@ class ForeseenOfSecond:
 
 
 FORESEEN: dict[Rule, ForeseenOfSecond] = {
-    Rule.VOTES: ForeseenOfSecond(changed_terms(votes="secure")),
+    Rule.VOTES: ForeseenOfSecond(changed_terms(collection="secure")),
     Rule.EXACT_SUMS: ForeseenOfSecond(policy("exact_sums = true", "exact_sums = false")),
     Rule.POOL: ForeseenOfSecond(changed_terms(pool="")),
     Rule.MALFORMED: ForeseenOfSecond(changed_terms(pool="{}")),

@@ -86,9 +86,14 @@ def test_sound_kits_are_sound(sound: Path) -> None:
 def test_what_may_be_expected_of_it(tmp_path: Path, teachers: int, expected: dict[str, str]) -> None:
     """Twelve votes at epsilon 5 are below the noise, 180 are not; a party is told of epsilon alone."""
     privacy = {"unit": "record", "delta": 1e-5, "epsilon": 5.0}
-    caps, mechanism = {"queries": 40, "answers": 40}, {"name": "gnmax"}
+    query_budget, mechanism = {"queries": 40, "answers": 40}, {"name": "gnmax"}
     out = make_kits(
-        tmp_path, teachers_per_party=teachers, privacy=privacy, caps=caps, mechanism=mechanism, votes="clear"
+        tmp_path,
+        teachers_per_party=teachers,
+        privacy=privacy,
+        query_budget=query_budget,
+        mechanism=mechanism,
+        collection="plaintext",
     )
     found = examine(consilium.coordinator.deploy.doctor.checks(open_kit(out / "coordinator"), running=True))
     assert {name: level for name, level in wanting(found).items() if name != "gateway"} == expected
@@ -132,7 +137,7 @@ PARTY_CASES: dict[str, tuple[Callable[[Path], object], str, str, str]] = {
     "another name": (rename, "place", "ward-x", "Set name back"),
     "other classes": (lambda kit: edit(kit / "policy.toml", '"ill"', '"x"'), "policy", "classes", "Change the policy"),
     "votes too open": (
-        lambda kit: edit(kit / "policy.toml", 'votes = "secure"', 'votes = "distributed"'),
+        lambda kit: edit(kit / "policy.toml", 'collection = "secure"', 'collection = "distributed"'),
         "policy", "distributed", "Change the policy",
     ),
     "too few teachers": (
@@ -177,7 +182,7 @@ COORDINATOR_CASES: dict[str, tuple[Callable[[Path], object], str, str]] = {
         lambda kit: edit(kit / "kit.json", '"localhost"', '"moved.example.org"'), "certificate", "moved.example.org",
     ),
     "too few nodes": (fewer_nodes, "nodes", "1 parties may connect, 3"),
-    "federation damaged": (lambda kit: edit(kit / "federation.json", '"caps"', '"cap"'), "federation", "cap"),
+    "federation damaged": (lambda kit: edit(kit / "federation.json", '"query_budget"', '"cap"'), "federation", "cap"),
     "old roster": (old_roster, "roster", "hash"),
     "foreign identity": (foreign_identity, "roster", "no entry"),
 }  # fmt: skip

@@ -90,18 +90,18 @@ def with_text(text: str) -> list[int]:
 
 @pytest.mark.parametrize(
     "votes",
-    ["clear", *(pytest.param(votes, marks=pytest.mark.proofs) for votes in ("secure", "distributed"))],
+    ["plaintext", *(pytest.param(votes, marks=pytest.mark.proofs) for votes in ("secure", "distributed"))],
 )
 def test_a_federation_from_its_kits(tmp_path: Path, votes: str) -> None:
     noisy = {
         "mechanism": {"name": "distributed", "threshold": 6, "sigma": 2.0, "noise_shares": 2},
-        "caps": {"queries": 40, "answers": 40},
+        "query_budget": {"queries": 40, "answers": 40},
     }
     # all three: a sum of two is refused, and on a busy machine the third connects late
     changes = {"minimum_parties": 3, **(noisy if votes == "distributed" else {})}
     if votes == "secure":
-        changes["ballot"] = {"rule": "relative", "reference": 50}
-    out = make_kits(tmp_path, own=["ward-b"], votes=votes, **changes)
+        changes["voting_rule"] = {"rule": "relative", "reference": 50}
+    out = make_kits(tmp_path, own=["ward-b"], collection=votes, **changes)
     write_data(out / "party-ward-c", 2, label=1)  # all its rows have one class, and it is a party like any other
     watched = dict(zip(("coordinator", "party-ward-a"), free_ports(2), strict=True))
     for name, port in watched.items():
@@ -199,7 +199,7 @@ def test_a_federation_from_its_kits(tmp_path: Path, votes: str) -> None:
     assert "connected to the coordinator" in {line["what"] for line in lines}
     config = load(out / "coordinator" / "federation.json", FederationConfig)
     run = out / "coordinator" / "state" / f"run-{config.digest()[:12]}"
-    assert json.loads((run / "coordinator.json").read_text())["votes"] == votes
+    assert json.loads((run / "coordinator.json").read_text())["collection"] == votes
     assert not list(run.glob("private/*"))
     for student_out in ("student-1", "2"):
         closed_run = audit(out, tmp_path / student_out)

@@ -22,14 +22,19 @@ from tests.federation import make_rows
 pytestmark = [pytest.mark.proofs, pytest.mark.timeout(3000)]
 
 INTERACTIVE = {"name": "interactive", "threshold": 7, "sigma1": 3.0, "sigma2": 1.5, "confidence": 0.9}
-SCHEDULE = [{"mechanism": INTERACTIVE, "caps": {"queries": 15, "answers": 15}}]
+SCHEDULE = [{"mechanism": INTERACTIVE, "query_budget": {"queries": 15, "answers": 15}}]
 SPEC = {"queries": 12, "later": [{"queries": 10, "selection": "margin"}]}
 
 
-@pytest.mark.parametrize("votes", ["clear", pytest.param("secure", marks=pytest.mark.proofs)])
+@pytest.mark.parametrize("votes", ["plaintext", pytest.param("secure", marks=pytest.mark.proofs)])
 def test_two_phases_from_their_kits(tmp_path: Path, votes: str) -> None:
-    caps, patient = {"queries": 20, "answers": 20}, dict.fromkeys(("enrol", "train", "vote", "secure", "student"), 2000)
-    out = make_kits(tmp_path, votes=votes, minimum_parties=3, caps=caps, schedule=SCHEDULE, timeouts=patient)
+    query_budget, patient = (
+        {"queries": 20, "answers": 20},
+        dict.fromkeys(("enrol", "train", "vote", "secure", "student"), 2000),
+    )
+    out = make_kits(
+        tmp_path, collection=votes, minimum_parties=3, query_budget=query_budget, schedule=SCHEDULE, timeouts=patient
+    )
     kit, student = out / "coordinator", open_kit(out / f"student-{STUDENT}")
     rows = make_rows(400, 1000)[0]
     spec, logs = tmp_path / "student.json", tmp_path / "logs"

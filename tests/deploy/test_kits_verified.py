@@ -22,7 +22,7 @@ PATIENT = {"enrol": 250, "train": 250, "vote": 250, "secure": 250, "student": 14
 EXACT: dict[str, Any] = {"exact_sums": True}
 NOISY: dict[str, Any] = {
     "mechanism": {"name": "distributed", "threshold": 0, "sigma": 2.0, "noise_shares": 1},
-    "caps": {"queries": 40, "answers": 40},
+    "query_budget": {"queries": 40, "answers": 40},
 }
 """Each aggregator adds the whole of sigma."""
 AWAY = "the second aggregator does not answer"
@@ -33,7 +33,7 @@ def federation(
     tmp_path: Path, monitored: int = 0, **changes: Any
 ) -> Iterator[tuple[Path, Node, list[Node], contextlib.ExitStack]]:
     """Kits, the coordinator and the parties, started; the second aggregator is not."""
-    out = make_kits(tmp_path, own=[SECOND], votes="verified", minimum_parties=3, timeouts=PATIENT, **changes)
+    out = make_kits(tmp_path, own=[SECOND], collection="verified", minimum_parties=3, timeouts=PATIENT, **changes)
     if monitored:
         (out / f"aggregator-{SECOND}" / "monitor.toml").write_text(f"port = {monitored}\n")
     logs = tmp_path / "logs"

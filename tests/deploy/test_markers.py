@@ -5,8 +5,8 @@ what it keeps is what goes through the encryption, as a run without TLS would sh
 keys without TLS, so that `--insecure` would be a run of something else.) Everything else is what a deployment has:
 kits, `start` commands, gateway, SuperLink, SuperNodes, a student over mutual TLS.
 
-The same federation with clear votes is the control: what is not found with secure or verified votes is found there, by
-the same search. Takes about three minutes: `make test ARGS='-m proofs'`.
+The same federation with plaintext votes is the control: what is not found with secure or verified votes is found there,
+by the same search. Takes about three minutes: `make test ARGS='-m proofs'`.
 """
 
 from __future__ import annotations
@@ -238,10 +238,15 @@ def run(folder: Path, votes: str, wards: tuple[str, ...]) -> tuple[Path, bytes, 
     timeouts = {"enrol": 60, "train": 60, "vote": 60, "secure": 60, "student": 500}
     ports = free_ports(len(wards))
     parties = [{"name": name, "port": port} for name, port in zip(wards, ports, strict=True)]
-    changes = {"votes": votes, "party": parties, "timeouts": timeouts, "minimum_parties": len(wards) - len(WARDS) + 3}
+    changes = {
+        "collection": votes,
+        "party": parties,
+        "timeouts": timeouts,
+        "minimum_parties": len(wards) - len(WARDS) + 3,
+    }
     mechanism = {"name": "confident", "threshold": 4, "sigma1": 1.0, "sigma2": 0.5}
     out = folder / "kits"
-    if votes == "clear":
+    if votes == "plaintext":
         changes["minimum_parties"] = len(wards)
     kits.make(write_plan(folder, **{**changes, "mechanism": mechanism}), out)
     accept_all(out)
@@ -315,7 +320,7 @@ def outside(out: Path, folder: Path, name: str) -> dict[str, bytes]:
 
 def test_control_clear_votes_are_seen_and_found(tmp_path: Path) -> None:
     wards = WARDS[:2]
-    out, wire, votes = run(tmp_path, "clear", wards)
+    out, wire, votes = run(tmp_path, "plaintext", wards)
     database = files((out / "coordinator" / "state", "superlink.db*"))
     assert database
     for number, name in enumerate(wards):

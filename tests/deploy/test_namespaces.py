@@ -73,12 +73,12 @@ def write_federation(heart: dict[str, np.ndarray], folder: Path) -> Path:
     plan = {
         "federation": {
             "name": "Heart disease",
-            "votes": "secure",
+            "collection": "secure",
             "teachers_per_party": TEACHERS,
             "minimum_parties": len(HOSPITALS),
             "mechanism": {"name": "confident", "threshold": 7, "sigma1": 1.0, "sigma2": 0.5},
             "privacy": {"unit": "record", "delta": 1e-5},
-            "caps": {"queries": QUERIES, "answers": QUERIES},
+            "query_budget": {"queries": QUERIES, "answers": QUERIES},
             "timeouts": {"enrol": 90, "train": 60, "vote": 60, "secure": 60, "student": 500},
         },
         "rows": {"public": "public.csv", "classes": list(CLASSES)},
@@ -219,6 +219,6 @@ def test_four_hospitals_on_machines_of_their_own(heart: dict[str, np.ndarray], t
     assert len(right) == result["answered"]
     assert np.mean(right) > 0.6  # the hospitals' teachers know something
     summary = json.loads((run / "coordinator.json").read_text())
-    assert (summary["votes"], summary["parties_counted"], summary["teachers"]) == ("secure", [4], 4 * TEACHERS)
+    assert (summary["collection"], summary["parties_counted"], summary["teachers"]) == ("secure", [4], 4 * TEACHERS)
     assert not (run / "sessions").exists() or not list((run / "sessions").glob("*.session"))
     assert not list(run.glob("private/*"))

@@ -38,7 +38,7 @@ def folder(tmp_path_factory) -> Path:
     """A mixed federation: `hospital` is at the party, `kits` is all that the operator ever had. No kit was joined."""
     folder = tmp_path_factory.mktemp("operator")
     own_keys.make("party", OWN, folder / "hospital").save(folder / f"{OWN}.enrol.json")
-    plan = plan_table(votes="secure")
+    plan = plan_table(collection="secure")
     plan["party"][0]["keys"] = f"{OWN}.enrol.json"
     made = kits.make(write_plan(folder, **plan), folder / "kits")
     assert list(made.enrolled) == [OWN]
@@ -131,7 +131,7 @@ def test_whoever_kept_a_key_takes_its_owners_place(
     network = Network(federation)
     if victim == MADE:
         total = run_until(federation, None, network).result().sums
-        assert np.array_equal(total - federation.votes[victim], federation.total(set(PARTIES) - {victim}))
+        assert np.array_equal(total - federation.collection[victim], federation.total(set(PARTIES) - {victim}))
         return
     with pytest.raises(ThresholdNotMet):
         run_until(federation, None, network)
@@ -153,7 +153,7 @@ def test_parties_that_compare_find_a_roster_that_is_not_everybodys(folder: Path,
     """The operator enrols a key of its own as OWN's, and tells OWN the truth and the others the lie."""
     truth, lie = tmp_path / "truth", tmp_path / "lie"
     shutil.copytree(folder / "kits", truth)
-    kits.make(write_plan(tmp_path, votes="secure"), lie)
+    kits.make(write_plan(tmp_path, collection="secure"), lie)
     shutil.copytree(truth / f"party-{OWN}", tmp_path / "own")
     own, other = open_kit(tmp_path / "own"), open_kit(lie / f"party-{MADE}")
     PARTY.join(own, folder / "hospital")

@@ -83,7 +83,7 @@ COORDINATOR: dict[str, tuple[Spoil, str, str]] = {
         unsigned(lambda kit: replaced(kit, "nodes.json", b'{"nodes": {"ward-a": "x"}}')), "flower", "key of ward-a",
     ),
     "federation damaged": (
-        unsigned(lambda kit: edit(kit / "federation.json", '"caps"', '"cap"')), "federation", "cap",
+        unsigned(lambda kit: edit(kit / "federation.json", '"query_budget"', '"cap"')), "federation", "cap",
     ),
     "old roster": (
         unsigned(lambda kit: edit(kit / "roster.json", '"t": 3', '"t": 2')),

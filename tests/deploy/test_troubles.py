@@ -31,7 +31,7 @@ def rows() -> dict[str, tuple[str, str]]:
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory) -> Path:
     """With verified votes, so that there is a second aggregator."""
-    return make_kits(tmp_path_factory.mktemp("sound"), votes="verified", minimum_parties=3)
+    return make_kits(tmp_path_factory.mktemp("sound"), collection="verified", minimum_parties=3)
 
 
 @pytest.fixture

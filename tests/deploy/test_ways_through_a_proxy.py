@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from consilium.coordinator.config import Caps
+from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.label_server import Door, serving
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger.store import Ledger
@@ -38,7 +38,7 @@ def out(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def service(tmp_path: Path, log) -> Iterator[LabelService]:
-    config = make_config(caps=Caps(queries=100, answers=100))
+    config = make_config(query_budget=QueryBudget(queries=100, answers=100))
     ledger = Ledger(tmp_path / "ledger.db", config.digest(), "{}")
     yield LabelService(config, ledger, lambda batch: SeededNoise(batch), Votes(), T, log)
     ledger.close()

@@ -33,14 +33,14 @@ def changes(*pairs: str) -> list[str]:
 SHORTER = {
     "stroke": changes(
         "data.least_rows=200", "federation.minimum_parties=5", "federation.mechanism.sigma=40",
-        "federation.caps={queries=40, answers=40}",
+        "federation.query_budget={queries=40, answers=40}",
     ),
     "stroke-distributed": changes(
         "data.least_rows=200", "federation.minimum_parties=5", "federation.least_survivors=8",
-        "federation.caps={queries=20, answers=20}",
+        "federation.query_budget={queries=20, answers=20}",
     ),
     "heart.toml": changes(
-        "federation.caps={queries=20, answers=20}", 'federation.mechanism={name="gnmax", sigma=20}',
+        "federation.query_budget={queries=20, answers=20}", 'federation.mechanism={name="gnmax", sigma=20}',
         'simulation.hand_labels="none"',
     ),
 }  # fmt: skip

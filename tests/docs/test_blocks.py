@@ -85,7 +85,9 @@ def as_own_data(shown: dict[str, Any], folder: Path) -> None:
     write_heart(folder)
     path = folder / "heart.toml"
     path.write_text(tomli_w.dumps(shown), encoding="utf-8")
-    load_scenario(str(path), ['federation.mechanism={name="gnmax", sigma=9}', "federation.caps={queries=2, answers=2}"])
+    load_scenario(
+        str(path), ['federation.mechanism={name="gnmax", sigma=9}', "federation.query_budget={queries=2, answers=2}"]
+    )
 
 
 def as_study(shown: dict[str, Any], folder: Path) -> None:

@@ -151,7 +151,7 @@ class Game:
             "most_epsilon": float(self.pick([0.5, 20.0, 1e3, 1e9])),
             "delta": float(self.pick([1e-4, 1e-6])),
             "unit": self.pick(["party", "record"]) if self.teachers == 1 else "party",
-            "votes": self.pick(["clear"] * 4 + ["secure", "distributed"]),
+            "votes": self.pick(["plaintext"] * 4 + ["secure", "distributed"]),
             "open_pool": bool(self.pick([True] * 4 + [False])),
             "exact_sums": bool(self.pick([True] * 4 + [False])),
         }
@@ -209,7 +209,7 @@ class Game:
 
     def hello(self) -> HelloRequest:
         """Terms, mostly such that a promise and a mode go together."""
-        votes = self.pick(["clear", "secure", "distributed"])
+        votes = self.pick(["plaintext", "secure", "distributed"])
         fitting = KINDS[4:6] if votes == "distributed" else KINDS[:4]
         events = [self.event(self.pick(fitting) if self.generator.random() < 0.9 else self.pick(KINDS))]
         while self.generator.random() < 0.1:
@@ -219,7 +219,7 @@ class Game:
             federation="a" * 64,
             rows_json=SCHEMA.model_dump_json(),
             spec_json="{}",
-            ballot_json="{}",
+            voting_rule_json="{}",
             reference=np.zeros((0, len(SCHEMA.features)), dtype=np.float32),
             teachers=self.teachers,
             seed=-1,
@@ -231,8 +231,8 @@ class Game:
             teachers=self.pick([self.teachers] * 39 + [1, 2, 3, 1000]),
             simulation=bool(self.pick([False] * 19 + [True])),
             promise=json.dumps(events),
-            votes=votes,
-            roster=self.pick([self.roster.digest] * 19 + ["b" * 64]) if votes != "clear" else "",
+            collection=votes,
+            roster=self.pick([self.roster.digest] * 19 + ["b" * 64]) if votes != "plaintext" else "",
             pool=self.pick([TREE.terms(0.0).model_dump_json()] * 20 + ["", "", "{}", "[1]"]),
             request=self.train.digest(),
             ledger="c" * 64,
@@ -256,7 +256,7 @@ class Game:
         store.save(folder, digest, "made", SCHEMA, [Constant()] * self.teachers)  # pyright: ignore[reportArgumentType]
         for _ in range(messages):
             try:
-                if self.generator.random() < (0.9 if self.terms.votes == "clear" else 0.1):
+                if self.generator.random() < (0.9 if self.terms.collection == "plaintext" else 0.1):
                     self.clear_votes()
                 else:
                     self.session()
@@ -315,7 +315,7 @@ class Game:
             for key, value in item.items()
             if key.startswith("sigma") and key != "sigma_ss" and isinstance(value, float | int)
         ]
-        noisy = self.terms.votes == "distributed" or self.generator.random() < 0.1
+        noisy = self.terms.collection == "distributed" or self.generator.random() < 0.1
         sigma = self.pick([self.pick(sigmas or [3.0])] * 9 + [0.5, 2.3, 2.5, 1e5, 1e9]) if noisy else 0.0
         terms = MaskedTerms.create(
             self.roster,
@@ -377,7 +377,7 @@ class Game:
         release = replace(event_from_json(json.loads(self.terms.promise)[0]), weight=self.weight)
         charged = epsilon([replace(e, weight=self.weight) for e in parse_events(self.terms.promise)], policy)
         moved = votes_moved(policy.unit, self.teachers, policy.neighbouring) * self.weight
-        if self.terms.votes == "distributed":
+        if self.terms.collection == "distributed":
             sure = self.roster.u_min - self.roster.c
             scales = {scale for scale, _ in self.drawn}
             squared = sum(2 * moved**2 / (sure * scale**2) if scale else math.inf for scale, _ in self.drawn)

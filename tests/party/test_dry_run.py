@@ -13,7 +13,7 @@ import tomli_w
 from typer.testing import CliRunner
 
 from consilium import cli
-from consilium.coordinator.config import Caps
+from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.mechanisms.counts import GNMax
 from consilium.party import dry_run as dry_run_module
 from consilium.party.dry_run import made_up_queries
@@ -57,7 +57,7 @@ def change(home: Path, **tables: Any) -> None:
 )
 def test_what_the_pinned_terms_promise(tmp_path: Path, sigma: float, pinned: bool, expected: list[str]) -> None:
     """In the party's own unit, at its own delta."""
-    config = make_config(mechanism=GNMax(sigma=sigma), caps=Caps(queries=30, answers=30))
+    config = make_config(mechanism=GNMax(sigma=sigma), query_budget=QueryBudget(queries=30, answers=30))
     federation = tmp_path / "federation.json"
     federation.write_text(config.model_dump_json())
     home = make_home(tmp_path / "home", "p")
@@ -91,7 +91,7 @@ def test_teachers_are_gone_even_if_voting_fails(tmp_path: Path, federation: Path
 
     home = make_home(tmp_path / "home", "p")
     before = files_of(home)
-    monkeypatch.setattr(dry_run_module, "ballots", fail)
+    monkeypatch.setattr(dry_run_module, "votes", fail)
     output, error = of_party("dry-run", home, federation)
     assert isinstance(error, ConsiliumError)
     assert "training failed: ValueError at test_dry_run.py" in str(error)
@@ -114,8 +114,8 @@ def test_it_shows_what_would_be_sent(tmp_path: Path) -> None:
 
 
 def test_masked_votes_are_told_with_their_largest_size(tmp_path: Path) -> None:
-    federation = write_federation(tmp_path, votes="secure", roster="a" * 64)
-    output, error = of_party("dry-run", make_home(tmp_path / "home", "p", votes="secure"), federation)
+    federation = write_federation(tmp_path, collection="secure", roster="a" * 64)
+    output, error = of_party("dry-run", make_home(tmp_path / "home", "p", collection="secure"), federation)
     assert error is None
     assert "(100, 2) under masks, at most 800 bytes" in output
 
@@ -201,7 +201,7 @@ def test_values_outside_a_range_are_problems_here(tmp_path: Path) -> None:
     [
         ({"allow_simulation": False}, "the policy would refuse this federation: simulation"),
         ({"allowed_classes": ["well", "dead"]}, "the policy would refuse this federation: classes"),
-        ({"votes": "secure"}, "the policy would refuse this federation: votes"),
+        ({"collection": "secure"}, "the policy would refuse this federation: votes"),
         ({"least_rows_per_teacher": 41}, "the smallest of 1 shards has 40 rows"),
     ],
 )
@@ -224,8 +224,8 @@ def test_exact_verified_sums_are_refused_unless_the_policy_names_them(
 ) -> None:
     """The file holds no promise, but whether the aggregators add noise."""
     noise = {"exact_sums": noise_shares == 0, "noise_shares": noise_shares}
-    path = write_federation(tmp_path, votes="verified", roster="0" * 64, mechanism=GNMax(sigma=4.0), **noise)
-    home = make_home(tmp_path / "home", "p", votes="verified", exact_sums=allowed)
+    path = write_federation(tmp_path, collection="verified", roster="0" * 64, mechanism=GNMax(sigma=4.0), **noise)
+    home = make_home(tmp_path / "home", "p", collection="verified", exact_sums=allowed)
     told, _ = of_party("check", home, path)
     assert ("exact-sums" in told) is refused
     assert "malformed-request" not in told

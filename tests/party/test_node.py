@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.coordinator.config import Caps, FederationConfig
+from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.mechanisms import GNMax, Immutable
 from consilium.data.mapping import DataRules, MissingRule
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.party.promise import epsilon
 from consilium.party.teachers import store
-from consilium.party.teachers.ballot import Lot, ballots
+from consilium.party.teachers.voting import Lot, votes_of_teachers
 from consilium.protocol.messages import HelloRequest, TrainReply, TrainRequest, VoteRequest
 from consilium.protocol.refusals import Refusal, Refused, Rule
 from consilium.protocol.rows.queries import canonical_queries, query_ids
@@ -25,7 +25,7 @@ from consilium.protocol.versions import program_versions
 from tests.federation import CLASSES, hello_of, make_config, make_home, make_rows, vote_request
 from tests.specs import teacher_of
 
-CONFIG = make_config(caps=Caps(queries=1000, answers=1000))
+CONFIG = make_config(query_budget=QueryBudget(queries=1000, answers=1000))
 HASH = CONFIG.digest()
 
 
@@ -60,7 +60,7 @@ def join(party: PartyNode, request: TrainRequest | None = None) -> TrainReply:
     """Enrol in a federation that asks for these teachers, and train them."""
     request = request or train()
     told = {"federation": request.federation, "teachers": request.teachers, "request": request.digest()}
-    promise = make_config(teachers_per_party=request.teachers, caps=CONFIG.caps).promise()
+    promise = make_config(teachers_per_party=request.teachers, query_budget=CONFIG.query_budget).promise()
     party.hello(hello(**told, promise=promise))
     return party.train(request)
 
@@ -140,7 +140,7 @@ def test_votes_of_k_teachers_are_k_classes_in_order(tmp_path: Path) -> None:
     assert len(np.unique(votes.sum(axis=1))) > 2
     trained = store.load(party.home.teachers(config.digest()), config.digest())
     rows = canonical_queries(x, 3)
-    said = ballots(trained, config.rows.inputs(rows), Lot(party.home.name, config.digest(), query_ids(rows)))
+    said = votes_of_teachers(trained, config.rows.inputs(rows), Lot(party.home.name, config.digest(), query_ids(rows)))
     assert (np.diff(said, axis=0) < 0).any()  # they were not in order by themselves
     assert votes.tolist() == np.sort(said, axis=0).T.tolist()
 
@@ -266,12 +266,14 @@ def test_votes_do_not_leave_where_the_count_cannot_be_kept(tmp_path: Path) -> No
 @pytest.mark.parametrize("model", ["logistic_regression", "random_forest", "gradient_boosting"])
 @pytest.mark.parametrize("weight", ["none", "balanced"])
 def test_every_kind_of_teacher_votes(tmp_path: Path, model: str, weight: str) -> None:
-    config = make_config(teacher=teacher_of(model, class_weight=weight, trees=5), caps=Caps(queries=200, answers=9))
+    config = make_config(
+        teacher=teacher_of(model, class_weight=weight, trees=5), query_budget=QueryBudget(queries=200, answers=9)
+    )
     x, y = make_rows(200, 6)
     assert (member(tmp_path, config).vote(vote(x, config)).choices[:, 0] == y).mean() > 0.7
 
 
-BIG = make_config(caps=Caps(queries=100_000, answers=50_000))
+BIG = make_config(query_budget=QueryBudget(queries=100_000, answers=50_000))
 
 
 def test_a_federation_that_promises_too_much_epsilon_is_refused_before_training(tmp_path: Path) -> None:
@@ -306,12 +308,12 @@ def test_epsilon_composes_over_federations_and_survives_new_processes(tmp_path: 
     policy = node(tmp_path).home.policy
     assert epsilon(events[:-1], policy) <= 2.0 < epsilon(events, policy)
     assert served >= 2
-    # a federation that was served before may go on: its caps are counted already
+    # a federation that was served before may go on: its query budget is counted already
     node(tmp_path).vote(vote(x[:5], federation(0)))
 
 
 def test_the_coordinator_is_held_to_its_caps(tmp_path: Path) -> None:
-    small = make_config(caps=Caps(queries=25, answers=25))
+    small = make_config(query_budget=QueryBudget(queries=25, answers=25))
     x, _ = make_rows(40, 1)
     party = member(tmp_path, small)
     party.vote(vote(x[:20], small))
@@ -332,7 +334,8 @@ def test_a_query_twice_in_one_request_is_refused(tmp_path: Path) -> None:
 
 def test_mechanisms_that_promise_nothing_are_refused(tmp_path: Path) -> None:
     unsafe = make_config(
-        mechanism=Immutable(gamma=0.05, constant=100, unsafe_not_private=True), caps=Caps(queries=10, answers=10)
+        mechanism=Immutable(gamma=0.05, constant=100, unsafe_not_private=True),
+        query_budget=QueryBudget(queries=10, answers=10),
     )
     with pytest.raises(Refused) as caught:
         node(tmp_path, most_epsilon=1e6).hello(hello(unsafe))

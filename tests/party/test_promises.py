@@ -56,7 +56,7 @@ class Liar(Game):
     def hello(self):
         request = super().hello()
         changes = {"votes": self.votes, "teachers": self.teachers, "simulation": False, "promise": self.promise()}
-        roster = self.roster.digest if self.votes != "clear" else ""
+        roster = self.roster.digest if self.votes != "plaintext" else ""
         return request.model_copy(update={**changes, "roster": roster, "pool": TREE.terms(0.0).model_dump_json()})
 
 
@@ -73,7 +73,7 @@ class TwoReleases(Liar):
 class OtherUnit(Liar):
     """A small epsilon for a record, of three teachers at a party that protects all it has."""
 
-    votes, most_epsilon = "clear", 0.8
+    votes, most_epsilon = "plaintext", 0.8
 
     def promise(self):
         self.teachers = 3

@@ -36,10 +36,10 @@ from tests.command_line import consilium
 from tests.coordinator.verify.runs import kit_run, run_of
 
 NOISY = {
-    "votes": "distributed",
+    "collection": "distributed",
     "mechanism": {"name": "gnmax", "sigma": 4.0},
     "minimum_parties": 3,
-    "caps": {"queries": 40, "answers": 40},
+    "query_budget": {"queries": 40, "answers": 40},
 }
 Batches = list[ChargedBatch]
 
@@ -83,7 +83,7 @@ def test_an_honest_ledger_holds(run: Path) -> None:
     assert wrong(run, statement) == {}
     texts = {name: result.what for name, result in found(run, statement).items()}
     assert texts["queries"] == "20 queries that this party answered, each charged"
-    assert "20 of 40" in texts["caps"]
+    assert "20 of 40" in texts["query_budget"]
     to_student, own, so_far = map(float, re.findall(r"at most (\d+\.\d+)", texts["guarantee"]))
     assert 0 < to_student < so_far < own
     config = load(run / "kits" / "coordinator" / "federation.json", FederationConfig)
@@ -230,7 +230,7 @@ LIES: dict[str, tuple[Callable[[Batches], Batches], str, str]] = {
     "a query that was answered is charged nowhere": (without_a_query, "queries", "1 of 20 queries"),
     "a query charged twice": (twice, "queries", "5 queries are charged in two batches"),
     "queries left over, and labels afterwards": (left_over, "queries", "leaves queries over"),
-    "more queries than promised": (too_many, "caps", "45 queries"),
+    "more queries than promised": (too_many, "query_budget", "45 queries"),
 }
 
 
@@ -297,7 +297,7 @@ def test_with_clear_votes_it_is_said_that_nobody_can_tell_who_signed(tmp_path: P
 
 def test_queries_after_the_last_answer_are_in_the_ledger(tmp_path: Path) -> None:
     """Parties voted on them before anybody knew that there was no room left."""
-    run = kit_run(tmp_path, caps={"queries": 40, "answers": 7})
+    run = kit_run(tmp_path, query_budget={"queries": 40, "answers": 7})
     statement = statement_of(run)
     assert len(statement.batches[-1].left_over) > 0
     assert list(wrong(run, statement)) == ["signature"]

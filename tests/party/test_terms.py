@@ -13,7 +13,7 @@ import tomli_w
 from pydantic import ValidationError
 
 from consilium.accounting.units import Unit
-from consilium.coordinator.config import Caps
+from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.mechanisms import GNMax
 from consilium.coordinator.stages import Privacy
 from consilium.party import node as party_node
@@ -59,16 +59,18 @@ def refused(action, *arguments) -> Refusal:
 
 def test_the_defaults_are_the_safe_ones() -> None:
     policy = Policy(allowed_classes=("a", "b"))
-    assert (policy.votes, policy.unit, policy.exact_sums) == ("distributed", "party", False)
+    assert (policy.collection, policy.unit, policy.exact_sums) == ("distributed", "party", False)
     assert (policy.open_pool, policy.allow_simulation) == (False, False)
 
 
 @pytest.mark.parametrize("votes", ["secure", "verified"])
 def test_sums_without_noise_are_given_only_where_the_policy_says_so(tmp_path: Path, votes: str) -> None:
-    """Whatever `policy.votes` is; with noise of both aggregators in them they need no such word."""
-    config = make_config(votes=votes, roster="a" * 64, mechanism=GNMax(sigma=9.0))
+    """Whatever `policy.collection` is; with noise of both aggregators in them they need no such word."""
+    config = make_config(collection=votes, roster="a" * 64, mechanism=GNMax(sigma=9.0))
     for allowed, rule in ((False, Rule.EXACT_SUMS), (True, None)):
-        policy = Policy(allowed_classes=CLASSES, votes=votes, exact_sums=allowed, open_pool=True, allow_simulation=True)
+        policy = Policy(
+            allowed_classes=CLASSES, collection=votes, exact_sums=allowed, open_pool=True, allow_simulation=True
+        )
         if rule is None:
             check_terms(policy, config.terms())
             continue
@@ -77,13 +79,13 @@ def test_sums_without_noise_are_given_only_where_the_policy_says_so(tmp_path: Pa
         assert caught.value.refusal.rule is rule
         assert "exact-sums" in str(caught.value) and "policy.exact_sums" in CURES[rule]
     if votes == "verified":
-        noisy = make_config(votes=votes, roster="a" * 64, mechanism=GNMax(sigma=9.0), noise_shares=1)
+        noisy = make_config(collection=votes, roster="a" * 64, mechanism=GNMax(sigma=9.0), noise_shares=1)
         check_terms(policy.model_copy(update={"exact_sums": False}), noisy.terms())
 
 
 def test_secure_votes_on_questions_that_were_not_fixed_beforehand_are_refused(tmp_path: Path) -> None:
     party = PartyNode(open_home(make_home(tmp_path / "p", "p", open_pool=False)))
-    config = make_config(votes="secure", roster="a" * 64)
+    config = make_config(collection="secure", roster="a" * 64)
     assert refused(party.hello, hello_of(config)).rule is Rule.POOL
 
 
@@ -308,7 +310,7 @@ def test_more_queries_than_can_ever_be_answered_are_refused_unread(tmp_path: Pat
     party = member(tmp_path / "p", most_queries=10)
     monkeypatch.setattr(party_node, "ids_of_set", lambda *_: pytest.fail("work was done"))
     assert refused(party.vote, vote(POOL[:11])) == Refusal(rule=Rule.MOST_QUERIES, limit=10, requested=11)
-    small = make_config(pool=CONFIG.pool, name="small", caps=Caps(queries=4, answers=4))
+    small = make_config(pool=CONFIG.pool, name="small", query_budget=QueryBudget(queries=4, answers=4))
     party.hello(hello_of(small))
     party.train(small.train_request())
     assert refused(party.vote, vote(POOL[:5], small)) == Refusal(rule=Rule.PROMISE, limit=4, requested=5)
@@ -340,8 +342,10 @@ def test_candidate_runs_that_are_stated_are_charged_and_hidden_ones_change_the_f
     tmp_path: Path, stated: bool
 ) -> None:
     """One run is within the party's epsilon, five are not; a promise of one is no promise of five."""
-    one = make_config(mechanism=GNMax(sigma=40.0), caps=Caps(queries=20, answers=20))
-    five = make_config(mechanism=one.mechanism, caps=one.caps, privacy=one.privacy.model_copy(update={"candidates": 5}))
+    one = make_config(mechanism=GNMax(sigma=40.0), query_budget=QueryBudget(queries=20, answers=20))
+    five = make_config(
+        mechanism=one.mechanism, query_budget=one.query_budget, privacy=one.privacy.model_copy(update={"candidates": 5})
+    )
     policy = Policy(allowed_classes=("a", "b"), unit=one.privacy.unit, delta=1e-5)
     costs = [epsilon(parse_events(config.promise()), policy) for config in (one, five)]
     assert costs[1] > 1.8 * costs[0]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from consilium.coordinator.config import Caps
+from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.ledger.privacy import promised, promised_at
 from consilium.coordinator.mechanisms import Confident, GNMax
 from consilium.party import sum_store
@@ -84,7 +84,7 @@ def test_weight_is_a_function_of_policy_and_terms_and_not_of_data(tmp_path: Path
 
 
 def test_every_vote_counts_as_often_as_the_weight_says(tmp_path: Path) -> None:
-    """Under masks the party counts, in clear the coordinator."""
+    """Under masks the party counts, in plaintext the coordinator."""
     votes, said = {}, {}
     asked, told = vote_request(CONFIG, QUERIES), CONFIG.terms()
     queries = QuerySet(asked.queries, asked.query_set, asked.places, asked.proof)
@@ -128,11 +128,11 @@ def test_the_weight_of_a_roster_is_the_one_and_must_fit(tmp_path: Path, monkeypa
     monkeypatch.setattr(sum_store, "check_exact", lambda *_: None)  # a weight of one's own is in no block
     homes = [make_home(tmp_path / name, name, most_epsilon=own(3) * 1.01, seed=at) for at, name in enumerate("pqr")]
     keys = make_secure(homes, tmp_path, weights={"p": 2, "q": 3, "r": 4})
-    config = make_config(mechanism=GNMax(sigma=60.0), most_weight=MOST, votes="secure", roster=keys.roster.digest)
+    config = make_config(mechanism=GNMax(sigma=60.0), most_weight=MOST, collection="secure", roster=keys.roster.digest)
     p, q, r = (PartyNode(open_home(home)) for home in homes)
     assert (p.hello(hello_of(config)).weight, q.hello(hello_of(config)).weight) == (2, 3)
     assert refusal(r.hello, hello_of(config)).rule is Rule.MOST_EPSILON
-    smaller = make_config(mechanism=GNMax(sigma=60.0), most_weight=2, votes="secure", roster=keys.roster.digest)
+    smaller = make_config(mechanism=GNMax(sigma=60.0), most_weight=2, collection="secure", roster=keys.roster.digest)
     assert refusal(q.hello, hello_of(smaller)) == Refusal(rule=Rule.PROMISE, limit=2, requested=3)
 
 
@@ -175,7 +175,9 @@ def test_a_partys_own_words_say_its_weight_and_epsilon(tmp_path: Path) -> None:
 
 
 def test_warnings_are_of_the_partys_own_weight(tmp_path: Path) -> None:
-    config = make_config(mechanism=GNMax(sigma=60.0), most_weight=MOST, caps=Caps(queries=400, answers=400))
+    config = make_config(
+        mechanism=GNMax(sigma=60.0), most_weight=MOST, query_budget=QueryBudget(queries=400, answers=400)
+    )
     policy = party(tmp_path / "p").home.policy
     codes = {weight: {each.code for each in party_warnings(config.terms(), policy, weight)} for weight in (1, MOST)}
     assert codes[1] < codes[MOST]

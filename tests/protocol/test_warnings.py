@@ -56,7 +56,7 @@ BEFORE: dict[str, list[tuple[dict[str, object], bool]]] = {
         ({"epsilon": 5.0}, False),
         ({"epsilon": math.inf}, True),
     ],
-    "tuned-on-own-votes": [({"uncharged": ("federation.caps.queries",)}, True), ({"uncharged": ()}, False)],
+    "tuned-on-own-votes": [({"uncharged": ("federation.query_budget.queries",)}, True), ({"uncharged": ()}, False)],
     # 100 sqrt(2) = 141.4 between two counts
     "noise-above-unanimity": [
         ({"votes": 141}, True),
@@ -151,7 +151,7 @@ ROWS: dict[str, list[tuple[dict[str, object], bool]]] = {
     "few-public-rows": [({"askable": 49}, True), ({"test": 49}, True), ({"askable": 50, "test": 50}, False)],
     "identifier-as-feature": [({"identifiers": ("number",)}, True), ({"identifiers": ()}, False)],
     "constant-column": [({"constant": ("country",)}, True), ({"constant": ()}, False)],
-    "caps-above-rows": [({"queries": 101}, True), ({"different": 99}, True), ({"different": 101}, False)],
+    "budget-above-rows": [({"queries": 101}, True), ({"different": 99}, True), ({"different": 101}, False)],
     "rows-twice": [({"twice": 0.0101}, True), ({"twice": 0.01}, False)],
     "one-large-party": [({"largest": 0.501}, True), ({"largest": 0.5}, False)],
     "parties-too-small": [({"parties": 41, "too_small": 1}, True), ({"parties": 41, "too_small": 0}, False)],

@@ -10,7 +10,7 @@ import numpy as np
 
 from consilium.coordinator.collection.exchange import Transport
 from consilium.coordinator.collection.secure import SecureKeys
-from consilium.coordinator.config import Caps, FederationConfig
+from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.federation import FederationRun, Student
 from consilium.coordinator.mechanisms import Confident, Distributed, DistributedTwoPhase, Interactive
@@ -24,14 +24,17 @@ from tests.federation import FEATURES, FakeTransport, make_config, make_homes, m
 
 FIRST = Confident(threshold=2, sigma1=2.0, sigma2=1.0)
 SECOND = Phase(
-    mechanism=Interactive(threshold=3, sigma1=2.0, sigma2=1.5, confidence=0.5), caps=Caps(queries=30, answers=20)
+    mechanism=Interactive(threshold=3, sigma1=2.0, sigma2=1.5, confidence=0.5),
+    query_budget=QueryBudget(queries=30, answers=20),
 )
 STUDENT = StudentSpec(batch=10, later=(StudentSpec(batch=7, rounds=2, selection="margin"),))
 
 
 def scheduled(**changes: Any) -> FederationConfig:
     """Confident on 20 queries, then Interactive on 30."""
-    return make_config(**{"mechanism": FIRST, "caps": Caps(queries=20, answers=15), "schedule": (SECOND,), **changes})
+    return make_config(
+        **{"mechanism": FIRST, "query_budget": QueryBudget(queries=20, answers=15), "schedule": (SECOND,), **changes}
+    )
 
 
 def pool(rows: int = 80) -> Pool:
@@ -45,10 +48,18 @@ def by_parties(**changes: Any) -> FederationConfig:
     first = Distributed(threshold=3, sigma=4.0, noise_shares=4)
     later = Phase(
         mechanism=DistributedTwoPhase(threshold=1, sigma1=5.0, sigma2=3.0, noise_shares=4),
-        caps=Caps(queries=8, answers=6),
+        query_budget=QueryBudget(queries=8, answers=6),
     )
-    caps = Caps(queries=12, answers=12)
-    return make_config(**{"votes": "distributed", "mechanism": first, "caps": caps, "schedule": (later,), **changes})
+    query_budget = QueryBudget(queries=12, answers=12)
+    return make_config(
+        **{
+            "collection": "distributed",
+            "mechanism": first,
+            "query_budget": query_budget,
+            "schedule": (later,),
+            **changes,
+        }
+    )
 
 
 class Broken(Exception):

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from consilium.cli import app
-from consilium.coordinator.config import Caps
+from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.deploy import doctor
 from consilium.coordinator.deploy.runs import begin, configuration
 from consilium.coordinator.deploy.status import status
@@ -29,7 +29,7 @@ from tests.deploy.kits import edit, make_kits
 SCHEDULE = [
     {
         "mechanism": {"name": "interactive", "threshold": 7, "sigma1": 3.0, "sigma2": 1.5, "confidence": 0.9},
-        "caps": {"queries": 20, "answers": 10},
+        "query_budget": {"queries": 20, "answers": 10},
     }
 ]
 
@@ -51,9 +51,9 @@ def charge(kit: Kit, phase: int, count: int) -> None:
     ledger = Ledger(begin(kit) / "ledger.db", config.digest(), config.model_dump_json())
     ids = tuple(f"{phase:032x}{at:032x}" for at in range(count))
     labels = np.zeros(count, dtype=np.int64)
-    caps = config.phase(phase).caps
+    query_budget = config.phase(phase).query_budget
     batch = Batch(config.event(count, count, phase).to_json(), 3, ids, labels, labels > 0, phase=phase)
-    ledger.commit(batch, caps.queries, caps.answers)
+    ledger.commit(batch, query_budget.queries, query_budget.answers)
     ledger.close()
 
 
@@ -113,7 +113,7 @@ class TestStatus:
         plain = open_kit(make_kits(tmp_path) / "coordinator")
         assert status(plain).phases == []
         (used,) = use_of_phases(configuration(plain), None)
-        assert asdict(used) == asdict(PhaseUse(None, 0, 0, Caps(queries=40, answers=30), over=False))
+        assert asdict(used) == asdict(PhaseUse(None, 0, 0, QueryBudget(queries=40, answers=30), over=False))
         assert used.describe() == "0 of 40 queries asked, 0 of 30 answers given"
 
     def test_a_line_of_the_log(self) -> None:

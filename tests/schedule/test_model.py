@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from consilium.accounting.accountant import Accountant
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
 from consilium.accounting.planning.target import worst_case
-from consilium.coordinator.config import Caps, Federation, FederationConfig, check_threshold
+from consilium.coordinator.config import Federation, FederationConfig, QueryBudget, check_threshold
 from consilium.coordinator.expectation import expected
 from consilium.coordinator.ledger.privacy import by_phase, promised
 from consilium.coordinator.ledger.store import GENESIS, chain_hash
@@ -65,7 +65,7 @@ class TestWithoutASchedule:
     def test_nothing_is_told_of_phases(self) -> None:
         assert by_phase(make_config(), []) == {}
         assert make_config().phase_numbers == (None,)
-        assert make_config().all_caps == make_config().caps
+        assert make_config().whole_budget == make_config().query_budget
 
 
 class TestPromise:
@@ -88,24 +88,28 @@ class TestPromise:
 
     @pytest.mark.slow
     def test_gaussian_phases_compose_exactly(self) -> None:
-        """Two phases of one mechanism are what one phase of both caps is."""
-        caps, mechanism = Caps(queries=20, answers=20), GNMax(sigma=20.0)
-        two = make_config(mechanism=mechanism, caps=caps, schedule=(Phase(mechanism=mechanism, caps=caps),))
-        one = make_config(mechanism=mechanism, caps=Caps(queries=40, answers=40))
+        """Two phases of one mechanism are what one phase of both query budgets is."""
+        query_budget, mechanism = QueryBudget(queries=20, answers=20), GNMax(sigma=20.0)
+        two = make_config(
+            mechanism=mechanism,
+            query_budget=query_budget,
+            schedule=(Phase(mechanism=mechanism, query_budget=query_budget),),
+        )
+        one = make_config(mechanism=mechanism, query_budget=QueryBudget(queries=40, answers=40))
         assert promised(two).epsilon == pytest.approx(promised(one).epsilon, rel=1e-9)
 
     def test_the_order_of_the_phases_is_part_of_the_federation(self) -> None:
         turned = make_config(
             mechanism=SECOND.mechanism,
-            caps=SECOND.caps,
-            schedule=(Phase(mechanism=FIRST, caps=Caps(queries=20, answers=15)),),
+            query_budget=SECOND.query_budget,
+            schedule=(Phase(mechanism=FIRST, query_budget=QueryBudget(queries=20, answers=15)),),
         )
         assert promised(turned).epsilon == pytest.approx(promised(scheduled()).epsilon, rel=1e-9)
         assert turned.digest() != scheduled().digest()
 
     def test_caps_and_words_are_those_of_all_phases(self) -> None:
         config = scheduled()
-        assert config.all_caps == Caps(queries=50, answers=35)
+        assert config.whole_budget == QueryBudget(queries=50, answers=35)
         assert config.phase_numbers == (1, 2)
         assert FIRST.describe() in config.describe()
         assert "phase 2: Interactive GNMax" in config.describe()
@@ -129,15 +133,15 @@ def _whose(config) -> dict[str, Any]:
 
 def table(first: dict[str, Any], second: dict[str, Any], epsilon: float | None = 1.0) -> dict[str, Any]:
     """A federation of two phases of 40 queries, as a file has it."""
-    caps = {"queries": 40, "answers": 40}
+    query_budget = {"queries": 40, "answers": 40}
     return {
         "name": "small",
         "minimum_parties": 2,
-        "votes": "clear",
+        "collection": "plaintext",
         "privacy": {"unit": "party", "delta": 1e-5, "epsilon": epsilon},
-        "caps": caps,
+        "query_budget": query_budget,
         "mechanism": first,
-        "schedule": [{"mechanism": second, "caps": caps}],
+        "schedule": [{"mechanism": second, "query_budget": query_budget}],
     }
 
 
@@ -149,8 +153,10 @@ def alone(federation: Federation) -> list[float]:
 class TestEqualSpend:
     def test_open_noise_costs_the_same_in_every_phase_and_what_is_stated_stays(self) -> None:
         phases = table({"name": "lnmax"}, {"name": "lnmax"})
-        phases["schedule"][0]["caps"] = {"queries": 10, "answers": 10}
-        phases["schedule"].append({"mechanism": {"name": "lnmax", "gamma": 0.02}, "caps": {"queries": 5, "answers": 5}})
+        phases["schedule"][0]["query_budget"] = {"queries": 10, "answers": 10}
+        phases["schedule"].append(
+            {"mechanism": {"name": "lnmax", "gamma": 0.02}, "query_budget": {"queries": 5, "answers": 5}}
+        )
         made = Federation.model_validate(phases)
         first, second, third = alone(made)
         assert first == pytest.approx(second, rel=0.01)
@@ -180,21 +186,21 @@ class TestEqualSpend:
 
     def test_caps_that_are_not_those_of_the_mechanism(self) -> None:
         phases = table({"name": "gnmax", "sigma": 80.0}, {"name": "gnmax"})
-        phases["schedule"][0]["caps"] = {"queries": 40, "answers": 30}
+        phases["schedule"][0]["query_budget"] = {"queries": 40, "answers": 30}
         with pytest.raises(ValidationError, match="gnmax answers every query"):
             Federation.model_validate(phases)
 
-    @pytest.mark.parametrize("schedule", ["x", [1], [{}], [{"caps": {}}], {"mechanism": {}}, [[]]])
+    @pytest.mark.parametrize("schedule", ["x", [1], [{}], [{"query_budget": {}}], {"mechanism": {}}, [[]]])
     def test_what_is_no_schedule(self, schedule) -> None:
         with pytest.raises(ValidationError, match="schedule"):
             Federation.model_validate({**table({"name": "gnmax", "sigma": 50.0}, {}), "schedule": schedule})
 
 
-CAPS = Caps(queries=5, answers=5)
+CAPS = QueryBudget(queries=5, answers=5)
 BY_PARTIES = Distributed(threshold=3, sigma=4.0, noise_shares=3)
 TWO_BY_PARTIES = Phase(
     mechanism=DistributedTwoPhase(threshold=2, sigma1=9.0, sigma2=9.0, noise_shares=3),
-    caps=Caps(queries=9, answers=5),
+    query_budget=QueryBudget(queries=9, answers=5),
 )
 
 
@@ -203,13 +209,13 @@ class TestWhereItRuns:
         "changes",
         [
             {"simulation": False, "noise_seed": None},
-            {"votes": "secure", "roster": "a" * 64},
-            {"votes": "secure", "roster": "a" * 64, "simulation": False, "noise_seed": None},
+            {"collection": "secure", "roster": "a" * 64},
+            {"collection": "secure", "roster": "a" * 64, "simulation": False, "noise_seed": None},
             {
-                "votes": "distributed",
+                "collection": "distributed",
                 "roster": "a" * 64,
                 "mechanism": BY_PARTIES,
-                "caps": CAPS,
+                "query_budget": CAPS,
                 "schedule": (TWO_BY_PARTIES,),
             },
         ],
@@ -218,7 +224,7 @@ class TestWhereItRuns:
     def test_terms_carry_all_phases(self, changes: dict[str, Any]) -> None:
         config = scheduled(**changes)
         terms = config.terms()
-        promise = parse_promise(terms.promise, terms.votes, terms.teachers, terms.simulation)
+        promise = parse_promise(terms.promise, terms.collection, terms.teachers, terms.simulation)
         assert list(promise.events) == config.promised_events()
         assert len(promise.each) == 2
 
@@ -237,24 +243,37 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("changes", "says"),
         [
-            ({"votes": "distributed", "roster": "a" * 64}, "noise_shares is left out"),
-            ({"votes": "distributed", "roster": "a" * 64, "mechanism": BY_PARTIES, "caps": CAPS}, "in one schedule"),
-            ({"schedule": (Phase(mechanism=BY_PARTIES, caps=CAPS),)}, "phase 2: distributed and confident"),
+            ({"collection": "distributed", "roster": "a" * 64}, "noise_shares is left out"),
+            (
+                {"collection": "distributed", "roster": "a" * 64, "mechanism": BY_PARTIES, "query_budget": CAPS},
+                "in one schedule",
+            ),
+            ({"schedule": (Phase(mechanism=BY_PARTIES, query_budget=CAPS),)}, "phase 2: distributed and confident"),
             (
                 {
                     "mechanism": BY_PARTIES,
-                    "caps": CAPS,
-                    "schedule": (Phase(mechanism=BY_PARTIES, caps=CAPS),),
+                    "query_budget": CAPS,
+                    "schedule": (Phase(mechanism=BY_PARTIES, query_budget=CAPS),),
                     "simulation": False,
                     "noise_seed": None,
                 },
                 "needs noise that is in the sums already",
             ),
-            ({"mechanism": BY_PARTIES, "caps": CAPS, "schedule": (TWO_BY_PARTIES,)}, "phase 2: .* charges for all"),
-            ({"schedule": (Phase(mechanism=NoisyHistogram(sigma=9.0), caps=CAPS),)}, "phase 2: histogram cannot be"),
-            ({"mechanism": NoisyHistogram(sigma=9.0), "caps": CAPS}, "phase 1: histogram cannot be"),
             (
-                {"schedule": (Phase(mechanism=Immutable(gamma=1, constant=2, unsafe_not_private=True), caps=CAPS),)},
+                {"mechanism": BY_PARTIES, "query_budget": CAPS, "schedule": (TWO_BY_PARTIES,)},
+                "phase 2: .* charges for all",
+            ),
+            (
+                {"schedule": (Phase(mechanism=NoisyHistogram(sigma=9.0), query_budget=CAPS),)},
+                "phase 2: histogram cannot be",
+            ),
+            ({"mechanism": NoisyHistogram(sigma=9.0), "query_budget": CAPS}, "phase 1: histogram cannot be"),
+            (
+                {
+                    "schedule": (
+                        Phase(mechanism=Immutable(gamma=1, constant=2, unsafe_not_private=True), query_budget=CAPS),
+                    )
+                },
                 "phase 2: immutable cannot be",
             ),
             ({"schedule": (SECOND,) * MOST_RELEASES}, "at most 7 items"),
@@ -270,7 +289,7 @@ class TestRefused:
             scheduled(**changes)
 
     def test_a_threshold_of_any_phase_above_all_votes(self) -> None:
-        high = Phase(mechanism=Confident(threshold=9, sigma1=2.0, sigma2=1.0), caps=CAPS)
+        high = Phase(mechanism=Confident(threshold=9, sigma1=2.0, sigma2=1.0), query_budget=CAPS)
         check_threshold(scheduled(schedule=(SECOND, high)), 9)
         with pytest.raises(ConfigError, match=r"federation.schedule\[1\].mechanism.threshold 9"):
             check_threshold(scheduled(schedule=(SECOND, high)), 8)

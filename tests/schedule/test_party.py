@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from consilium.accounting.units import Towards, Unit
-from consilium.coordinator.config import Caps
+from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.ledger.privacy import promised
 from consilium.coordinator.mechanisms import DistributedTwoPhase, GNMax
 from consilium.party.home import open_home
@@ -111,25 +111,25 @@ class TestPromises:
     @pytest.mark.parametrize(
         ("events", "votes", "rule"),
         [
-            ([FIRST, SECOND], "clear", None),
+            ([FIRST, SECOND], "plaintext", None),
             ([FIRST, SECOND], "secure", None),
             ([FIRST, SECOND], "distributed", Rule.PROMISE),
             ([OWN, OWN], "distributed", None),
             ([OWN, OWN], "secure", Rule.PROMISE),
-            ([OWN, OWN], "clear", Rule.PROMISE),
+            ([OWN, OWN], "plaintext", Rule.PROMISE),
             ([FIRST, OWN], "distributed", Rule.PROMISE),
             ([OWN, FIRST], "distributed", Rule.PROMISE),
             ([OWN, replace(OWN, towards=Towards.STUDENT)], "distributed", Rule.PROMISE),
             ([OWN, replace(OWN, asked=0, answered=0)], "distributed", Rule.PROMISE),
-            ([FIRST, replace(SECOND, unit=Unit.RECORD)], "clear", Rule.PROMISE),
-            ([FIRST, replace(SECOND, towards=Towards.COORDINATOR)], "clear", Rule.PROMISE),
-            ([FIRST, replace(SECOND, weight=2)], "clear", Rule.PROMISE),
-            ([FIRST, replace(SECOND, teachers_per_party=2)], "clear", Rule.PROMISE),
-            ([FIRST, replace(SECOND, asked=0, answered=0)], "clear", Rule.PROMISE),
-            ([FIRST, replace(SECOND, noise="continuous")], "clear", Rule.PROMISE),
-            ([FIRST] * MOST_RELEASES, "clear", None),
-            ([FIRST] * (MOST_RELEASES + 1), "clear", Rule.MALFORMED),
-            ([], "clear", Rule.MALFORMED),
+            ([FIRST, replace(SECOND, unit=Unit.RECORD)], "plaintext", Rule.PROMISE),
+            ([FIRST, replace(SECOND, towards=Towards.COORDINATOR)], "plaintext", Rule.PROMISE),
+            ([FIRST, replace(SECOND, weight=2)], "plaintext", Rule.PROMISE),
+            ([FIRST, replace(SECOND, teachers_per_party=2)], "plaintext", Rule.PROMISE),
+            ([FIRST, replace(SECOND, asked=0, answered=0)], "plaintext", Rule.PROMISE),
+            ([FIRST, replace(SECOND, noise="continuous")], "plaintext", Rule.PROMISE),
+            ([FIRST] * MOST_RELEASES, "plaintext", None),
+            ([FIRST] * (MOST_RELEASES + 1), "plaintext", Rule.MALFORMED),
+            ([], "plaintext", Rule.MALFORMED),
         ],
     )
     def test_which_lists_are_one(self, events, votes, rule) -> None:
@@ -144,12 +144,12 @@ class TestPromises:
         from tests.federation import make_config
 
         privacy = Privacy(unit=Unit.RECORD, delta=1e-5, sanitised=Sanitised(order=2.5, beta=0.05, sigma_ss=6))
-        one = make_config(mechanism=GNMax(sigma=20.0), caps=Caps(queries=9, answers=9), privacy=privacy)
+        one = make_config(mechanism=GNMax(sigma=20.0), query_budget=QueryBudget(queries=9, answers=9), privacy=privacy)
         release, closing = one.promised_events()
         assert Promise.of([release, closing]).closing == closing
         for events in ([closing], [release, closing, release], [release, release, closing], [closing, release]):
             text = json.dumps([event.to_json() for event in events])
-            assert refused(parse_promise, text, "clear", 1, False).rule is Rule.PROMISE
+            assert refused(parse_promise, text, "plaintext", 1, False).rule is Rule.PROMISE
 
     def test_one_by_itself_and_all_at_a_weight(self) -> None:
         promise = Promise.of([FIRST, SECOND])

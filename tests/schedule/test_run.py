@@ -1,4 +1,4 @@
-"""Runs of two phases: caps of each, a crash between them, and what an audit finds."""
+"""Runs of two phases: query budget of each, a crash between them, and what an audit finds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from consilium.coordinator.collection.clear import Histogram
-from consilium.coordinator.config import Caps
+from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger.privacy import by_phase, epsilon_by_query, promised, spent
 from consilium.coordinator.ledger.store import Batch, Ledger
@@ -46,10 +46,11 @@ class Votes:
 
 @pytest.fixture
 def two(tmp_path: Path, log):
-    """The services of both phases on one ledger, which answer everything, with caps of 10 and 6; and the ledger."""
+    """The services of both phases on one ledger, which answer everything, with query budgets of 10 and 6; and the
+    ledger."""
     every = GNMax(sigma=1.0)
-    later = Phase(mechanism=every, caps=Caps(queries=6, answers=6))
-    config = scheduled(mechanism=every, caps=Caps(queries=10, answers=10), schedule=(later,))
+    later = Phase(mechanism=every, query_budget=QueryBudget(queries=6, answers=6))
+    config = scheduled(mechanism=every, query_budget=QueryBudget(queries=10, answers=10), schedule=(later,))
     ledger = Ledger(tmp_path / "ledger.db", config.digest(), config.model_dump_json())
     services = [LabelService(config, ledger, SeededNoise, Votes(), T, log, phase=phase) for phase in (1, 2)]
     yield *services, ledger
@@ -123,8 +124,8 @@ class TestRun:
             assert batch.event == event.to_json()
         for number, phase in enumerate(config.phases, 1):
             mine = [batch for batch in batches if batch.phase == number]
-            assert sum(len(batch.query_ids) for batch in mine) <= phase.caps.queries
-            assert sum(int(batch.answered.sum()) for batch in mine) <= phase.caps.answers
+            assert sum(len(batch.query_ids) for batch in mine) <= phase.query_budget.queries
+            assert sum(int(batch.answered.sum()) for batch in mine) <= phase.query_budget.answers
         assert any(batch.reinforced.any() for batch in batches if batch.phase == 2)
         assert not any(batch.reinforced.any() for batch in batches if batch.phase == 1)
 
@@ -235,7 +236,11 @@ class TestAudit:
         ("forge", "check", "says"),
         [
             (silently, STRUCTURE, "the hash chain is broken"),
-            (forged("UPDATE phases SET phase = 1"), "ledger.db: caps never passed", "in phase 1, the cap is 20"),
+            (
+                forged("UPDATE phases SET phase = 1"),
+                "ledger.db: query budget never passed",
+                "in phase 1, the cap is 20",
+            ),
             (
                 forged("UPDATE phases SET phase = 1 WHERE seq = (SELECT MIN(seq) FROM phases WHERE phase = 2)"),
                 "ledger.db: events of the configured mechanism",
@@ -280,7 +285,7 @@ class TestAudit:
 
 def test_outcomes_that_a_phase_cut_are_told(tmp_path: Path) -> None:
     """Where the answers of a phase end, the rest of its request is not asked, and the next phase goes on."""
-    config = scheduled(caps=Caps(queries=20, answers=3))
+    config = scheduled(query_budget=QueryBudget(queries=20, answers=3))
     out = run(tmp_path, config)
     outcomes = pl.read_parquet(out / "labels.parquet")["outcome"].to_list()
     assert outcomes.count(Outcome.NOT_ASKED.name.lower()) > 0

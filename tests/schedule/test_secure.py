@@ -33,7 +33,7 @@ ROWS = canonical_queries(make_rows(80, 11)[0], 3)
 def made(folder: Path, make=scheduled, **changes) -> tuple[FederationConfig, SecureKeys]:
     """Homes and keys in `folder`, and a federation of them; votes are secure, unless `make` says otherwise."""
     keys = make_secure(make_homes(folder / "homes", PARTIES), folder)
-    votes = {"votes": "secure"} if make is scheduled else {}
+    votes = {"collection": "secure"} if make is scheduled else {}
     return make(**{"roster": keys.roster.digest, "minimum_parties": 4, **votes, **changes}), keys
 
 
@@ -157,7 +157,7 @@ class TestKeys:
 @pytest.mark.slow
 class TestRuns:
     def test_secure_phases_give_the_labels_of_clear_ones_and_go_on_after_a_crash_between(self, tmp_path: Path) -> None:
-        clear, secure = tmp_path / "clear", tmp_path / "secure"
+        clear, secure = tmp_path / "plaintext", tmp_path / "secure"
         make_homes(clear / "homes", PARTIES)
         in_clear = run(clear, scheduled(minimum_parties=4))
         config, keys = made(secure)

@@ -101,15 +101,15 @@ class Federation:
             self.roster, self.coordinator, terms, **{"queries": self.queries, "choose": choose, **changes}
         )
 
-    def ballot(self, name: str) -> Callable[[np.ndarray], np.ndarray]:
-        """The party's ballot, which counts how often it was asked."""
+    def voting_rule(self, name: str) -> Callable[[np.ndarray], np.ndarray]:
+        """The party's voting rule, which counts how often it was asked."""
 
-        def ballot(queries: np.ndarray) -> np.ndarray:
+        def voting_rule(queries: np.ndarray) -> np.ndarray:
             assert queries.dtype == np.float32
             self.balloted.append(name)
             return self.votes[name][: len(queries)]
 
-        return ballot
+        return voting_rule
 
     def serve(self, name: str, stage: Stage, request: WireModel) -> WireModel:
         """What the party answers, in a new process."""
@@ -121,7 +121,7 @@ class Federation:
                 return party.share(request)  # type: ignore[arg-type]
             case Stage.MASKED:
                 noise = {} if self.noise is None else {"noise": self.noise}
-                return party.masked(request, self.ballot(name), **noise)  # type: ignore[arg-type]
+                return party.masked(request, self.voting_rule(name), **noise)  # type: ignore[arg-type]
             case Stage.CONSISTENCY:
                 return party.consistency(request)  # type: ignore[arg-type]
             case Stage.UNMASK:

@@ -168,12 +168,12 @@ def test_a_store_that_cannot_be_used(tmp_path: Path) -> None:
         federation.party("party-001", store=tmp_path / "party-000.db" / "x").state(bytes(16))
 
 
-def test_a_ballot_s_own_trouble_is_not_the_store_s(tmp_path: Path) -> None:
+def test_a_vote_s_own_trouble_is_not_the_store_s(tmp_path: Path) -> None:
     federation = Federation(tmp_path, 3)
     request = run_until(federation, Stage.MASKED).requests()["party-000"]
 
-    def ballot(queries: np.ndarray) -> np.ndarray:
+    def voting_rule(queries: np.ndarray) -> np.ndarray:
         raise FileNotFoundError("teachers")
 
     with pytest.raises(FileNotFoundError, match="teachers"):
-        federation.party("party-000").masked(request, ballot)
+        federation.party("party-000").masked(request, voting_rule)

@@ -12,7 +12,7 @@ from tests.simulations.methods.cases import SEED, few, run_alone
 
 pytestmark = pytest.mark.slow
 MECHANISM = "federation.mechanism={name='gnmax', sigma=8.0}"
-FEW_CASES = ("federation.caps={queries=5, answers=5}",)
+FEW_CASES = ("federation.query_budget={queries=5, answers=5}",)
 
 
 def test_the_plurality_counts_each_party_by_its_weight(tmp_path: Path) -> None:

@@ -88,8 +88,8 @@ def test_the_default_federation_end_to_end(tmp_path: Path, monkeypatch: pytest.M
 MISTAKES = {
     "unknown scenario": (["run", "absent"], 2, "neither a file nor one of"),
     "unknown key": (["run", "--set", "federation.mechanism.sigma3=1"], 2, "unknown key"),
-    "wrong type": (["run", "--set", "federation.caps.queries=many"], 2, "caps.queries"),
-    "not key=value": (["run", "--set", "caps"], 2, "is not key=value"),
+    "wrong type": (["run", "--set", "federation.query_budget.queries=many"], 2, "query_budget.queries"),
+    "not key=value": (["run", "--set", "query_budget"], 2, "is not key=value"),
     "broken file": (["run", "broken.toml"], 2, "is not valid TOML"),
     "unknown engine": (["run", "--engine", "spark"], 2, "spark"),
     "negative seed": (["run", "--seed", "-1"], 2, "-1"),

@@ -46,7 +46,7 @@ def test_from_published_files_to_a_student(
             **FEDERATION,
             "teacher": ways["teacher"],
             "mechanism": {"name": "gnmax", "sigma": 0.5},
-            "caps": {"queries": 10, "answers": 10},
+            "query_budget": {"queries": 10, "answers": 10},
         },
         "student": {"trainer": ways["trainer"]},
         "simulation": {"hand_labels": "none"},

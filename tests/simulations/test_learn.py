@@ -35,8 +35,8 @@ def federation(public: PublicTruth, mechanism: dict) -> FederationConfig:
     answers = ASKED if mechanism["name"] in ("gnmax", "histogram", "lnmax") else 40
     return FederationConfig.model_validate(
         {
-            "name": "made up", "minimum_parties": 2, "votes": "clear", "rows": public.schema.model_dump(),
-            "privacy": {"unit": "party", "delta": 1e-5}, "caps": {"queries": ASKED, "answers": answers},
+            "name": "made up", "minimum_parties": 2, "collection": "plaintext", "rows": public.schema.model_dump(),
+            "privacy": {"unit": "party", "delta": 1e-5}, "query_budget": {"queries": ASKED, "answers": answers},
             "mechanism": mechanism, "simulation": True,
         }
     )  # fmt: skip

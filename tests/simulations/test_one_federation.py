@@ -33,7 +33,7 @@ least_rows = 150
 name = "few hospitals"
 minimum_parties = 3
 teachers_per_party = 2
-votes = "clear"
+collection = "plaintext"
 
 [federation.teacher]
 model = "logistic_regression"
@@ -48,7 +48,7 @@ unit = "record"
 delta = 1e-5
 epsilon = 8.0
 
-[federation.caps]
+[federation.query_budget]
 queries = 30
 answers = 20
 
@@ -69,7 +69,7 @@ rounds = 2
 selection = "margin"
 
 [[federation.schedule]]
-caps = { queries = 20, answers = 10 }
+query_budget = { queries = 20, answers = 10 }
 mechanism = { name = "interactive", threshold = 3, confidence = 0.9 }
 """
 )
@@ -89,9 +89,9 @@ def write_deployment(folder: Path, federation: str, **changes: object) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("text", "votes"), [(FEW, "clear"), (FEW, "secure"), (PHASES, "secure")])
+@pytest.mark.parametrize(("text", "votes"), [(FEW, "plaintext"), (FEW, "secure"), (PHASES, "secure")])
 def test_what_is_simulated_is_what_is_provisioned(tmp_path: Path, text: str, votes: str) -> None:
-    scenario = load_scenario(str(write_scenario(tmp_path, text.replace('"clear"', f'"{votes}"'))), [])
+    scenario = load_scenario(str(write_scenario(tmp_path, text.replace('"plaintext"', f'"{votes}"'))), [])
     data, partition = divided_data(scenario, 0)
     simulated = federation_config(scenario, data, partition, 0)
 

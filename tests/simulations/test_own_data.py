@@ -32,7 +32,7 @@ OF_RECORDS = {
     "name": "UCI Heart",
     "teachers_per_party": 5,
     "privacy": {"unit": "record", "delta": 1e-3},
-    "caps": {"queries": 40, "answers": 40},
+    "query_budget": {"queries": 40, "answers": 40},
 }
 
 
@@ -122,7 +122,7 @@ def test_a_plan_of_a_table(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.stderr
 
 
-@pytest.mark.parametrize("votes", ["clear", "secure"])
+@pytest.mark.parametrize("votes", ["plaintext", "secure"])
 @pytest.mark.parametrize("kind", ["table", "npz"])
 def test_kits_have_the_simulations_schema_and_none_of_its_rows(tmp_path: Path, kind: str, votes: str) -> None:
     frame = patients()
@@ -132,7 +132,7 @@ def test_kits_have_the_simulations_schema_and_none_of_its_rows(tmp_path: Path, k
         x = np.random.default_rng(0).standard_normal((240, 3)).astype(np.float32)
         np.savez(tmp_path / "rows.npz", x=x, y=frame["outcome"].to_numpy().astype("U5"), owner=np.arange(240) // 40)
         keys = {"set": "npz", "path": "rows.npz", "public_share": 0.34}
-    path = write_scenario(tmp_path, keys, federation={**FEDERATION, "votes": votes})
+    path = write_scenario(tmp_path, keys, federation={**FEDERATION, "collection": votes})
     done = consilium("prepare", path, "--out", tmp_path / "out", "--kits", "localhost", "--format", "json")
     assert done.exit_code == 0, done.stderr
     scenario = load_scenario(str(path))

@@ -21,8 +21,8 @@ TUNABLE = (
     "data.least_rows",
     "data.most_rows",
     "data.representation",
-    "federation.ballot.",
-    "federation.caps.",
+    "federation.voting_rule.",
+    "federation.query_budget.",
     "federation.mechanism.",
     "federation.most_weight",
     "federation.schedule",
@@ -36,15 +36,15 @@ TUNABLE = (
 def defaults(scenario: Scenario) -> dict[str, Any]:
     """The values that the same kinds would have by themselves, nested."""
     federation = scenario.federation
-    kinds = {"teacher": federation.teacher, "ballot": federation.ballot, "mechanism": federation.mechanism}
+    kinds = {"teacher": federation.teacher, "voting_rule": federation.voting_rule, "mechanism": federation.mechanism}
     plain = {name: {key: each.default for key, each in type(kind).model_fields.items()} for name, kind in kinds.items()}
     fields = type(scenario.student).model_fields
     trainer = {key: each.default for key, each in type(scenario.student.trainer).model_fields.items()}
-    for table, tag in ((plain["teacher"], "model"), (plain["mechanism"], "name"), (plain["ballot"], "rule")):
+    for table, tag in ((plain["teacher"], "model"), (plain["mechanism"], "name"), (plain["voting_rule"], "rule")):
         table.pop(tag)  # a kind is a choice
     trainer.pop("name")
     return {
-        "federation": {**plain, "teachers_per_party": 1, "most_weight": 1, "caps": {}},
+        "federation": {**plain, "teachers_per_party": 1, "most_weight": 1, "query_budget": {}},
         "student": {**{key: each.default for key, each in fields.items() if key != "trainer"}, "trainer": trainer},
         "data": {key: each.default for key, each in type(scenario.data).model_fields.items()},
     }
@@ -70,7 +70,7 @@ def test_every_shipped_scenario_says_where_each_tuned_value_is_from(name: str) -
     scenario = load_scenario(name)
     stated = {key for entry in scenario.provenance for key in entry.keys}
     assert tuned(name) - stated == set()
-    assert tuned(name) >= {"federation.caps.queries", "federation.mechanism.name"}  # or the test is blind
+    assert tuned(name) >= {"federation.query_budget.queries", "federation.mechanism.name"}  # or the test is blind
 
 
 @pytest.mark.parametrize("name", shipped())
@@ -109,10 +109,10 @@ def test_what_set_changes_has_no_provenance_any_more() -> None:
         return {key for entry in load_scenario("stroke", overrides).provenance for key in entry.keys}
 
     whole = stated()
-    assert whole - stated("federation.caps.queries=300") == {"federation.caps.queries"}
-    assert whole - stated("federation.caps={queries=300, answers=300}") == {
-        "federation.caps.queries",
-        "federation.caps.answers",
+    assert whole - stated("federation.query_budget.queries=300") == {"federation.query_budget.queries"}
+    assert whole - stated("federation.query_budget={queries=300, answers=300}") == {
+        "federation.query_budget.queries",
+        "federation.query_budget.answers",
     }
     assert not {key for key in stated("federation.mechanism.name=gnmax") if key.startswith("federation.mechanism")}
     assert whole == stated("simulation.noise=system")
@@ -127,7 +127,10 @@ def test_a_study_changes_what_it_says_and_has_none() -> None:
 @pytest.mark.parametrize(
     ("entries", "told"),
     [
-        ([{"keys": ["federation.caps.querys"], "rows": "none", "where": "x"}], "no key federation.caps.querys"),
+        (
+            [{"keys": ["federation.query_budget.querys"], "rows": "none", "where": "x"}],
+            "no key federation.query_budget.querys",
+        ),
         ([{"keys": ["data.set"], "rows": "none", "where": "x"}] * 2, "stated twice"),
         ([{"keys": ["data.set"], "rows": "test", "where": "x"}], "rows"),
         ([{"keys": [], "rows": "none", "where": "x"}], "keys"),

@@ -27,12 +27,12 @@ from tests.simulations.methods.cases import SEED, few, run_alone, taught
 CONFIDENT = "federation.mechanism={name='confident', threshold=10, sigma1=20.0, sigma2=8.0}"
 CASES = {
     "gnmax": ("federation.mechanism={name='gnmax', sigma=8.0}",),
-    "gnmax, relative ballots": ("federation.mechanism={name='gnmax', sigma=8.0}", "federation.ballot.rule=relative"),
-    "confident": (CONFIDENT, "federation.caps.answers=30"),
-    "confident, in batches": (CONFIDENT, "federation.caps.answers=30", "student.batch=7"),
-    "confident, relative ballots, several teachers": (
-        CONFIDENT, "federation.ballot.rule=relative", "federation.teachers_per_party=2", "federation.caps.answers=30",
-        "federation.privacy.unit=record", "federation.minimum_parties=6",
+    "gnmax, relative votes": ("federation.mechanism={name='gnmax', sigma=8.0}", "federation.voting_rule.rule=relative"),
+    "confident": (CONFIDENT, "federation.query_budget.answers=30"),
+    "confident, in batches": (CONFIDENT, "federation.query_budget.answers=30", "student.batch=7"),
+    "confident, relative votes, several teachers": (
+        CONFIDENT, "federation.voting_rule.rule=relative", "federation.teachers_per_party=2",
+        "federation.query_budget.answers=30", "federation.privacy.unit=record", "federation.minimum_parties=6",
     ),
     "confident, sanitised": (
         "federation.mechanism={name='confident', threshold=10, sigma1=60.0, sigma2=40.0}",
@@ -40,18 +40,18 @@ CASES = {
     ),
     "confident, weights": (CONFIDENT, "federation.most_weight=2"),
     "histogram": ("federation.mechanism={name='histogram', sigma=20.0}", "student.prevalence=[0.37, 0.63]"),
-    "histogram, relative ballots": (
-        "federation.mechanism={name='histogram', sigma=20.0}", "federation.ballot.rule=relative",
-        "federation.ballot.shares=[0.37, 0.63]",
+    "histogram, relative votes": (
+        "federation.mechanism={name='histogram', sigma=20.0}", "federation.voting_rule.rule=relative",
+        "federation.voting_rule.shares=[0.37, 0.63]",
     ),
     "interactive": (
         "federation.mechanism={name='interactive', threshold=6, sigma1=20.0, sigma2=8.0, confidence=0.7}",
-        "student.rounds=3", "student.selection=margin", "federation.caps.answers=40",
+        "student.rounds=3", "student.selection=margin", "federation.query_budget.answers=40",
     ),
     "confident, then interactive": (
-        CONFIDENT, "federation.caps={queries=30, answers=20}",
+        CONFIDENT, "federation.query_budget={queries=30, answers=20}",
         "federation.schedule=[{mechanism={name='interactive', threshold=6, sigma1=20.0, sigma2=8.0, confidence=0.7},"
-        " caps={queries=30, answers=15}}]",
+        " query_budget={queries=30, answers=15}}]",
         "student.later=[{rounds=2, selection='margin'}]",
     ),
     "lnmax": ("federation.mechanism={name='lnmax', gamma=0.1}",),
@@ -63,8 +63,8 @@ CASES = {
     "immutable, Gaussian": (
         "federation.mechanism={name='immutable_gaussian', sigma=8.0, constant=20, unsafe_not_private=true}",
     ),
-    "distributed, in clear": ("federation.mechanism={name='distributed', threshold=5, sigma=8.0, noise_shares=10}",),
-    "distributed in two phases, in clear": (
+    "distributed, plaintext": ("federation.mechanism={name='distributed', threshold=5, sigma=8.0, noise_shares=10}",),
+    "distributed in two phases, plaintext": (
         "federation.mechanism={name='distributed_two_phase', threshold=5, sigma1=8.0, sigma2=8.0, noise_shares=10}",
     ),
 }  # fmt: skip
@@ -102,14 +102,16 @@ def check_is_the_run(found: Replayed, case: Case, folder: Path) -> None:
     [pytest.param(CASES[name], id=name, marks=pytest.mark.proofs if "," in name else []) for name in CASES],
 )
 def test_the_replay_is_the_run(changes: tuple[str, ...], tmp_path: Path) -> None:
-    teachers = [change for change in changes if change.startswith(("federation.ballot", "federation.teachers_per"))]
+    teachers = [
+        change for change in changes if change.startswith(("federation.voting_rule", "federation.teachers_per"))
+    ]
     case = make_case(few(*changes), SEED, 0.0)
     run_alone(case, tmp_path)
     found = replay(case, taught(0.0, *teachers)[1].pool)
     check_is_the_run(found, case, tmp_path)
     outcomes = set(found.outcomes.tolist())
     assert Outcome.ANSWERED in outcomes
-    if case.config.caps.answers < 60:  # both ways to be cut short are in the table
+    if case.config.query_budget.answers < 60:  # both ways to be cut short are in the table
         assert outcomes & {Outcome.ABSTAINED, Outcome.NOT_ASKED, Outcome.REINFORCED}
 
 
@@ -122,10 +124,10 @@ def test_every_mechanism_is_in_the_table() -> None:
 @pytest.mark.slow
 def test_the_figures_are_those_that_a_whole_run_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 1)  # one worker process: starting one takes longer than its work
-    changes = (CONFIDENT, "federation.caps.answers=30", "federation.ballot.rule=relative")
+    changes = (CONFIDENT, "federation.query_budget.answers=30", "federation.voting_rule.rule=relative")
     case = make_case(few(*changes), SEED, 0.0)
     summary = run_scenario("few", few(*changes), "local", SEED, tmp_path / "run", quiet, device="cpu")
-    _, ensemble = taught(0.0, "federation.ballot.rule=relative")
+    _, ensemble = taught(0.0, "federation.voting_rule.rule=relative")
     check_is_the_run(replay(case, ensemble.pool), case, tmp_path / "run")
     found: Predicted = method_of("pate").predict(case, ensemble)
     privacy = summary["privacy"]
@@ -178,7 +180,7 @@ def test_noise_is_seeded_whatever_the_scenario_says() -> None:
 
 def test_rows_that_the_parties_voted_on_are_told_batch_by_batch() -> None:
     _, ensemble = taught(0.0)
-    case = make_case(few(CONFIDENT, "student.batch=25", "federation.caps.answers=30"), SEED, 0.0)
+    case = make_case(few(CONFIDENT, "student.batch=25", "federation.query_budget.answers=30"), SEED, 0.0)
     found = replay(case, ensemble.pool)
     batches = len(found.batches)
     assert batches > 1 and np.unique(found.voted_batch).tolist() == list(range(1, batches + 1))

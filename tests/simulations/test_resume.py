@@ -30,10 +30,10 @@ ROOT = Path(__file__).resolve().parents[2]
 SMALL = [
     "data.least_rows=150",
     "federation.minimum_parties=5",
-    "federation.ballot={rule='relative'}",
+    "federation.voting_rule={rule='relative'}",
     "federation.mechanism={name='confident', threshold=10, sigma1=20.0, sigma2=8.0}",
-    "federation.caps.queries=300",
-    "federation.caps.answers=200",
+    "federation.query_budget.queries=300",
+    "federation.query_budget.answers=200",
     "student.batch=10",
     "student.rounds=2",
     "student.selection=margin",
@@ -54,16 +54,16 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
 
 
 def first_run(folder: Path, out: str, votes: str) -> subprocess.Popen[bytes]:
-    changes = [*SMALL, f"federation.votes={votes}"]
+    changes = [*SMALL, f"federation.collection={votes}"]
     return start(folder, "--seed", "4", "--out", out, *[part for item in changes for part in ("--set", item)])
 
 
 def config(votes: str) -> FederationConfig:
-    scenario, data = load_scenario("stroke", [*SMALL, f"federation.votes={votes}"]), load_dataset("stroke")
+    scenario, data = load_scenario("stroke", [*SMALL, f"federation.collection={votes}"]), load_dataset("stroke")
     return federation_config(scenario, data, natural_partition(data, PublicSpec(share=0.2), 150, 5, 4), 4)
 
 
-def ledger_of(run: Path, votes: str = "clear") -> dict[str, tuple[int, int]]:
+def ledger_of(run: Path, votes: str = "plaintext") -> dict[str, tuple[int, int]]:
     ledger = Ledger(run / "ledger.db", config(votes).digest(), "")
     try:
         ids = [query_id for batch in ledger.batches() for query_id in batch.query_ids]  # checks the chain
@@ -73,7 +73,7 @@ def ledger_of(run: Path, votes: str = "clear") -> dict[str, tuple[int, int]]:
         ledger.close()
 
 
-def crash_loop(folder: Path, kills: int, seed: int, votes: str = "clear") -> dict[str, int]:
+def crash_loop(folder: Path, kills: int, seed: int, votes: str = "plaintext") -> dict[str, int]:
     """Kill a run `kills` times at random moments, resuming each time; returns how often each stage was hit."""
     generator, out = random.Random(seed), "crashed"
     began = time.monotonic()

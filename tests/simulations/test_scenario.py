@@ -33,7 +33,7 @@ def test_every_shipped_scenario_loads(name: str) -> None:
         (["federation.mechanism.sigma1=-1"], "sigma1.*greater than 0, got -1"),
         (["federation.mechanism.sigma1=many"], "sigma1.*a number, got 'many'"),
         (["federation.mechanism.name=laplace"], "mechanism.*laplace"),
-        (["federation.caps.answers=801"], "answers 801 exceeds queries 800"),
+        (["federation.query_budget.answers=801"], "answers 801 exceeds queries 800"),
         (["data.set=unknown"], "not a known data set, choose from"),
         (["federation.privacy.unit=family"], "privacy.unit"),
         (["federation.privacy.delta=1"], "less than 1, got 1"),

@@ -333,17 +333,21 @@ MANIFEST |= {"created": "2026-01-01T00:00:00+00:00", "data": {}, "federation": "
         ({}, [], []),
         (
             {"SCENARIO": "stroke", "--seed": 4, "--engine": "local", "--device": "auto"},
-            ["federation.caps.queries=300"],
+            ["federation.query_budget.queries=300"],
             [],
         ),
         ({"--seed": 5, "--engine": "ray"}, [], ["--seed 5", "--engine ray"]),
         ({"SCENARIO": "mnist-250"}, [], ["SCENARIO mnist-250"]),
         (
             {"--device": "cuda"},
-            ["federation.caps.queries=9", "data.least_rows=150"],
-            ["--device cuda", "--set federation.caps.queries=9"],
+            ["federation.query_budget.queries=9", "data.least_rows=150"],
+            ["--device cuda", "--set federation.query_budget.queries=9"],
         ),
-        ({"--out": "/elsewhere"}, ["federation.caps.absent=1"], ["--out /elsewhere", "--set federation.caps.absent=1"]),
+        (
+            {"--out": "/elsewhere"},
+            ["federation.query_budget.absent=1"],
+            ["--out /elsewhere", "--set federation.query_budget.absent=1"],
+        ),
     ],
 )
 def test_what_contradicts_the_run_is_refused_by_name(

@@ -15,8 +15,8 @@ from tests.simulations.engines.test_engines_agree import quiet
 from tests.simulations.test_cli import consilium
 
 FEW = [
-    "federation.caps.queries=30",
-    "federation.caps.answers=30",
+    "federation.query_budget.queries=30",
+    "federation.query_budget.answers=30",
     "federation.minimum_parties=5",
     "federation.timeouts.enrol=600",
 ]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consilium.coordinator.config import Caps
+from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.expectation import expected
 from consilium.coordinator.mechanisms import AnyMechanism, GNMax, NoisyHistogram
 from consilium.report.warnings import RowFacts
@@ -44,7 +44,9 @@ def codes(
     looked: RowFacts = LOOKED,
 ) -> list[str]:
     """Codes of a run in which nothing else is wrong."""
-    config = make_config(mechanism=mechanism or GNMax(sigma=100.0), caps=Caps(queries=queries, answers=queries))
+    config = make_config(
+        mechanism=mechanism or GNMax(sigma=100.0), query_budget=QueryBudget(queries=queries, answers=queries)
+    )
     return [each.code.value for each in run_warnings(config, spec or StudentSpec(), summary, card, looked)]
 
 
@@ -65,13 +67,13 @@ def test_a_run_does_not_advise_its_student_what_it_does(tmp_path: Path, selectio
         f"student.selection={selection}",
         "federation.mechanism.name=histogram",
         "federation.mechanism.sigma=5",
-        "federation.caps.queries=10",
-        "federation.caps.answers=10",
+        "federation.query_budget.queries=10",
+        "federation.query_budget.answers=10",
     )
     run_alone(make_case(few(*changes), 0, 0.0), tmp_path)
     events = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
     told = [event["text"] for event in events if event["event"] == "warned" and event["code"] == "few-answers"]
-    assert [text.split("caps.answers, or ")[1].split(" (")[0] for text in told] == advised
+    assert [text.split("query_budget.answers, or ")[1].split(" (")[0] for text in told] == advised
 
 
 def test_what_a_student_asks_is_never_assumed() -> None:
@@ -81,7 +83,7 @@ def test_what_a_student_asks_is_never_assumed() -> None:
 
 def test_the_sentence_has_what_the_scenario_states() -> None:
     """Kept with the run, so that an audit finds the same words; a run of 0.9 has none."""
-    config = make_config(mechanism=GNMax(sigma=100.0), caps=Caps(queries=100, answers=100))
+    config = make_config(mechanism=GNMax(sigma=100.0), query_budget=QueryBudget(queries=100, answers=100))
     better = changed(SUMMARY, "worth", "released", "auc", to=0.9)
     for told, worth in (("If labels can", {}), ("takes a look", {"label_cost": "a look"})):
         summary = {**better, "worth": {**better["worth"], **worth}}
@@ -100,8 +102,13 @@ def test_nothing_to_warn_of() -> None:
 def test_runs_on_the_parties_own_votes_are_warned_of_unless_they_are_charged(
     votes: str, candidates: int, warned: bool
 ) -> None:
-    entry = {"keys": ["federation.caps.queries"], "rows": "development", "votes": votes, "where": "Runs of May."}
-    config = make_config(mechanism=GNMax(sigma=100.0), caps=Caps(queries=100, answers=100))
+    entry = {
+        "keys": ["federation.query_budget.queries"],
+        "rows": "development",
+        "votes": votes,
+        "where": "Runs of May.",
+    }
+    config = make_config(mechanism=GNMax(sigma=100.0), query_budget=QueryBudget(queries=100, answers=100))
     privacy = config.privacy.model_copy(update={"candidates": candidates})
     config = config.model_copy(update={"privacy": privacy})
     found = run_warnings(config, StudentSpec(), SUMMARY, {**CARD, "provenance": [entry]}, LOOKED)
@@ -169,8 +176,14 @@ def test_they_add_up(coordinator: dict[str, float], between: float, prepare: flo
 def test_those_of_a_run_without_a_bound_on_epsilon(tmp_path: Path) -> None:
     """And its JSON, which has no infinity, though the mechanism has no finite epsilon."""
     mechanism = "federation.mechanism={name='immutable', gamma=0.1, constant=100, unsafe_not_private=true}"
-    small = [item for item in SMALL if not item.startswith(("federation.mechanism", "federation.caps"))]
-    changes = [*small, mechanism, "federation.caps.queries=60", "federation.caps.answers=60", "student.rounds=1"]
+    small = [item for item in SMALL if not item.startswith(("federation.mechanism", "federation.query_budget"))]
+    changes = [
+        *small,
+        mechanism,
+        "federation.query_budget.queries=60",
+        "federation.query_budget.answers=60",
+        "student.rounds=1",
+    ]
     words = [part for item in changes for part in ("--set", item)]
     done = consilium("run", "--out", tmp_path / "run", "--format", "json", *words)
     assert done.exit_code == 0, done.stderr

@@ -123,7 +123,7 @@ def worlds(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
             federation = {
                 **FEDERATION,
                 **request.param,
-                "caps": {"queries": 12, "answers": 12},
+                "query_budget": {"queries": 12, "answers": 12},
                 "privacy": {"unit": "party", "delta": 1e-3},
             }
             path = write_scenario(

@@ -68,9 +68,9 @@ def test_a_plan_refuses_weights_and_says_what_to_do() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("votes", ["clear", pytest.param("secure", marks=pytest.mark.proofs)])
+@pytest.mark.parametrize("votes", ["plaintext", pytest.param("secure", marks=pytest.mark.proofs)])
 def test_a_run_of_parties_with_weights_from_scenario_to_report(tmp_path: Path, votes: str) -> None:
-    chosen = scenario(f"federation.votes={votes}")
+    chosen = scenario(f"federation.collection={votes}")
     summary = run_scenario("weighted", chosen, "local", 4, tmp_path / "run", quiet)
     federation = chosen.federation
     assert {own["weight"] for own in summary["by_party"].values()} == {1, 3}

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 CONFIDENT = {
     **FEDERATION,
     "mechanism": {"name": "confident", "threshold": 3, "sigma1": 2.0, "sigma2": 1.5},
-    "caps": {"queries": 12, "answers": 12},
+    "query_budget": {"queries": 12, "answers": 12},
     "privacy": {"unit": "party", "delta": 1e-3},
 }
 STUDY = """
@@ -70,18 +70,18 @@ HOME = {"state/*": SECRET, "identity.pem": SECRET}
 PUBLIC_FILES = [name for name, mode in RUN.items() if mode == PUBLIC and name != "lock"]
 
 
-@pytest.fixture(scope="module", params=["clear", "secure"])
+@pytest.fixture(scope="module", params=["plaintext", "secure"])
 def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a run whose nodes are kept, its public report, and of clear votes a study."""
+    """A folder with a run whose nodes are kept, its public report, and of plaintext votes a study."""
     folder = tmp_path_factory.mktemp(request.param)
     patients(30).write_csv(folder / "patients.csv")
-    federation = {**CONFIDENT, "votes": request.param}
+    federation = {**CONFIDENT, "collection": request.param}
     path = write_scenario(
         folder, table_keys(), federation=federation, student={"batch": 6}, simulation={"hand_labels": "none"}
     )
     run_scenario("own", load_scenario(str(path), [], 3), "local", 3, folder / "run", unwatched, keep_work=True)
     assert consilium("report", folder / "run", "--public").exit_code == 0
-    if request.param == "clear":
+    if request.param == "plaintext":
         (folder / "study.toml").write_text(STUDY)
         assert consilium("study", folder / "study.toml", "--out", folder / "study").exit_code == 0
     return folder
@@ -137,7 +137,7 @@ def named(folder: Path, wanted: float) -> set[str]:
     return {name for name, value in named_numbers(folder) if value in (wanted, shown)}
 
 
-@pytest.mark.parametrize("made", ["clear"], indirect=True)
+@pytest.mark.parametrize("made", ["plaintext"], indirect=True)
 def test_no_name_is_of_the_guarantee_and_of_what_was_spent(made: Path) -> None:
     guarantee, spent = epsilons(made)
     assert guarantee > 1.01 * spent > 0
@@ -147,7 +147,7 @@ def test_no_name_is_of_the_guarantee_and_of_what_was_spent(made: Path) -> None:
     assert of_spent == {"spent.epsilon", "epsilon_spent", "secret_epsilon_spent", "Spent at the released counts"}
 
 
-@pytest.mark.parametrize("made", ["clear"], indirect=True)
+@pytest.mark.parametrize("made", ["plaintext"], indirect=True)
 def test_nothing_public_holds_what_was_spent(made: Path) -> None:
     guarantee, spent = epsilons(made)
     forms = {value: {repr(value), epsilon_text(value), f"{value:.4g}", f"{value:.4f}"} for value in (guarantee, spent)}
@@ -180,7 +180,7 @@ def test_who_may_read_what_a_run_writes(made: Path) -> None:
     assert [oct(stat.S_IMODE((run / name).stat().st_mode)) for name in (".", "private")] == ["0o700", "0o700"]
 
 
-@pytest.mark.parametrize("made", ["clear"], indirect=True)
+@pytest.mark.parametrize("made", ["plaintext"], indirect=True)
 def test_who_may_read_what_a_study_writes(made: Path) -> None:
     assert modes(made / "study", STUDY_FOLDER) == {}
     assert stat.S_IMODE((made / "study").stat().st_mode) == 0o700

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.coordinator.config import Caps
+from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.label_server import serving
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger.store import Ledger
@@ -35,7 +35,7 @@ def serve(tmp_path: Path, log) -> Iterator:
     ledgers = []
 
     def of(fixed: bool = True, spent: tuple[str, ...] = ()) -> LabelService:
-        config = make_config(caps=Caps(queries=60, answers=60))
+        config = make_config(query_budget=QueryBudget(queries=60, answers=60))
         ledger = Ledger(tmp_path / "ledger.db", config.digest(), config.model_dump_json())
         ledgers.append(ledger)
         pool = PoolTree.of_rows(ROWS) if fixed else None
@@ -62,7 +62,7 @@ def test_the_second_student_gets_what_the_first_asked_and_what_is_left(serve, tm
     found = ask(service, tmp_path / "2", seed)
     assert found == (60, ["45 rows of the pool were asked before: their outcomes are free; 15 queries are left"])
     assert service.describe().queries_left == 0
-    assert ask(service, tmp_path / "3", 7)[0] == 60  # the caps are used up, and all of it is still free
+    assert ask(service, tmp_path / "3", 7)[0] == 60  # the query budget is used up, and all of it is still free
 
 
 def test_a_student_that_wants_few_begins_with_what_is_free(serve, tmp_path: Path) -> None:

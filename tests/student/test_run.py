@@ -84,7 +84,7 @@ def test_it_tells_how_far_it_is(tmp_path: Path, settings: dict, left: int, expec
 @pytest.mark.parametrize("settings", [{}, {"rounds": 3}, {"selection": "k_centre", "rounds": 2}])
 @pytest.mark.parametrize(("left", "asked"), [(30, 30), (1000, 50)])
 def test_equal_rows_are_asked_once(tmp_path: Path, settings: dict, left: int, asked: int) -> None:
-    """A second one has its answer already: caps that it used up would be noise for nothing."""
+    """A second one has its answer already: a query budget that it used up would be noise for nothing."""
     source, once = Source(left), pool(50)
     run_student(source, replace(once, queries=np.repeat(once.queries, 2, axis=0)), student_of(**settings), tmp_path, 0)
     rows = np.concatenate(source.asked)
@@ -351,7 +351,9 @@ def test_pool_files_that_are_wrong(tmp_path: Path, content) -> None:
 
 def test_the_card_says_on_which_rows_values_were_chosen_and_what_no_epsilon_covers(tmp_path: Path) -> None:
     entries = (
-        Provenance(keys=("federation.caps.queries",), rows="development", votes="own", where="Runs of May <b>."),
+        Provenance(
+            keys=("federation.query_budget.queries",), rows="development", votes="own", where="Runs of May <b>."
+        ),
         Provenance(keys=("student.trainer.C",), rows="published", where="A paper's."),
     )
     run_student(Source(), pool(), student_of(provenance=entries), tmp_path / "stated", seed=0)
@@ -361,10 +363,13 @@ def test_the_card_says_on_which_rows_values_were_chosen_and_what_no_epsilon_cove
     assert "in view of runs on these parties' own votes. Runs of May \\<b\\>." in chosen
     assert "`student.trainer.C`: as it was published elsewhere" in chosen and NOT_STATED not in chosen
     assert NOT_STATED in silent
-    uncovered = f"{NOT_COVERED}: `federation.caps.queries`, `logistic_regression: POWER`"
-    assert uncovered in chosen and "caps" not in silent
+    uncovered = f"{NOT_COVERED}: `federation.query_budget.queries`, `logistic_regression: POWER`"
+    assert uncovered in chosen and "query_budget" not in silent
     card = json.loads((tmp_path / "stated" / "student" / "student.json").read_text())
-    assert [each["keys"][0] for each in card["provenance"][:2]] == ["federation.caps.queries", "student.trainer.C"]
+    assert [each["keys"][0] for each in card["provenance"][:2]] == [
+        "federation.query_budget.queries",
+        "student.trainer.C",
+    ]
     assert "provenance" not in card["spec"]
 
 

@@ -17,7 +17,7 @@ from consilium.aggregator.node import AggregatorNode
 from consilium.coordinator.collection.admission import Greeting, Member
 from consilium.coordinator.collection.exchange import Failure, no_node
 from consilium.coordinator.collection.verified import SecondAggregator, VerifiedCollector, VerifiedKeys
-from consilium.coordinator.config import Caps, FederationConfig
+from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.mechanisms.counts import GNMax
 from consilium.node.answering import refusal_of
@@ -161,7 +161,7 @@ class VerifiedSmall:
     def votes(self, index: int, queries: np.ndarray) -> np.ndarray:
         """Of one party, int64 (queries, classes)."""
         from consilium.party.teachers import store
-        from consilium.party.teachers.ballot import Lot, cast
+        from consilium.party.teachers.voting import Lot, cast
         from consilium.protocol.rows.queries import query_ids
 
         home, digest = open_home(self.homes[index]), self.config.digest()
@@ -186,10 +186,14 @@ class VerifiedSmall:
 
 def made(root: Path, parties: int = 5, second: Mapping[str, Any] | None = None, **changes: Any) -> VerifiedSmall:
     """A federation whose parties have enrolled and trained."""
-    homes = make_homes(root / "parties", parties, votes="verified")
+    homes = make_homes(root / "parties", parties, collection="verified")
     keys = make_aggregators(homes, root, **(second or {}))
-    values: dict[str, Any] = {"mechanism": GNMax(sigma=4.0), "caps": Caps(queries=100, answers=100), **changes}
-    config = federation.make_config(votes="verified", roster=keys.roster.digest, **values)
+    values: dict[str, Any] = {
+        "mechanism": GNMax(sigma=4.0),
+        "query_budget": QueryBudget(queries=100, answers=100),
+        **changes,
+    }
+    config = federation.make_config(collection="verified", roster=keys.roster.digest, **values)
     transport = TwoKinds(homes, root / "second")
     (root / "run").mkdir()
     for node in transport.parties.values():

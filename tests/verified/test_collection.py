@@ -262,9 +262,9 @@ def test_control_with_an_older_state_it_gives_its_half_again(tmp_path: Path, mon
 
 def test_control_in_a_secure_sum_the_same_lie_decides(tmp_path: Path, monkeypatch) -> None:
     """What docs/threat-model.md says of `secure`: masks hide a vote from whoever would check it."""
-    homes = make_homes(tmp_path / "parties", 5, votes="secure")
+    homes = make_homes(tmp_path / "parties", 5, collection="secure")
     keys = make_secure(homes, tmp_path)
-    config = make_config(votes="secure", roster=keys.roster.digest)
+    config = make_config(collection="secure", roster=keys.roster.digest)
     transport, log = FakeTransport(homes), EventLog(tmp_path / "events.jsonl")
     for node in transport.parties.values():
         node.hello(hello_of(config))

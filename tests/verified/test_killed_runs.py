@@ -60,9 +60,9 @@ def write_scenario(folder: Path) -> Path:
         **SCENARIO,
         "federation": {
             **SCENARIO["federation"],
-            "votes": "verified",
+            "collection": "verified",
             "minimum_parties": 3,
-            "caps": {"queries": QUERIES, "answers": QUERIES},
+            "query_budget": {"queries": QUERIES, "answers": QUERIES},
             "timeouts": {"enrol": 600, "train": 600, "vote": 600, "secure": 600},
         },
         "student": {**SCENARIO["student"], "batch": BATCH},

@@ -20,13 +20,13 @@ QUERIES = queries_of(7)
 
 
 @pytest.mark.parametrize(
-    ("policy", "serves"), [("clear", True), ("verified", True), ("secure", False), ("distributed", False)]
+    ("policy", "serves"), [("plaintext", True), ("verified", True), ("secure", False), ("distributed", False)]
 )
 def test_a_policy_names_this_trust_or_has_none(tmp_path: Path, policy: str, serves: bool) -> None:
     """Who insists on `secure` trusts no two nodes: it relies on the other parties, and is asked again."""
-    homes = federation.make_homes(tmp_path / "parties", 3, votes=policy)
+    homes = federation.make_homes(tmp_path / "parties", 3, collection=policy)
     keys = make_aggregators(homes, tmp_path)
-    config = federation.make_config(votes="verified", roster=keys.roster.digest)
+    config = federation.make_config(collection="verified", roster=keys.roster.digest)
     node = PartyNode(open_home(homes[0]))
     if serves:
         assert node.hello(federation.hello_of(config)).party == "p00"
@@ -36,28 +36,28 @@ def test_a_policy_names_this_trust_or_has_none(tmp_path: Path, policy: str, serv
     assert caught.value.refusal.rule is Rule.VOTES
 
 
-@pytest.mark.parametrize("votes", ["clear", "secure", "distributed"])
+@pytest.mark.parametrize("votes", ["plaintext", "secure", "distributed"])
 def test_a_party_that_wants_verified_votes_gives_no_others(tmp_path: Path, votes: str) -> None:
-    (home,) = federation.make_homes(tmp_path / "parties", 1, votes="verified")
-    changes = {} if votes == "clear" else {"roster": "0" * 64}
+    (home,) = federation.make_homes(tmp_path / "parties", 1, collection="verified")
+    changes = {} if votes == "plaintext" else {"roster": "0" * 64}
     if votes == "distributed":
-        from consilium.coordinator.config import Caps
+        from consilium.coordinator.config import QueryBudget
         from consilium.coordinator.mechanisms.distributed import Distributed
 
         changes |= {
             "mechanism": Distributed(threshold=0, sigma=9.0, noise_shares=3),
-            "caps": Caps(queries=9, answers=9),
+            "query_budget": QueryBudget(queries=9, answers=9),
         }
-    config = federation.make_config(votes=votes, **changes)
+    config = federation.make_config(collection=votes, **changes)
     with pytest.raises(Refused) as caught:
         PartyNode(open_home(home)).hello(federation.hello_of(config))
     assert caught.value.refusal.rule is Rule.VOTES
 
 
 def test_a_roster_that_the_policy_does_not_allow(tmp_path: Path) -> None:
-    homes = federation.make_homes(tmp_path / "parties", 3, votes="verified", least_parties=9)
+    homes = federation.make_homes(tmp_path / "parties", 3, collection="verified", least_parties=9)
     keys = make_aggregators(homes, tmp_path)
-    config = federation.make_config(votes="verified", roster=keys.roster.digest)
+    config = federation.make_config(collection="verified", roster=keys.roster.digest)
     with pytest.raises(Refused) as caught:
         PartyNode(open_home(homes[0])).hello(federation.hello_of(config))
     assert caught.value.refusal.rule is Rule.LEAST_PARTIES

@@ -1,4 +1,5 @@
-"""Whole simulated runs with verified votes: the labels of clear ones, an audit that holds, and one that does not."""
+"""Whole simulated runs with verified votes: the labels of plaintext ones, an audit that holds, and one that does
+not."""
 
 from __future__ import annotations
 
@@ -22,14 +23,14 @@ pytestmark = pytest.mark.slow
 FEW = [
     "data.least_rows=150",
     "federation.minimum_parties=10",
-    "federation.caps.queries=30",
-    "federation.caps.answers=30",
+    "federation.query_budget.queries=30",
+    "federation.query_budget.answers=30",
     "federation.timeouts.enrol=600",
     "simulation.hand_labels=none",
 ]
 NOISY = [
     'federation.mechanism={name="distributed", threshold=0, sigma=20.0, noise_shares=1}',
-    "federation.votes=verified",
+    "federation.collection=verified",
 ]
 
 
@@ -41,7 +42,7 @@ def run(folder: Path, engine: str, *changes: str) -> dict:
 @pytest.fixture(scope="module")
 def verified(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("verified") / "run"
-    run(folder, "local", "federation.votes=verified", "federation.exact_sums=true")
+    run(folder, "local", "federation.collection=verified", "federation.exact_sums=true")
     return folder
 
 
@@ -51,8 +52,8 @@ def labels(folder: Path) -> list:
 
 
 def test_the_labels_are_those_of_clear_votes(verified: Path, tmp_path: Path) -> None:
-    run(tmp_path / "clear", "local", "federation.votes=clear")
-    assert labels(verified) == labels(tmp_path / "clear")
+    run(tmp_path / "plaintext", "local", "federation.collection=clear")
+    assert labels(verified) == labels(tmp_path / "plaintext")
     events = [json.loads(line) for line in (verified / "events.jsonl").read_text().splitlines()]
     assert next(each["name"] for each in events if each["event"] == "second-aggregator") == "second-aggregator"
     assert not [each for each in events if each["event"] == "left-out"], "a second aggregator is no party that is lost"
@@ -69,8 +70,8 @@ def test_the_audit_holds(verified: Path) -> None:
 
 @pytest.mark.parametrize("votes", ["distributed", "verified"])
 def test_with_noise_in_the_sums_of_any_mechanism_there_are_two_promises(tmp_path: Path, votes: str) -> None:
-    """The student's is that of clear votes; the nodes' is of less noise, and the audit computes both."""
-    privacy = run(tmp_path / "run", "local", f"federation.votes={votes}")["privacy"]
+    """The student's is that of plaintext votes; the nodes' is of less noise, and the audit computes both."""
+    privacy = run(tmp_path / "run", "local", f"federation.collection={votes}")["privacy"]
     clear = promised(load_scenario("stroke", FEW).federation).epsilon
     assert privacy["epsilon_promised"] == privacy["epsilon_student"] == pytest.approx(clear, rel=1e-12)
     assert 1.1 < privacy["epsilon_nodes"] / clear < 1.6
@@ -166,5 +167,5 @@ def test_with_noise_of_both_aggregators(tmp_path: Path) -> None:
 @pytest.mark.proofs
 def test_on_ray_as_on_this_machine(verified: Path, tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="Ray is not installed (extra `ray`)")
-    run(tmp_path / "ray", "ray", "federation.votes=verified", "federation.exact_sums=true")
+    run(tmp_path / "ray", "ray", "federation.collection=verified", "federation.exact_sums=true")
     assert labels(verified) == labels(tmp_path / "ray")

@@ -34,7 +34,11 @@ def coordinator_metrics(view: ConsoleView, serves_students: bool) -> Iterator[Me
     yield one("queries_asked", "Queries that students have asked, of queries_most.", view.queries_asked, counter=True)
     yield one("queries_most", "Queries that may ever be asked.", view.queries_most)
     yield one("epsilon_so_far", "Epsilon if every query so far had been answered. No guarantee.", view.epsilon_so_far)
-    yield one("epsilon_promised", "Epsilon if all caps are used up: the guarantee, at delta.", view.epsilon_promised)
+    yield one(
+        "epsilon_promised",
+        "Epsilon if the whole query budget is used up: the guarantee, at delta.",
+        view.epsilon_promised,
+    )
     yield one("epsilon_student", "Of it, what holds towards the student and the public.", view.epsilon_student)
     if view.epsilon_nodes is not None:
         yield one("epsilon_nodes", "What holds towards whoever sees noisy sums of the votes.", view.epsilon_nodes)

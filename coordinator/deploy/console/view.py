@@ -191,7 +191,7 @@ class ConsoleReader:
             "parties": party_lines(found),
             "aggregators": found.aggregators,
             "queries_asked": sum(asked.values()),
-            "queries_most": config.all_caps.queries,
+            "queries_most": config.whole_budget.queries,
             "rows_open": found.rows_open,
             "epsilon_so_far": most_so_far(config, asked),
             "epsilon_promised": found.epsilon_promised,

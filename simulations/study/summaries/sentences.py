@@ -210,7 +210,7 @@ def _costs(view: StudyView) -> list[str]:
     found = []
     for more, less, what in (
         (pooled, plurality, "Teachers of single parties and their vote, in place of one model of all rows, cost"),
-        (plurality, private, "Noise, caps and learning from labels cost"),
+        (plurality, private, "Noise, query budget and learning from labels cost"),
     ):
         if more is None or less is None:
             continue

@@ -37,7 +37,8 @@ EVENT = ConfidentEvent(
 
 
 def at_caps(event, asked, answered, delta, method="cks"):
-    """The epsilon that a whole run cannot exceed, from caps that are fixed before it, by the Renyi curve alone."""
+    """The epsilon that a whole run cannot exceed, from a query budget that is fixed before it, by the Renyi curve
+    alone."""
     return rdp_to_epsilon(
         event.with_counts(asked, answered).worst_case_rdp(DEFAULT_ORDERS), DEFAULT_ORDERS, delta, method
     )

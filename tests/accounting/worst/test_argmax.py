@@ -151,7 +151,7 @@ def test_several_moves(moves):
 
 
 def test_together_is_the_noise_divided():
-    """Real noise: k ballots that move together are one at sigma / k. Integer noise: all leads at the true sigma."""
+    """Real noise: k votes that move together are one at sigma / k. Integer noise: all leads at the true sigma."""
     assert np.array_equal(rdp_argmax(30.0, ORDERS, "continuous", together=3), rdp_argmax(10.0, ORDERS, "continuous"))
     discrete = rdp_argmax(30.0, ORDERS, "discrete", together=3)
     assert discrete == pytest.approx(rdp_argmax(10.0, ORDERS, "continuous"), rel=5e-3)

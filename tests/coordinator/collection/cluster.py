@@ -28,7 +28,7 @@ class Cluster:
         self,
         root: Path,
         log,
-        votes="secure",
+        collection="secure",
         faults=None,
         policy=None,
         make=make_config,
@@ -39,7 +39,7 @@ class Cluster:
         self.root, self.log = root, log
         self.homes = make_homes(root / "parties", parties, **(policy or {}))
         self.keys = make_secure(self.homes, root, colluders)
-        self.config: FederationConfig = make(votes=votes, roster=self.keys.roster.digest, **changes)
+        self.config: FederationConfig = make(collection=collection, roster=self.keys.roster.digest, **changes)
         self.transport = FakeTransport(self.homes, faults)
 
     def ready(self):

@@ -173,7 +173,7 @@ def test_a_party_of_one_class_takes_part_and_votes(tmp_path, log, make, rows: in
     collect(transport, config, joined(transport, log, config), vote_request(config, X), log, singles)
     shares = {name: votes[:, 1].mean() for name, votes in singles.items()}
     assert all((votes.sum(axis=1) == 1).all() for votes in singles.values())
-    if config.ballot.relative:  # by the lot, in whose favour neither class is
+    if config.voting_rule.relative:  # by the lot, in whose favour neither class is
         assert all(0 < share < 1 for share in shares.values())
     else:
         assert shares == {"well": 0, "ill": 1}

@@ -1,4 +1,4 @@
-"""Secure and distributed votes through real parties: the sums of clear ones, and the labels that come of them."""
+"""Secure and distributed votes through real parties: the sums of plaintext ones, and the labels that come of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from consilium.coordinator.collection.secure import FALSE_VOTES
-from consilium.coordinator.config import Caps
+from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.federation import FederationRun, Student
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger.store import Ledger
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
 def seven_in_clear(made: Cluster, x: np.ndarray, keep: list[int]) -> np.ndarray:
     """The sum of the votes of some of the parties, from their teachers."""
     from consilium.party.teachers import store
-    from consilium.party.teachers.ballot import Lot, cast
+    from consilium.party.teachers.voting import Lot, cast
 
     total = np.zeros((len(x), 2), dtype=np.int64)
     for index in keep:
@@ -49,7 +49,7 @@ def test_a_secure_sum_is_the_clear_sum(cluster, make) -> None:
     assert histogram.teachers == PARTIES
 
 
-MANY = Caps(queries=100, answers=100)
+MANY = QueryBudget(queries=100, answers=100)
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -82,7 +82,7 @@ def test_a_coordinator_that_stopped_before_the_ledger_goes_on_with_the_same_sess
 
 
 def test_settled_sums_are_forgotten_and_the_parties_refuse_a_second_noisy_one(cluster) -> None:
-    made = cluster(votes="distributed", mechanism=ONE_PHASE, caps=MANY)
+    made = cluster(collection="distributed", mechanism=ONE_PHASE, query_budget=MANY)
     members = made.ready()
     collector = made.collector(members)
     collector(*queries())
@@ -101,7 +101,7 @@ def test_a_member_that_comes_back_is_told_what_it_has_answered(cluster) -> None:
     """Two were away when the others gave their noisy sum. Asked again, they can answer and the others cannot: each says
     so with the number of queries, and the sum of two is none."""
     faults = {(index, "query.sa_advertise"): drop for index in (1, 4)}
-    made = cluster(faults=faults, votes="distributed", mechanism=ONE_PHASE, caps=MANY)
+    made = cluster(faults=faults, collection="distributed", mechanism=ONE_PHASE, query_budget=MANY)
     members = made.ready()
     collector = made.collector(members)
     collector(*queries())
@@ -130,7 +130,7 @@ def test_a_session_whose_unmasking_was_begun_is_kept_until_enough_are_back(clust
     assert (histogram.votes == seven_in_clear(made, queries()[0], list(range(PARTIES)))).all()
 
 
-NOISY = {"votes": "distributed", "mechanism": ONE_PHASE, "caps": Caps(queries=100, answers=100)}
+NOISY = {"collection": "distributed", "mechanism": ONE_PHASE, "query_budget": QueryBudget(queries=100, answers=100)}
 
 
 @pytest.mark.parametrize(("forgetful", "kept"), [((1, 4), True), ((1, 4, 6), False)], ids=["t left", "t - 1 left"])
@@ -203,10 +203,10 @@ def test_parties_that_have_forgotten_are_asked_anew(cluster) -> None:
 def test_a_whole_federation_with_secure_votes_gives_the_labels_of_the_clear_one(tmp_path: Path, log) -> None:
     x, _ = queries(40, 5)
     labels = []
-    for votes in ("clear", "secure"):
+    for votes in ("plaintext", "secure"):
         (tmp_path / votes).mkdir()
         made = Cluster(tmp_path / votes, log)
-        config = make_config(votes=votes, roster=made.keys.roster.digest if votes == "secure" else "")
+        config = make_config(collection=votes, roster=made.keys.roster.digest if votes == "secure" else "")
         run_dir = tmp_path / votes / "run"
         run_dir.mkdir()
 
@@ -228,10 +228,10 @@ def test_distributed_sums_hold_noise_and_the_same_seed_gives_the_same(tmp_path: 
         made = Cluster(
             tmp_path / run,
             log,
-            votes="distributed",
+            collection="distributed",
             make=make,
             mechanism=ONE_PHASE,
-            caps=Caps(queries=600, answers=600),
+            query_budget=QueryBudget(queries=600, answers=600),
         )
         for home in made.homes:
             text = (home / "party.toml").read_text()
@@ -257,7 +257,9 @@ def service(made: Cluster, members, collector=None) -> tuple[LabelService, Ledge
 @pytest.mark.parametrize("mechanism", [ONE_PHASE, TWO_PHASES], ids=lambda m: m.name)
 def test_labels_from_the_parties_noise_are_charged_towards_the_coordinator(cluster, mechanism) -> None:
     answers = 60 if mechanism is TWO_PHASES else 100
-    made = cluster(votes="distributed", mechanism=mechanism, caps=Caps(queries=100, answers=answers))
+    made = cluster(
+        collection="distributed", mechanism=mechanism, query_budget=QueryBudget(queries=100, answers=answers)
+    )
     labels, ledger = service(made, made.ready())
     x, _ = queries(80, 7)
     given = labels.ask(x)
@@ -277,7 +279,7 @@ def test_labels_from_the_parties_noise_are_charged_towards_the_coordinator(clust
 
 
 def test_the_cap_on_answers_bounds_what_goes_to_phase_two(cluster) -> None:
-    made = cluster(votes="distributed", mechanism=TWO_PHASES, caps=Caps(queries=100, answers=6))
+    made = cluster(collection="distributed", mechanism=TWO_PHASES, query_budget=QueryBudget(queries=100, answers=6))
     labels, ledger = service(made, made.ready())
     given = labels.ask(queries(80, 7)[0])
     assert int(given.answered.sum()) == 6
@@ -287,7 +289,7 @@ def test_the_cap_on_answers_bounds_what_goes_to_phase_two(cluster) -> None:
 
 
 def test_a_phase_that_was_shown_is_charged_though_the_next_one_fails(cluster) -> None:
-    made = cluster(votes="distributed", mechanism=TWO_PHASES, caps=Caps(queries=100, answers=60))
+    made = cluster(collection="distributed", mechanism=TWO_PHASES, query_budget=QueryBudget(queries=100, answers=60))
     collector = made.collector(made.ready())
 
     class Breaks:

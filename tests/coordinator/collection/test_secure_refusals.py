@@ -6,7 +6,7 @@ import pytest
 
 from consilium.coordinator.collection.clear import ClearCollector
 from consilium.coordinator.collection.secure import SecureKeys
-from consilium.coordinator.config import Caps
+from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.mechanisms import Confident, Distributed
 from consilium.protocol.errors import ConfigError, NotEnoughParties
 from consilium.protocol.label_source import no_progress
@@ -26,7 +26,7 @@ def hello(made: Cluster, index: int = 0):
 
 
 def test_a_policy_that_asks_for_more_secrecy_is_kept(cluster) -> None:
-    made = cluster(policy={"votes": "distributed"})
+    made = cluster(policy={"collection": "distributed"})
     with pytest.raises(Refused) as refused:
         hello(made)
     assert refused.value.refusal.rule is Rule.VOTES
@@ -40,7 +40,7 @@ def test_clear_votes_are_refused_in_a_federation_of_secret_ones(cluster) -> None
 
 
 def test_clear_votes_are_refused_by_a_policy_that_asks_for_secret_ones(cluster) -> None:
-    made = cluster(policy={"votes": "secure"})
+    made = cluster(policy={"collection": "secure"})
     made.ready()
     other = make_config(seed=8)
     party = made.transport.parties[0]
@@ -82,7 +82,7 @@ def make_secure_elsewhere(made: Cluster) -> SecureKeys:
     ],
 )
 def test_the_terms_of_a_session_must_be_those_of_the_promise(cluster, changes, rule) -> None:
-    made = cluster(votes="distributed", mechanism=ONE_PHASE, caps=Caps(queries=100, answers=100))
+    made = cluster(collection="distributed", mechanism=ONE_PHASE, query_budget=QueryBudget(queries=100, answers=100))
     made.ready()
     x, _ = queries()
     values = {"sigma": 4.0, "noise_shares": 5, "phase": 1, "teachers": 1, **changes}
@@ -114,7 +114,7 @@ def test_another_promise_than_at_the_first_hello_is_refused(cluster) -> None:
     hello(made)
     made.config = made.config.model_copy(update={"mechanism": Confident(threshold=4, sigma1=3.0, sigma2=1.0)})
     object.__setattr__(
-        made.config, "digest", lambda: make_config(votes="secure", roster=made.keys.roster.digest).digest()
+        made.config, "digest", lambda: make_config(collection="secure", roster=made.keys.roster.digest).digest()
     )
     with pytest.raises(Refused) as refused:
         hello(made)
@@ -126,7 +126,7 @@ def test_keys_must_be_those_of_the_federation(cluster) -> None:
     with pytest.raises(ConfigError, match="the federation asks for"):
         make_secure_elsewhere(made).check(made.config)
     wide = made.config.model_copy(
-        update={"votes": "distributed", "mechanism": Distributed(threshold=3, sigma=4.0, noise_shares=6)}
+        update={"collection": "distributed", "mechanism": Distributed(threshold=3, sigma=4.0, noise_shares=6)}
     )
     with pytest.raises(ConfigError, match="noise_shares 6 is above the 5 honest parties"):
         made.keys.check(wide)

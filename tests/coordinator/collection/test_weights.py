@@ -1,4 +1,4 @@
-"""Parties whose answers count several times, in clear and as secure sums: the sums, the checks, and the liars."""
+"""Parties whose answers count several times, in plaintext and as secure sums: the sums, the checks, and the liars."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def in_clear(homes: list[Path], log, faults: dict[tuple[int, str], Fault] | None
 
 def securely(homes: list[Path], root: Path, log, weights=WEIGHTS, faults=None, **changes: Any):
     keys = make_secure(homes, root, weights=weights)
-    votes = {"votes": "secure", "roster": keys.roster.digest, "mechanism": GNMax(sigma=60.0), "most_weight": 3}
+    votes = {"collection": "secure", "roster": keys.roster.digest, "mechanism": GNMax(sigma=60.0), "most_weight": 3}
     config, transport = make_config(**{**votes, **changes}), FakeTransport(homes, faults)
     agreed = {entry.id: entry.weight for entry in keys.roster.parties}
     joined = train(transport, config, enrol(transport, config, NO_LEDGER.ledger, log, agreed), log).members
@@ -97,13 +97,13 @@ def test_secure_sums_are_clear_sums(tmp_path: Path, log) -> None:
 
 @pytest.mark.slow
 def test_sums_with_the_parties_own_noise_have_all_their_votes(tmp_path: Path, log) -> None:
-    changes = {"votes": "distributed", "mechanism": Distributed(threshold=0, sigma=4.0, noise_shares=5)}
-    config = make_config(most_weight=3, caps={"queries": 100, "answers": 100}, roster="0" * 64, **changes)
+    changes = {"collection": "distributed", "mechanism": Distributed(threshold=0, sigma=4.0, noise_shares=5)}
+    config = make_config(most_weight=3, query_budget={"queries": 100, "answers": 100}, roster="0" * 64, **changes)
     homes = homes_of(tmp_path, config)
     for home in homes:  # noise that a test can rely on
         text = (home / "party.toml").read_text()
         (home / "party.toml").write_text(f"simulated_noise_seed = 5\n{text}")
-    histogram = securely(homes, tmp_path, log, caps={"queries": 100, "answers": 100}, **changes)
+    histogram = securely(homes, tmp_path, log, query_budget={"queries": 100, "answers": 100}, **changes)
     assert histogram.teachers == TOTAL
     assert abs(float(histogram.votes.sum(axis=1).mean()) - TOTAL) < 8  # of noise with deviation 6.7 / sqrt(20) and more
 
@@ -208,7 +208,7 @@ def test_a_roster_in_which_weights_are_too_rare_is_refused_before_anything_is_as
     weights = {name: number for number, name in enumerate(WEIGHTS, 1)}
     keys = make_secure(homes_of(tmp_path, CONFIG, weights), tmp_path, weights=weights)
     with pytest.raises(ConfigError, match=r"have 0 parties, .* in none are p00"):
-        keys.check(make_config(votes="secure", roster=keys.roster.digest))
+        keys.check(make_config(collection="secure", roster=keys.roster.digest))
 
 
 def test_a_threshold_may_be_as_high_as_all_votes_and_not_higher() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from consilium.coordinator.collection import secure
 from consilium.coordinator.collection.secure import SecureCollector
-from consilium.coordinator.config import Caps
+from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.mechanisms import Distributed
 from consilium.party import masked_session
 from consilium.party.home import open_home
@@ -30,9 +30,9 @@ SHARED = "query.sa_share"
 WITHOUT_P03 = ("p00", "p01", "p02", "p05", "p06")
 """p04 is of its block."""
 NOISY = {
-    "votes": "distributed",
+    "collection": "distributed",
     "mechanism": Distributed(threshold=3, sigma=4.0, noise_shares=4),
-    "caps": Caps(queries=100, answers=100),
+    "query_budget": QueryBudget(queries=100, answers=100),
 }
 """Sums in which parties are missing one by one."""
 
@@ -219,7 +219,7 @@ def test_a_history_that_cannot_be_used(cluster) -> None:
 
 def test_noisy_sums_may_differ_by_one_party(cluster) -> None:
     """What they tell together is charged."""
-    made = cluster(votes="distributed", mechanism=ONE_PHASE, caps=Caps(queries=100, answers=100))
+    made = cluster(collection="distributed", mechanism=ONE_PHASE, query_budget=QueryBudget(queries=100, answers=100))
     members = made.ready()
     made.collector(members)(*queries())
     made.transport.faults |= {(1, "query.sa_share"): drop}

@@ -41,7 +41,7 @@ from tests.deploy.kits import PARTIES, STUDENT, make_kits, write_plan
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory) -> Path:
-    return make_kits(tmp_path_factory.mktemp("sound"), votes="secure")
+    return make_kits(tmp_path_factory.mktemp("sound"), collection="secure")
 
 
 @pytest.fixture
@@ -190,7 +190,7 @@ def test_the_server_app_is_told_of_keys_only_where_votes_need_them(kit: Kit, tmp
     told = run_config(kit, run)
     assert told["roster-file"] == str(run / "roster.json")
     assert told["kit"] == str(kit.folder)
-    clear = open_kit(make_kits(tmp_path / "clear") / "coordinator")
+    clear = open_kit(make_kits(tmp_path / "plaintext") / "coordinator")
     assert run_config(clear, run_of_kit(clear))["identity-file"] == ""
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from consilium.accounting.units import Unit
-from consilium.coordinator.config import Caps
+from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.deploy.doctor import checks
 from consilium.coordinator.deploy.runs import begin
 from consilium.coordinator.deploy.start import close
@@ -29,7 +29,9 @@ from tests.federation import make_config
 @pytest.fixture(scope="module")
 def provisioned(tmp_path_factory) -> Path:
     """Kits of a federation of verified votes that may ask 390 of 400 rows, and an update that adds ward-d."""
-    out = make_kits(tmp_path_factory.mktemp("kits"), votes="verified", caps={"queries": 390, "answers": 300})
+    out = make_kits(
+        tmp_path_factory.mktemp("kits"), collection="verified", query_budget={"queries": 390, "answers": 300}
+    )
     kits.add_party(out, "ward-d")
     return out
 
@@ -105,7 +107,7 @@ UNSAFE = Immutable(gamma=0.5, constant=3, unsafe_not_private=True)
 PROMISES = {
     "bounded": ({}, "a whole party (a hospital with all its records) make no outcome more than"),
     "not private": (
-        {"mechanism": UNSAFE, "caps": Caps(queries=60, answers=60)},
+        {"mechanism": UNSAFE, "query_budget": QueryBudget(queries=60, answers=60)},
         "This is not private: nothing limits what the release may tell about a whole party",
     ),
     "data-dependent": (

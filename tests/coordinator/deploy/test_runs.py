@@ -40,7 +40,7 @@ from tests.deploy.kits import PARTIES, make_kits
 @pytest.fixture(scope="module")
 def provisioned(tmp_path_factory) -> Path:
     """Kits of a secure federation, and an update that adds ward-d."""
-    out = make_kits(tmp_path_factory.mktemp("kits"), votes="secure", minimum_parties=3)
+    out = make_kits(tmp_path_factory.mktemp("kits"), collection="secure", minimum_parties=3)
     kits.add_party(out, "ward-d")
     return out
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from consilium.coordinator.config import Caps, FederationConfig
+from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.label_server import serving
 from consilium.coordinator.label_service import LabelService
@@ -31,7 +31,9 @@ WAIT = 250
 
 def shared_config(queries: int) -> FederationConfig:
     """A federation with real noise, as a deployed one."""
-    return make_config(simulation=False, noise_seed=None, seed=-1, caps=Caps(queries=queries, answers=queries))
+    return make_config(
+        simulation=False, noise_seed=None, seed=-1, query_budget=QueryBudget(queries=queries, answers=queries)
+    )
 
 
 def coordinator(folder: str, name: str, queries: int, addresses: Any, stop: Any) -> None:

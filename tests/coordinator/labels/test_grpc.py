@@ -8,7 +8,7 @@ import grpc
 import numpy as np
 import pytest
 
-from consilium.coordinator.config import Caps
+from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.federation import FederationRun
 from consilium.coordinator.label_server import serving
 from consilium.coordinator.label_service import LabelService
@@ -37,7 +37,7 @@ from tests.specs import student_of
 
 @pytest.fixture
 def service(tmp_path: Path, log):
-    config = make_config(caps=Caps(queries=100_000, answers=100_000))
+    config = make_config(query_budget=QueryBudget(queries=100_000, answers=100_000))
     ledger = Ledger(tmp_path / "ledger.db", config.digest(), "{}")
     yield LabelService(config, ledger, lambda batch: SeededNoise(batch), Votes(), T, log)
     ledger.close()

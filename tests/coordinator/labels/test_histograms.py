@@ -14,7 +14,7 @@ import pytest
 from consilium.accounting.curves.gdp import GaussianPart, exact_epsilon
 from consilium.accounting.units import Noise
 from consilium.coordinator.collection.clear import Histogram
-from consilium.coordinator.config import Caps
+from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.label_server import serving
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger.privacy import promised, spent
@@ -61,7 +61,7 @@ def make(tmp_path: Path, log):
         config = make_config(
             **{
                 "mechanism": MECHANISM,
-                "caps": Caps(queries=100, answers=100),
+                "query_budget": QueryBudget(queries=100, answers=100),
                 "teachers_per_party": 2,
                 **changes,
             }
@@ -105,7 +105,7 @@ def test_asking_again_gives_the_same_counts_for_nothing(make) -> None:
 
 
 def test_what_is_beyond_the_cap_has_no_histogram(make) -> None:
-    service, _, _ = make(caps=Caps(queries=30, answers=30))
+    service, _, _ = make(query_budget=QueryBudget(queries=30, answers=30))
     x, _ = make_rows(30, 3)
     service.ask(x[:25])
     more = service.ask(np.concatenate([x[:25], x[25:]]))
@@ -115,7 +115,9 @@ def test_what_is_beyond_the_cap_has_no_histogram(make) -> None:
 def test_it_costs_what_the_papers_charge_gnmax_and_nothing_less(make) -> None:
     """More than GNMax, of which the winner alone leaves; and votes that agree save nothing."""
     service, ledger, config = make()
-    other = make_config(mechanism=GNMax(sigma=3.0), caps=Caps(queries=100, answers=100), teachers_per_party=2)
+    other = make_config(
+        mechanism=GNMax(sigma=3.0), query_budget=QueryBudget(queries=100, answers=100), teachers_per_party=2
+    )
     assert promised(other).epsilon < promised(config).epsilon
     parts = [GaussianPart(100, 3.0, False)]
     assert promised(config).epsilon <= 1.2 * exact_epsilon(parts, Noise.CONTINUOUS, 2, 1e-5)
@@ -147,7 +149,7 @@ def test_counts_behind_a_threshold_are_refused() -> None:
 
 
 def test_the_socket_gives_what_the_process_gives(make) -> None:
-    service, _, _ = make(caps=Caps(queries=2000, answers=2000))
+    service, _, _ = make(query_budget=QueryBudget(queries=2000, answers=2000))
     x, _ = make_rows(2000, 3)
     with serving(service, "127.0.0.1:0", 2000) as address, LabelChannel(address, wait=250) as channel:
         assert channel.describe().count_sigma == 3.0
@@ -276,7 +278,9 @@ def test_a_ledger_that_contradicts_its_mechanism_is_found(make, tmp_path: Path, 
     service, ledger, _ = make()
     commit = Ledger.commit
     monkeypatch.setattr(
-        Ledger, "commit", lambda self, batch, *caps: commit(self, replace(batch, **change(batch)), *caps)
+        Ledger,
+        "commit",
+        lambda self, batch, *query_budget: commit(self, replace(batch, **change(batch)), *query_budget),
     )
     x, _ = make_rows(5, 3)
     service.ask(x)

@@ -11,7 +11,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from consilium.coordinator.config import Caps
+from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.label_server import Door, serving, wait_for_close
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger.store import Ledger
@@ -64,7 +64,7 @@ def site(tmp_path: Path) -> Site:
 
 @pytest.fixture
 def service(tmp_path: Path, log) -> Iterator[LabelService]:
-    config = make_config(caps=Caps(queries=100, answers=100))
+    config = make_config(query_budget=QueryBudget(queries=100, answers=100))
     ledger = Ledger(tmp_path / "ledger.db", config.digest(), "{}")
     yield LabelService(config, ledger, lambda batch: SeededNoise(batch), Votes(), T, log)
     ledger.close()

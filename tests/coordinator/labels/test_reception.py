@@ -14,7 +14,7 @@ import grpc
 import numpy as np
 import pytest
 
-from consilium.coordinator.config import Caps
+from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.label_server import READER, Busy, Desk, Door, Limits, Measure, receive, serving
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger.store import Ledger
@@ -59,7 +59,7 @@ def collector() -> Slow:
 
 @pytest.fixture
 def service(tmp_path: Path, log, collector: Slow) -> Iterator[LabelService]:
-    config = make_config(caps=Caps(queries=1000, answers=1000))
+    config = make_config(query_budget=QueryBudget(queries=1000, answers=1000))
     ledger = Ledger(tmp_path / "ledger.db", config.digest(), "{}")
     yield LabelService(config, ledger, lambda batch: SeededNoise(batch), collector, T, log)
     ledger.close()

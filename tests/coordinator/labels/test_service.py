@@ -1,4 +1,4 @@
-"""The label service: caps, repeated queries, and that a label never leaves uncharged."""
+"""The label service: query budget, repeated queries, and that a label never leaves uncharged."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS
 from consilium.coordinator.collection.clear import Histogram
-from consilium.coordinator.config import Caps
+from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger.privacy import at_hand, epsilon_by_query, promised, spent
 from consilium.coordinator.ledger.store import Ledger
@@ -105,7 +105,7 @@ def test_equal_rows_are_paid_for_once(make) -> None:
 
 def test_a_request_beyond_the_cap_is_refused_whole(make) -> None:
     collector = Votes()
-    service, ledger, _ = make(collector, caps=Caps(queries=25, answers=25))
+    service, ledger, _ = make(collector, query_budget=QueryBudget(queries=25, answers=25))
     x, _ = make_rows(40, 3)
     with pytest.raises(BudgetExceeded, match="26 new queries asked, 25 queries") as caught:
         service.ask(x[:26])
@@ -118,11 +118,11 @@ def test_a_request_beyond_the_cap_is_refused_whole(make) -> None:
 
 
 def test_the_cap_on_answers_cuts_and_what_is_beyond_is_neither_asked_nor_paid(make) -> None:
-    service, ledger, _ = make(mechanism=GNMax(sigma=1.0), caps=Caps(queries=12, answers=12))
+    service, ledger, _ = make(mechanism=GNMax(sigma=1.0), query_budget=QueryBudget(queries=12, answers=12))
     x, _ = make_rows(12, 3)
     assert (service.ask(x).outcomes == Outcome.ANSWERED).all()
     assert ledger.spent() == (12, 12)
-    service, ledger, _ = make(name="second.db", caps=Caps(queries=40, answers=7))
+    service, ledger, _ = make(name="second.db", query_budget=QueryBudget(queries=40, answers=7))
     x, _ = make_rows(40, 3)
     answers = service.ask(x)
     assert answers.answered.sum() == 7
@@ -139,7 +139,7 @@ def test_the_cap_on_answers_cuts_and_what_is_beyond_is_neither_asked_nor_paid(ma
 
 
 def test_spent_is_never_above_promised(make) -> None:
-    service, ledger, config = make(caps=Caps(queries=40, answers=7))
+    service, ledger, config = make(query_budget=QueryBudget(queries=40, answers=7))
     service.ask(make_rows(40, 3)[0])
     guarantees = spent(config, ledger.batches())
     top = promised(config).epsilon
@@ -256,9 +256,9 @@ class Clipped(Votes):
 def test_a_row_that_was_made_to_fit_saves_nothing(make, mechanism) -> None:
     """Its log q is 0 and it costs the worst case, whatever votes stand in for it; the other rows keep theirs."""
     x, _ = make_rows(30, 3)
-    caps = Caps(queries=30, answers=30)
-    honest, honest_ledger, _ = make(Votes(), "honest.db", mechanism=mechanism, caps=caps)
-    lied_to, ledger, config = make(Clipped(), "lied.db", mechanism=mechanism, caps=caps)
+    query_budget = QueryBudget(queries=30, answers=30)
+    honest, honest_ledger, _ = make(Votes(), "honest.db", mechanism=mechanism, query_budget=query_budget)
+    lied_to, ledger, config = make(Clipped(), "lied.db", mechanism=mechanism, query_budget=query_budget)
     honest.ask(x)
     lied_to.ask(x)
     (true,), (batch,) = honest_ledger.batches(), ledger.batches()

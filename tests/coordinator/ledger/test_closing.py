@@ -17,7 +17,7 @@ from consilium.accounting.sanitise.release import secret_smoothness
 from consilium.accounting.units import Unit
 from consilium.coordinator.collection.clear import Histogram
 from consilium.coordinator.conclusion import normal_for
-from consilium.coordinator.config import Caps, FederationConfig, check_sanitised
+from consilium.coordinator.config import FederationConfig, QueryBudget, check_sanitised
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger.privacy import answered_batches, close, most_teachers, promised, spent
 from consilium.coordinator.ledger.store import Ledger
@@ -68,16 +68,16 @@ INTERACTIVE = Interactive(threshold=20, sigma1=30.0, sigma2=10.0, confidence=0.9
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "caps"),
+    ("mechanism", "query_budget"),
     [
-        (CONFIDENT, Caps(queries=60, answers=40)),
-        (GNMax(sigma=10.0), Caps(queries=60, answers=60)),
-        (INTERACTIVE, Caps(queries=60, answers=40)),
+        (CONFIDENT, QueryBudget(queries=60, answers=40)),
+        (GNMax(sigma=10.0), QueryBudget(queries=60, answers=60)),
+        (INTERACTIVE, QueryBudget(queries=60, answers=40)),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
-def test_it_is_released_once_charged_and_recorded(make, log, mechanism, caps) -> None:
-    config, ledger, service = make(mechanism=mechanism, caps=caps)
+def test_it_is_released_once_charged_and_recorded(make, log, mechanism, query_budget) -> None:
+    config, ledger, service = make(mechanism=mechanism, query_budget=query_budget)
     x, _ = make_rows(33, 3)
     probabilities = np.tile([0.4, 0.6], (33, 1)) if mechanism is INTERACTIVE else None
     service.ask(x[:30], probabilities=None if probabilities is None else probabilities[:30])

@@ -21,7 +21,7 @@ from consilium.accounting.events import ReleaseEvent, event_from_json
 from consilium.accounting.planning.target import worst_case
 from consilium.accounting.units import Towards, Unit
 from consilium.coordinator.collection.clear import Histogram
-from consilium.coordinator.config import Caps, FederationConfig
+from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.mechanisms import Confident, GNMax, Interactive, LNMax, Mechanism, NoisyHistogram
@@ -150,10 +150,10 @@ def confident(mechanism: Confident, first: np.ndarray, second: np.ndarray, votes
 def federation(mechanism: Mechanism, votes: str, shares: int, queries: int = 1, **changes: Any) -> FederationConfig:
     return make_config(
         mechanism=mechanism,
-        votes=votes,
+        collection=votes,
         roster="0" * 64,
         noise_shares=shares,
-        caps=Caps(queries=queries, answers=queries),
+        query_budget=QueryBudget(queries=queries, answers=queries),
         privacy=Privacy(unit=Unit.PARTY, delta=1e-3),
         **changes,
     )
@@ -177,7 +177,7 @@ SETTINGS = [("distributed", 4, 0), ("distributed", 3, 1), ("verified", 1, 0)]
 
 def honest_givers(config: FederationConfig) -> list[int]:
     """Numbers of honest givers in a sum: as few as are sure, and more."""
-    if config.votes == "verified":
+    if config.collection == "verified":
         return [2]
     return [config.noise_shares, config.noise_shares + 1, 2 * config.noise_shares]
 
@@ -280,7 +280,7 @@ class TestTheEvents:
     ) -> None:
         shares = 1 if votes == "verified" else 6
         config = federation(mechanism, votes, shares, 40)
-        clear = make_config(mechanism=mechanism, caps=config.caps, privacy=config.privacy)
+        clear = make_config(mechanism=mechanism, query_budget=config.query_budget, privacy=config.privacy)
         assert config.promised_events() == clear.promised_events() == clear.held_to()
         (held,) = config.held_to()
         assert held.noise_by_parties and held.towards is Towards.COORDINATOR

@@ -121,10 +121,10 @@ def drawn(prior: TaskPrior, known: PublicFacts, seed: int):
     return TaskMaker(known, features, known.rows, prior).draw(np.random.default_rng(seed))
 
 
-@pytest.mark.parametrize("ballot", ["likeliest", "balanced", "relative"])
+@pytest.mark.parametrize("voting_rule", ["likeliest", "balanced", "relative"])
 @pytest.mark.parametrize("classes", [2, 4])
-def test_every_teacher_of_a_task_votes_once(ballot, classes) -> None:
-    known = facts(parties=73, classes=classes, ballot=ballot)
+def test_every_teacher_of_a_task_votes_once(voting_rule, classes) -> None:
+    known = facts(parties=73, classes=classes, voting_rule=voting_rule)
     task = drawn(PRIOR, known, 0)
     assert set(task.votes.sum(axis=1)) == set(task.judged_votes.sum(axis=1)) == {73}
     assert task.truth.max() < classes
@@ -147,8 +147,8 @@ def test_the_rarer_class_has_its_share() -> None:
 def test_balanced_teachers_vote_for_a_rare_class_and_others_hardly() -> None:
     rare = replace(PRIOR, rarest=(0.06, 0.06), separation=(0.7, 0.7), teacher=(0.5, 0.5))
 
-    def rarer(ballot: str) -> float:
-        votes = [drawn(rare, facts(ballot=ballot), seed).votes.sum(axis=0) for seed in range(10)]
+    def rarer(voting_rule: str) -> float:
+        votes = [drawn(rare, facts(voting_rule=voting_rule), seed).votes.sum(axis=0) for seed in range(10)]
         return float(np.mean([each.min() / each.sum() for each in votes]))
 
     assert rarer("likeliest") < 0.05

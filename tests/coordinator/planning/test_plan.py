@@ -32,7 +32,7 @@ def facts(parties: int = 100, classes: int = 2, teachers: int = 1) -> PublicFact
 def table(epsilon: float = 1.0, **changes: object) -> dict[str, object]:
     return {
         "name": "made up",
-        "votes": "clear",
+        "collection": "plaintext",
         "minimum_parties": 2,
         "privacy": {"unit": "party", "delta": 1e-5, "epsilon": epsilon},
         **changes,
@@ -50,7 +50,7 @@ def planned() -> PlannedFederation:
 def test_a_plan_of_a_small_case(planned: PlannedFederation) -> None:
     """Golden. What may change it: the prior, the candidates, numpy's generators."""
     federation = planned.federation
-    assert (federation.mechanism.describe(), federation.caps.queries) == ("GNMax, sigma 41.07", 80)
+    assert (federation.mechanism.describe(), federation.query_budget.queries) == ("GNMax, sigma 41.07", 80)
     assert planned.trainer["name"] == "kernel_ridge"
     assert planned.forecast.metric == "auc"
     assert planned.forecast.student.median == pytest.approx(0.738, abs=0.001)
@@ -67,7 +67,7 @@ def test_caps_above_the_public_rows_are_warned_of(planned: PlannedFederation) ->
     found = {queries: cautions(planned.forecast, planned.noise, planned.facts, 1.0, queries) for queries in (300, 301)}
     assert {queries: [each.code for each in given] for queries, given in found.items()} == {
         300: [],
-        301: ["caps-above-rows"],
+        301: ["budget-above-rows"],
     }
     assert not replace(planned, cautions=found[301]).expects_nothing
 
@@ -105,11 +105,11 @@ def test_the_same_facts_give_the_same_plan(planned: PlannedFederation) -> None:
 
 @pytest.mark.proofs
 @pytest.mark.parametrize(
-    ("limits", "most", "expected"), [({}, 33, 33), ({"caps": {"queries": 25}}, 1000, 25), ({}, 1000, 300)]
+    ("limits", "most", "expected"), [({}, 33, 33), ({"query_budget": {"queries": 25}}, 1000, 25), ({}, 1000, 300)]
 )
 def test_queries_stay_within_every_limit(limits: dict, most: int, expected: int) -> None:
-    """Of policy, of the table's own caps, and of the pool's 300 rows."""
-    assert plan(table(**limits), facts(), most, partial(made_up, draws=4)).federation.caps.queries <= expected
+    """Of policy, of the table's own query budget, and of the pool's 300 rows."""
+    assert plan(table(**limits), facts(), most, partial(made_up, draws=4)).federation.query_budget.queries <= expected
 
 
 def widest(parties: int, epsilon: float, mechanism: str) -> Candidate:
@@ -162,7 +162,7 @@ def test_the_noise_is_told_in_votes(planned: PlannedFederation) -> None:
     assert noise.on_count == planned.table["mechanism"]["sigma"]
     sizes = np.var(facts().rows - facts().rows.mean(axis=0), axis=0)
     assert 1 < noise.directions < 5
-    expected = math.sqrt(noise.directions * noise.on_count**2 / federation.caps.answers) / 100
+    expected = math.sqrt(noise.directions * noise.on_count**2 / federation.query_budget.answers) / 100
     assert noise.on_share == pytest.approx(expected)
     assert noise.directions == pytest.approx(sizes.sum() ** 2 / (sizes**2).sum(), rel=0.05)
 
@@ -172,7 +172,7 @@ def test_a_plan_as_json(planned: PlannedFederation) -> None:
     assert told["facts"]["parties"] == 100
     assert told["federation_digest"] == planned.federation.federation_digest()
     assert told["forecast"]["student"]["low"] <= told["forecast"]["student"]["high"]
-    assert set(told["runner_up"]) == {"mechanism", "caps", "forecast"}
+    assert set(told["runner_up"]) == {"mechanism", "query_budget", "forecast"}
     assert told["warnings"] == []
 
 
@@ -185,7 +185,7 @@ def test_several_classes_are_judged_by_accuracy() -> None:
 
 def test_noise_in_sums_is_planned_as_noise_of_the_coordinator_and_never_too_fine_to_be_shared() -> None:
     """For the student it is the same; noise of few queries at epsilon 1 cannot be shared among 1,000 parties."""
-    noisy, clear = (candidates(table(votes=votes), facts(1000), 40) for votes in ("distributed", "clear"))
+    noisy, clear = (candidates(table(collection=votes), facts(1000), 40) for votes in ("distributed", "plaintext"))
     sigmas = [[each.mechanism.sums_sigma(number) for number in (1, 2)] for each in clear]
     fine = [any(sigma is not None and 2 / 3 * sigma**2 < 667 for sigma in of) for of in sigmas]
     assert noisy == [each for each, too_fine in zip(clear, fine, strict=True) if not too_fine]
@@ -194,7 +194,7 @@ def test_noise_in_sums_is_planned_as_noise_of_the_coordinator_and_never_too_fine
 
 def test_a_federation_with_a_mechanism_is_looked_at() -> None:
     own = Federation.model_validate(
-        table(mechanism={"name": "gnmax"}, caps={"queries": 40, "answers": 40}, minimum_parties=50)
+        table(mechanism={"name": "gnmax"}, query_budget={"queries": 40, "answers": 40}, minimum_parties=50)
     )
     found = look_at(own, facts(), FEW)
     assert found.federation is own
@@ -204,8 +204,8 @@ def test_a_federation_with_a_mechanism_is_looked_at() -> None:
 
 def test_what_the_student_believes_cannot_be_foreseen() -> None:
     mechanism = {"name": "interactive", "threshold": 3, "sigma1": 50.0, "sigma2": 50.0, "confidence": 0.9}
-    own = Federation.model_validate(table(None, mechanism=mechanism, caps={"queries": 40, "answers": 40}))  # type: ignore[arg-type]
-    phases = own.model_copy(update={"schedule": (Phase(mechanism=own.mechanism, caps=own.caps),)})
+    own = Federation.model_validate(table(None, mechanism=mechanism, query_budget={"queries": 40, "answers": 40}))  # type: ignore[arg-type]
+    phases = own.model_copy(update={"schedule": (Phase(mechanism=own.mechanism, query_budget=own.query_budget),)})
     with pytest.raises(ConfigError, match=r"federation\.schedule has further phases"):
         look_at(phases, facts(), FEW)
     with pytest.raises(ConfigError, match=r"federation\.schedule has further phases"):
@@ -229,9 +229,9 @@ def test_which_tables_are_open(changes: dict, expected: bool) -> None:
     assert is_open(table(**changes)) is expected
 
 
-@pytest.mark.parametrize("votes", ["clear", "secure", "distributed"])
+@pytest.mark.parametrize("votes", ["plaintext", "secure", "distributed"])
 def test_an_open_table_can_be_checked_before_it_is_planned(votes: str) -> None:
-    assert Federation.model_validate(stand_in(table(votes=votes))).caps.queries == 1
+    assert Federation.model_validate(stand_in(table(collection=votes))).query_budget.queries == 1
 
 
 @pytest.mark.parametrize(
@@ -249,8 +249,8 @@ def test_an_open_table_that_says_too_little_or_too_much(changes: dict, said: str
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"caps": {"queries": 0}}, "federation.caps"),
-        ({"caps": 12}, "federation.caps is no table"),
+        ({"query_budget": {"queries": 0}}, "federation.query_budget"),
+        ({"query_budget": 12}, "federation.query_budget is no table"),
         ({"minimum_partys": 2}, "minimum_partys"),
     ],
 )

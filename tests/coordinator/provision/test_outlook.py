@@ -27,7 +27,7 @@ from tests.deploy.kits import NOISY, PARTIES, make_kits
 @pytest.fixture(scope="module")
 def secure(tmp_path_factory) -> Path:
     """Kits of a secure federation of three; not to be changed."""
-    return make_kits(tmp_path_factory.mktemp("secure"), votes="secure", minimum_parties=2)
+    return make_kits(tmp_path_factory.mktemp("secure"), collection="secure", minimum_parties=2)
 
 
 def epsilon_of(config: FederationConfig, times: int) -> float:
@@ -124,7 +124,7 @@ def test_changes_add_up(tmp_path: Path) -> None:
     registry = load_registry(out)
     assert [sorted(each.parties) for each in registry.earlier] == [sorted(PARTIES), [*sorted(PARTIES), "ward-d"]]
     assert planned.rows_open is None
-    assert replace(planned, pool=200).rows_open == 120  # by the caps of two federations
+    assert replace(planned, pool=200).rows_open == 120  # by the query budgets of two federations
 
 
 def test_the_same_parties_again_are_another_federation(secure: Path, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ NAME = "ward-a"
 def made(tmp_path_factory) -> Path:
     """Kits in which ward-a joined with its own keys, and the folder of these; not to be changed."""
     folder = tmp_path_factory.mktemp("made")
-    make_kits(folder, own=[NAME], votes="secure")
+    make_kits(folder, own=[NAME], collection="secure")
     return folder
 
 
@@ -62,7 +62,7 @@ def test_from_the_party_to_the_operator_and_back(tmp_path: Path) -> None:
     assert {path.name for path in keys.iterdir()} == {"identity.pem", "node.key", "node.pub", "ward-a.enrol.json"}
     assert all(stat.S_IMODE((keys / name).stat().st_mode) == 0o600 for name in ("identity.pem", "node.key"))
 
-    plan = write_plan(tmp_path, votes="secure")
+    plan = write_plan(tmp_path, collection="secure")
     edit(plan, 'name = "ward-a"', 'name = "ward-a", keys = "keys/ward-a.enrol.json"')
     assert fingerprint in run("provision", plan, "--out", out)
     registry = load_registry(out)
@@ -87,7 +87,7 @@ def test_from_the_party_to_the_operator_and_back(tmp_path: Path) -> None:
 
 
 def test_a_party_with_its_own_keys_may_come_later(tmp_path: Path) -> None:
-    out = make_kits(tmp_path, votes="clear")
+    out = make_kits(tmp_path, collection="plaintext")
     enrolment = own_keys.make("party", "ward-d", tmp_path / "keys")
     said = run("provision", "add-party", out, "ward-d", "--keys", tmp_path / "keys" / "ward-d.enrol.json")
     assert enrolment.fingerprint in said
@@ -236,8 +236,8 @@ def test_no_two_parties_have_one_key(tmp_path: Path, shared: str) -> None:
     for name, keys in (("ward-a", first), ("ward-b", copied)):
         Enrolment.create(name, *keys).save(tmp_path / f"{name}.enrol.json")
     own = [{"name": name, "keys": f"{name}.enrol.json"} for name in ("ward-a", "ward-b")]
-    for votes in ("clear", "secure"):
-        plan = write_plan(tmp_path, votes=votes, party=[*own, {"name": "ward-c"}])
+    for votes in ("plaintext", "secure"):
+        plan = write_plan(tmp_path, collection=votes, party=[*own, {"name": "ward-c"}])
         with pytest.raises(ConfigError, match="ward-b has the key of party ward-a"):
             kits.make(plan, tmp_path / "kits")
     kits.make(write_plan(tmp_path, party=[own[0], {"name": "ward-c"}]), tmp_path / "kits")

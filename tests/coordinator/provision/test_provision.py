@@ -54,7 +54,7 @@ def contents(folder: Path) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def secure(tmp_path_factory) -> Path:
     """Kits of a federation with secure votes; not to be changed."""
-    return make_kits(tmp_path_factory.mktemp("secure"), votes="secure")
+    return make_kits(tmp_path_factory.mktemp("secure"), collection="secure")
 
 
 def test_every_node_has_its_kit_and_its_archive(secure: Path) -> None:
@@ -136,17 +136,17 @@ def test_the_policy_template_is_just_enough(secure: Path) -> None:
     config = load(secure / "coordinator" / "federation.json", FederationConfig)
     assert config.roster == Roster.load(secure / "coordinator" / "roster.json").digest
     policy = open_home(secure / "party-ward-a").policy
-    assert policy.votes == "secure"
+    assert policy.collection == "secure"
     assert policy.least_parties == 3
-    assert policy.most_queries == config.caps.queries
+    assert policy.most_queries == config.query_budget.queries
     assert policy.most_teachers == config.teachers_per_party
     assert not policy.allow_simulation
     assert policy.allowed_classes == config.rows.classes
 
 
-@pytest.mark.parametrize("votes", ["clear", "secure"])
+@pytest.mark.parametrize("votes", ["plaintext", "secure"])
 def test_adding_a_party_touches_no_kit(tmp_path: Path, votes: str) -> None:
-    out = make_kits(tmp_path, votes=votes)
+    out = make_kits(tmp_path, collection=votes)
     nodes = [path for path in out.iterdir() if path.name not in ("operator", "updates")]
     before = {path.name: contents(path) if path.is_dir() else path.read_bytes() for path in nodes}
     made = kits.add_party(out, "ward-d", port=9999)
@@ -157,7 +157,7 @@ def test_adding_a_party_touches_no_kit(tmp_path: Path, votes: str) -> None:
     assert sorted(known) == [*PARTIES, "ward-d"]
     old = load(out / "coordinator" / "federation.json", FederationConfig)
     new = load(out / "party-ward-d" / "federation.json", FederationConfig)
-    if votes == "clear":
+    if votes == "plaintext":
         assert names == ["coordinator"]
         assert new.digest() == old.digest()  # the same federation, the same ledger
     else:
@@ -169,7 +169,7 @@ def test_adding_a_party_touches_no_kit(tmp_path: Path, votes: str) -> None:
 
 
 def test_an_update_is_unpacked_over_a_kit(tmp_path: Path) -> None:
-    out = make_kits(tmp_path, votes="secure")
+    out = make_kits(tmp_path, collection="secure")
     made = kits.add_party(out, "ward-d")
     update = next(path for path in made.updates if path.name == "party-ward-a.tar.gz")
     kit, key = out / "party-ward-a", (out / "party-ward-a" / "identity.pem").read_bytes()
@@ -231,7 +231,7 @@ def test_a_renewed_certificate_fits_the_old_key(tmp_path: Path, name: str, kit: 
 
 
 def test_nothing_is_left_of_a_plan_that_is_wrong(tmp_path: Path) -> None:
-    plan = write_plan(tmp_path, votes="secure", colluders=2)
+    plan = write_plan(tmp_path, collection="secure", colluders=2)
     with pytest.raises(ConfigError, match="roster"):
         kits.make(plan, tmp_path / "kits")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["federation.toml", "pool.npz", "public.csv"]
@@ -249,9 +249,9 @@ SCHEMA = {"features": ["a", "b"], "center": [0.0, 1.0], "scale": [1.0, 2.0], "cl
 RELATIVE = {"rule": "relative", "reference": 30}
 
 
-@pytest.mark.parametrize("votes", ["clear", "secure"])
+@pytest.mark.parametrize("votes", ["plaintext", "secure"])
 def test_reference_rows_come_from_the_public_rows_and_stay_when_parties_come(tmp_path: Path, votes: str) -> None:
-    out = make_kits(tmp_path, votes=votes, ballot=RELATIVE)
+    out = make_kits(tmp_path, collection=votes, voting_rule=RELATIVE)
     config = load(out / "coordinator" / "federation.json", FederationConfig)
     rows = config.reference_rows()
     with np.load(tmp_path / "pool.npz") as pool:
@@ -286,13 +286,13 @@ def test_rows_may_be_given_inline(tmp_path: Path) -> None:
         ({"party": [{"name": "a"}, {"name": "a"}]}, ConfigError, "two parties have one name"),
         ({"party": [{"name": "a/../b"}, {"name": "c"}]}, ConfigError, "party.0.name"),
         ({"minimum_parties": 4}, ConfigError, "minimum_parties 4"),
-        ({"votes": "distributed"}, ConfigError, "noise of sigma 1.5 in 3 shares"),
+        ({"collection": "distributed"}, ConfigError, "noise of sigma 1.5 in 3 shares"),
         ({"coordinator": {"hosts": ["a b"]}}, ConfigError, "coordinator.hosts"),
         ({"simulation": True}, ConfigError, "unknown key"),
-        ({"caps": {"queries": 1, "answers": 2}}, ConfigError, "answers 2 exceeds"),
-        ({"ballot": RELATIVE, "rows": SCHEMA}, ConfigError, "relative.*needs public rows"),
-        ({"ballot": {"rule": "relative", "shares": [0.5, 0.3, 0.2]}}, ConfigError, "3 numbers for 2 classes"),
-        ({"ballot": {"rule": "bottom"}}, ConfigError, "federation.ballot.rule"),
+        ({"query_budget": {"queries": 1, "answers": 2}}, ConfigError, "answers 2 exceeds"),
+        ({"voting_rule": RELATIVE, "rows": SCHEMA}, ConfigError, "relative.*needs public rows"),
+        ({"voting_rule": {"rule": "relative", "shares": [0.5, 0.3, 0.2]}}, ConfigError, "3 numbers for 2 classes"),
+        ({"voting_rule": {"rule": "bottom"}}, ConfigError, "federation.voting_rule.rule"),
     ],
 )
 def test_a_wrong_plan_is_named(tmp_path: Path, changes: dict, kind: type[ConsiliumError], said: str) -> None:
@@ -307,7 +307,7 @@ def test_a_wrong_plan_is_named(tmp_path: Path, changes: dict, kind: type[Consili
     ("changes", "expected"),
     [
         ({}, ["large-epsilon"]),
-        ({"caps": {"queries": 19, "answers": 19}}, ["large-epsilon", "few-answers"]),
+        ({"query_budget": {"queries": 19, "answers": 19}}, ["large-epsilon", "few-answers"]),
         (
             {
                 "privacy": {"unit": "record", "delta": 1e-5, "epsilon": 1.0},
@@ -331,14 +331,14 @@ def test_the_operator_is_warned(
     "changes",
     [
         {},
-        {"votes": "secure"},
-        {"votes": "secure", "ballot": RELATIVE},
-        {"mechanism": {"name": "gnmax", "sigma": 9.0}, "caps": {"queries": 30, "answers": 30}},
-        {"mechanism": {"name": "lnmax", "gamma": 0.1}, "caps": {"queries": 30, "answers": 30}},
+        {"collection": "secure"},
+        {"collection": "secure", "voting_rule": RELATIVE},
+        {"mechanism": {"name": "gnmax", "sigma": 9.0}, "query_budget": {"queries": 30, "answers": 30}},
+        {"mechanism": {"name": "lnmax", "gamma": 0.1}, "query_budget": {"queries": 30, "answers": 30}},
         {
-            "votes": "distributed",
+            "collection": "distributed",
             "mechanism": {"name": "distributed", "threshold": 0, "sigma": 6.0, "noise_shares": 2},
-            "caps": {"queries": 200, "answers": 200},
+            "query_budget": {"queries": 200, "answers": 200},
         },
     ],
 )
@@ -361,12 +361,17 @@ def test_values_chosen_by_runs_on_these_parties_votes_are_refused_by_name_unless
     table = plan_table()
     federation = table["federation"]
     federation["privacy"] = {**federation["privacy"], "candidates": candidates}
-    entry = {"keys": ["federation.caps.queries"], "rows": "development", "votes": votes, "where": "Runs of May."}
+    entry = {
+        "keys": ["federation.query_budget.queries"],
+        "rows": "development",
+        "votes": votes,
+        "where": "Runs of May.",
+    }
     (tmp_path / "own.toml").write_text(tomli_w.dumps({"federation": federation, "provenance": [entry]}))
     plan.write_text(tomli_w.dumps({**table, "federation": "own.toml"}))
     if not refused:
         assert read_plan(plan)[0].federation.privacy.candidates == candidates
         return
-    with pytest.raises(ConfigError, match=r"federation\.caps\.queries: chosen|provenance.*votes"):
+    with pytest.raises(ConfigError, match=r"federation\.query_budget\.queries: chosen|provenance.*votes"):
         kits.make(plan, tmp_path / "kits")
     assert not (tmp_path / "kits").exists()

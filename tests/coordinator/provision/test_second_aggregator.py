@@ -40,13 +40,13 @@ KIT = f"aggregator-{SECOND}"
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Kits of verified votes, all keys of which the operator made; not to be changed."""
-    return make_kits(tmp_path_factory.mktemp("second"), votes="verified", exact_sums=True, minimum_parties=3)
+    return make_kits(tmp_path_factory.mktemp("second"), collection="verified", exact_sums=True, minimum_parties=3)
 
 
 @pytest.fixture(scope="module")
 def own_made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same with a second aggregator that made its own; beside them its folder of keys."""
-    return make_kits(tmp_path_factory.mktemp("own"), own=[SECOND], votes="verified", minimum_parties=3)
+    return make_kits(tmp_path_factory.mktemp("own"), own=[SECOND], collection="verified", minimum_parties=3)
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_its_kit_is_all_that_it_needs_and_nothing_of_another(made: Path) -> None
     registry = load_registry(made)
     assert registry.aggregator is not None
     assert registry.aggregator.made_by == "operator"
-    assert home.policy.most_queries == registry.federation().all_caps.queries
+    assert home.policy.most_queries == registry.federation().whole_budget.queries
     assert roster.least_accepted == least_sum(roster.n, 0)
     coordinator = OwnKeys.load("aggregator", made / KIT)
     assert (roster.helper.ed25519_pk, roster.helper.x25519_pk) == (coordinator.identity, coordinator.sealing)
@@ -138,7 +138,7 @@ def test_the_coordinator_lets_it_in_and_awaits_parties_only(out: Path) -> None:
 
 
 def plan_of(folder: Path, **changes: Any) -> Path:
-    table = plan_table(**{"votes": "verified", "minimum_parties": 3, **changes})
+    table = plan_table(**{"collection": "verified", "minimum_parties": 3, **changes})
     return write_plan(folder, **{key: value for key, value in table.items() if value is not None})
 
 
@@ -148,8 +148,11 @@ NO_TABLE = {"aggregator": None}
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"votes": "secure", "aggregator": {"name": SECOND}}, "secure votes have no second aggregator: remove"),
-        ({"votes": "clear", "aggregator": {"name": SECOND}}, "clear votes have no second aggregator: remove"),
+        ({"collection": "secure", "aggregator": {"name": SECOND}}, "secure votes have no second aggregator: remove"),
+        (
+            {"collection": "plaintext", "aggregator": {"name": SECOND}},
+            "plaintext votes have no second aggregator: remove",
+        ),
         ({"aggregator": {"name": PARTIES[0]}}, "name of another node"),
         ({"aggregator": {"name": "university"}}, "name of another node"),
         ({"aggregator": {"name": "../board"}}, "aggregator.name"),
@@ -321,8 +324,8 @@ def test_a_key_of_another_node_is_refused(out: Path) -> None:
         Enrolment.create(name, identity, keys.keys["node.key"], keys.sealing).save(folder / "it.json")
         with pytest.raises(ConfigError, match=f"aggregator {name} has the key of"):
             kits.add_aggregator(out, name, keys=folder / "it.json")
-    with pytest.raises(ConfigError, match="clear votes have no second aggregator"):
-        kits.add_aggregator(make_kits(out.parent / "clear", votes="clear"), "board")
+    with pytest.raises(ConfigError, match="plaintext votes have no second aggregator"):
+        kits.add_aggregator(make_kits(out.parent / "plaintext", collection="plaintext"), "board")
 
 
 def test_it_has_no_certificate_to_renew(out: Path) -> None:

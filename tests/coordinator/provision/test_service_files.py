@@ -27,7 +27,7 @@ PATHS_OF_OPTIONS = ("ReadWritePaths", "ProtectSystem", "UMask", "Type", "Restart
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory) -> Path:
-    return make_kits(tmp_path_factory.mktemp("made"), votes="verified")
+    return make_kits(tmp_path_factory.mktemp("made"), collection="verified")
 
 
 def takes(words: list[str]) -> bool:

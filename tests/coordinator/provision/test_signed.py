@@ -226,7 +226,7 @@ REFUSED: dict[str, tuple[Callable[[Path], bytes], str]] = {
 
 def make_other(out: Path) -> Path:
     """The same federation, of another operator."""
-    other = make_kits(out.parent / "other", votes="secure")
+    other = make_kits(out.parent / "other", collection="secure")
     kits.add_party(other, "ward-d")
     return other
 

@@ -39,10 +39,10 @@ def hello(kit: Path) -> HelloReply:
     return PartyNode(home).hello(HelloRequest(**terms.model_dump(), **fields))
 
 
-@pytest.mark.parametrize("votes", ["clear", "secure"])
+@pytest.mark.parametrize("votes", ["plaintext", "secure"])
 def test_a_partys_kit_allows_just_its_own_weight(tmp_path: Path, votes: str) -> None:
-    weights = (1, 2, 3) if votes == "clear" else (2, 2, 2)
-    out = make_kits(tmp_path, **weighted(weights, votes=votes))
+    weights = (1, 2, 3) if votes == "plaintext" else (2, 2, 2)
+    out = make_kits(tmp_path, **weighted(weights, collection=votes))
     config = load(out / "coordinator" / "federation.json", FederationConfig)
     for name, weight in zip(PARTIES, weights, strict=True):
         kit = out / f"party-{name}"
@@ -59,7 +59,7 @@ def test_a_partys_kit_allows_just_its_own_weight(tmp_path: Path, votes: str) -> 
 
 
 def test_kits_without_weights_are_what_they_were(tmp_path: Path) -> None:
-    out = make_kits(tmp_path, votes="secure")
+    out = make_kits(tmp_path, collection="secure")
     for path in (*out.rglob("*.json"), *out.rglob("party.toml")):
         assert not re.search(r'"(most_)?weight"|weight \d', path.read_text()), path
 
@@ -68,7 +68,7 @@ def test_kits_without_weights_are_what_they_were(tmp_path: Path) -> None:
     ("table", "said"),
     [
         (weighted((1, 4, 1)), "party ward-b has weight 4, federation.most_weight is 3"),
-        (weighted((1, 2, 2), votes="secure"), "have 2 parties, 3 must be in a sum; in none are ward-a"),
+        (weighted((1, 2, 2), collection="secure"), "have 2 parties, 3 must be in a sum; in none are ward-a"),
         (weighted((0, 1, 1)), "party.0.weight: must be at least 1, got 0"),
     ],
 )

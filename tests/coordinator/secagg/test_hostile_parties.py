@@ -19,7 +19,7 @@ from tests.secagg.network import Federation, Network, altered, flipped_cell, mak
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("any_set")]
 
 
-def ballots(rows: list[list[int]], queries: int = 4):
+def votes_of_teachers(rows: list[list[int]], queries: int = 4):
     """`checked_votes` of software that checks nothing: each party in turn gives one of the rows to every query."""
     given = iter(rows)
     return lambda votes, terms, weight: np.tile(next(given), (queries, 1))
@@ -110,8 +110,8 @@ class TestSums:
     def test_another_number_of_votes_is_seen_without_noise(
         self, federation: Federation, monkeypatch, row: list[int]
     ) -> None:
-        """One party's software does not check its ballot; the others vote [1, 1, 0]."""
-        monkeypatch.setattr("consilium.party.masked_session.checked_votes", ballots([[1, 1, 0]] * 5 + [row]))
+        """One party's software does not check its voting rule; the others vote [1, 1, 0]."""
+        monkeypatch.setattr("consilium.party.masked_session.checked_votes", votes_of_teachers([[1, 1, 0]] * 5 + [row]))
         machine = federation.machine()
         with pytest.raises(BadSum, match="number of votes"):
             drive(machine, Network(federation).send)
@@ -124,7 +124,7 @@ class TestSums:
         itself one of thirty: whether the sum came to an end told whether honest >= 20."""
         federation = Federation(tmp_path, 30, teachers=1, queries=make_queries(1))
         rows = [[1, 0, 0]] * honest + [[0, 1, 0]] * (29 - honest) + [[-20, 0, 21]]
-        monkeypatch.setattr("consilium.party.masked_session.checked_votes", ballots(rows, 1))
+        monkeypatch.setattr("consilium.party.masked_session.checked_votes", votes_of_teachers(rows, 1))
         machine = federation.machine()
         result = drive(machine, Network(federation).send)
         assert result.sums.tolist() == [[max(honest - 20, 0), 29 - honest, 21]]
@@ -141,7 +141,7 @@ class TestSums:
         federation = Federation(tmp_path, 30, teachers=1, queries=make_queries(1))
         lie = [2**15 - 6, 0, 7 - 2**15]
         rows = [[1, 0, 0]] * honest + [[0, 1, 0]] * (29 - honest) + [lie]
-        monkeypatch.setattr("consilium.party.masked_session.checked_votes", ballots(rows, 1))
+        monkeypatch.setattr("consilium.party.masked_session.checked_votes", votes_of_teachers(rows, 1))
         machine = federation.machine()
         result = drive(machine, Network(federation).send)
         assert result.sums.tolist() == [[30, 29 - honest, 23]]
@@ -154,7 +154,7 @@ class TestSums:
         (docs/secure-aggregation.md, false votes)."""
         federation = Federation(tmp_path, 30, teachers=1, queries=make_queries(1))
         rows = [[1, 0, 0]] * 20 + [[0, 1, 0]] * 9 + [[-20, 0, 21]]
-        monkeypatch.setattr("consilium.party.masked_session.checked_votes", ballots(rows, 1))
+        monkeypatch.setattr("consilium.party.masked_session.checked_votes", votes_of_teachers(rows, 1))
         result = drive(federation.machine(), Network(federation).send)
         assert result.sums.tolist() == [[0, 9, 21]] and not result.clipped.any()
 
@@ -173,7 +173,7 @@ class TestNoisySums:
         federation = Federation(folder, 30, teachers=1, queries=make_queries(1))
         federation.noise = lambda sigma, shape: np.full(shape, noise, dtype=np.int64)
         rows = [[1, 0, 0]] * 15 + [[0, 1, 0]] * 14 + [lie]
-        monkeypatch.setattr("consilium.party.masked_session.checked_votes", ballots(rows, 1))
+        monkeypatch.setattr("consilium.party.masked_session.checked_votes", votes_of_teachers(rows, 1))
         machine = federation.machine(federation.terms(sigma=12.0, noise_shares=16))
         return machine, drive(machine, Network(federation).send)
 

@@ -43,7 +43,7 @@ def kit_run(folder: Path, **changes: Any) -> Path:
         tree, rows = PoolTree.load(kits / "coordinator" / "pool.npy"), kits / f"student-{STUDENT}" / "pool.npz"
     pool = load_pool(rows)
     coordinator, keys = kits / "coordinator", None
-    if config.votes in ("secure", "distributed"):
+    if config.collection in ("secure", "distributed"):
         keys = SecureKeys(Roster.load(coordinator / "roster.json"), Identity.load(coordinator / "identity.pem"))
     log = EventLog(run / "events.jsonl")
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.coordinator.config import Caps
+from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.ledger.store import NO_LABEL, Batch, Ledger
 from consilium.coordinator.verify import Contradiction, Verdict, find_run, holds, verify_run
-from consilium.coordinator.verify.charges import check_caps
+from consilium.coordinator.verify.charges import check_query_budget
 from consilium.coordinator.verify.files import read_events
 from consilium.coordinator.verify.recorded import Recorded
 from consilium.protocol.errors import ConfigError, DataError, PathError
@@ -214,16 +214,16 @@ def test_evidence_that_is_not_of_the_histograms_is_found(sanitised: Path, tmp_pa
 )
 def test_a_ledger_is_within_its_caps_or_a_contradiction(labels: tuple[int | None, ...], passed: str | None) -> None:
     """Its own coordinator could have written it so, with a chain that fits."""
-    config = make_config(caps=Caps(queries=3, answers=2))
+    config = make_config(query_budget=QueryBudget(queries=3, answers=2))
     none = np.zeros(len(labels), dtype=bool)
     outcomes = np.array([NO_LABEL if label is None else label for label in labels])
     batch = Batch({}, 3, tuple(f"{index:064x}" for index in range(len(labels))), outcomes, none)
     recorded = Recorded(config, [batch], {}, None)
     if passed is None:
-        assert check_caps(recorded) == "3 of 3 queries, 2 of 2 labels"
+        assert check_query_budget(recorded) == "3 of 3 queries, 2 of 2 labels"
     else:
         with pytest.raises(Contradiction, match=passed):
-            check_caps(recorded)
+            check_query_budget(recorded)
 
 
 def test_queries_that_are_not_in_the_fixed_pool_are_found(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from tests.party.test_node import hello
 
 @pytest.fixture
 def kit(tmp_path: Path) -> Path:
-    return make_kits(tmp_path, votes="secure") / "party-ward-a"
+    return make_kits(tmp_path, collection="secure") / "party-ward-a"
 
 
 def answer(at: int, refused: str = "", federation: str = "f", late: bool = False) -> LastAnswer:

@@ -109,11 +109,11 @@ class TestMasked:
     def test_a_ballot_that_fails_gives_nothing_and_can_be_tried_again(self, federation: Federation, machine) -> None:
         request = machine.requests()[VICTIM]
 
-        def ballot(queries: np.ndarray) -> np.ndarray:
+        def voting_rule(queries: np.ndarray) -> np.ndarray:
             raise Refused(Rule.MOST_QUERIES)
 
         with pytest.raises(Refused):
-            federation.party(VICTIM).masked(request, ballot)
+            federation.party(VICTIM).masked(request, voting_rule)
         assert federation.party(VICTIM).state(machine.terms.sid_bytes) is SessionStatus.SHARED
         still_honest(federation, machine)
 
@@ -136,7 +136,7 @@ class TestMasked:
         machine = run_until(federation, Stage.MASKED, terms=federation.terms(sigma=10.0, noise_shares=2))
         party = federation.party(VICTIM)
         with pytest.raises(Refused, match="noise"):
-            party.masked(machine.requests()[VICTIM], federation.ballot(VICTIM), lambda sigma, shape: share)
+            party.masked(machine.requests()[VICTIM], federation.voting_rule(VICTIM), lambda sigma, shape: share)
 
 
 class TestReplayedQueries:

@@ -193,7 +193,7 @@ def party(folder: Path, x: np.ndarray, y: np.ndarray, teacher: dict[str, Any], *
         "least_rows_per_teacher": 0,
         "most_teachers": TEACHERS,
         "most_epsilon": float("inf"),
-        "votes": "clear",
+        "collection": "plaintext",
         "allow_simulation": True,
     }
     tables = {"patient": {"column": "patient"}} if "patient" in more else {}

@@ -80,10 +80,10 @@ def changed(row: int, column: int, value: float) -> np.ndarray:
 
 
 FAULTS: dict[str, tuple[np.ndarray, Schema, int, str]] = {
-    "rows where none are needed": (POOL[:10], SCHEMA, 0, "a ballot that takes none"),
+    "rows where none are needed": (POOL[:10], SCHEMA, 0, "a voting rule that takes none"),
     "none where some are needed": (POOL[:0], SCHEMA, 20, r"shape \(0, 3\)"),
     "one row": (POOL[:1], SCHEMA, 20, r"shape \(1, 3\)"),
-    "more than the ballot says": (POOL[:21], SCHEMA, 20, r"there must be 2 to 20 of 3 features"),
+    "more than the voting rule says": (POOL[:21], SCHEMA, 20, r"there must be 2 to 20 of 3 features"),
     "another width": (POOL[:10, :2], SCHEMA, 20, r"shape \(10, 2\)"),
     "not a number": (changed(3, 1, np.nan), SCHEMA, 20, "not finite"),
     "infinite": (changed(3, 1, -np.inf), SCHEMA, 20, "not finite"),

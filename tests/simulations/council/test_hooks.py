@@ -33,7 +33,7 @@ def run(tmp_path: Path) -> Run:
         **{f"epsilon_{name}": 0.8 for name in ("promised", "student", "spent")},
         "epsilon_data_dependent": 0.1234,
         "delta": 1e-5,
-        **{"unit": "party", "relation": "party", "towards": "student", "votes": "clear"},
+        **{"unit": "party", "relation": "party", "towards": "student", "collection": "plaintext"},
         "noise": "system",
     }
     summary = {"privacy": privacy, "student": {}, "baselines": {}, "queries": {}, "worth": None}

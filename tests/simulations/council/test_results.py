@@ -126,7 +126,7 @@ BLOCK = {
     "unit": "party",
     "relation": "a whole party, replaced",
     "towards": "student",
-    "votes": "clear",
+    "collection": "plaintext",
     "noise": "system",
 }
 

@@ -20,7 +20,7 @@ SMALL: dict[str, Any] = {
     "data": {"least_rows": 200},
     "federation__minimum_parties": 5,
     "federation__mechanism__sigma": 20.0,
-    "federation__caps": {"queries": 30, "answers": 30},
+    "federation__query_budget": {"queries": 30, "answers": 30},
     "simulation__hand_labels": "none",
 }
 
@@ -28,7 +28,10 @@ CHANGES: list[tuple[dict[str, Any], list[str]]] = [
     ({}, []),
     ({"federation__mechanism__sigma": 20.0}, ["federation.mechanism.sigma=20.0"]),
     ({"simulation": {"noise": "system"}}, ['simulation.noise="system"']),
-    ({"federation__caps": {"queries": 5, "answers": 5}}, ["federation.caps.queries=5", "federation.caps.answers=5"]),
+    (
+        {"federation__query_budget": {"queries": 5, "answers": 5}},
+        ["federation.query_budget.queries=5", "federation.query_budget.answers=5"],
+    ),
     ({"student__self_training": True}, ["student.self_training=true"]),
     ({"student__prevalence": (0.4, 0.6)}, ["student.prevalence=[ 0.4, 0.6, ]"]),
     ({"description": 'a "b"\nc'}, ['description="a \\"b\\"\\nc"']),

@@ -17,9 +17,9 @@ HOSPITALS = ("St. Anna", "Nord", "Süd", "Nord 2", "West", "Ost")
 FEDERATION = {
     "name": "own data",
     "minimum_parties": 2,
-    "votes": "clear",
+    "collection": "plaintext",
     "privacy": {"unit": "party", "delta": 1e-5},
-    "caps": {"queries": 20, "answers": 20},
+    "query_budget": {"queries": 20, "answers": 20},
     "mechanism": {"name": "gnmax", "sigma": 5.0},
     "timeouts": {"enrol": 1000, "train": 1000, "vote": 1000},
 }

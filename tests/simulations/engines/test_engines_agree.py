@@ -30,16 +30,16 @@ def test_clear_on_local_and_secure_on_ray_agree(tmp_path: Path) -> None:
         "federation.teachers_per_party=3",
         "federation.teacher.model=random_forest",
         "federation.teacher.trees=5",
-        "federation.ballot.rule=relative",
+        "federation.voting_rule.rule=relative",
         "federation.mechanism.threshold=20",
-        "federation.caps.queries=100",
-        "federation.caps.answers=60",
+        "federation.query_budget.queries=100",
+        "federation.query_budget.answers=60",
         "federation.timeouts.enrol=600",
     ]
     labels, summaries = [], []
-    for engine, mode in (("local", "clear"), ("ray", "secure")):
+    for engine, mode in (("local", "plaintext"), ("ray", "secure")):
         out = tmp_path / engine
-        scenario = load_scenario("stroke-labels", [*changes, f"federation.votes={mode}"])
+        scenario = load_scenario("stroke-labels", [*changes, f"federation.collection={mode}"])
         summaries.append(run_scenario("stroke", scenario, engine, 3, out, quiet))  # pyright: ignore
         labels.append(pl.read_parquet(out / "labels.parquet"))
     # exact votes exist where they were clear, and nowhere else

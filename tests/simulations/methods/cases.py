@@ -19,8 +19,8 @@ from tests.federation import FakeTransport
 FEW = (
     "data.least_rows=150",
     "federation.minimum_parties=5",
-    "federation.caps.queries=60",
-    "federation.caps.answers=60",
+    "federation.query_budget.queries=60",
+    "federation.query_budget.answers=60",
     "simulation.hand_labels=none",
 )
 SEED = 3

@@ -110,7 +110,7 @@ def test_each_says_whose_data_it_protects(
     ("given", "change", "differs"),
     [
         ("pate", "federation.mechanism.sigma2=9.0", True),
-        ("pate", "federation.caps.queries=70", True),
+        ("pate", "federation.query_budget.queries=70", True),
         ("pate", "federation.privacy.delta=1e-6", True),
         ("pate", "student.trainer.C=0.1", True),
         ("pate", "federation.timeouts.vote=1", False),
@@ -206,7 +206,7 @@ def test_every_epsilon_of_pate_is_beside_the_others() -> None:
     assert "epsilon_sanitised" not in figures
     unsafe = other(
         "federation.mechanism={name='immutable', gamma=0.1, constant=20, unsafe_not_private=true}",
-        "federation.caps.answers=60",
+        "federation.query_budget.answers=60",
     )
     found = predicted("pate", unsafe).figures
     assert found["epsilon"] == math.inf and found["labels_per_epsilon"] == 0 and "epsilon_published" not in found

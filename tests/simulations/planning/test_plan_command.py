@@ -29,7 +29,7 @@ from tests.simulations.methods.cases import run_alone
 from tests.simulations.test_one_federation import FEW, write_deployment
 
 OPEN = FEW.replace('[federation.mechanism]\nname = "confident"\nthreshold = 4\n', "").replace(
-    "[federation.caps]\nqueries = 30\nanswers = 20\n", ""
+    "[federation.query_budget]\nqueries = 30\nanswers = 20\n", ""
 )
 """The small scenario with nothing but an epsilon."""
 UNSAID = OPEN.replace('[student.trainer]\nname = "logistic_regression"\nC = 0.002\n', "")
@@ -56,7 +56,7 @@ def written(folder: Path, text: str = OPEN) -> Path:
     return path
 
 
-@pytest.mark.parametrize("limit", ["", "[federation.caps]\nqueries = 20"])
+@pytest.mark.parametrize("limit", ["", "[federation.query_budget]\nqueries = 20"])
 def test_a_plan_for_rows_that_stand_twice_uses_up_its_promise(tmp_path: Path, limit: str) -> None:
     """Half of the pool's rows are copies of the other half: a query that is never asked would be noise for nothing."""
     x, owner = np.random.default_rng(3).standard_normal((1200, 4)), np.repeat([f"h{at:02}" for at in range(40)], 30)
@@ -69,7 +69,7 @@ def test_a_plan_for_rows_that_stand_twice_uses_up_its_promise(tmp_path: Path, li
         partition = "owners"
         [federation]
         name = "rows that stand twice"
-        votes = "clear"
+        collection = "plaintext"
         minimum_parties = 2
         [federation.teacher]
         model = "logistic_regression"
@@ -85,7 +85,7 @@ def test_a_plan_for_rows_that_stand_twice_uses_up_its_promise(tmp_path: Path, li
     (tmp_path / "run").mkdir()
     run_alone(make_case(known, 0, 0.0), tmp_path / "run")
     closed = json.loads((tmp_path / "run" / "coordinator.json").read_text())
-    assert closed["asked"] == known.federation.caps.queries
+    assert closed["asked"] == known.federation.query_budget.queries
     promised, spent = (closed["privacy"][name]["epsilon"] for name in ("promised", "spent"))
     assert 3.9 < spent <= promised <= 4.0
 
@@ -106,9 +106,9 @@ def test_the_trainer_that_a_scenario_names_stays(tmp_path: Path) -> None:
     assert load_scenario(str(written(tmp_path))).student.trainer.C == 0.002
 
 
-@pytest.mark.parametrize("votes", ["clear", pytest.param("secure", marks=pytest.mark.proofs)])
+@pytest.mark.parametrize("votes", ["plaintext", pytest.param("secure", marks=pytest.mark.proofs)])
 def test_what_is_planned_once_is_one_federation_simulated_and_deployed(tmp_path: Path, votes: str) -> None:
-    path = written(tmp_path, OPEN.replace('"clear"', f'"{votes}"'))
+    path = written(tmp_path, OPEN.replace('"plaintext"', f'"{votes}"'))
     consilium("plan", path, "--out", tmp_path / "fixed.toml")
     fixed = load_scenario(str(tmp_path / "fixed.toml"))
     simulated = federation_config(fixed, *scenario.divided_data(fixed, 0), 0)
@@ -160,13 +160,13 @@ def test_the_warning_is_exit_code_0_and_with_strict_1(tmp_path: Path, monkeypatc
 
 def test_a_federation_with_its_own_mechanism_is_forecast(tmp_path: Path) -> None:
     told = consilium("plan", written(tmp_path, FEW), "--format", "json").json()
-    assert (told["mechanism"]["name"], told["caps"]["queries"], told["runner_up"]) == ("confident", 30, None)
+    assert (told["mechanism"]["name"], told["query_budget"]["queries"], told["runner_up"]) == ("confident", 30, None)
 
 
 def test_auto_by_set_drops_the_former_mechanism(tmp_path: Path) -> None:
     path = written(tmp_path, FEW)
     loaded = load_scenario(str(path), ["federation.mechanism.name=auto"])
-    assert loaded.federation.caps.queries <= 30
+    assert loaded.federation.query_budget.queries <= 30
 
 
 @pytest.mark.parametrize(

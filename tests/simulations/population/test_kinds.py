@@ -42,8 +42,8 @@ SMALL = [
     "federation.mechanism.threshold=10",
     "federation.mechanism.sigma1=20",
     "federation.mechanism.sigma2=8",
-    "federation.caps.queries=60",
-    "federation.caps.answers=40",
+    "federation.query_budget.queries=60",
+    "federation.query_budget.answers=40",
 ]
 MIXED = (
     'simulation.teachers=[{share=0.3, teacher={model="random_forest", trees=5}},'

@@ -73,7 +73,7 @@ def run(asked: int = 40, parties: int = 12, seed: int = 0) -> ReportData:
             LeftOutParty("hospital-late", "vote", "no answer within 9 s"),
         ],
         mechanism="Confident GNMax, threshold 8, sigma1 5, sigma2 2",
-        votes="clear",
+        collection="plaintext",
         release=ReleaseKind.WINNER_OR_ABSTENTION,
         most_queries=asked + 10,
         most_answers=asked,

@@ -101,7 +101,7 @@ TWO = {"nodes": {**guarantee(Kind.WORST_CASE, 1.2), "towards": Towards.COORDINAT
 @pytest.mark.parametrize(
     ("votes", "guarantees", "sees", "epsilons"),
     [
-        ("clear", {}, "each hospital's votes, without noise", ["0.988", "0.988", "none"]),
+        ("plaintext", {}, "each hospital's votes, without noise", ["0.988", "0.988", "none"]),
         ("secure", {}, "exact sums of the votes, without noise", ["0.988", "0.988", "none"]),
         ("distributed", EXPLICIT, "noisy sums of the votes", ["0.400", "not stated", "0.988"]),
         ("distributed", TWO, "noisy sums of the votes", ["0.988", "1.200", "1.200"]),
@@ -112,7 +112,7 @@ TWO = {"nodes": {**guarantee(Kind.WORST_CASE, 1.2), "towards": Towards.COORDINAT
 )
 def test_each_audience_has_its_own_epsilon(votes: Any, guarantees: dict, sees: str, epsilons: list[str]) -> None:
     data = run()
-    rows = lines(box(replace(data, votes=votes, guarantees={**data.guarantees, **guarantees}))["audiences"])
+    rows = lines(box(replace(data, collection=votes, guarantees={**data.guarantees, **guarantees}))["audiences"])
     assert [row[2] for row in rows] == epsilons[:1] + epsilons  # student and public have the same
     assert rows[3][1] == sees
     assert [row[0] for row in rows] == [

@@ -27,15 +27,15 @@ OTHER_VOTES: dict[str, dict[str, Any]] = {
     "kind of teacher": {"federation": {"teacher": {"model": "random_forest"}}},
     "teacher's key": {"federation": {"teacher": {"C": 0.1}}},
     "teachers of a party": {"federation": {"teachers_per_party": 2}},
-    "ballot": {"federation": {"ballot": {"rule": "relative", "shares": [0.5, 0.5]}}},
-    "pool without near rows": {"federation": {"votes": "secure"}},
+    "voting_rule": {"federation": {"voting_rule": {"rule": "relative", "shares": [0.5, 0.5]}}},
+    "pool without near rows": {"federation": {"collection": "secure"}},
     "own teachers": {"simulation": {"teachers": [{"share": 0.5, "teacher": {"model": "random_forest"}}]}},
     "fewest parties": {"federation": {"minimum_parties": 5}},
 }
 SAME_VOTES: dict[str, dict[str, Any]] = {
     "mechanism": {"federation": {"mechanism": {"name": "confident", "sigma1": 5, "sigma2": 5, "threshold": 3}}},
     "noise": {"federation": {"mechanism": {"sigma": 9}}},
-    "caps": {"federation": {"caps": {"queries": 3, "answers": 3}}},
+    "query_budget": {"federation": {"query_budget": {"queries": 3, "answers": 3}}},
     "privacy": {"federation": {"privacy": {"delta": 1e-6, "unit": "party", "neighbouring": "add_or_remove"}}},
     "student": {"student": {"trainer": {"C": 3.0}}},
     "name": {"federation": {"name": "another"}},
@@ -70,7 +70,7 @@ def test_seed_share_and_data_are_in_it_too() -> None:
     assert len(found) == 4
 
 
-@pytest.mark.parametrize("name", ["mechanism", "caps", "privacy", "student", "name"])
+@pytest.mark.parametrize("name", ["mechanism", "query_budget", "privacy", "student", "name"])
 def test_an_ensemble_is_what_its_address_says(tmp_path: Path, name: str) -> None:
     """Bit for bit: trained for the scenario as it is, and for its one form."""
     rows().write_csv(tmp_path / "rows.csv")

@@ -128,7 +128,7 @@ def test_nothing_is_computed_twice(tmp_path: Path, cache: StepCache) -> None:
     assert (again["steps"]["computed"], first["steps"]["from_cache"]) == (0, 0)
     assert (tmp_path / "out" / RESULTS).read_bytes() == content
     # another budget, another student: the teachers and the exact votes are there
-    changes = {"federation": {"caps": {"queries": 9, "answers": 9}}, "student": {"trainer": {"C": 1.0}}}
+    changes = {"federation": {"query_budget": {"queries": 9, "answers": 9}}, "student": {"trainer": {"C": 1.0}}}
     run(tmp_path, cache, "other", **{**SMALL, "base": merged(SCENARIO, changes)})
     more = kinds_kept(cache)
     assert (more["ensemble"], more["predict local"], more["division"]) == (1, 1, 1)
@@ -342,7 +342,9 @@ def test_rows_in_memory(tmp_path: Path, cache: StepCache) -> None:
 
 @pytest.mark.slow
 def test_an_open_mechanism_is_planned_once(tmp_path: Path, cache: StepCache) -> None:
-    federation = {key: value for key, value in SCENARIO["federation"].items() if key not in ("mechanism", "caps")}
+    federation = {
+        key: value for key, value in SCENARIO["federation"].items() if key not in ("mechanism", "query_budget")
+    }
     federation["privacy"] = {"unit": "party", "delta": 1e-3, "epsilon": 8.0}
     base = {**{key: value for key, value in SCENARIO.items() if key != "student"}, "federation": federation}
     axis = [{"key": "federation.name", "values": ["one", "two"]}]

@@ -21,11 +21,11 @@ SCENARIO: dict[str, Any] = {
     },
     "federation": {
         "name": "made up",
-        "votes": "clear",
+        "collection": "plaintext",
         "minimum_parties": 4,
         "teacher": {"model": "logistic_regression", "C": 0.3},
         "privacy": {"unit": "party", "delta": 1e-3},
-        "caps": {"queries": 12, "answers": 12},
+        "query_budget": {"queries": 12, "answers": 12},
         "mechanism": {"name": "gnmax", "sigma": 2.0},
     },
     "student": {"trainer": {"name": "logistic_regression", "C": 0.1}},

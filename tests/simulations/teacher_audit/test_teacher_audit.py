@@ -86,7 +86,8 @@ def audited(
 def test_it_catches_shards_by_position_and_passes_keyed_ones(
     folder: Path, relation: Neighbouring, unit: Unit, old: bool, make: Make
 ) -> None:
-    """Whatever the ballot. False alarms of the game: at most .001 a case; the number of votes that move is exact."""
+    """Whatever the voting rule. False alarms of the game: at most .001 a case; the number of votes that move is
+    exact."""
     with divided_by_position() if old else nullcontext():
         found = audited(folder, relation, unit, make)
     assert found.violated == old

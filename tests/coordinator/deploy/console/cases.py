@@ -35,7 +35,7 @@ def charge(kit: Kit, labels: list[int], histogram: list[list[int]] | None = None
         histogram=votes,
         probabilities=None if votes is None else np.zeros(votes.shape),
     )
-    ledger.commit(batch, config.all_caps.queries, config.all_caps.answers)
+    ledger.commit(batch, config.whole_budget.queries, config.whole_budget.answers)
     ledger.close()
 
 

@@ -120,7 +120,7 @@ def test_an_update_over_an_open_federation_is_told(kit: Kit) -> None:
 
 def test_so_far_is_never_more_than_promised_and_grows(kit: Kit) -> None:
     config = configuration(kit)
-    costs = [most_so_far(config, {None: asked}) for asked in (0, 1, 10, 30, 31, config.all_caps.queries)]
+    costs = [most_so_far(config, {None: asked}) for asked in (0, 1, 10, 30, 31, config.whole_budget.queries)]
     assert costs == sorted(costs)
     assert costs[0] == 0.0
     assert costs[-1] == pytest.approx(promised(config).epsilon)

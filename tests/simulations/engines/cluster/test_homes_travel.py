@@ -31,7 +31,7 @@ from tests.federation import FEATURES, hello_of, make_config, make_homes, make_r
 from tests.simulations.engines.cluster.travelling import Store, TravellingGrid
 
 PARTIES = 5
-SECURE = {"votes": "secure", "minimum_parties": 3}
+SECURE = {"collection": "secure", "minimum_parties": 3}
 
 
 def federation(folder: Path, secure: bool) -> dict[str, str]:
@@ -39,7 +39,7 @@ def federation(folder: Path, secure: bool) -> dict[str, str]:
     run_dir = folder / "run"
     space = Workspace(run_dir)
     space.work.mkdir(parents=True)
-    homes = make_homes(space.party_root, PARTIES, votes="secure" if secure else "clear", least_parties=2)
+    homes = make_homes(space.party_root, PARTIES, collection="secure" if secure else "plaintext", least_parties=2)
     changes: dict[str, Any] = {}
     if secure:
         keys = make_secure(homes, space.work)
@@ -74,7 +74,7 @@ def given(folder: Path) -> list[int]:
     return counted
 
 
-@pytest.mark.parametrize("secure", [False, True], ids=["clear", "secure"])
+@pytest.mark.parametrize("secure", [False, True], ids=["plaintext", "secure"])
 def test_a_node_that_dies_at_any_message_changes_nothing(tmp_path: Path, secure: bool) -> None:
     """At the first message of each kind to each party the node dies after it answered: nobody has seen that answer."""
     undisturbed, quiet = run(tmp_path / "quiet", secure)

@@ -55,7 +55,7 @@ def machines(folder: Path) -> Iterator[TwoMachines]:
 def on_cluster(machines: TwoMachines, folder: Path, out: str, votes: str, module: str = "consilium") -> int:
     """Exit code of a run there."""
     arguments = ["--engine", "ray", "--address", machines.address, "--out", str(folder / out), "--keep-work"]
-    arguments += ["--set", f"federation.votes={votes}", "--quiet"]
+    arguments += ["--set", f"federation.collection={votes}", "--quiet"]
     process = machines.start(folder / f"{out}.log", "run", str(folder / "tiny.toml"), *arguments, module=module)
     try:
         return process.wait(SECONDS)
@@ -67,7 +67,7 @@ def here(folder: Path, votes: str) -> Path:
     """The same run with the local engine."""
     out = folder / f"local-{votes}"
     if not out.exists():
-        scenario = load_scenario(str(folder / "tiny.toml"), [f"federation.votes={votes}"])
+        scenario = load_scenario(str(folder / "tiny.toml"), [f"federation.collection={votes}"])
         run_scenario("tiny", scenario, "local", 0, out, keep_work=True)
     return out
 
@@ -103,7 +103,7 @@ def figures(out: Path) -> dict[str, Any]:
     return json.loads((out / "private/cluster.json").read_text())
 
 
-@pytest.mark.parametrize("votes", ["clear", "secure"])
+@pytest.mark.parametrize("votes", ["plaintext", "secure"])
 def test_a_run_without_a_common_folder_is_the_run_of_one_machine(
     machines: TwoMachines, folder: Path, votes: str
 ) -> None:
@@ -118,7 +118,7 @@ def test_a_run_without_a_common_folder_is_the_run_of_one_machine(
     assert not list(Path("/tmp").glob(f"{FOLDER}-*/*/parties"))
 
 
-@pytest.mark.parametrize(("votes", "kind"), [("clear", "train.teacher"), ("secure", "query.sa_masked")])
+@pytest.mark.parametrize(("votes", "kind"), [("plaintext", "train.teacher"), ("secure", "query.sa_masked")])
 def test_a_machine_that_loses_power_changes_nothing(machines: TwoMachines, folder: Path, votes: str, kind: str) -> None:
     """Right after a party there has answered, and before anybody has its answer."""
     name = f"dies-{votes}"
@@ -135,7 +135,7 @@ def test_a_machine_that_loses_power_changes_nothing(machines: TwoMachines, folde
 def test_control_with_homes_in_the_run_folder_alone_it_fails(machines: TwoMachines, folder: Path) -> None:
     """As before: parties that are computed on the other machine have no home there."""
     module = "tests.simulations.engines.cluster.old_way"
-    code = on_cluster(machines, folder, "old", "clear", module)
+    code = on_cluster(machines, folder, "old", "plaintext", module)
     assert code != 0
     failure = json.loads((folder / "old" / "failure.json").read_text())
     assert failure["error"] == "NotEnoughParties"

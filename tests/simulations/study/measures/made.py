@@ -32,10 +32,10 @@ def made_case(rows: Dataset, home_share: float = 0.25, seed: int = 0, **tables: 
     federation = {
         "name": "made",
         "minimum_parties": 2,
-        "votes": "clear",
+        "collection": "plaintext",
         "mechanism": {"name": "gnmax", "sigma": 2.0},
         "privacy": {"unit": "party", "delta": 1e-5},
-        "caps": {"queries": 40, "answers": 40},
+        "query_budget": {"queries": 40, "answers": 40},
         **tables.get("federation", {}),
     }
     scenario = Scenario.model_validate(

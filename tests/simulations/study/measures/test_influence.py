@@ -30,11 +30,11 @@ GNMAX = {"mechanism": {"name": "gnmax", "sigma": 1.0}}
 NOISY = {"mechanism": {"name": "gnmax", "sigma": 6.0}}
 CONFIDENT = {
     "mechanism": {"name": "confident", "threshold": 7, "sigma1": 1.0, "sigma2": 1.0},
-    "caps": {"queries": 40, "answers": 12},
+    "query_budget": {"queries": 40, "answers": 12},
 }
 HISTOGRAM = {"mechanism": {"name": "histogram", "sigma": 3.0}}
 INTERACTIVE = {"mechanism": {"name": "interactive", "threshold": 7, "sigma1": 1.0, "sigma2": 1.0, "confidence": 0.9}}
-RELATIVE = {**GNMAX, "ballot": {"rule": "relative", "shares": [0.5, 0.5]}}
+RELATIVE = {**GNMAX, "voting_rule": {"rule": "relative", "shares": [0.5, 0.5]}}
 
 
 def votes_of(case: Case, ensemble: Ensemble, rows: np.ndarray) -> np.ndarray:
@@ -45,7 +45,7 @@ def votes_of(case: Case, ensemble: Ensemble, rows: np.ndarray) -> np.ndarray:
 
 def released(case: Case, ensemble: Ensemble, requests: list[np.ndarray]) -> Predicted:
     """What a student was told that asked these rows of the pool, request by request, as `methods.pate` gives it."""
-    config, room = case.config.model_copy(update={"noise_seed": case.seed}), case.config.caps.answers
+    config, room = case.config.model_copy(update={"noise_seed": case.seed}), case.config.query_budget.answers
     outcomes, labels = [], []
     for number, rows in enumerate(requests, 1):
         votes = votes_of(case, ensemble, rows).sum(axis=0) * config.most_weight
@@ -246,7 +246,10 @@ def test_where_training_takes_long_some_parties_are_trained(
 
 @pytest.mark.parametrize(
     ("federation", "student"),
-    [(INTERACTIVE, {"rounds": 2}), ({**GNMAX, "schedule": [{**GNMAX, "caps": {"queries": 9, "answers": 9}}]}, {})],
+    [
+        (INTERACTIVE, {"rounds": 2}),
+        ({**GNMAX, "schedule": [{**GNMAX, "query_budget": {"queries": 9, "answers": 9}}]}, {}),
+    ],
     ids=["interactive", "a schedule"],
 )
 def test_a_student_that_had_an_opinion_is_not_followed(federation: dict, student: dict) -> None:

@@ -120,12 +120,16 @@ def test_a_rule_of_its_own_at_each_party_shows_as_shift() -> None:
 
 
 def test_neither_mechanism_nor_promise_changes_a_figure() -> None:
-    """Under a relative ballot equal scores are decided by a lot of the federation's digest; teachers of one class have
-    nothing but equal scores."""
+    """Under a relative voting rule equal scores are decided by a lot of the federation's digest; teachers of one class
+    have nothing but equal scores."""
     rows = made_rows([4] * 8 + [30] * 4, skew=0.9)
-    ballot = {"ballot": {"rule": "relative", "shares": [0.5, 0.5]}}
-    case, ensemble = taught(rows, federation=ballot)
-    other = {**ballot, "mechanism": {"name": "histogram", "sigma": 9.0}, "caps": {"queries": 7, "answers": 7}}
+    voting_rule = {"voting_rule": {"rule": "relative", "shares": [0.5, 0.5]}}
+    case, ensemble = taught(rows, federation=voting_rule)
+    other = {
+        **voting_rule,
+        "mechanism": {"name": "histogram", "sigma": 9.0},
+        "query_budget": {"queries": 7, "answers": 7},
+    }
     changed, again = taught(rows, federation=other)
     assert case.config.digest() != changed.config.digest()
     assert teacher_rows(case, ensemble) == teacher_rows(changed, again)

@@ -1,4 +1,4 @@
-"""From a teacher's scores to its one vote, by the federation's ballot (`protocol.ballot`).
+"""From a teacher's scores to its one vote, by the federation's voting rule (`protocol.voting_rule`).
 
 Under "top" a vote is the teacher's prediction. Under "relative" each class's score is held against a threshold, a
 quantile of the teacher's own scores for that class on the reference rows. Thresholds are computed when the teachers are
@@ -22,11 +22,11 @@ import numpy as np
 
 from consilium.models.teachers import NetworkTeacher, RidgeTeacher, Teacher
 from consilium.party.teachers.store import TeacherSet
-from consilium.protocol.ballot import BallotKind
 from consilium.protocol.choices import counted
 from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.rows.queries import query_ids, query_set_hash, why_no_reference
 from consilium.protocol.rows.schema import Schema
+from consilium.protocol.voting_rule import VotingRule
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -107,30 +107,32 @@ class Decides(Protocol):
     def draw(self, teacher: int, query: int, equal: np.ndarray) -> int: ...
 
 
-def check_reference(ballot: BallotKind, schema: Schema, reference: np.ndarray) -> None:
-    """Raise Refused (MALFORMED) for a ballot that is none for these classes, or reference rows that are none for it."""
+def check_reference(voting_rule: VotingRule, schema: Schema, reference: np.ndarray) -> None:
+    """Raise Refused (MALFORMED) for a voting rule that is none for these classes, or reference rows that are none
+    for it."""
     try:
-        ballot.check_classes(len(schema.classes))
+        voting_rule.check_classes(len(schema.classes))
     except ValueError as error:
         raise Refused(Rule.MALFORMED, detail=f"train request: {error}") from None
-    if reason := why_no_reference(reference, schema, ballot.reference_rows):
+    if reason := why_no_reference(reference, schema, voting_rule.reference_rows):
         raise Refused(Rule.MALFORMED, detail=f"train request: {reason}")
 
 
 def thresholds_of(
-    teachers: Sequence[Teacher], schema: Schema, ballot: BallotKind, reference: np.ndarray
+    teachers: Sequence[Teacher], schema: Schema, voting_rule: VotingRule, reference: np.ndarray
 ) -> np.ndarray | None:
-    """What each teacher's scores are held against, float64 (teachers, classes); None for a ballot without thresholds.
+    """What each teacher's scores are held against, float64 (teachers, classes); None for a voting rule without
+    thresholds.
 
     `reference` float32 (rows, features), as `check_reference` takes them.
 
     Of two classes only the second has one: the quantile of the log-odds, so that the teacher votes for it exactly where
     its log-odds are above.
     """
-    if not ballot.relative:
+    if not voting_rule.relative:
         return None
     classes = len(schema.classes)
-    orders = ballot.orders(classes)
+    orders = voting_rule.orders(classes)
     inputs = query_inputs(schema, reference, query_set_hash(reference))
     found = np.zeros((len(teachers), classes))
     for index, teacher in enumerate(teachers):
@@ -145,7 +147,7 @@ def thresholds_of(
     return found
 
 
-def ballots(trained: TeacherSet, x: np.ndarray, lot: Decides) -> np.ndarray:
+def votes_of_teachers(trained: TeacherSet, x: np.ndarray, lot: Decides) -> np.ndarray:
     """The class that each teacher votes for, int64 (teachers, queries). `x` float (queries, inputs). Secret."""
     if trained.thresholds is None:
         return np.array([teacher.predict(x) for teacher in trained.teachers], dtype=np.int64)  # pyright: ignore
@@ -161,9 +163,9 @@ def ballots(trained: TeacherSet, x: np.ndarray, lot: Decides) -> np.ndarray:
 def cast(trained: TeacherSet, x: np.ndarray, lot: Lot) -> np.ndarray:
     """One vote of each teacher on each query, int64 (queries, classes); each row sums to the number of teachers.
 
-    Arguments as those of `ballots`. Secret.
+    Arguments as those of `votes_of_teachers`. Secret.
     """
-    return counted(ballots(trained, x, lot).T, len(trained.schema.classes))
+    return counted(votes_of_teachers(trained, x, lot).T, len(trained.schema.classes))
 
 
 def class_scores(teacher: Teacher, x: np.ndarray) -> np.ndarray:

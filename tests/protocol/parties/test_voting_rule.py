@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from consilium.protocol.ballot import BALLOTS, BallotSpec, RelativeBallot, TopBallot, ballot_from_json
+from consilium.protocol.voting_rule import VOTING_RULES, RelativeRule, TopRule, VotingRuleSpec, voting_rule_from_json
 
 TABLES: dict[str, tuple[dict[str, Any], int, list[float]]] = {
     "the median": ({}, 2, [0.5, 0.5]),
@@ -22,8 +22,8 @@ TABLES: dict[str, tuple[dict[str, Any], int, list[float]]] = {
 @pytest.mark.parametrize("case", TABLES)
 def test_the_orders_of_the_quantiles(case: str) -> None:
     table, classes, expected = TABLES[case]
-    ballot = ballot_from_json(RelativeBallot.model_validate(table).model_dump_json())
-    np.testing.assert_allclose(ballot.orders(classes), expected)
+    voting_rule = voting_rule_from_json(RelativeRule.model_validate(table).model_dump_json())
+    np.testing.assert_allclose(voting_rule.orders(classes), expected)
 
 
 @pytest.mark.parametrize(
@@ -42,19 +42,19 @@ def test_the_orders_of_the_quantiles(case: str) -> None:
 )
 def test_what_a_ballot_may_not_say(table: dict[str, Any], told: str) -> None:
     with pytest.raises(ValidationError, match=told):
-        TypeAdapter(BallotSpec).validate_python(table)
+        TypeAdapter(VotingRuleSpec).validate_python(table)
 
 
 def test_shares_are_of_the_classes() -> None:
-    ballot = RelativeBallot(shares=(0.5, 0.25, 0.25))
-    ballot.check_classes(3)
-    with pytest.raises(ValueError, match=r"ballot.shares has 3 numbers for 2 classes"):
-        ballot.check_classes(2)
+    voting_rule = RelativeRule(shares=(0.5, 0.25, 0.25))
+    voting_rule.check_classes(3)
+    with pytest.raises(ValueError, match=r"voting_rule.shares has 3 numbers for 2 classes"):
+        voting_rule.check_classes(2)
 
 
 def test_only_a_relative_ballot_takes_reference_rows() -> None:
-    assert [(kind.relative, kind().reference_rows) for kind in BALLOTS] == [(False, 0), (True, 200)]
-    assert ballot_from_json('{"rule": "top"}') == TopBallot()
+    assert [(kind.relative, kind().reference_rows) for kind in VOTING_RULES] == [(False, 0), (True, 200)]
+    assert voting_rule_from_json('{"rule": "top"}') == TopRule()
 
 
 @pytest.mark.parametrize(
@@ -67,4 +67,4 @@ def test_only_a_relative_ballot_takes_reference_rows() -> None:
     ],
 )
 def test_whether_anybody_says_how_frequent_classes_are(table: dict[str, Any], undeclared: bool) -> None:
-    assert TypeAdapter(BallotSpec).validate_python(table).undeclared == undeclared
+    assert TypeAdapter(VotingRuleSpec).validate_python(table).undeclared == undeclared

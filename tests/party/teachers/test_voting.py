@@ -13,15 +13,15 @@ from consilium.models.specs import SklearnSpec
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.party.teachers import store
-from consilium.party.teachers.ballot import Lot, ballots, cast, class_scores, thresholds_of
 from consilium.party.teachers.store import TeacherSet
 from consilium.party.teachers.teach import train_all, vote
-from consilium.protocol.ballot import BallotKind, RelativeBallot, TopBallot
+from consilium.party.teachers.voting import Lot, cast, class_scores, thresholds_of, votes_of_teachers
 from consilium.protocol.choices import counted
 from consilium.protocol.refusals import Rule
 from consilium.protocol.rows.queries import canonical_queries, query_ids, query_set_hash
 from consilium.protocol.rows.schema import Schema
 from consilium.protocol.teachers import TeacherKind
+from consilium.protocol.voting_rule import RelativeRule, TopRule, VotingRule
 from tests.federation import hello_of, make_home, make_relative, make_rows, vote_request
 from tests.party.test_node import refused
 from tests.specs import teacher_of
@@ -45,7 +45,7 @@ def public(count: int, seed: int = 5) -> np.ndarray:
 
 
 def trained(
-    spec: TeacherKind, ballot: BallotKind, labels: list[int] | None = None, classes: int = 2, teachers: int = 2
+    spec: TeacherKind, voting_rule: VotingRule, labels: list[int] | None = None, classes: int = 2, teachers: int = 2
 ) -> TeacherSet:
     """Teachers on halves of 80 rows, of which few have the last class; or all with the labels that are given."""
     generator = np.random.default_rng(1)
@@ -56,7 +56,9 @@ def trained(
     parts = np.array_split(np.arange(80), teachers)
     made = train_all(Rows(x, y), spec, parts, list(range(teachers)), classes)
     schema = schema_of(classes)
-    return TeacherSet(schema, "", "", made, thresholds_of(made, schema, ballot, public(ballot.reference_rows or 1)))
+    return TeacherSet(
+        schema, "", "", made, thresholds_of(made, schema, voting_rule, public(voting_rule.reference_rows or 1))
+    )
 
 
 def lot(rows: np.ndarray, party: str = "p", federation: str = "f" * 64) -> Lot:
@@ -68,9 +70,9 @@ def lot(rows: np.ndarray, party: str = "p", federation: str = "f" * 64) -> Lot:
 def test_of_two_classes_the_second_is_voted_for_where_its_log_odds_exceed_the_quantile(
     kind: str, quantile: float
 ) -> None:
-    made = trained(KINDS[kind], RelativeBallot(quantile=quantile, reference=101))
+    made = trained(KINDS[kind], RelativeRule(quantile=quantile, reference=101))
     x = public(300, seed=8)
-    for teacher, said in zip(made.teachers, ballots(made, x, lot(x)), strict=True):
+    for teacher, said in zip(made.teachers, votes_of_teachers(made, x, lot(x)), strict=True):
         known, asked = (np.diff(class_scores(teacher, rows), axis=1)[:, 0] for rows in (public(101), x))
         margin = asked - np.quantile(known, quantile)
         clear = np.abs(margin) > 1e-9
@@ -83,18 +85,18 @@ def test_the_median_halves_the_votes_where_a_class_is_rare(kind: str) -> None:
     """Half of the reference rows are above the median by definition; predictions are nearly all of one class."""
     rows = public(101)
     shares = {
-        name: cast(trained(KINDS[kind], ballot, teachers=1), rows, lot(rows))[:, 1].mean()
-        for name, ballot in {"relative": RelativeBallot(reference=101), "top": TopBallot()}.items()
+        name: cast(trained(KINDS[kind], voting_rule, teachers=1), rows, lot(rows))[:, 1].mean()
+        for name, voting_rule in {"relative": RelativeRule(reference=101), "top": TopRule()}.items()
     }
     assert shares["relative"] == pytest.approx(0.5, abs=0.01)
     assert shares["top"] < 0.4
 
 
-@pytest.mark.parametrize("ballot", [TopBallot(), RelativeBallot(reference=50), RelativeBallot(quantile=0.9)])
+@pytest.mark.parametrize("voting_rule", [TopRule(), RelativeRule(reference=50), RelativeRule(quantile=0.9)])
 @pytest.mark.parametrize("classes", [2, 4])
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_teacher_has_one_vote_for_each_query(kind: str, classes: int, ballot: BallotKind) -> None:
-    made = trained(KINDS[kind], ballot, classes=classes)
+def test_each_teacher_has_one_vote_for_each_query(kind: str, classes: int, voting_rule: VotingRule) -> None:
+    made = trained(KINDS[kind], voting_rule, classes=classes)
     x = public(60, seed=9)
     votes = cast(made, x, lot(x))
     assert votes.shape == (60, classes)
@@ -103,7 +105,7 @@ def test_each_teacher_has_one_vote_for_each_query(kind: str, classes: int, ballo
 
 
 def test_the_top_class_is_the_prediction() -> None:
-    made = trained(KINDS["random_forest"], TopBallot(), classes=4)
+    made = trained(KINDS["random_forest"], TopRule(), classes=4)
     x = public(60, seed=9)
     assert made.thresholds is None
     assert (cast(made, x, lot(x)) == vote(made.teachers, x, 4)).all()
@@ -111,7 +113,7 @@ def test_the_top_class_is_the_prediction() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_votes_do_not_depend_on_what_else_is_asked(kind: str) -> None:
-    made = trained(KINDS[kind], RelativeBallot(reference=51), classes=3)
+    made = trained(KINDS[kind], RelativeRule(reference=51), classes=3)
     x = public(64, seed=9)
     whole = cast(made, x, lot(x))
     for part in (slice(0, 1), slice(5, 24), slice(63, 64)):
@@ -123,20 +125,20 @@ def test_a_teacher_of_one_class_abstains_in_effect() -> None:
     votes for the one that it knows. 4 standard deviations on either side of a fair lot, which is fixed."""
     x = public(4000, seed=9)
     for classes in (2, 5):
-        cases = [trained(KINDS["ridge"], RelativeBallot(), [label], classes, 1) for label in (0, 1)]
+        cases = [trained(KINDS["ridge"], RelativeRule(), [label], classes, 1) for label in (0, 1)]
         first, second = (cast(made, x, lot(x)) for made in cases)
         assert (first == second).all()
         share = 1 / classes
         spread = np.sqrt(share * (1 - share) / len(x))
         np.testing.assert_allclose(first.mean(axis=0), share, atol=4 * spread)
-        top = cast(trained(KINDS["ridge"], TopBallot(), [1], classes, 1), x, lot(x))
+        top = cast(trained(KINDS["ridge"], TopRule(), [1], classes, 1), x, lot(x))
         assert (top[:, 1] == 1).all()
 
 
 def test_the_lot_is_another_for_each_party_teacher_federation_and_query() -> None:
-    made = trained(KINDS["ridge"], RelativeBallot(), [0])  # two teachers
+    made = trained(KINDS["ridge"], RelativeRule(), [0])  # two teachers
     x = public(200, seed=9)
-    said = [ballots(made, x, each) for each in (lot(x), lot(x), lot(x, "other"), lot(x, federation="e" * 64))]
+    said = [votes_of_teachers(made, x, each) for each in (lot(x), lot(x), lot(x, "other"), lot(x, federation="e" * 64))]
     assert (said[0] == said[1]).all()
     columns = [said[0][0], said[0][1], said[2][0], said[3][0]]
     agreement = np.array([[(one == two).mean() for one in columns] for two in columns])
@@ -146,9 +148,9 @@ def test_the_lot_is_another_for_each_party_teacher_federation_and_query() -> Non
 def test_equal_scores_of_trees_are_decided_by_the_lot_and_not_by_the_order_of_classes() -> None:
     """A stump has two scores: the median is one of them, and rows with it are neither above nor below."""
     stump = SklearnSpec(model="sklearn", estimator="sklearn.tree.DecisionTreeClassifier", parameters={"max_depth": 1})
-    made = trained(stump, RelativeBallot(reference=51), teachers=1)
+    made = trained(stump, RelativeRule(reference=51), teachers=1)
     x = public(2000, seed=9)
-    (teacher,), (said,) = made.teachers, ballots(made, x, lot(x))
+    (teacher,), (said,) = made.teachers, votes_of_teachers(made, x, lot(x))
     level = np.diff(class_scores(teacher, x), axis=1)[:, 0]
     limits = made.thresholds
     assert limits is not None
@@ -159,15 +161,15 @@ def test_equal_scores_of_trees_are_decided_by_the_lot_and_not_by_the_order_of_cl
 
 
 def test_a_class_that_a_teacher_has_not_seen_is_not_voted_for() -> None:
-    made = trained(KINDS["logistic_regression"], RelativeBallot(reference=51), [0, 3, 0], classes=5)
+    made = trained(KINDS["logistic_regression"], RelativeRule(reference=51), [0, 3, 0], classes=5)
     x = public(500, seed=9)
-    assert set(np.unique(ballots(made, x, lot(x)))) == {0, 3}
+    assert set(np.unique(votes_of_teachers(made, x, lot(x)))) == {0, 3}
 
 
 def test_shares_say_how_often_each_class_is_voted_for() -> None:
-    ballot = RelativeBallot(shares=(0.8, 0.2), reference=201)
+    voting_rule = RelativeRule(shares=(0.8, 0.2), reference=201)
     rows = public(201)
-    votes = cast(trained(KINDS["ridge"], ballot, teachers=1), rows, lot(rows))
+    votes = cast(trained(KINDS["ridge"], voting_rule, teachers=1), rows, lot(rows))
     np.testing.assert_allclose(votes.mean(axis=0), [0.8, 0.2], atol=0.01)
 
 
@@ -175,7 +177,7 @@ def test_rows_that_are_far_from_all_others_are_voted_on() -> None:
     far = canonical_queries(np.array([[3e38, -3e38, 3e38], [-3e38, 3e38, 1.0]]), WIDTH)
     for kind in ("logistic_regression", "ridge", "mlp"):
         with np.errstate(all="ignore"):
-            made = trained(KINDS[kind], RelativeBallot(reference=51))
+            made = trained(KINDS[kind], RelativeRule(reference=51))
             assert (cast(made, far, lot(far)).sum(axis=1) == 2).all()
 
 
@@ -206,7 +208,7 @@ def test_thresholds_are_kept_with_the_teachers_and_voting_needs_no_reference_row
 
 
 def test_other_reference_rows_are_another_federation_and_other_teachers(tmp_path: Path) -> None:
-    other = make_relative(ballot=RelativeBallot(reference=30))
+    other = make_relative(voting_rule=RelativeRule(reference=30))
     assert other.digest() != CONFIG.digest()
     assert other.train_request().digest() != CONFIG.train_request().digest()
     node = party(tmp_path / "home")
@@ -216,9 +218,9 @@ def test_other_reference_rows_are_another_federation_and_other_teachers(tmp_path
     node.train(CONFIG.train_request())
 
 
-def with_reference(rows: np.ndarray, ballot: BallotKind = CONFIG.ballot) -> Any:
+def with_reference(rows: np.ndarray, voting_rule: VotingRule = CONFIG.voting_rule) -> Any:
     """A coordinator that pins these rows from the start, and so is held to them alone."""
-    changes = {"reference": rows.astype(np.float32), "ballot_json": ballot.model_dump_json()}
+    changes = {"reference": rows.astype(np.float32), "voting_rule_json": voting_rule.model_dump_json()}
     request = CONFIG.train_request().model_copy(update=changes)
     return hello_of(CONFIG, request=request.digest()), request
 
@@ -243,10 +245,10 @@ def test_hostile_reference_rows_are_refused(tmp_path: Path, case: str) -> None:
     assert not node.home.teachers(CONFIG.digest()).exists()
 
 
-@pytest.mark.parametrize("ballot", [TopBallot(), RelativeBallot(shares=(0.25, 0.25, 0.5))])
-def test_a_ballot_that_does_not_suit_rows_or_classes_is_refused(tmp_path: Path, ballot: BallotKind) -> None:
+@pytest.mark.parametrize("voting_rule", [TopRule(), RelativeRule(shares=(0.25, 0.25, 0.5))])
+def test_a_ballot_that_does_not_suit_rows_or_classes_is_refused(tmp_path: Path, voting_rule: VotingRule) -> None:
     node = party(tmp_path / "home")
-    hello, request = with_reference(GOOD, ballot)
+    hello, request = with_reference(GOOD, voting_rule)
     node.hello(hello)
     assert refused(node.train, request) is Rule.MALFORMED
 

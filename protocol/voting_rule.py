@@ -2,7 +2,7 @@
 
 Whatever the rule, a vote is a function of one teacher, its query and what is public, and a teacher has one vote for
 each query: no rule changes how many votes a record, a patient or a party moves. How a party carries the rules out is in
-`party.teachers.ballot`.
+`party.teachers.voting`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from consilium.protocol.rows.queries import MOST_REFERENCE_ROWS
 Share = Annotated[float, Field(gt=0, lt=1)]
 
 
-class BallotKind(Frozen):
+class VotingRule(Frozen):
     """Base of all rules."""
 
     relative: ClassVar[bool] = False
@@ -47,13 +47,13 @@ class BallotKind(Frozen):
         return np.zeros(0)
 
 
-class TopBallot(BallotKind):
+class TopRule(VotingRule):
     """The class with the teacher's largest score."""
 
     rule: Literal["top"] = "top"
 
 
-class RelativeBallot(BallotKind):
+class RelativeRule(VotingRule):
     """The class whose score is largest against the teacher's own scores for it on public reference rows."""
 
     relative: ClassVar[bool] = True
@@ -77,7 +77,7 @@ class RelativeBallot(BallotKind):
     )
 
     @model_validator(mode="after")
-    def _one_of_both(self) -> RelativeBallot:
+    def _one_of_both(self) -> RelativeRule:
         if self.shares and "quantile" in self.model_fields_set and self.quantile != 0.5:
             raise ValueError("give quantile or shares, not both")
         if self.shares and not math.isclose(sum(self.shares), 1, abs_tol=1e-6):
@@ -86,18 +86,18 @@ class RelativeBallot(BallotKind):
 
     @property
     def undeclared(self) -> bool:
-        """See `BallotKind.undeclared`."""
+        """See `VotingRule.undeclared`."""
         return not self.shares and self.quantile == 0.5
 
     @property
     def reference_rows(self) -> int:
-        """See `BallotKind.reference_rows`."""
+        """See `VotingRule.reference_rows`."""
         return self.reference
 
     def describe(self) -> str:
-        """See `BallotKind.describe`.
+        """See `VotingRule.describe`.
 
-        >>> RelativeBallot(shares=(0.75, 0.25)).describe(), RelativeBallot().describe()
+        >>> RelativeRule(shares=(0.75, 0.25)).describe(), RelativeRule().describe()
         (', votes relative to shares 0.75, 0.25', ', votes relative to quantile 0.5')
         """
         kind = (
@@ -108,14 +108,14 @@ class RelativeBallot(BallotKind):
         return f", votes relative to {kind}"
 
     def check_classes(self, classes: int) -> None:
-        """See `BallotKind.check_classes`."""
+        """See `VotingRule.check_classes`."""
         if self.shares and len(self.shares) != classes:
-            raise ValueError(f"ballot.shares has {len(self.shares)} numbers for {classes} classes")
+            raise ValueError(f"voting_rule.shares has {len(self.shares)} numbers for {classes} classes")
 
     def orders(self, classes: int) -> np.ndarray:
-        """See `BallotKind.orders`.
+        """See `VotingRule.orders`.
 
-        >>> RelativeBallot(shares=(0.75, 0.25)).orders(2).tolist(), RelativeBallot(quantile=0.9).orders(2).tolist()
+        >>> RelativeRule(shares=(0.75, 0.25)).orders(2).tolist(), RelativeRule(quantile=0.9).orders(2).tolist()
         ([0.25, 0.75], [0.09999999999999998, 0.9])
         """
         if self.shares:
@@ -123,16 +123,16 @@ class RelativeBallot(BallotKind):
         return np.array([1 - self.quantile, self.quantile]) if classes == 2 else np.full(classes, self.quantile)
 
 
-AnyBallot = TopBallot | RelativeBallot
-BallotSpec = Annotated[AnyBallot, Field(discriminator="rule")]
+AnyVotingRule = TopRule | RelativeRule
+VotingRuleSpec = Annotated[AnyVotingRule, Field(discriminator="rule")]
 """The field type of a configuration: a table whose `rule` says which one it is."""
 
-BALLOTS: tuple[type[BallotKind], ...] = get_args(AnyBallot)
+VOTING_RULES: tuple[type[VotingRule], ...] = get_args(AnyVotingRule)
 """Every rule."""
 
-_ADAPTER: TypeAdapter[AnyBallot] = TypeAdapter(BallotSpec)
+_ADAPTER: TypeAdapter[AnyVotingRule] = TypeAdapter(VotingRuleSpec)
 
 
-def ballot_from_json(text: str) -> AnyBallot:
+def voting_rule_from_json(text: str) -> AnyVotingRule:
     """What a train request carries. Raises pydantic's ValidationError."""
     return _ADAPTER.validate_json(text)

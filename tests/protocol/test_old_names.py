@@ -1,0 +1,227 @@
+"""Names of 0.9 give the same model as today's, with a note, in each kind of file; hashes that parties accepted stay."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from consilium.aggregator.policy import AggregatorPolicy
+from consilium.coordinator.config import Federation, FederationConfig
+from consilium.coordinator.planning.plan import is_open
+from consilium.coordinator.provision.plan import plan_table
+from consilium.coordinator.stages import Phase
+from consilium.node.acceptance import terms_digest
+from consilium.party.federation import FederationFile
+from consilium.party.policy import Policy
+from consilium.protocol import old_names
+from consilium.protocol.errors import ConfigError
+from consilium.protocol.messages import Terms
+from consilium.protocol.models import Frozen
+from consilium.protocol.records import BODY, from_record, to_record
+from consilium.simulations.scenario import Scenario, load_scenario, scenario_table
+from consilium.simulations.study.spec import StudySpec, load_study
+from tests.federation import make_config
+
+TODAY: dict[str, Any] = {
+    "name": "small",
+    "minimum_parties": 2,
+    "collection": "plaintext",
+    "privacy": {"unit": "party", "delta": 1e-5},
+    "query_budget": {"queries": 9, "answers": 9},
+    "mechanism": {"name": "gnmax", "sigma": 9.0},
+    "schedule": [{"mechanism": {"name": "gnmax", "sigma": 8.0}, "query_budget": {"queries": 5, "answers": 5}}],
+    "voting_rule": {"rule": "relative"},
+}
+POLICY = {"allowed_classes": ["no", "yes"], "collection": "plaintext"}
+FEDERATION_OLD = {"votes": "collection", "caps": "query_budget", "ballot": "voting_rule"}
+CASES: list[tuple[type[Frozen], dict[str, Any], dict[str, str]]] = [
+    (Federation, TODAY, FEDERATION_OLD),
+    (Policy, POLICY, {"votes": "collection"}),
+    (Phase, TODAY["schedule"][0], {"caps": "query_budget"}),
+]
+"""Model, a table of it, and keys of 0.9 with today's."""
+EACH = [
+    pytest.param(*case[:2], old, new, id=f"{case[0].__name__}.{old}") for case in CASES for old, new in case[2].items()
+]
+
+
+@pytest.fixture(autouse=True)
+def _notes_anew() -> Iterator[None]:
+    old_names.note.cache_clear()
+    yield
+
+
+def of_0_9(table: dict[str, Any], old: str, new: str) -> dict[str, Any]:
+    value = "clear" if table[new] == "plaintext" else table[new]
+    return {old if key == new else key: value if key == new else other for key, other in table.items()}
+
+
+@pytest.mark.parametrize(("model", "table", "old", "new"), EACH)
+class TestEachKey:
+    def test_it_is_read_with_a_note(
+        self, model: type[Frozen], table: dict[str, Any], old: str, new: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        today = model.model_validate(table)
+        assert caplog.records == []
+        with caplog.at_level(logging.WARNING):
+            assert model.model_validate(of_0_9(table, old, new)) == today
+        assert caplog.messages == [f"{model.__name__}: {old} of version 0.9 is called {new} now"]
+
+    def test_it_is_written_under_the_name_of_today(
+        self, model: type[Frozen], table: dict[str, Any], old: str, new: str
+    ) -> None:
+        written = model.model_validate(of_0_9(table, old, new)).model_dump(mode="json")
+        assert new in written and old not in written
+
+    def test_both_at_once_are_refused(self, model: type[Frozen], table: dict[str, Any], old: str, new: str) -> None:
+        with pytest.raises(ValidationError, match=f"{new} was called {old} in version 0.9, and both are there"):
+            model.model_validate({**table, old: table[new]})
+
+
+@pytest.mark.parametrize("model", [Federation, Policy, AggregatorPolicy])
+def test_an_unknown_key_is_refused_still(model: type[Frozen]) -> None:
+    with pytest.raises(ValidationError, match="ballots"):
+        model.model_validate({"ballots": 1})
+
+
+TOML = """
+[data]
+set = "stroke"
+[federation]
+name = "small"
+minimum_parties = 2
+{federation}
+[federation.privacy]
+unit = "party"
+delta = 1e-5
+[federation.mechanism]
+name = "gnmax"
+sigma = 9.0
+{rest}
+"""
+OLD = TOML.format(
+    federation='votes = "clear"',
+    rest="""[federation.caps]
+queries = 9
+answers = 9
+[federation.ballot]
+rule = "relative"
+[[provenance]]
+keys = ["federation.votes", "federation.caps.queries"]
+rows = "none"
+where = "Here."
+""",
+)
+
+
+def test_a_scenario_of_0_9(tmp_path: Path) -> None:
+    (tmp_path / "old.toml").write_text(OLD)
+    scenario = load_scenario(str(tmp_path / "old.toml"))
+    assert scenario.federation.collection == "plaintext"
+    assert scenario.provenance[0].keys == ("federation.collection", "federation.query_budget.queries")
+    assert (scenario.federation.query_budget.queries, scenario.federation.voting_rule.rule) == (9, "relative")
+    assert Scenario.model_validate_json(scenario.model_dump_json()) == scenario
+
+
+@pytest.mark.parametrize("key", ["federation.votes", "federation.collection"])
+def test_a_change_by_either_name(tmp_path: Path, key: str) -> None:
+    """Whatever name the file has; what it said of the value no longer holds."""
+    (tmp_path / "old.toml").write_text(OLD)
+    changed = load_scenario(str(tmp_path / "old.toml"), [f"{key}=secure"])
+    assert changed.federation.collection == "secure"
+    assert "federation.collection" not in changed.provenance[0].keys
+
+
+def test_noise_of_phases_that_a_file_of_0_9_leaves_out() -> None:
+    """It is calibrated to the same epsilon."""
+    budget = {"queries": 9, "answers": 9}
+    table = {**TODAY, "mechanism": {"name": "gnmax"}, "privacy": {**TODAY["privacy"], "epsilon": 4.0}}
+    today = {**table, "schedule": [{"mechanism": {"name": "gnmax"}, "query_budget": budget}]}
+    old = {key: value for key, value in table.items() if key != "query_budget"}
+    old |= {"caps": budget, "schedule": [{"mechanism": {"name": "gnmax"}, "caps": budget}]}
+    assert Federation.model_validate(old) == Federation.model_validate(today)
+
+
+@pytest.mark.parametrize("key", ["caps", "query_budget"])
+def test_a_scenario_that_leaves_its_mechanism_open(tmp_path: Path, key: str) -> None:
+    text = OLD.replace('name = "gnmax"\nsigma = 9.0', 'name = "auto"').replace("federation.caps]", f"federation.{key}]")
+    (tmp_path / "open.toml").write_text(text.replace("delta = 1e-5", "delta = 1e-5\nepsilon = 2.0"))
+    federation = scenario_table(str(tmp_path / "open.toml"))["federation"]
+    assert is_open(federation)
+    assert federation["query_budget"]["queries"] == 9
+
+
+def test_both_names_in_a_scenario_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "both.toml").write_text(OLD.replace('votes = "clear"', 'votes = "clear"\ncollection = "secure"'))
+    with pytest.raises(ConfigError, match=r"collection was called votes in version 0\.9, and both are there"):
+        scenario_table(str(tmp_path / "both.toml"))
+
+
+def test_a_study_of_0_9(tmp_path: Path) -> None:
+    (tmp_path / "old.toml").write_text(
+        """
+[study]
+scenario = "stroke"
+[base.federation]
+votes = "clear"
+[[axis]]
+key = "federation.votes"
+values = ["clear", "secure"]
+[[axis]]
+name = "size"
+points = { small = { federation = { votes = "secure" } }, large = { data = { parties = 9 } } }
+[[except]]
+"federation.votes" = "clear"
+"""
+    )
+    spec = load_study(str(tmp_path / "old.toml"), ["federation.votes=secure"])
+    assert spec.base["federation"] == {"collection": "secure"}
+    assert (spec.axis[0].key, spec.axis[0].column) == ("federation.collection", "federation.collection")
+    assert spec.axis[1].points["small"] == {"federation": {"collection": "secure"}}
+    assert spec.exceptions == ({"federation.collection": "clear"},)
+    assert StudySpec.model_validate(spec.model_dump(mode="json", by_alias=True)) == spec.model_copy(
+        update={"name": "study", "folder": Path()}
+    )
+
+
+def test_an_operators_file_of_0_9(tmp_path: Path) -> None:
+    (tmp_path / "federation.toml").write_text(OLD)
+    assert plan_table(tmp_path / "federation.toml")["federation"]["collection"] == "clear"
+    (tmp_path / "named.toml").write_text('federation = "federation.toml"')
+    assert plan_table(tmp_path / "named.toml")["federation"]["collection"] == "clear"
+
+
+class TestHashesAndWire:
+    """As 0.9 computed them; what parties have accepted and ledgers are bound to."""
+
+    def test_a_federation(self) -> None:
+        digest = "7ec86e613347d7f31d85eb7fa4f7c3f39bc3ebdfe599d469d5dc6cb8bd7b0bee"
+        assert Federation.model_validate(TODAY).federation_digest() == digest
+
+    def test_a_configuration_and_its_terms(self) -> None:
+        config = make_config()
+        assert config.digest() == "e1924a18dab51df4bad1e0bd29ac09937d131226205df38f95c7b0f2b143b54c"
+        assert terms_digest(config.terms()) == "f82f1811b938c26e977bf3955a008577b664bee58a3ea6301f2ca31c9ac9d586"
+
+    def test_terms_travel_under_the_names_of_0_9(self, caplog: pytest.LogCaptureFixture) -> None:
+        terms = make_config().terms()
+        assert (terms.collection, json.loads(terms.model_dump_json())["votes"]) == ("plaintext", "clear")
+        record = to_record(terms)
+        body = record[BODY]
+        assert body["votes"] == "clear" and "collection" not in body  # pyright: ignore
+        assert from_record(record, Terms) == terms
+        assert caplog.records == []
+
+    def test_a_file_of_a_kit(self) -> None:
+        config = make_config()
+        text = config.model_dump_json()
+        old = config.model_dump_json(by_alias=True)
+        assert '"collection":"plaintext"' in text and '"votes":"clear"' in old
+        assert FederationConfig.model_validate_json(old) == config
+        assert FederationFile.model_validate_json(old) == FederationFile.model_validate_json(text)
