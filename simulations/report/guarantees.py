@@ -108,8 +108,8 @@ def noise_in_sums(collection: CollectionMode, guarantees: Mapping[str, Any]) -> 
 
 def disclosure_of(data: ReportData) -> Disclosure:
     """What the run of a report disclosed, and to whom."""
-    noisy = noise_in_sums(data.votes, data.guarantees)
-    return Disclosure(data.release, data.votes, noisy, explicit=noisy and NODES not in data.guarantees)
+    noisy = noise_in_sums(data.collection, data.guarantees)
+    return Disclosure(data.release, data.collection, noisy, explicit=noisy and NODES not in data.guarantees)
 
 
 def shown_guarantees(privacy: dict[str, Any], collection: CollectionMode) -> dict[str, Any]:

@@ -46,7 +46,7 @@ class Liar(Game):
         return {
             "most_queries": 1000,
             "most_epsilon": self.most_epsilon,
-            "votes": self.votes,
+            "collection": self.votes,
             "exact_sums": self.votes in ("secure", "verified"),
         }
 
@@ -55,7 +55,7 @@ class Liar(Game):
 
     def hello(self):
         request = super().hello()
-        changes = {"votes": self.votes, "teachers": self.teachers, "simulation": False, "promise": self.promise()}
+        changes = {"collection": self.votes, "teachers": self.teachers, "simulation": False, "promise": self.promise()}
         roster = self.roster.digest if self.votes != "plaintext" else ""
         return request.model_copy(update={**changes, "roster": roster, "pool": TREE.terms(0.0).model_dump_json()})
 
