@@ -14,8 +14,8 @@ A benchmark writes its table through `figure`, which prints the rows as they com
   `make figures` (`python -m docs.figures`) writes table and origin between them. In prose, one cell without its bold
   is `<!-- value results/default-scenario :: ROW :: COLUMN -->.770<!-- end value -->`; the beginning of ROW is enough.
 - `command` is what makes this table alone. If it takes under ten processor seconds, a test runs it again, and compares
-  every cell, but for those of the columns in `timings`: `make test` what takes three, `make nightly` all. `quick=False`
-  exempts it (say why).
+  every cell, but for those of the columns in `timings`: `make test` those of a second or so, `make nightly` all.
+  `quick=False` exempts it (say why).
 - Rows that were measured earlier and read from a file: set `table.seconds` to what they took. `note`: a sentence more.
 - `--check` says which page is stale, which file was edited by hand, lies about its name or stands nowhere, which mark
   has no file, and which table of the pages in `MADE` has no mark. `--rerun` is what CI does with the quick ones.

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -20,8 +17,10 @@ from consilium.models.published.model import load_model
 from consilium.node import keys as own_keys
 from consilium.node.kit import open_kit
 from consilium.party.deployed import PARTY
+from tests import command_line
+from tests.command_line import Done
 from tests.deploy.kits import accept_all
-from tests.docs.pages import ROOT, blocks
+from tests.docs.pages import blocks
 from tests.federation import FEATURES, make_rows
 
 
@@ -49,11 +48,11 @@ OWN_KEYS = "cleveland"
 """The party of docs/deploy.md that makes its own keys."""
 
 
-def consilium(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """A command in a process of its own."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "consilium", *words]
-    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=800)
+def consilium(*words: str, cwd: Path) -> Done:
+    """A command, in a folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(cwd)
+        return command_line.consilium(*words)
 
 
 @pytest.fixture(scope="session")
@@ -61,7 +60,7 @@ def short_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """`consilium run` with ten hospitals."""
     folder = tmp_path_factory.mktemp("run")
     done = consilium("run", "--out", "out1", *SHORTER["stroke"], cwd=folder)
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     return folder / "out1"
 
 
@@ -106,7 +105,7 @@ def own_table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def kits(operator: Path) -> Path:
     """Kits of that federation; the party with keys of its own has rows, but its keys are still beside the kits."""
     done = consilium("provision", "federation.toml", "--out", "made", cwd=operator)
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     home = operator / "made" / f"party-{OWN_KEYS}"
     x, y = make_rows(600, 1)
     classes = np.array(json.loads((home / "federation.json").read_text(encoding="utf-8"))["rows"]["classes"])

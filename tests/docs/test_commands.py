@@ -23,7 +23,7 @@ from consilium.party.policy import LIMITS, Policy
 from tests.deploy.kits import request_of_kit
 from tests.deploy.terminal import typed
 from tests.docs.conftest import OWN_KEYS, SHORTER, Desk
-from tests.docs.conftest import consilium as in_a_process
+from tests.docs.conftest import consilium as in_a_folder
 from tests.docs.pages import ROOT, Command, commands
 
 ONLY_PARSED = {
@@ -154,8 +154,8 @@ def test_it_runs(
         named = words[1:2] if words[1:2] and words[1] in SHORTER else []
         # what is printed comes last, and so wins
         shorter = SHORTER[named[0] if named else "stroke"]
-        done = in_a_process(words[0], *named, *shorter, *words[1 + len(named) :], cwd=cwd)
-        code, said = done.returncode, done.stdout + done.stderr
+        done = in_a_folder(words[0], *named, *shorter, *words[1 + len(named) :], cwd=cwd)
+        code, said = done.exit_code, done.output
     else:
         monkeypatch.chdir(cwd)
         monkeypatch.setattr(sys, "argv", ["consilium", *words])

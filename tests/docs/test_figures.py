@@ -24,7 +24,7 @@ NAMES = sorted(f"{path.parent.name}/{path.stem}" for path in DOCS.glob("figures/
 FIGURES = list(figures.read_all().values())
 QUICK = {made.command: made.seconds or 0.0 for made in FIGURES if made.quick}
 """Commands that a test runs again, and what they took."""
-NIGHTLY_SECONDS = 3
+NIGHTLY_SECONDS = 1.5
 """Those that take longer are run again by `make nightly`."""
 PAGE = """# Page
 
