@@ -14,14 +14,17 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from consilium.coordinator.planning.outlook import what_would_do, why_hopeless
 from consilium.data.encoding import encode
 from consilium.models.devices import Device, one_thread
 from consilium.protocol.config_files import validate
 from consilium.protocol.messages import CollectionMode
 from consilium.report.warnings import WarningCode
+from consilium.report.words import plural
 from consilium.simulations.council.frames import (
     Frame,
     Given,
+    NothingToGain,
     PublicRows,
     Values,
     as_keyboard_interrupt,
@@ -29,7 +32,6 @@ from consilium.simulations.council.frames import (
     has_names,
     value_errors,
 )
-from consilium.simulations.council.outlook import hopeless, refuse_hopeless
 from consilium.simulations.council.pages import Report
 from consilium.simulations.council.runs import ProgressCallback, Run, RunFolder, watching
 from consilium.simulations.council.settings import Described, ObjectFiles, in_python, scenario_of
@@ -248,9 +250,11 @@ class Council(ClassifierMixin, BaseEstimator):
         if self.mechanism is not None:
             return validate(table, Scenario, "Council"), None
         scenario, planned = planned_scenario(table, "Council", seed, source=source)
-        if self.if_hopeless == "raise":
-            refuse_hopeless(planned, table["federation"], scenario.simulation.most_queries, source.owner_label)
-        elif why := hopeless(planned):
+        if why := why_hopeless(planned):
+            if self.if_hopeless == "raise":
+                would = what_would_do(planned.facts, table["federation"], scenario.simulation.most_queries)
+                more = f"More {plural(source.owner_label)} help most; if_hopeless='warn' runs it all the same"
+                raise NothingToGain(why, f"{would}. {more}")
             warnings.warn(why, UserWarning, stacklevel=4)
         return scenario, planned.to_json()
 

@@ -135,6 +135,24 @@ class Run:
         """The report as one HTML file."""
         return Report(self.path)
 
+    def tracked_settings(self) -> dict[str, str]:
+        """For a tracker of experiments: what the run was asked to do, by dotted keys of its scenario, and its seed."""
+        manifest = json.loads((self.path / "manifest.json").read_text(encoding="utf-8"))
+        return {"scenario": str(manifest["scenario"]), "seed": str(manifest["seed"]), **dict(_flat(manifest["config"]))}
+
+    def tracked_metrics(self, private: bool = False) -> dict[str, float]:
+        """For a tracker: dotted name -> the promise, the student and its yardsticks.
+
+        A tracker is another place, often another machine: it gets what the guarantee covers or what is public.
+        private : yardsticks that take private rows too; the secret data-dependent epsilon never.
+        """
+        privacy = self.privacy
+        nodes = {} if privacy.epsilon_nodes is None else {"privacy.epsilon_nodes": privacy.epsilon_nodes}
+        promise = {"privacy.epsilon_promised": privacy.epsilon, **nodes, "privacy.delta": privacy.delta}
+        rows = self.metrics.filter(pl.col("scope") == "run").drop("scope").iter_rows()
+        shown = ((name, metric, value) for name, metric, value in rows if name in _COVERED or private)
+        return promise | {f"{name}.{metric}": value for name, metric, value in shown if name not in _NEVER_TRACKED}
+
     @cached_property
     def student(self) -> Published:
         """The published student. Raises BadModel if its file brings code that nobody vouched for."""
@@ -173,6 +191,20 @@ class Run:
             ) from None
         except pl.exceptions.PolarsError:
             raise DataError(f"{path} is damaged", "Run: consilium audit") from None
+
+
+_COVERED = ("student", "hand_labels_released", "hand_labels_asked")
+"""Names in `Run.metrics` that may be shown to anybody."""
+_NEVER_TRACKED = ("privacy",)
+"""Holds the data-dependent epsilon; the promise is told apart."""
+
+
+def _flat(table: Mapping[str, Any], parents: str = "") -> Iterator[tuple[str, str]]:
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{parents}{key}.")
+        elif value not in (None, [], {}, ""):
+            yield parents + key, str(value)[:500]
 
 
 def load_run(path: Path | str) -> Run:

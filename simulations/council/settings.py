@@ -44,14 +44,6 @@ def table_of(described: Described, tag: str) -> dict[str, Any] | None:
     return dict(described)
 
 
-def plain_table(described: Described, tag: str, label: str) -> dict[str, Any]:
-    """The table of a kind of which there are no objects. Raises BadSetting."""
-    table = table_of(described, tag)
-    if table is None:
-        raise BadSetting(f"{label} is a {type(described).__name__}", "Give a name, a table or a description")
-    return table
-
-
 class ObjectFiles:
     """Estimators as files in a folder, mode 0600, from where simulated parties and the student read them."""
 
@@ -91,38 +83,42 @@ class ObjectFiles:
 
 ATTRIBUTION = "Rows that were in the memory of the program that ran this; they are not kept with the run."
 _UNITS = tuple(unit.value for unit in Unit)
-_IN_PYTHON = {
+_KEYS = {
+    "name": "federation.name",
+    "collection": "federation.collection",
+    "minimum_parties": "federation.minimum_parties",
+    "teachers_per_party": "federation.teachers_per_party",
+    "unit": "federation.privacy.unit",
+    "neighbouring": "federation.privacy.neighbouring",
+    "delta": "federation.privacy.delta",
+    "epsilon": "federation.privacy.epsilon",
+    "mechanism": "federation.mechanism",
+    "queries": "federation.query_budget.queries",
+    "answers": "federation.query_budget.answers",
+    "voting_rule": "federation.voting_rule",
+    "teacher": "federation.teacher",
+    "student": "student.trainer",
+    "noise": "simulation.noise",
+    "hand_labels": "simulation.hand_labels",
+    "columns": "data.columns",
+    "classes": "data.classes",
+    "parties": "data.parties",
+    "least_rows": "data.least_rows",
+    "public": "data.public",
+}
+"""Parameters of `Council`, and of its `fit`, -> keys of a scenario."""
+_IN_PYTHON = {key: parameter for parameter, key in _KEYS.items() if parameter != "name"} | {
     "data.public_share": "public_share",
     "data.public.share": "public_share",
-    "data.public": "public",
-    "data.parties": "parties",
-    "data.least_rows": "least_rows",
-    "data.classes": "classes",
-    "data.columns": "columns",
     "data.label": "y",
     "data.owner": "owners",
     "data.patient": "patients",
-    "federation.minimum_parties": "minimum_parties",
-    "federation.teachers_per_party": "teachers_per_party",
-    "federation.privacy.epsilon": "epsilon",
-    "federation.privacy.delta": "delta",
-    "federation.privacy.unit": "unit",
-    "federation.privacy.neighbouring": "neighbouring",
-    "federation.query_budget.queries": "queries",
-    "federation.query_budget.answers": "answers",
-    "federation.mechanism": "mechanism",
-    "federation.voting_rule": "voting_rule",
-    "federation.collection": "collection",
-    "federation.teacher": "teacher",
-    "student.trainer": "student",
-    "simulation.noise": "noise",
     "simulation.own_teacher": "teacher",
-    "simulation.hand_labels": "hand_labels",
 }
-"""Keys of a scenario that a caller of `Council` never wrote, and the parameters that they come from."""
+"""Keys that a caller of `Council` never wrote, and the parameters that they come from."""
 _FILES_ONLY = ". data.drop leaves a column out, data.columns declares it"
 """Of a message about a table, what a caller with a frame in hand need not be told."""
-_KEYS = re.compile("|".join(sorted(map(re.escape, _IN_PYTHON), key=len, reverse=True)))
+_IN_A_MESSAGE = re.compile("|".join(sorted(map(re.escape, _IN_PYTHON), key=len, reverse=True)))
 
 
 def in_python(text: str) -> str:
@@ -131,14 +127,13 @@ def in_python(text: str) -> str:
     >>> in_python("Lower data.least_rows or data.public_share")
     'Lower least_rows or public_share'
     """
-    return _KEYS.sub(
-        lambda match: _IN_PYTHON[match.group()], text.replace(_FILES_ONLY, ", or say what it is with columns=")
-    )
+    shown = text.replace(_FILES_ONLY, ", or say what it is with columns=")
+    return _IN_A_MESSAGE.sub(lambda match: _IN_PYTHON[match.group()], shown)
 
 
 def check(parameters: Mapping[str, Any]) -> None:
     """Raise BadSetting for parameters that say nothing of a federation, or are left out and have no default."""
-    unit = getattr(parameters["unit"], "value", parameters["unit"])
+    unit = _plain(parameters["unit"])
     if unit not in _UNITS:
         message = "unit is not said, and it has no default" if unit is None else f"unit is {unit!r}"
         raise BadSetting(
@@ -154,8 +149,12 @@ def check(parameters: Mapping[str, Any]) -> None:
     for name, allowed in (("device", ("auto", "cpu", "cuda")), ("if_hopeless", ("raise", "warn"))):
         if parameters[name] not in allowed:
             raise BadSetting(f"{name} is {parameters[name]!r}", f"Give one of {', '.join(map(repr, allowed))}")
-    if parameters["epsilon"] is None and parameters["mechanism"] is None:
+    if parameters["mechanism"] is None and parameters["epsilon"] is None:
         raise BadSetting("neither epsilon nor mechanism is given", "Give epsilon, and the mechanism is planned for it")
+    if parameters["mechanism"] is not None and parameters["queries"] is None:
+        raise BadSetting(
+            "mechanism is given, and queries is not: how many are asked at most?", "For example queries=300"
+        )
 
 
 def scenario_of(parameters: Mapping[str, Any], rows: Given, files: ObjectFiles) -> dict[str, Any]:
@@ -169,44 +168,60 @@ def scenario_of(parameters: Mapping[str, Any], rows: Given, files: ObjectFiles) 
     """
     check(parameters)
     teacher, own_teacher = files.teacher(parameters["teacher"])
-    trainer = files.student(parameters["student"])
-    federation = {
-        "name": parameters["name"],
-        "collection": parameters["collection"],
-        "minimum_parties": parameters["minimum_parties"],
-        "teachers_per_party": parameters["teachers_per_party"],
-        "privacy": _present(
-            unit=getattr(parameters["unit"], "value", parameters["unit"]),
-            neighbouring=getattr(parameters["neighbouring"], "value", parameters["neighbouring"]),
-            delta=parameters["delta"],
-            epsilon=parameters["epsilon"],
-        ),
-        **_mechanism(parameters),
-        **_present(
-            voting_rule=None
-            if parameters["voting_rule"] is None
-            else plain_table(parameters["voting_rule"], "rule", "voting_rule"),
-            teacher=teacher,
-        ),
+    queries, patients = parameters["queries"], _plain(parameters["unit"]) == "patient"
+    values = {name: _plain(value) for name, value in parameters.items()} | {
+        "teacher": teacher,
+        "student": files.student(parameters["student"]),
+        "mechanism": _kind(parameters, "mechanism", "name"),
+        "voting_rule": _kind(parameters, "voting_rule", "rule"),
+        "answers": None if queries is None else parameters["answers"] or queries,
+        "classes": rows.classes or None,
+        "least_rows": parameters["least_rows"] or parameters["teachers_per_party"],
+        "public": _public(parameters, rows),
     }
-    student = {**(parameters["asking"] or {}), **_present(trainer=trainer)}
-    simulation = _present(noise=parameters["noise"], hand_labels=parameters["hand_labels"], own_teacher=own_teacher)
-    return {"data": _data(parameters, rows), "federation": federation, "student": student, "simulation": simulation}
+    table: dict[str, Any] = {
+        "data": {
+            "set": MEMORY,
+            "title": "Rows in memory",
+            "attribution": ATTRIBUTION,
+            **_division(parameters, rows, patients),
+        },
+        "federation": {"privacy": {}},
+        "student": dict(parameters["asking"] or {}),
+        "simulation": {} if own_teacher is None else {"own_teacher": own_teacher},
+    }
+    for name, key in _KEYS.items():
+        if values[name] is not None:
+            *parents, last = key.split(".")
+            inner = table
+            for parent in parents:
+                inner = inner.setdefault(parent, {})
+            inner[last] = values[name]
+    return table
 
 
-def _mechanism(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    queries, answers = parameters["queries"], parameters["answers"]
-    query_budget = {} if queries is None else {"query_budget": {"queries": queries, "answers": answers or queries}}
-    if parameters["mechanism"] is None:
-        return query_budget
-    if queries is None:
-        raise BadSetting(
-            "mechanism is given, and queries is not: how many are asked at most?", "For example queries=300"
-        )
-    return {"mechanism": plain_table(parameters["mechanism"], "name", "mechanism"), **query_budget}
+def _plain(value: Any) -> Any:
+    """Of an enumeration its value."""
+    return getattr(value, "value", value)
 
 
-def _data(parameters: Mapping[str, Any], rows: Given) -> dict[str, Any]:
+def _kind(parameters: Mapping[str, Any], name: str, tag: str) -> dict[str, Any] | None:
+    """The table of a kind of which there are no objects. Raises BadSetting."""
+    described = parameters[name]
+    if described is None or (table := table_of(described, tag)) is not None:
+        return None if described is None else table
+    raise BadSetting(f"{name} is a {type(described).__name__}", "Give a name, a table or a description")
+
+
+def _public(parameters: Mapping[str, Any], rows: Given) -> dict[str, Any] | None:
+    if rows.public_owners:
+        return {"by": "owner", "owners": rows.public_owners}
+    if rows.public is not None:
+        return None  # these rows are it
+    return {"by": "share" if rows.owner is None else "owner", "share": parameters["public_share"]}
+
+
+def _division(parameters: Mapping[str, Any], rows: Given, of_patients: bool) -> dict[str, Any]:
     if rows.owner is None and parameters["parties"] is None:
         raise BadSetting(
             "nobody says whose rows are whose",
@@ -214,30 +229,8 @@ def _data(parameters: Mapping[str, Any], rows: Given) -> dict[str, Any]:
         )
     if rows.owner is not None and parameters["parties"] is not None:
         raise BadSetting("both owners and parties are given", "Leave parties out: each owner is one")
-    if getattr(parameters["unit"], "value", parameters["unit"]) == "patient" and rows.patient is None:
+    if of_patients and rows.patient is None:
         raise BadSetting("unit is 'patient', and nobody says whose rows are whose", "Give fit(..., patients=)")
-    by = "owner" if rows.owner is not None else "share"
-    public: dict[str, Any] | None = {"by": by, "share": parameters["public_share"]}
-    if rows.public_owners:
-        public = {"by": "owner", "owners": rows.public_owners}
-    elif rows.public is not None:
-        public = None  # these rows are it
-    divided = "owners" if rows.owner is not None else "iid" if rows.patient is None else "groups"
-    return _present(
-        set=MEMORY,
-        title="Rows in memory",
-        attribution=ATTRIBUTION,
-        label=rows.label,
-        owner=rows.owner,
-        patient=rows.patient,
-        columns=parameters["columns"],
-        classes=rows.classes or None,
-        partition=divided,
-        parties=parameters["parties"],
-        least_rows=parameters["least_rows"] or parameters["teachers_per_party"],
-        public=public,
-    )
-
-
-def _present(**values: Any) -> dict[str, Any]:
-    return {key: value for key, value in values.items() if value is not None}
+    partition = "owners" if rows.owner is not None else "iid" if rows.patient is None else "groups"
+    columns = {"label": rows.label, "owner": rows.owner, "patient": rows.patient}
+    return {"partition": partition, **{key: name for key, name in columns.items() if name is not None}}

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Context, Error, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
-from flwr.clientapp.mod import fixedclipping_mod
 from flwr.serverapp.strategy import FedAvg, FedProx, Strategy
 from scipy.special import softmax
 
@@ -238,16 +237,13 @@ DIVERGED = 500
 """Error code of an answer without a model; those below 400 or so are Flower's own."""
 
 
-def party_app(
-    parties: Sequence[TrainingRows], network: AveragedNetwork, seed: int, *, private: bool, clips: bool = False
-) -> ClientApp:
+def party_app(parties: Sequence[TrainingRows], network: AveragedNetwork, seed: int, *, private: bool) -> ClientApp:
     """The app of node `partition-id`, which is an index into `parties`.
 
     private: every party counts the same, and answers whatever happens: with the model that it was given, where its
-    training diverged. Otherwise it counts by its rows, and answers with an error then. clips: with Flower's own mod
-    that clips a party's update before it leaves.
+    training diverged. Otherwise it counts by its rows, and answers with an error then.
     """
-    app = ClientApp(mods=[fixedclipping_mod] if clips else [])
+    app = ClientApp()
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
@@ -346,8 +342,7 @@ def federate(
     """
     if privacy is not None and rounds.fraction < 1:
         raise ValueError("private averaging is accounted for with all parties in each round")
-    clips = privacy is not None and privacy.clipped_by == "party"
-    grid = InProcessGrid(party_app(parties, network, seed, private=privacy is not None, clips=clips), len(parties))
+    grid = InProcessGrid(party_app(parties, network, seed, private=privacy is not None), len(parties))
     start, config = network.initial(seed) if start is None else start, ConfigRecord(training.to_config())
     with _quiet(), _seeded(seed):
         strategy: Strategy = rounds.strategy()

@@ -10,42 +10,28 @@ parties take part in every round, so nothing is gained by sampling.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from flwr.serverapp import GaussianPrivacyEvent, PrivacySpent, SamplingMethod
-from flwr.serverapp.strategy import (
-    DifferentialPrivacyClientSideFixedClipping,
-    DifferentialPrivacyServerSideFixedClipping,
-    FedAvg,
-    Strategy,
-)
+from flwr.serverapp.strategy import DifferentialPrivacyServerSideFixedClipping, FedAvg, Strategy
 
 from consilium.accounting.curves.gdp import delta_of, epsilon_of, mu_squared, sigma_needed
 from consilium.accounting.units import Neighbouring
-
-ClippedBy = Literal["server", "party"]
 
 _MOVED = {Neighbouring.REPLACE: 2, Neighbouring.ADD_OR_REMOVE: 1}
 """By how many C / n one party moves the average."""
 _ROUNDING = 1 + 1e-9
 
-_WRAPPERS = {
-    "server": DifferentialPrivacyServerSideFixedClipping,
-    "party": DifferentialPrivacyClientSideFixedClipping,
-}
-
 
 @dataclass(frozen=True)
 class PartyPrivacy:
-    """epsilon at delta for all rounds together, a whole party as the unit. clip: C. clipped_by: who clips a party's
-    update; where it is the party itself, the guarantee rests on every party's own program."""
+    """epsilon at delta for all rounds together, a whole party as the unit. clip: C, to which the server clips."""
 
     epsilon: float
     delta: float
     neighbouring: Neighbouring
     clip: float
-    clipped_by: ClippedBy = "server"
 
     def noise_multiplier(self, rounds: int) -> float:
         """z: the least noise at which so many rounds cost `epsilon` at most.
@@ -74,8 +60,9 @@ class PartyPrivacy:
         With an accountant, which it asks before each round, Flower refuses unequal weights and a round in which a party
         is missing.
         """
-        given: Any = accountant  # of Flower's protocol, but for the state for restarts, which nothing here asks for
-        return _WRAPPERS[self.clipped_by](strategy, self.noise_multiplier(rounds), self.clip, parties, accountant=given)
+        checked: Any = accountant  # of Flower's protocol, but for the state for restarts, which nothing here asks for
+        noise = self.noise_multiplier(rounds)
+        return DifferentialPrivacyServerSideFixedClipping(strategy, noise, self.clip, parties, accountant=checked)
 
 
 @dataclass(frozen=True)
@@ -119,8 +106,8 @@ class RoundsAccountant:
 
     def get_privacy_spent(self, delta: float | None = None) -> PrivacySpent:
         """The same in Flower's words."""
-        at = self.config.target_delta if delta is None else delta
-        return PrivacySpent(self.get_epsilon(at), at, self.num_releases, "gdp")
+        delta = self.config.target_delta if delta is None else delta
+        return PrivacySpent(self.get_epsilon(delta), delta, self.num_releases, "gdp")
 
     def would_exceed(self, event: GaussianPrivacyEvent, max_epsilon: float | None = None, count: int = 1) -> bool:
         """Whether so many more rounds would cost more than `max_epsilon` in all."""

@@ -22,7 +22,7 @@ from consilium.simulations.methods.averaging import (
     federate,
     rehearse,
 )
-from consilium.simulations.methods.averaging_privacy import ClippedBy, PartyPrivacy
+from consilium.simulations.methods.averaging_privacy import PartyPrivacy
 from consilium.simulations.methods.base import Predicted, StatedGuarantee, StudyMethod
 from consilium.simulations.metrics import leading_metric, row_scores
 from consilium.simulations.vote import Ensemble
@@ -63,13 +63,12 @@ class FederatedMethod(StudyMethod):
         allow_inf_nan=False,
         description="with `epsilon`, longest update of a party (Euclidean); left out: chosen on the pool's labels",
     )
-    clipped_by: ClippedBy = Field(default="server", description="with `epsilon`, who clips: `server` or `party`")
 
     @model_validator(mode="after")
     def _privacy_is_whole(self) -> FederatedMethod:
         if self.epsilon is None:
-            if self.clip is not None or self.clipped_by != "server":
-                raise ValueError("clip and clipped_by are for private averaging: set epsilon, or leave them out")
+            if self.clip is not None:
+                raise ValueError("clip is for private averaging: set epsilon, or leave it out")
             return self
         if self.epsilon != "federation" and not 0 < self.epsilon < math.inf:
             raise ValueError(f"epsilon {self.epsilon} must be finite and above 0; leave it out for no privacy")
@@ -114,10 +113,8 @@ class FederatedMethod(StudyMethod):
         figures: dict[str, float] = {}
         if stated is not None:
             clips = CLIPS if self.clip is None else (self.clip,)
-            kinds = {
-                clip: PartyPrivacy(stated.epsilon, stated.delta, stated.neighbouring, clip, self.clipped_by)
-                for clip in clips
-            }
+            terms = (stated.epsilon, stated.delta, stated.neighbouring)
+            kinds = {clip: PartyPrivacy(*terms, clip) for clip in clips}
             clip = setting.best(clips, lambda clip: setting.with_rate(rate, kinds[clip]))
             privacy, figures = kinds[clip], {"delta": stated.delta, "clip": clip}
         found = setting.federated(rate, privacy)

@@ -17,7 +17,6 @@ from consilium.coordinator.deploy.console.metrics import coordinator_metrics
 from consilium.coordinator.deploy.console.view import ConsoleView
 from consilium.protocol.labels import labels_pb2
 from consilium.report.disclosure import epsilon_text
-from consilium.simulations.council import hooks
 from consilium.simulations.council.runs import Run
 from consilium.simulations.run import run_scenario, unwatched
 from consilium.simulations.scenario import load_scenario
@@ -116,7 +115,7 @@ def named_numbers(folder: Path) -> Iterator[tuple[str, float]]:
     for path in (folder / "run" / "metrics.parquet", folder / "study" / "results.parquet"):
         yield from pl.read_parquet(path).select("metric", "value").drop_nulls().iter_rows()
     run = Run(folder / "run")
-    yield from hooks.metrics(run, private=True)
+    yield from run.tracked_metrics(private=True).items()
     for name in run.votes_asked.columns:
         yield from ((name, float(value)) for value in run.votes_asked[name])
     guarantee, _ = epsilons(folder)

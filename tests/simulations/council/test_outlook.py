@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from consilium.simulations.council import outlook
+from consilium.coordinator.planning import outlook
 from consilium.simulations.council.estimator import Council
 from consilium.simulations.council.frames import NothingToGain
 from tests.simulations.council.warm import hospitals

@@ -159,3 +159,29 @@ def test_a_statement_never_shows_the_secret_figure() -> None:
     told = statement()
     assert told.secret_epsilon_data_dependent == 0.123456
     assert "0.123" not in f"{told!r} {told}"
+
+
+def test_a_tracker_gets_what_the_promise_covers(tmp_path: Path) -> None:
+    """What takes private rows only where somebody says so, and the secret epsilon never."""
+    privacy = {f"epsilon_{name}": 0.8 for name in ("promised", "student", "spent")} | {"epsilon_data_dependent": 0.1234}
+    privacy |= {"delta": 1e-5, "unit": "party", "relation": "party", "towards": "student", "votes": "clear"}
+    blocks = {"student": {}, "baselines": {}, "queries": {}, "worth": None}
+    (tmp_path / "summary.json").write_text(json.dumps({"privacy": {**privacy, "noise": "system"}, **blocks}))
+    manifest = {"scenario": "mine", "seed": 3, "config": {"data": {"set": "memory", "path": ""}, "x": {"y": [1]}}}
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    rows = [
+        ("run", "privacy", "epsilon_data_dependent", 0.1234),
+        ("run", "student", "auc", 0.7),
+        ("run", "hand_labels_released", "auc", 0.72),
+        ("run", "pooled", "auc", 0.9),
+        ("party", "H1", "auc", 0.6),
+        ("query", "0", "epsilon_spent", 0.5),
+    ]
+    names = ("scope", "name", "metric", "value")
+    pl.DataFrame(rows, schema=names, orient="row").write_parquet(tmp_path / "metrics.parquet")
+    run = Run(tmp_path)
+    public = {"privacy.epsilon_promised": 0.8, "privacy.delta": 1e-5}
+    public |= {"student.auc": 0.7, "hand_labels_released.auc": 0.72}
+    assert run.tracked_metrics() == public
+    assert run.tracked_metrics(private=True) == {**public, "pooled.auc": 0.9}
+    assert run.tracked_settings() == {"scenario": "mine", "seed": "3", "data.set": "memory", "x.y": "[1]"}

@@ -79,11 +79,10 @@ def test_figures_of_a_run_are_what_it_spent() -> None:
     assert found.epsilon is not None and found.epsilon <= 1.0
 
 
-@pytest.mark.parametrize("clipped_by", ["server", "party"])
-def test_one_party_moves_a_round_by_2_c_over_n_and_no_more(clipped_by: str) -> None:
+def test_one_party_moves_a_round_by_2_c_over_n_and_no_more() -> None:
     parties = made_up_parties([50, 3, 3, 3])
     other = TrainingRows(-100 * parties[0].x, 1 - parties[0].y)
-    privacy = replace(REPLACE, clipped_by=clipped_by)
+    privacy = REPLACE
 
     def released(first: TrainingRows) -> np.ndarray:
         # the same seed: the same noise, so that the difference is that of the averages
@@ -94,15 +93,6 @@ def test_one_party_moves_a_round_by_2_c_over_n_and_no_more(clipped_by: str) -> N
     moved = [float(np.linalg.norm(released(parties[0]) - released(each))) for each in (other, opposite)]
     assert max(moved) <= limit * (1 + 1e-9)
     assert max(moved) > 0.9 * limit
-
-
-def test_who_clips_changes_nothing_else() -> None:
-    parties = made_up_parties([4, 9, 30])
-    by_server, by_party = (
-        federate(parties, LINEAR, TRAINING, Rounds(3), seed=1, privacy=replace(REPLACE, clipped_by=who)).model
-        for who in ("server", "party")
-    )
-    assert by_server == pytest.approx(by_party, rel=1e-12)
 
 
 def test_the_noise_is_there() -> None:
@@ -147,9 +137,8 @@ def test_parties_count_the_same_however_many_rows_they_have() -> None:
     ],
     ids=["missing", "diverges", "learns nothing"],
 )
-@pytest.mark.parametrize("clipped_by", ["server", "party"])
-def test_whatever_a_party_has_it_takes_part(rows: TrainingRows, clipped_by: str) -> None:
-    privacy = replace(REPLACE, clipped_by=clipped_by)
+def test_whatever_a_party_has_it_takes_part(rows: TrainingRows) -> None:
+    privacy = REPLACE
     parties = [*made_up_parties([4, 9]), rows]
     found = federate(parties, LINEAR, TRAINING, Rounds(3), seed=0, privacy=privacy)
     assert (found.rounds, found.left_out, np.isfinite(found.model).all()) == (3, (), True)
