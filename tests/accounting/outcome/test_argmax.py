@@ -17,6 +17,7 @@ from consilium.accounting.errors import (
     VotesError,
 )
 from consilium.accounting.outcome import argmax, check
+from tests.marks import third
 
 ORDERS = [1.2, 2.0, 8.0, 32.0, 100.0]
 VOTES = np.array([[130, 90, 20, 10], [250, 0, 0, 0], [64, 62, 62, 62], [0, 126, 124, 0], [10, 20, 90, 130]])
@@ -24,12 +25,14 @@ VOTES = np.array([[130, 90, 20, 10], [250, 0, 0, 0], [64, 62, 62, 62], [0, 126, 
 
 @pytest.mark.parametrize(
     ("noise", "both", "expected"),
-    [
-        ("continuous", False, 0.93587),
-        ("continuous", True, 0.94623),
-        ("discrete", False, 0.93712),
-        ("discrete", True, 0.94748),
-    ],
+    third(
+        [
+            ("continuous", False, 0.93587),
+            ("continuous", True, 0.94623),
+            ("discrete", False, 0.93712),
+            ("discrete", True, 0.94748),
+        ]
+    ),
 )
 def test_the_published_votes(mnist_votes: np.ndarray, noise: str, both: bool, expected: float) -> None:
     """PATE 2018, 640 queries, T 200, sigma1 150, sigma2 40, delta 1e-5, expected answers. Theorem 6 says 1.712."""

@@ -9,6 +9,7 @@ import pytest
 
 from consilium.accounting.outcome import argmax
 from tests.accounting.outcome.oracle import Oracle, law_by_quadrature
+from tests.marks import third
 
 ORDERS = [1.01, 1.5, 2.0, 5.0, 20.0, 100.0, 500.0]
 
@@ -20,16 +21,18 @@ def histograms(classes: int, voters: int) -> np.ndarray:
 
 @pytest.mark.parametrize(
     ("kind", "scale", "noise"),
-    [
-        ("gaussian", 2.0, "discrete"),
-        ("gaussian", 2.0, "continuous"),
-        ("gaussian", 0.7, "discrete"),
-        ("gaussian", 0.7, "continuous"),
-        ("laplace", 0.5, "discrete"),
-        ("laplace", 0.5, "continuous"),
-        ("laplace", 2.0, "discrete"),
-        ("laplace", 2.0, "continuous"),
-    ],
+    third(
+        [
+            ("gaussian", 2.0, "discrete"),
+            ("gaussian", 2.0, "continuous"),
+            ("gaussian", 0.7, "discrete"),
+            ("gaussian", 0.7, "continuous"),
+            ("laplace", 0.5, "discrete"),
+            ("laplace", 2.0, "continuous"),
+            ("laplace", 2.0, "discrete"),
+            ("laplace", 0.5, "continuous"),
+        ]
+    ),
 )
 @pytest.mark.parametrize(
     ("classes", "voters", "both"),
@@ -54,7 +57,7 @@ def test_all_histograms_cost_what_their_worst_neighbour_says(
 
 @pytest.mark.parametrize(
     ("kind", "scale", "votes"),
-    [("gaussian", 4.0, [5, 4, 1]), ("gaussian", 3.0, [0, 9, 2, 2]), ("laplace", 0.5, [5, 4, 1])],
+    third([("gaussian", 4.0, [5, 4, 1]), ("gaussian", 3.0, [0, 9, 2, 2]), ("laplace", 0.5, [5, 4, 1])]),
 )
 def test_the_oracle_agrees_with_adaptive_quadrature(kind: str, scale: float, votes: list[int]) -> None:
     law = Oracle(kind, scale, "continuous", max(votes) + 2).law(votes, max(votes))

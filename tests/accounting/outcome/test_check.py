@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from functools import cache
 
 import mpmath
@@ -11,6 +12,7 @@ import pytest
 from consilium.accounting.curves.gaussian import rdp_gaussian
 from consilium.accounting.errors import AccountingError, VotesError
 from consilium.accounting.outcome import check
+from tests.marks import third
 
 ORDERS = [1.01, 2.0, 10.0, 100.0, 500.0]
 NUMBERS = np.array([120, 170, 199, 200, 201, 250])
@@ -45,9 +47,10 @@ def worst(number: int, threshold: int, sigma: float, noise: str, both: bool, mos
     return best
 
 
-@pytest.mark.parametrize("noise", ["discrete", "continuous"])
-@pytest.mark.parametrize("sigma", [5.0, 20.0, pytest.param(150.0, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("both", [True, False])
+@pytest.mark.parametrize(
+    ("sigma", "noise", "both"),
+    third(list(itertools.product([5.0, 20.0, 150.0], ["discrete", "continuous"], [True, False]))),
+)
 def test_both_laws_both_steps(noise: str, sigma: float, both: bool) -> None:
     numbers = NUMBERS if noise == "continuous" or sigma < 100 else NUMBERS[[0, 3]]
     truth = np.array([worst(int(n), 200, sigma, noise, both) for n in numbers])
