@@ -12,6 +12,7 @@ import pytest
 from consilium.party import promise
 from consilium.party import promise as weight
 from consilium.protocol.refusals import Rule
+from tests.marks import some
 from tests.party.lying import TREE, Game
 
 GAMES = 150
@@ -85,13 +86,13 @@ class OtherUnit(Liar):
         return super().hello()
 
 
-def attack(kind: type[Liar], folder: Path, games: int = 20) -> list[float]:
+def attack(kind: type[Liar], folder: Path, games: int = some(20)) -> list[float]:
     return [kind(folder / str(index), np.random.default_rng(index)).play(10).ratio for index in range(games)]
 
 
 @pytest.mark.parametrize("kind", [TwoReleases, OtherUnit])
 def test_what_worked_before_is_refused_at_the_door(tmp_path: Path, kind: type[Liar]) -> None:
-    games = [kind(tmp_path / str(index), np.random.default_rng(index)) for index in range(20)]
+    games = [kind(tmp_path / str(index), np.random.default_rng(index)) for index in range(some(20))]
     outcomes = [game.play(10) for game in games]
     assert not any(outcome.accepted for outcome in outcomes)
     rule = Rule.PROMISE if kind is TwoReleases else Rule.MOST_EPSILON
