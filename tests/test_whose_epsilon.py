@@ -159,7 +159,7 @@ class TestEachNumber:
             assert all(who in line for who in whom)
         privacy = {
             **{key: getattr(promised(config), key) for key in ("delta", "unit", "relation", "towards")},
-            "votes": collection,
+            "collection": collection,
             "noise": "system",
             "epsilon_promised": promised(config).epsilon,
             "epsilon_student": right[Bound.STUDENT],

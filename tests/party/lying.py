@@ -151,7 +151,7 @@ class Game:
             "most_epsilon": float(self.pick([0.5, 20.0, 1e3, 1e9])),
             "delta": float(self.pick([1e-4, 1e-6])),
             "unit": self.pick(["party", "record"]) if self.teachers == 1 else "party",
-            "votes": self.pick(["plaintext"] * 4 + ["secure", "distributed"]),
+            "collection": self.pick(["plaintext"] * 4 + ["secure", "distributed"]),
             "open_pool": bool(self.pick([True] * 4 + [False])),
             "exact_sums": bool(self.pick([True] * 4 + [False])),
         }

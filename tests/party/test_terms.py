@@ -292,7 +292,7 @@ def test_the_dearest_promise_that_is_no_nonsense_costs_little_work(tmp_path: Pat
         {"classes": [str(index) for index in range(1001)]},
         {"promise": "x" * 4001},
         {"pool": "x" * 501},
-        {"votes": "open"},
+        {"collection": "open"},
         {"ledger": ""},
         {"batch": -1},
         {"head": ""},
