@@ -73,7 +73,7 @@ def _policy_request(home: AggregatorHome, terms: Terms) -> PolicyRequest:
     student = events_of(terms.student) if terms.student else events
     requested: dict[str, Any] = {
         "exact_sums": exact,
-        "open_pool": pool_of(terms) is None,
+        "open_queries": pool_of(terms) is None,
         "unit": unit.value,
         "neighbouring": neighbouring.value,
         "delta": delta,

@@ -99,7 +99,7 @@ class AggregatorNode:
                 told = self._accept(given, terms)
                 pool = pool_of(told)
                 if pool is not None and not proves(pool, ids, request.places, request.proof):
-                    raise Refused(Rule.POOL, detail="a query is not proved to be a row of the pool")
+                    raise Refused(Rule.POOL, detail="a query is not proved to be a public row")
                 helper = self._helper(given, roster, terms, told, ids, None)
                 given.open(terms.sid, request.terms, ids, self.clock())
                 given.save(terms.sid, helper.state())

@@ -80,7 +80,7 @@ class AggregatorPolicy(Outgrown, Frozen):
     most_epsilon, delta, unit, neighbouring: the largest worst-case epsilon that the federations served may promise
         together; as in a party's policy.
     exact_sums: give a half without noise, so that the coordinator has exact sums. False: only with noise of its own.
-    open_pool: serve though the queries were not fixed beforehand.
+    open_queries: serve though the queries were not fixed beforehand.
     least_parties: parties other than assumed colluders that must be in every sum.
     allow_simulation: serve in a federation whose noise is seeded, that is, one without privacy.
     """
@@ -93,7 +93,7 @@ class AggregatorPolicy(Outgrown, Frozen):
     unit: Unit = Unit.PARTY
     neighbouring: Neighbouring = Neighbouring.REPLACE
     exact_sums: bool = False
-    open_pool: bool = False
+    open_queries: bool = Field(default=False, serialization_alias="open_pool")
     least_parties: int = Field(default=2, ge=2)
     allow_simulation: bool = False
 
@@ -136,7 +136,7 @@ def check_terms(policy: AggregatorPolicy, terms: Terms, roster: VerifiedRoster, 
         raise Refused(
             Rule.ROSTER_MISMATCH, detail=f"the coordinator has {terms.roster[:12]}, this node {roster.digest[:12]}"
         )
-    if pool_of(terms) is None and not policy.open_pool:
+    if pool_of(terms) is None and not policy.open_queries:
         raise Refused(Rule.POOL, detail="verified votes on queries that were not fixed beforehand")
     sure = roster.sure
     if sure < policy.least_parties:

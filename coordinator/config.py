@@ -211,12 +211,13 @@ class Federation(Outgrown, Countable, Frozen):
     least_survivors: int | None = Field(
         default=None, ge=2, description="least number of parties in a sum; left out: as few as is safe"
     )
-    pool_least_distance: float = Field(
+    public_least_distance: float = Field(
         default=0.05,
+        serialization_alias="pool_least_distance",
         ge=0,
         le=1e6,
         description="of two different public rows that are closer (Euclidean, standardised) one is never asked; where"
-        " the pool is fixed before the run, as for secure votes",
+        " these rows are fixed before the run, as for secure votes",
     )
     teacher: TeacherSpec = Field(default=LogisticRegressionSpec(), description="what each party trains, see below")
     voting_rule: VotingRuleSpec = Field(
@@ -457,8 +458,9 @@ class FederationConfig(Federation):
     """A federation as its coordinator runs it: what `[federation]` says, and what follows from who takes part.
 
     rows: what a row means. roster: hash of the roster, which all but plaintext votes need.
-    pool: all rows that may ever be asked, see `protocol.rows.pool`; parties refuse secure votes without it by default.
-    simulation: true only where all parties are simulated; noise_seed, seed >= 0 and record_votes need it, and parties
+    public: all rows that may ever be asked, see `protocol.rows.pool`; parties refuse secure votes without it by
+    default. simulation: true only where all parties are simulated; noise_seed, seed >= 0 and record_votes need it, and
+    parties
         refuse it by default.
     reference: rows by which teachers vote under a voting rule that needs some, as `protocol.rows.reference` writes
     them. seed: seed of the teachers' training, -1 for entropy. noise_seed: null for the operating system's entropy.
@@ -474,7 +476,7 @@ class FederationConfig(Federation):
 
     rows: Schema
     roster: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
-    pool: PoolTerms | None = None
+    public: PoolTerms | None = Field(default=None, serialization_alias="pool")
     reference: str = ""
     simulation: bool = False
     seed: int = Field(default=-1, ge=-1)
@@ -596,7 +598,7 @@ class FederationConfig(Federation):
             student=self.student_promise(),
             collection=self.collection,
             roster=self.roster,
-            pool=self.pool.model_dump_json() if self.pool else "",
+            public=self.public.model_dump_json() if self.public else "",
             request=self.train_request().digest(),
         )
 

@@ -184,9 +184,12 @@ class FederationRun:
                     f"{config.collection} votes need a roster and the coordinator's key", "Name their files"
                 )
             self.keys.check(config)
-        fixed = config.pool
+        fixed = config.public
         if fixed is not None and (self.pool is None or self.pool.terms(fixed.least_distance) != fixed):
-            raise ConfigError("the federation's queries are fixed to a pool; this is not its file", "Name its pool.npy")
+            raise ConfigError(
+                "the federation's queries are fixed beforehand; this is not the file of their rows",
+                "Name its public.npy",
+            )
         ledger = Ledger(self.run_dir / "ledger.db", config.digest(), config.model_dump_json(exclude={"noise_seed"}))
         try:
             self._run(ledger)
@@ -213,7 +216,7 @@ class FederationRun:
         _pin(config, ledger, members)
         parties, most_votes = self._invited(ledger, members)
         sums = _Sums(ledger, log, None if config.simulation else seen)
-        standing = Standing(sums.position, self.pool if config.pool else None)
+        standing = Standing(sums.position, self.pool if config.public else None)
         means = Collecting(transport, config, members, self.run_dir, standing, greeting, log, self.keys)
         NEEDED[config.collection](means)
         clock.lap("enrol")

@@ -127,9 +127,9 @@ class LabelService:
         ids = query_ids(canonical)
         if self._pool is not None and (outside := self._pool.missing(ids)):
             raise DataError(
-                f"{len(outside)} of {len(ids)} queries are no rows of the pool that was fixed before the federation"
-                f" started (first: row {outside[0]})",
-                "Ask rows of that pool only (pool.npz of the kit); nothing was charged",
+                f"{len(outside)} of {len(ids)} queries are none of the public rows that were fixed before the"
+                f" federation started (first: row {outside[0]})",
+                "Ask rows of those only (public.npz of the kit); nothing was charged",
             )
         with self._lock, self._ledger.exclusive():
             recorded = self._ledger.find(ids)

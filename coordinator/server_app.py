@@ -3,7 +3,7 @@
 run_config: `federation-file` (configuration), `run-dir` (where ledger and events go), `student` ("socket", or the name
 of an entry point in group `consilium.in_process_student`, which simulations provide); for all but plaintext votes
 `roster-file` and `identity-file` (the coordinator's signing key), for verified ones `sealing-file` as well (its key of
-the link to the second aggregator); `pool-file` (all rows that may be asked, where they were fixed beforehand); `kit`
+the link to the second aggregator); `public-file` (all rows that may be asked, where they were fixed beforehand); `kit`
 (the coordinator's kit: the label service then
 uses mutual TLS, and serves one student after another until the file `close` is in the run folder; its list of nodes
 says who is waited for).
@@ -83,7 +83,7 @@ KEYS: Mapping[CollectionMode, Callable[[Context], VoteKeys | None]] = {
 
 def pool_tree(context: Context) -> PoolTree | None:
     """The public pool whose file the run config names, if it names one. Raises ConfigError."""
-    name = str(context.run_config.get("pool-file") or "")
+    name = str(context.run_config.get("public-file") or "")
     return PoolTree.load(Path(name)) if name else None
 
 

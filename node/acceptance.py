@@ -86,7 +86,7 @@ LIMITS: Mapping[str, Limit] = {
         "The coordinator learns the exact votes of each block of parties together, with no epsilon towards it: of all"
         " sums ever, but of no single party as long as enough of its block are honest.",
     ),
-    "open_pool": Limit(
+    "open_queries": Limit(
         "questions made up as it goes",
         _also,
         "Whoever asks may make up questions about a person it has in mind, and learns the votes on them within the"

@@ -223,6 +223,6 @@ def _refusal_of(kind: str, log: logging.Logger) -> Callable[[Message, Context], 
 def pool_of(terms: Terms) -> PoolTerms | None:
     """The pool that the terms pin, or None. Refused (MALFORMED) if they pin nonsense."""
     try:
-        return PoolTerms.model_validate_json(terms.pool) if terms.pool else None
+        return PoolTerms.model_validate_json(terms.public) if terms.public else None
     except ValidationError:
         raise Refused(Rule.MALFORMED, detail="terms: pool") from None

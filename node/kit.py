@@ -4,13 +4,13 @@ kit.json            which node of which federation this is, and where the coordi
 ca.crt              the federation's certificate authority
 signed.json         what the authority put in, signed by it (node.manifest)
 state/              made by the node itself: ledgers, teachers, logs, Flower's own files
-coordinator: federation.json nodes.json students.json server.crt server.key identity.pem [roster.json] [pool.npy]
+coordinator: federation.json nodes.json students.json server.crt server.key identity.pem [roster.json] [public.npy]
 policy.toml         what a party or second aggregator allows, written by its own people (node.acceptance)
 party:       party.toml federation.json terms.json node.key node.pub identity.pem [roster.json], and its data file;
              one that made its own keys gets enrolment.json, and puts node.key, node.pub and identity.pem in itself
 aggregator:  aggregator.toml federation.json terms.json roster.json node.key node.pub identity.pem sealing.pem; with
              verified votes the coordinator has a sealing.pem too; own keys as at a party
-student:     schema.json client.crt client.key [pool.npz]
+student:     schema.json client.crt client.key [public.npz]
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def seal(content: bytes, password: str) -> bytes:
     if len(content) > MOST_BYTES:
         raise ConfigError(
             f"{len(content)} bytes are too many to be sealed, {MOST_BYTES} are the most",
-            "Send the pool by itself, or the kit over a channel that nobody else reads",
+            "Send the public rows by themselves, or the kit over a channel that nobody else reads",
         )
     salt, nonce = secrets.token_bytes(SALT_BYTES), secrets.token_bytes(NONCE_BYTES)
     return MAGIC + salt + nonce + AESGCM(_key(password, salt)).encrypt(nonce, content, MAGIC)

@@ -58,7 +58,7 @@ def _policy_request(home: Home, terms: Terms) -> PolicyRequest:
     requested: dict[str, Any] = {
         "collection": terms.collection,
         "exact_sums": exact,
-        "open_pool": terms.collection in EXACT_SUMS and not terms.pool,
+        "open_queries": terms.collection in EXACT_SUMS and not terms.public,
         "unit": unit,
         "neighbouring": neighbouring,
         "delta": privacy.delta,

@@ -212,6 +212,6 @@ def _terms(federation: FederationFile) -> Terms:
         promise="[]",
         collection=federation.collection,
         roster="",
-        pool=federation.pool.model_dump_json() if federation.pool else "",
+        public=federation.public.model_dump_json() if federation.public else "",
         request=NOWHERE,
     )

@@ -49,7 +49,7 @@ class FederationFile(_Part):
     reference: str = ""
     privacy: _Privacy | None = None
     collection: StatedMode = Field(serialization_alias="votes")
-    pool: PoolTerms | None = None
+    public: PoolTerms | None = Field(default=None, serialization_alias="pool")
     mechanism: _Mechanism = _Mechanism()
     noise_shares: int = 0
     simulation: bool = False

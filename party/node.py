@@ -161,7 +161,7 @@ class PartyNode:
             raise Refused(Rule.MALFORMED)
         ids, pool = ids_of_set(queries, query_set.query_set), pool_of(agreed)
         if pool is not None and not proves(pool, ids, query_set.places, query_set.proof):
-            raise Refused(Rule.POOL, detail="a query is not proved to be a row of the pool")
+            raise Refused(Rule.POOL, detail="a query is not proved to be a public row")
         self.spend.charge(agreed, trained.digest, ids, self.home.policy, phase, release)
         lot = Lot(self.home.name, agreed.federation, ids)
         return votes_of_teachers(trained, query_inputs(schema, queries, query_set.query_set), lot)

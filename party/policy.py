@@ -39,7 +39,8 @@ class Policy(Outgrown, Frozen):
         "verified" and nothing else: single votes are hidden as long as coordinator and second aggregator do not work
         together, where the others rely on the other parties, so that a party that wants it says so.
     exact_sums: take part in sums without noise, whatever `votes` says. What such sums tell together has no epsilon.
-    open_pool: serve secure or verified votes though the queries were not fixed beforehand. A coordinator that makes up
+    open_queries: serve secure or verified votes though the queries were not fixed beforehand. A coordinator that makes
+    up
         questions as it goes can ask nearly the same again.
     least_parties: parties other than assumed colluders that must be in every such sum.
     allow_simulation: serve in a federation whose noise is seeded, that is, one without privacy. Never on real data.
@@ -57,7 +58,7 @@ class Policy(Outgrown, Frozen):
     neighbouring: Neighbouring = Neighbouring.REPLACE
     collection: StatedMode = Field(default="distributed", serialization_alias="votes")
     exact_sums: bool = False
-    open_pool: bool = False
+    open_queries: bool = Field(default=False, serialization_alias="open_pool")
     least_parties: int = Field(default=2, ge=2)
     allow_simulation: bool = False
 
@@ -89,7 +90,7 @@ LIMITS: Mapping[str, Limit] = {
             " party's votes, and alone neither, whatever other parties do.",
         },
     ),
-    **{key: COMMON[key] for key in ("exact_sums", "open_pool", "unit", "neighbouring", "delta", "most_epsilon")},
+    **{key: COMMON[key] for key in ("exact_sums", "open_queries", "unit", "neighbouring", "delta", "most_epsilon")},
     "most_queries": COMMON["most_queries"],
     "most_teachers": Limit(
         "teachers, each with a vote",
@@ -187,7 +188,7 @@ def check_terms(policy: Policy, terms: Terms, exact: bool | None = None) -> None
     check_votes_mode(policy, terms.collection)
     if not policy.exact_sums and (has_exact_sums(terms) if exact is None else exact):
         raise Refused(Rule.EXACT_SUMS, detail="exact sums are asked for, and policy.exact_sums is false")
-    if terms.collection in EXACT_SUMS and not terms.pool and not policy.open_pool:
+    if terms.collection in EXACT_SUMS and not terms.public and not policy.open_queries:
         raise Refused(Rule.POOL, detail=f"{terms.collection} votes on queries that were not fixed beforehand")
     pool_of(terms)
 

@@ -94,9 +94,9 @@ class Terms(Terse, Outgrown, WireModel):
     each query. simulation: seeded noise, which protects nobody. promise: JSON list of release events at the query
     budget, which the coordinator will not exceed, and which parties charge: one for each phase, in order. Where the
     noise is in the sums, they are of these. student: such a list of what the student is promised; empty where it is the
-    same list. collection: how votes are collected. roster: hash of the roster, empty for plaintext votes. pool: JSON of
-    `rows.pool.PoolTerms`, empty where the queries were not fixed beforehand. request: digest of the one `TrainRequest`
-    of the federation.
+    same list. collection: how votes are collected. roster: hash of the roster, empty for plaintext votes. public: JSON
+    of `rows.pool.PoolTerms`, empty where the queries were not fixed beforehand. request: digest of the one
+    `TrainRequest` of the federation.
     """
 
     kind: ClassVar[str] = "terms"
@@ -110,7 +110,7 @@ class Terms(Terse, Outgrown, WireModel):
     student: PromiseText = ""
     collection: SentMode = Field(serialization_alias="votes")
     roster: OptionalHash
-    pool: str = Field(max_length=500)
+    public: str = Field(max_length=500, serialization_alias="pool")
     request: Hash
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any, ClassVar, Self, get_args, get_origin
 
 from pydantic import BaseModel, FieldSerializationInfo, ModelWrapValidatorHandler, PrivateAttr, model_validator
@@ -35,6 +36,12 @@ PLAINTEXT, CLEAR = "plaintext", "clear"
 def todays_mode(value: Any) -> Any:
     """How votes are collected, of a file of 0.9 or of today."""
     return PLAINTEXT if value == CLEAR else value
+
+
+def public_file(folder: Path, name: str) -> Path:
+    """public.npy or public.npz of a kit or a run, which 0.9 called pool.npy and pool.npz."""
+    today, old = folder / name, folder / name.replace("public", "pool")
+    return old if old.exists() and not today.exists() else today
 
 
 def sent_mode(value: str) -> str:

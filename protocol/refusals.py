@@ -114,7 +114,7 @@ CURES: Mapping[Rule, str] = {
     Rule.SCHEMA: "The party's columns are not the federation's: consilium party check",
     Rule.NOT_ACCEPTED: "Its own people say what they allow: consilium node accept",
     Rule.TERMS: _NEW_KIT,
-    Rule.POOL: "Ask rows of the kit's pool.npz only",
+    Rule.POOL: "Ask rows of the kit's public.npz only",
     Rule.LEDGER: "Restore the newest backup of the coordinator's ledger; a lost one is a new federation",
     Rule.NOT_TRAINED: "Restart the coordinator: it has the party train again",
     Rule.MALFORMED: "Install the same version of Consilium at both",

@@ -132,7 +132,7 @@ class _Simulation:
         if any((self._dir / name).exists() for name in (LABELS, CARD)) or self._complete:
             promised = run.guarantees.get("student")
             checks.findings += verify_student(self._dir, recorded, promised, self._complete).findings
-            checks.check(f"{LABELS}: every row of the pool that was asked", lambda: self._rows(recorded))
+            checks.check(f"{LABELS}: every public row that was asked", lambda: self._rows(recorded))
         checks.check(f"{SUMMARY}: epsilon", lambda: self._summary_epsilon(run))
         checks.check(f"{SUMMARY}: what the nodes wrote", lambda: self._summary(config))
         checks.check(f"{SUMMARY}: warnings", lambda: self._warnings(config, run))
@@ -190,7 +190,7 @@ class _Simulation:
         pool = self._divided().pool_x
         rows = columns["row"]
         if not all(row is not None and 0 <= row < len(pool) for row in rows):
-            raise Contradiction(f"{LABELS} has a row that the pool lacks")
+            raise Contradiction(f"{LABELS} has a row that is not public")
         if rows and query_ids(pool[rows]) != columns["query_id"]:
             raise Contradiction(f"{LABELS}: a row is not the one of its query id")
         missing = set(recorded.releases) - set(columns["query_id"])

@@ -29,7 +29,10 @@ def audit_teachers_command(
         Path | None, typer.Argument(metavar="[FEDERATION.json]", help="The coordinator's file; with a HOME.")
     ] = None,
     pool: Annotated[
-        Path | None, typer.Option(help="Rows to vote on, .npz as the student's; with a HOME; else they are made up.")
+        Path | None,
+        typer.Option(
+            "--public", "--pool", help="Rows to vote on, .npz as the student's; with a HOME; else they are made up."
+        ),
     ] = None,
     overrides: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override one key of the SCENARIO.")

@@ -240,6 +240,8 @@ def federation_config(scenario: Scenario, dataset: Dataset, partition: Partition
         record_votes=identities is None,
         roster=identities.roster.digest if identities else "",
         noise_shares=federation.sure_givers(identities.roster.least_sum if identities else 0),
-        pool=public.pool(dataset, partition).terms(federation.pool_least_distance) if scenario.pool_is_fixed else None,
+        public=public.pool(dataset, partition).terms(federation.public_least_distance)
+        if scenario.pool_is_fixed
+        else None,
         reference=reference_text(reference),
     )

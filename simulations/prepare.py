@@ -45,9 +45,9 @@ def prepare_scenario(scenario: Scenario, seed: int, out: Path, service: str) -> 
     settings.write_text(tomli_w.dumps(scenario.student.model_dump(mode="json")), encoding="utf-8")
     return [
         f"homes of {len(case.parties)} parties: {space.party_root}",
-        f"student's pool: {space.work / 'pool.npz'}",
+        f"student's public rows: {space.work / 'public.npz'}",
         f"flwr run . --run-config {path} --federation-config 'num-supernodes={case.nodes}' --stream",
-        f"consilium student run --coordinator {service} --pool {space.work / 'pool.npz'} --config {settings}"
+        f"consilium student run --coordinator {service} --public {space.work / 'public.npz'} --config {settings}"
         f" --seed {seed} --out DIR",
     ]
 
@@ -95,7 +95,7 @@ def make_kits(scenario: Scenario, seed: int, out: Path, hosts: Sequence[str]) ->
         rows |= {"features": list(simulated.features), "representation": scenario.data.representation}
         if scenario.data.standardise and scenario.data.representation == "none":
             rows |= {"center": list(simulated.center), "scale": list(simulated.scale)}
-        rows |= {"pool": "public.npz"} if fixed else {}
+        rows |= {"queries": "public.npz"} if fixed else {}
         queries = dataset.x[partition.queries]
         np.savez(folder / "public.npz", features=np.array(dataset.features), queries=queries)
     else:

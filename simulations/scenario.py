@@ -257,7 +257,7 @@ def divided_data(scenario: Scenario, seed: int, source: Source | None = None) ->
     numbers = shifted(scenario.data, source.dataset(partition.queries), partition, seed)
     dataset = completed(scenario.data, numbers, partition)
     if scenario.pool_is_fixed:
-        partition = without_near_rows(scenario.data, dataset, partition, scenario.federation.pool_least_distance)
+        partition = without_near_rows(scenario.data, dataset, partition, scenario.federation.public_least_distance)
     return dataset, partition
 
 

@@ -1,8 +1,8 @@
 """What a simulation lays out on disk before it starts: the same files that real nodes have.
 
 RUN/private/work/federation.json     the coordinator's configuration
-RUN/private/work/pool.npz            the student's public rows
-RUN/private/work/pool.npy            ids of the rows that may be asked, for secure votes
+RUN/private/work/public.npz            the student's public rows
+RUN/private/work/public.npy            ids of the rows that may be asked, for secure votes
 RUN/private/work/student.json        how the student learns, and its seed
 RUN/private/work/roster.json         for all but plaintext votes, and
 RUN/private/work/coordinator.pem     the coordinator's signing key, and
@@ -31,6 +31,7 @@ from consilium.coordinator.config import FederationConfig
 from consilium.party.home import SETTINGS
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.files import take_lock
+from consilium.protocol.old_names import public_file
 from consilium.protocol.rows.queries import canonical_queries
 from consilium.simulations.divide import Case
 from consilium.simulations.population import public
@@ -80,7 +81,7 @@ class Workspace:
 
     @property
     def pool_file(self) -> Path:
-        return self.work / "pool.npy"
+        return public_file(self.work, "public.npy")
 
     @property
     def identity_file(self) -> Path:
@@ -101,7 +102,7 @@ class Workspace:
             "roster-file": str(self.roster_file) if secure else "",
             "identity-file": str(self.identity_file) if secure else "",
             "sealing-file": str(self.sealing_file) if self.sealing_file.exists() else "",
-            "pool-file": str(self.pool_file) if self.pool_file.exists() else "",
+            "public-file": str(self.pool_file) if self.pool_file.exists() else "",
         }
 
     @property
@@ -115,7 +116,7 @@ class Workspace:
     def student(self) -> tuple[Pool, StudentSpec, int]:
         """The student's pool, specification and seed."""
         table = json.loads((self.work / "student.json").read_text(encoding="utf-8"))
-        return load_pool(self.work / "pool.npz"), StudentSpec.model_validate(table["spec"]), table["seed"]
+        return load_pool(public_file(self.work, "public.npz")), StudentSpec.model_validate(table["spec"]), table["seed"]
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
@@ -162,13 +163,13 @@ def lay_out(space: Workspace, case: Case) -> None:
     space.federation_file.write_text(config.model_dump_json(indent=2) + "\n", encoding="utf-8")
     width = len(dataset.features)
     np.savez(
-        space.work / "pool.npz",
+        space.work / "public.npz",
         features=np.array(dataset.features),
         queries=public.queries(dataset, partition),
         test_x=canonical_queries(dataset.x[partition.test], width),
         test_y=dataset.y[partition.test],
     )
-    if config.pool is not None:
+    if config.public is not None:
         public.pool(dataset, partition).save(space.pool_file)
     spec = scenario.student.model_copy(update={"provenance": scenario.provenance})
     student = {"spec": spec.model_dump(mode="json"), "seed": seed}

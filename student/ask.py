@@ -201,9 +201,7 @@ def asked_before(rows: PublicRows, given: np.ndarray, left: int) -> str:
     """What a student is told of rows that were asked before it came, or nothing."""
     spent, remarks = len(rows.spent), []
     if len(given):
-        remarks.append(
-            f"{len(given)} rows of the pool were asked before: their outcomes are free; {left} queries are left"
-        )
+        remarks.append(f"{len(given)} public rows were asked before: their outcomes are free; {left} queries are left")
     if spent:
         remarks.append(f"{spent} rows were answered in an earlier federation of these parties and are left out")
     return "; ".join(remarks)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from consilium.protocol.old_names import public_file
 from consilium.protocol.output import Format, FormatOption, QuietOption, show
 
 if TYPE_CHECKING:
@@ -45,7 +46,11 @@ def run(
     coordinator: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address of the label service.")],
     pool: Annotated[
         Path,
-        typer.Option(help=".npz with features, queries and optionally test_x, test_y; or .csv, .parquet: raw rows."),
+        typer.Option(
+            "--public",
+            "--pool",
+            help=".npz with features, queries and optionally test_x, test_y; or .csv, .parquet: raw rows.",
+        ),
     ],
     out: Annotated[Path, typer.Option(help="New folder for labels and model.")],
     config: Annotated[Path | None, typer.Option(help="TOML or JSON file with the student's settings.")] = None,
@@ -77,8 +82,10 @@ def start(
     pool: Annotated[
         Path | None,
         typer.Option(
-            help=".npz with features, queries and optionally test_x, test_y; or .csv, .parquet: raw rows; else pool.npz"
-            " of the kit."
+            "--public",
+            "--pool",
+            help=".npz with features, queries and optionally test_x, test_y; or .csv, .parquet: raw rows; else"
+            " public.npz of the kit.",
         ),
     ] = None,
     config: Annotated[Path | None, typer.Option(help="TOML or JSON file with the student's settings.")] = None,
@@ -101,7 +108,7 @@ def start(
     from consilium.student.watching import student_monitor
 
     node = open_kit(kit, "student")
-    given = pool or node / "pool.npz"
+    given = pool or public_file(node, "public.npz")
     rows = _pool(given, label, test, missing, _csv_rule("student", separator, decimal_comma, encoding))
     with student_monitor(node, load_monitor(node), lambda _, what: None if quiet else _note(what)) as board:
         _ask(lambda: open_channel(node, wait), rows, out, config, seed, resume, output, quiet, board)

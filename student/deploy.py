@@ -20,6 +20,7 @@ from consilium.node.manifest import check_signed
 from consilium.node.state import check_versions
 from consilium.protocol.errors import ConfigError, DataError, ServiceError
 from consilium.protocol.label_source import RowStanding
+from consilium.protocol.old_names import public_file
 from consilium.protocol.rows.queries import canonical_queries, query_ids
 from consilium.protocol.rows.schema import Schema
 from consilium.report.disclosure import in_plain_words
@@ -49,7 +50,7 @@ def checks(kit: Kit, pool: Path | None = None) -> list[Check]:
         ("label service", lambda: check_tls_server(kit.coordinator.labels, kit.client_tls)),
         ("terms", lambda: _terms(kit, pool)),
         *monitor_checks(kit, running=False),
-        *([("pool", lambda: _pool(kit, pool))] if pool is not None else []),
+        *([("public rows", lambda: _pool(kit, pool))] if pool is not None else []),
     ]
 
 
@@ -62,7 +63,7 @@ def _terms(kit: Kit, path: Path | None) -> str:
     with LabelChannel(kit.coordinator.labels, SECONDS, kit.client_tls) as channel:
         sources = channel.phases()
         terms, left = sources[0].describe(), sum(source.describe().queries_left for source in sources)
-        given = path or kit / "pool.npz"
+        given = path or public_file(kit, "public.npz")
         ids = _ids(PoolFile(given).load(terms.schema), terms.schema) if given.exists() else []
         standings = channel.known(ids)
     if terms.schema != _schema(kit):
@@ -88,14 +89,14 @@ def _pool(kit: Kit, path: Path) -> str:
     schema = _schema(kit)
     pool = PoolFile(path).load(schema)
     check_fits(pool, schema)
-    fixed = kit / "pool.npz"
+    fixed = public_file(kit, "public.npz")
     if fixed.exists():
         allowed, ids = set(_ids(PoolFile(fixed).load(schema), schema)), _ids(pool, schema)
         strange = [row for row, query in enumerate(ids) if query not in allowed]
         if strange:
             raise DataError(
-                f"{len(strange)} of {len(ids)} rows are not in the pool that the federation is fixed to (first: row"
-                f" {strange[0] + 1})",
+                f"{len(strange)} of {len(ids)} rows are none of the public rows that the federation is fixed to"
+                f" (first: row {strange[0] + 1})",
                 f"Ask rows of {fixed} only: parties refuse others",
             )
     return f"{len(pool.queries)} rows with the federation's columns"

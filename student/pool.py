@@ -118,7 +118,9 @@ def load_pool(path: Path) -> Pool:
     except FileNotFoundError as error:
         raise unreadable(path, error, "Give an .npz with `features` and `queries`") from None
     except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise DataError(f"cannot read pool {path}: {error}", "Give an .npz with `features` and `queries`") from None
+        raise DataError(
+            f"cannot read public rows {path}: {error}", "Give an .npz with `features` and `queries`"
+        ) from None
     if pool.queries.ndim != 2 or pool.queries.shape[1] != len(pool.features):
         raise DataError(f"pool {path}: queries have shape {pool.queries.shape} for {len(pool.features)} features")
     missing = ~np.isfinite(pool.queries) if pool.queries.dtype.kind == "f" else np.zeros((0, 0), dtype=bool)

@@ -72,7 +72,7 @@ def make_home(folder: Path, name: str, rows: int = 40, seed: int = 0, **policy: 
         "allow_simulation": True,
         "collection": "plaintext",
         "exact_sums": True,
-        "open_pool": True,
+        "open_queries": True,
         **policy,
     }
     (folder / "party.toml").write_text(tomli_w.dumps({"name": name, "policy": settings}))

@@ -199,7 +199,9 @@ def attack(folder: Path, votes: str, copies: int, seed: int = 0) -> HostileTrans
     pool = canonical_queries(make_rows(30, 5)[0], 3)
     tree = PoolTree.of_rows(pool)
     roster = keys.roster.digest if votes != "plaintext" else ""
-    config = make_config(collection=votes, roster=roster, pool=tree.terms(0.01), mechanism=GNMax(sigma=3.0), seed=seed)
+    config = make_config(
+        collection=votes, roster=roster, public=tree.terms(0.01), mechanism=GNMax(sigma=3.0), seed=seed
+    )
     for home in homes:
         settings = load(home / "party.toml", PartyFile).model_dump(mode="json", exclude_none=True)
         (home / "party.toml").write_text(tomli_w.dumps({**settings, "terms": "terms.json"}))

@@ -138,7 +138,7 @@ def all_in(site: Site, count: int) -> None:
 def students(site: Site) -> None:
     """Two students, one pool."""
     machine = site.student
-    site.at(machine, "doctor . --pool ../pool.csv", says=f"{POOL} rows")
+    site.at(machine, "doctor . --public ../pool.csv", says=f"{POOL} rows")
     site.ask(STUDENTS[0], "student-1", QUERIES, says=f"asked {QUERIES}, answered {QUERIES}")
     made = site.record.run(site.operator, f"provision add-student kits {STUDENTS[1]}", says="update", needed=True)
     site.seal_and_open([(machine, f"student-{STUDENTS[1]}")])

@@ -134,7 +134,7 @@ class Federation:
         with self.log(name) as log:
             return self.hosts[STUDENT_HOST].start(
                 log, "student", "start", str(self.kit(STUDENT_HOST)), "--wait", "100", "--format", "json",
-                "--pool", str(pool), "--out", str(self.folder / f"out-{name}"),
+                "--public", str(pool), "--out", str(self.folder / f"out-{name}"),
             )  # fmt: skip
 
     def batch(self) -> Path:

@@ -99,7 +99,7 @@ class Drill:
         said = machine.run(
             f"systemd-run --quiet --wait --pipe --collect -p User=consilium -p UMask=0077 -p ProtectSystem=strict"
             f" -p ReadWritePaths={kit}/state -p WorkingDirectory={kit} /opt/consilium/bin/consilium student start {kit}"
-            f" --wait 300 --pool /srv/pool-{number}.npz --out {kit}/state/student-{number} --format json",
+            f" --wait 300 --public /srv/pool-{number}.npz --out {kit}/state/student-{number} --format json",
             check=False, seconds=SECONDS,
         )  # fmt: skip
         found = re.search(r"^\{.*\}$", said, re.MULTILINE)

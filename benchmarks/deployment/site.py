@@ -77,7 +77,7 @@ class Site:
         shown = next(block for block in blocks() if block.page.name == "deploy.md" and block.language == "toml")
         plan = tomllib.loads(shown.text)
         plan["federation"] |= changes or {}
-        plan["rows"]["pool"] = "pool.csv"
+        plan["rows"]["queries"] = "pool.csv"
         plan["coordinator"] = {"hosts": [self.coordinator.address]}
         if self.loopback:
             ports = dict(zip(("superlink_port", "label_port", "internal_port"), free_ports(3), strict=True))
@@ -209,7 +209,7 @@ class Site:
         folder = self.student.folder
         (folder / STUDENT_FILE).write_text(f"queries = {queries}\n", encoding="utf-8")
         command = (
-            f"student start . --pool ../pool.csv --test ../test.csv --label outcome --config ../{STUDENT_FILE}"
+            f"student start . --public ../pool.csv --test ../test.csv --label outcome --config ../{STUDENT_FILE}"
             f" --wait 100 --out ../{out}"
         )
         return self.record.run(self.student, command, cwd=self.kit(self.student, student), code=code, says=says)

@@ -180,7 +180,7 @@ class Soak:
         folder = self.site.student.folder
         (folder / STUDENT_FILE).write_text(f"queries = {QUERIES}\n", encoding="utf-8")
         self.site.student.start(
-            "student", "start", ".", "--pool", "../pool.csv", "--config", f"../{STUDENT_FILE}", "--wait", "100",
+            "student", "start", ".", "--public", "../pool.csv", "--config", f"../{STUDENT_FILE}", "--wait", "100",
             "--out", f"../student-{number}-{tries}", cwd=self.site.kit(self.site.student),
         )  # fmt: skip
         assert self.site.student.node is not None

@@ -65,8 +65,8 @@ def _expectation(kit: Kit) -> str:
 def _rows(kit: Kit) -> str:
     """Of a fixed pool, whether as many rows can still be asked as the query budget leaves queries."""
     run = current_run(kit)
-    if run.config.pool is None:
-        return "the pool is not fixed: rows do not run out"
+    if run.config.public is None:
+        return "the queries are not fixed: rows do not run out"
     ledger = Ledger(run / LEDGER, run.config.digest(), "", read_only=True) if (run / LEDGER).exists() else None
     try:
         left = sum(phase.queries_left for phase in use_of_phases(run.config, ledger))
@@ -74,10 +74,10 @@ def _rows(kit: Kit) -> str:
         if ledger is not None:
             ledger.close()
     still, spent = rows_of_pool(kit, run)
-    told = f"{still} rows of the pool can still be asked, {left} queries are left"
+    told = f"{still} public rows can still be asked, {left} queries are left"
     if still < left:
         before = f", since parties answered {spent} in earlier federations and answer none twice" if spent else ""
-        raise Advice(f"{told}{before}", "More rows need a new pool: federation.toml, rows.pool, provisioned anew")
+        raise Advice(f"{told}{before}", "More public rows need federation.toml, rows.queries, provisioned anew")
     return told
 
 

@@ -25,6 +25,7 @@ from consilium.node.rosters import pinned_roster
 from consilium.protocol.config_files import load
 from consilium.protocol.digests import Hash
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.old_names import public_file
 from consilium.protocol.rows.pool import PoolTree
 
 NEWEST = "Open the newest update that the operator sent into this kit"
@@ -43,7 +44,7 @@ def set_up(kit: Kit, run: ServedRun) -> list[Check]:
         ("promise", lambda: promise_in_words(run().config)),
         ("roster", lambda: _roster(kit, run())),
         ("second", lambda: _second(kit, run())),
-        ("pool", lambda: _pool(kit, run())),
+        ("public rows", lambda: _pool(kit, run())),
         ("nodes", lambda: _nodes(kit, run())),
         ("students", lambda: _students(kit)),
         ("ledger", lambda: _ledger(run())),
@@ -111,12 +112,12 @@ def _roster_file(kit: Kit, run: KitRun) -> Path:
 
 
 def _pool(kit: Kit, run: KitRun) -> str:
-    wanted = run.config.pool
+    wanted = run.config.public
     if wanted is None:
         return "none is fixed: students may ask any rows"
-    tree = PoolTree.load(kit / "pool.npy")
+    tree = PoolTree.load(file := public_file(kit, "public.npy"))
     if tree.terms(wanted.least_distance) != wanted:
-        raise ConfigError("pool.npy holds other rows than the federation is fixed to", NEWEST)
+        raise ConfigError(f"{file.name} holds other rows than the federation is fixed to", NEWEST)
     return f"{wanted.size} rows may be asked, and no others"
 
 

@@ -46,6 +46,7 @@ from consilium.protocol.errors import (
     StorageError,
 )
 from consilium.protocol.files import held, is_held
+from consilium.protocol.old_names import public_file
 from consilium.report.warnings import before_run
 
 START_SECONDS = 300
@@ -129,7 +130,7 @@ def run_config(kit: Kit, run: KitRun) -> dict[str, str]:
         "roster-file": str(run / ROSTER) if secure else "",
         "identity-file": str(kit / "identity.pem") if secure else "",
         "sealing-file": str(kit / SEALING) if run.config.collection == "verified" else "",
-        "pool-file": str(kit / "pool.npy") if run.config.pool else "",
+        "public-file": str(public_file(kit, "public.npy")) if run.config.public else "",
         "kit": str(kit.folder),
     }
 

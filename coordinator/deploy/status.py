@@ -16,6 +16,7 @@ from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.run_state import RunState, SecondEntry
 from consilium.node.kit import Kit
 from consilium.protocol.config_files import load
+from consilium.protocol.old_names import public_file
 from consilium.protocol.rows.pool import PoolTree
 from consilium.report.disclosure import epsilon_text
 
@@ -96,7 +97,7 @@ def status(kit: Kit) -> Status:
         delta=config.privacy.delta,
         phases=[phase.to_json() for phase in used] if config.schedule else [],
     )
-    if config.pool is not None and (kit / "pool.npy").exists():
+    if config.public is not None and public_file(kit, "public.npy").exists():
         found.rows_open, found.rows_spent = rows_of_pool(kit, run)
     state = state_of(kit, run)
     found.parties = {name: entry.words for name, entry in state.roll.entries.items()}
@@ -129,7 +130,7 @@ def state_of(kit: Kit, run: KitRun) -> RunState:
 
 def rows_of_pool(kit: Kit, run: KitRun) -> tuple[int, int]:
     """Rows of the pool that can still be asked, and those that parties answered in earlier federations."""
-    rows = len(PoolTree.load(kit / "pool.npy").leaves)
+    rows = len(PoolTree.load(public_file(kit, "public.npy")).leaves)
     spent = asked_before(kit, run)
     asked = asked_in(run / LEDGER) if (run / LEDGER).exists() else frozenset()
     return rows - len(spent | asked), len(spent)

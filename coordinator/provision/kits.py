@@ -122,7 +122,7 @@ def make(plan_file: Path, out: Path) -> Made:
             federation_digest=plan.federation.federation_digest(),
             plan=plan,
             rows=rows,
-            pool=pool.terms if pool else None,
+            public=pool.terms if pool else None,
             reference=reference_text(read_reference(plan_file, plan, rows, pool)),
             coordinator_identity=coordinator.identity.public.hex(),
             coordinator_sealing=coordinator.sealing.public.hex() if coordinator.sealing else "",

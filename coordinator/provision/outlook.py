@@ -112,7 +112,7 @@ class ChangeOutlook:
         if any(party.federations > 1 for party in self.parties):
             told.append("note        a federation in which nothing was asked costs a party nothing")
         if self.rows_open is not None:
-            told.append(f"pool        {self._rows()}")
+            told.append(f"public rows {self._rows()}")
         return told + [f"do          {at}. {step}" for at, step in enumerate(self.steps(), 1)]
 
     def steps(self) -> list[str]:
@@ -194,7 +194,7 @@ def told_of(
         old = ""
     shown = ChangeOutlook(
         tuple(changes), config.collection, old, "", config.privacy.delta, config.privacy.unit.value, 0, (),
-        config.whole_budget.queries, None if after.pool is None else after.pool.size, asked, impossible,
+        config.whole_budget.queries, None if after.public is None else after.public.size, asked, impossible,
         config.noise_in_sums,
     )  # fmt: skip
     try:

@@ -27,7 +27,7 @@ from consilium.protocol.config_files import faults_of, read_table, validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.messages import MOST_WEIGHT, PartyName
 from consilium.protocol.models import Countable, Frozen
-from consilium.protocol.old_names import todays
+from consilium.protocol.old_names import Outgrown, todays
 from consilium.protocol.rows.images import Representation
 from consilium.protocol.rows.pool import PoolTerms, PoolTree
 from consilium.protocol.rows.queries import canonical_queries, draw_reference
@@ -39,19 +39,20 @@ SHIPPED = "consilium.simulations.scenarios"
 """Where scenarios lie that come with the package: a folder of files, nothing of which is imported."""
 
 
-class RowsPlan(Frozen):
+class RowsPlan(Outgrown, Frozen):
     """What a row means. Either `features`, `center` and `scale`, or a file of public rows that gives them.
 
-    A file is .csv or .parquet with a name for each column, or .npz with `features` and `queries` (the student's pool)
-    or `x`. Where columns of a table are text, or miss values, parties and students bring raw columns too.
+    A file is .csv or .parquet with a name for each column, or .npz with `features` and `queries` (what a student may
+    ask) or `x`. Where columns of a table are text, or miss values, parties and students bring raw columns too.
     Where `federation` names a scenario, `classes`, `representation` and `standardise` are the scenario's unless they
     are given here.
     """
 
     classes: tuple[Name, ...] = Field(min_length=2, description="what is voted on; the scenario's where one is named")
     public: str = Field(default="", description="file of public rows, relative to federation.toml")
-    pool: str = Field(
+    queries: str = Field(
         default="",
+        serialization_alias="pool",
         description="file of all rows that may ever be asked; left out: `public`, where votes are secure",
     )
     features: tuple[Name, ...] = Field(default=(), description="names; of a file, which columns and in which order")
@@ -136,10 +137,10 @@ class RowsPlan(Frozen):
         if path.suffix.lower() != ".npz":
             table = table_rows(path, schema, self.csv, self.missing_codes)
             return table.x, table.remarks
-        names, rows = array_rows(path, "rows.pool" if self.pool else "rows.public")
+        names, rows = array_rows(path, "rows.queries" if self.queries else "rows.public")
         missing = sorted(set(schema.features) - set(names))
         if missing:
-            raise ConfigError(f"rows.pool: {path.name} has no column {missing[0]!r}", f"It has {list(names)}")
+            raise ConfigError(f"rows.queries: {path.name} has no column {missing[0]!r}", f"It has {list(names)}")
         return rows[:, [names.index(feature) for feature in schema.features]], ()
 
     def _with_ranges(self, schema: Schema) -> Schema:
@@ -242,7 +243,7 @@ class Plan(Frozen):
         """The coordinator's configuration. roster: its hash, empty for plaintext votes. reference: text of the
         reference rows. shares: `FederationConfig.noise_shares`. Raises ConfigError."""
         service = joined(self.coordinator.listen, self.coordinator.label_port)
-        added = {"rows": schema, "roster": roster, "pool": pool, "reference": reference, "service": service}
+        added = {"rows": schema, "roster": roster, "public": pool, "reference": reference, "service": service}
         added["noise_shares"] = shares
         return validate({**dict(self.federation), **added}, FederationConfig, "federation.toml")
 
@@ -330,7 +331,7 @@ def _check_candidates(scenario: dict[str, Any], where: str) -> None:
         )
 
 
-POOL_IDS, POOL_ROWS = "pool.npy", "pool.npz"
+POOL_IDS, POOL_ROWS = "public.npy", "public.npz"
 
 EXACT_SUMS = frozenset({"secure", "verified"})
 """Ways to collect votes in which questions must be fixed beforehand."""
@@ -349,7 +350,7 @@ class FixedPool:
     note: str
 
     def save(self, folder: Path) -> None:
-        """`pool.npy` with the ids, for the coordinator, and `pool.npz` with the rows, for students."""
+        """`public.npy` with the ids, for the coordinator, and `public.npz` with the rows, for students."""
         PoolTree.of_rows(self.rows).save(folder / POOL_IDS)
         np.savez(folder / POOL_ROWS, features=np.array(self.features), queries=self.rows)
 
@@ -362,21 +363,21 @@ def read_pool(plan_file: Path, plan: Plan, schema: Schema) -> FixedPool | None:
     ConfigError : secure or verified votes without any file of public rows, or one that lacks features. DataError : it
         is not usable.
     """
-    if not plan.rows.pool and plan.federation.collection not in EXACT_SUMS:
+    if not plan.rows.queries and plan.federation.collection not in EXACT_SUMS:
         return None
-    name, least = plan.rows.pool or plan.rows.public, plan.federation.pool_least_distance
+    name, least = plan.rows.queries or plan.rows.public, plan.federation.public_least_distance
     if not name:
         raise ConfigError(
-            f"{plan.federation.collection} votes need a pool that is fixed beforehand: who makes up questions as it"
+            f"{plan.federation.collection} votes need queries that are fixed beforehand: who makes up questions as it"
             " goes can ask nearly the same of other parties, and subtract",
-            'Name the public rows that may be asked: rows.pool = "pool.csv", or rows.public',
+            'Name the public rows that may be asked: rows.queries = "rows.csv", or rows.public',
         )
     chosen, oddities = _rows(plan_file, plan, name, schema)
     stay = thin(schema.standardise(chosen).astype(np.float32).astype(np.float64), least * (1 + 1e-5))
     chosen_rows, gone = chosen[stay], len(chosen) - len(stay)
     left_out = (
-        f"{gone} of {len(chosen)} public rows are left out of the pool: each is closer than"
-        f" {least:g} to another (students ask rows of pool.npz in their kit)"
+        f"{gone} of {len(chosen)} public rows are left out: each is closer than"
+        f" {least:g} to another (students ask rows of public.npz in their kit)"
         if gone
         else ""
     )
@@ -402,12 +403,12 @@ def read_reference(plan_file: Path, plan: Plan, schema: Schema, pool: FixedPool 
     voting_rule = plan.federation.voting_rule
     if not voting_rule.relative:
         return np.zeros((0, len(schema.features)), dtype=np.float32)
-    name = plan.rows.pool or plan.rows.public
+    name = plan.rows.queries or plan.rows.public
     if pool is None and not name:
         raise ConfigError(
             'federation.voting_rule rule = "relative" needs public rows, on which teachers find out where their'
             " scores lie",
-            'Name the public rows that may be asked: rows.pool = "pool.csv", or rows.public; or set rule = "top"',
+            'Name the public rows that may be asked: rows.queries = "rows.csv", or rows.public; or set rule = "top"',
         )
     return draw_reference(
         pool.rows if pool else _rows(plan_file, plan, name, schema)[0], schema, voting_rule.reference_rows
@@ -461,7 +462,7 @@ def facts_of(known: Plan, schema: Schema, path: Path) -> PublicFacts:
     else:
         raise ConfigError(
             f"{path}: a plan needs public rows, and the file names none",
-            "Name a file of public rows: rows.public or rows.pool",
+            "Name a file of public rows: rows.public or rows.queries",
         )
     federation = known.federation
     return PublicFacts.of(

@@ -20,6 +20,7 @@ from consilium.protocol.files import replace_text
 from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.messages import CollectionMode, PartyName
 from consilium.protocol.models import Countable, Frozen
+from consilium.protocol.old_names import Outgrown
 from consilium.protocol.rows.pool import PoolTerms
 from consilium.protocol.rows.schema import Schema
 from consilium.sums.roster import AggregatorEntry, Roster, VerifiedRoster
@@ -67,7 +68,7 @@ class EarlierFederation(Frozen):
     parties: dict[PartyName, int]
 
 
-class Registry(Frozen):
+class Registry(Outgrown, Frozen):
     """The file `operator/registry.json`. Revoked nodes are not in it, but their names are never given again.
 
     federation_digest: of the plan's federation; simulations of the same file show the same one. certificates: PEM, by
@@ -83,7 +84,7 @@ class Registry(Frozen):
     federation_digest: str
     plan: Plan
     rows: Schema
-    pool: PoolTerms | None = None
+    public: PoolTerms | None = Field(default=None, serialization_alias="pool")
     reference: str = ""
     coordinator_identity: str
     parties: dict[PartyName, PartyRecord]
@@ -116,7 +117,7 @@ class Registry(Frozen):
         the parties may be the same again. Raises ConfigError."""
         roster = self.roster()
         shares = self.plan.federation.sure_givers(roster.least_sum if roster else 0)
-        config = self.plan.config(self.rows, roster.digest if roster else "", self.pool, self.reference, shares)
+        config = self.plan.config(self.rows, roster.digest if roster else "", self.public, self.reference, shares)
         check_sums(config, roster)
         if len(self.parties) < config.minimum_parties:
             raise ConfigError(

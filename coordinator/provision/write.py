@@ -34,6 +34,7 @@ from consilium.node.manifest import ALGORITHM, MANIFEST, Manifest, SignedManifes
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import OutputExists
 from consilium.protocol.files import private_folder, replace_text, write_private
+from consilium.protocol.old_names import public_file
 from consilium.protocol.versions import DISTRIBUTION, program_versions
 
 PLACE = "/srv/consilium"
@@ -137,8 +138,8 @@ def coordinator_kit(out: Path, registry: Registry, authority: Authority, keys: C
     def fill(folder: Path) -> None:
         keys.fill(folder)
         server.save(folder, "server")
-        if registry.pool:
-            shutil.copy(out / OPERATOR / POOL_IDS, folder / POOL_IDS)
+        if registry.public:
+            shutil.copy(public_file(out / OPERATOR, POOL_IDS), folder / POOL_IDS)
 
     files = {**common_files(registry), "nodes.json": nodes(registry), "students.json": students(registry)}
     return _kit(out, registry, authority, ("coordinator", "coordinator"), files, fill)
@@ -163,8 +164,8 @@ def student_kit(out: Path, registry: Registry, authority: Authority, name: str, 
 
     def fill(folder: Path) -> None:
         issued.save(folder, "client")
-        if registry.pool:
-            shutil.copy(out / OPERATOR / POOL_ROWS, folder / POOL_ROWS)
+        if registry.public:
+            shutil.copy(public_file(out / OPERATOR, POOL_ROWS), folder / POOL_ROWS)
 
     return _kit(out, registry, authority, ("student", name), {"schema.json": _json(registry.rows)}, fill)
 

@@ -44,7 +44,7 @@ from consilium.node.kit import KIT_FILE, open_kit
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError, DataError, PathError
 from consilium.protocol.files import is_held
-from consilium.protocol.old_names import OF_COORDINATOR, OF_SPENT, renamed
+from consilium.protocol.old_names import OF_COORDINATOR, OF_SPENT, public_file, renamed
 from consilium.protocol.rows.pool import PoolTree
 
 TRACES = ("ledger.db", "coordinator.json", "events.jsonl", "failure.json")
@@ -110,7 +110,7 @@ def _of_kit(kit: Path) -> RunPlace:
 
 
 LEDGER, COORDINATOR, EVENTS = "ledger.db", "coordinator.json", "events.jsonl"
-POOL_FILE = "pool.npy"
+POOL_FILE = "public.npy"
 """Of a coordinator's kit: the rows that may be asked, where the federation fixes them."""
 
 
@@ -310,17 +310,17 @@ def _kit(checks: Checks, place: RunPlace, recorded: Recorded | None) -> None:
     def pool() -> str:
         if recorded is None:
             raise Absent("the ledger cannot be read")
-        fixed = recorded.config.pool
+        fixed = recorded.config.public
         if fixed is None:
             raise Absent("the federation has none that is fixed")
         try:
-            tree = PoolTree.load((place.kit or place.run_dir) / POOL_FILE)
+            tree = PoolTree.load(public_file(place.kit or place.run_dir, POOL_FILE))
         except ConfigError as error:
             raise Damaged(error.what) from None
         if tree.terms(fixed.least_distance) != fixed:
-            raise Contradiction(f"{POOL_FILE} is not the pool of the federation's terms")
+            raise Contradiction(f"{POOL_FILE} has not the public rows of the federation's terms")
         if outside := tree.missing(list(recorded.releases)):
-            raise Contradiction(f"{len(outside)} queries of the ledger are no rows of the pool")
+            raise Contradiction(f"{len(outside)} queries of the ledger are no public rows")
         return f"{recorded.asked} of {len(tree.leaves)} rows were asked"
 
     checks.check("kit: federation.json", federation)

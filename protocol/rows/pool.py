@@ -43,7 +43,7 @@ class PoolTree:
     def __init__(self, ids: Sequence[str]) -> None:
         self.leaves = sorted({bytes.fromhex(query_id) for query_id in ids})
         if not 1 <= len(self.leaves) <= MOST_ROWS:
-            raise DataError(f"the pool has {len(self.leaves)} different rows, it must have 1 to {MOST_ROWS}")
+            raise DataError(f"there are {len(self.leaves)} different public rows, it must be 1 to {MOST_ROWS}")
         self._place = {leaf: place for place, leaf in enumerate(self.leaves)}
         self._levels = [[_leaf(leaf) for leaf in self.leaves]]
         while len(self._levels[-1]) > 1:
@@ -60,7 +60,9 @@ class PoolTree:
         try:
             leaves = np.load(path, allow_pickle=False)
         except (OSError, ValueError, EOFError) as error:
-            raise ConfigError(f"cannot read pool {path}: {type(error).__name__}", "Take the file of the kit") from None
+            raise ConfigError(
+                f"cannot read public rows {path}: {type(error).__name__}", "Take the file of the kit"
+            ) from None
         if leaves.dtype != np.uint8 or leaves.ndim != 2 or leaves.shape[1] != HASH_BYTES or not len(leaves):
             raise ConfigError(f"{path} holds no ids of public rows", "Take the file of the kit")
         return cls([leaf.tobytes().hex() for leaf in leaves])
@@ -85,7 +87,7 @@ class PoolTree:
         DataError : a query is no row of the pool.
         """
         if outside := self.missing(ids):
-            raise DataError(f"{len(outside)} of {len(ids)} queries are not in the pool (first: row {outside[0]})")
+            raise DataError(f"{len(outside)} of {len(ids)} queries are no public rows (first: row {outside[0]})")
         places = np.array([self._place[bytes.fromhex(query_id)] for query_id in ids], dtype=np.uint32)
         proof = b"".join(
             self._levels[level][sibling]

@@ -98,9 +98,9 @@ def draw_reference(pool: np.ndarray, schema: Schema, most: int) -> np.ndarray:
     )
     if len(lot) < LEAST_REFERENCE_ROWS:
         raise ConfigError(
-            f"the pool has {len(lot)} different rows within the schema's ranges: too few for federation.voting_rule"
+            f"{len(lot)} different public rows are within the schema's ranges: too few for federation.voting_rule"
             ' rule = "relative"',
-            'Name a larger pool, or set rule = "top"',
+            'Name more public rows, or set rule = "top"',
         )
     return pool[[row for _, row in lot[:most]]]
 

@@ -95,7 +95,7 @@ def teaching(scenario: Scenario) -> Scenario:
         "collection": "plaintext",
     }
     if scenario.pool_is_fixed:  # rows that are near each other are then not in the pool
-        kept |= {"collection": federation.collection, "pool_least_distance": federation.pool_least_distance}
+        kept |= {"collection": federation.collection, "public_least_distance": federation.public_least_distance}
     plain = Federation.model_validate({"name": "teachers", **kept, **_STAND_IN})
     others = simulation.model_copy(update=dict(type(simulation)()) | _of_teachers(simulation))
     return Scenario(data=scenario.data, federation=plain, simulation=others)
@@ -108,7 +108,7 @@ def _of_teachers(simulation: Any) -> dict[str, Any]:
 def division_address(scenario: Scenario, seed: int, home_share: float, data: str) -> str:
     """Of a division, which is no step of its own: computing it takes less time than reading it. data: content hash."""
     federation = scenario.federation
-    fixed = federation.pool_least_distance if scenario.pool_is_fixed else None
+    fixed = federation.public_least_distance if scenario.pool_is_fixed else None
     return canonical_digest(
         {
             "kind": "case",
@@ -117,7 +117,7 @@ def division_address(scenario: Scenario, seed: int, home_share: float, data: str
             "table": data_table(scenario),
             "minimum_parties": federation.minimum_parties,
             "teachers_per_party": federation.teachers_per_party,
-            "pool_least_distance": fixed,
+            "public_least_distance": fixed,
             "seed": seed,
             "home_share": home_share,
         }

@@ -91,7 +91,7 @@ def test_it_serves_what_its_policy_allows(tmp_path: Path) -> None:
 REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], Rule]] = {
     "exact sums": ({"exact_sums": False}, {}, Rule.EXACT_SUMS),
     "too few parties": ({"least_parties": 4}, {}, Rule.LEAST_PARTIES),
-    "no pool": ({"open_pool": False}, {}, Rule.POOL),
+    "no pool": ({"open_queries": False}, {}, Rule.POOL),
     "too dear": ({"most_epsilon": 0.5}, {}, Rule.MOST_EPSILON),
     "simulated": ({"allow_simulation": False}, {}, Rule.SIMULATION),
     "version": ({}, {"protocol_version": 1}, Rule.VERSION),
@@ -100,7 +100,7 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], Rule]] = {
     "secure votes": ({}, {"collection": "secure"}, Rule.VOTES),
     "no promise": ({}, {"promise": "[]"}, Rule.MALFORMED),
     "promise of nonsense": ({}, {"promise": '[{"type": "gnmax", "sigma": 1e12}]'}, Rule.MALFORMED),
-    "pool of nonsense": ({}, {"pool": "{}"}, Rule.MALFORMED),
+    "pool of nonsense": ({}, {"public": "{}"}, Rule.MALFORMED),
 }
 
 
@@ -192,7 +192,7 @@ def test_sessions_that_were_not_promised(tmp_path: Path) -> None:
 
 def test_queries_of_the_pool_only(tmp_path: Path) -> None:
     tree = PoolTree.of_rows(queries_of(40))
-    board = Board(tmp_path, {"pool": tree.terms(0.0)}, open_pool=False)
+    board = Board(tmp_path, {"public": tree.terms(0.0)}, open_queries=False)
     board.node.hello(board.hello())
     with pytest.raises(Refused) as caught:
         board.open(board.session())

@@ -152,7 +152,7 @@ class TestDigest:
             ({"colluders": 1}, False),
             ({"least_survivors": 3}, False),
             ({"least_difference": 3}, False),
-            ({"pool_least_distance": 0.1}, False),
+            ({"public_least_distance": 0.1}, False),
             ({"teachers_per_party": 2}, False),
             ({"teacher": {"model": "ridge"}}, False),
             ({"mechanism": {"name": "confident", "threshold": 5, "sigma1": 91.0, "sigma2": 60.0}}, False),

@@ -53,7 +53,7 @@ def plan_table(**changes: Any) -> dict[str, Any]:
         "timeouts": {"enrol": 250, "train": 250, "vote": 250, "secure": 250, "student": 250},
         **{key: value for key, value in changes.items() if key in Federation.model_fields},
     }
-    pool = {"pool": "pool.npz"} if federation["collection"] in ("secure", "verified") else {}
+    pool = {"queries": "public.npz"} if federation["collection"] in ("secure", "verified") else {}
     second = {"aggregator": {"name": SECOND, "port": ports[-1]}} if federation["collection"] == "verified" else {}
     return {
         "federation": federation,
@@ -78,7 +78,7 @@ def write_plan(folder: Path, **changes: Any) -> Path:
     x, _ = make_rows(100, 999)
     lines = [",".join(FEATURES), *(",".join(map(str, row)) for row in x)]
     (folder / "public.csv").write_text("\n".join(lines) + "\n")
-    np.savez(folder / "pool.npz", features=np.array(FEATURES), queries=make_rows(400, 1000)[0])
+    np.savez(folder / "public.npz", features=np.array(FEATURES), queries=make_rows(400, 1000)[0])
     path = folder / "federation.toml"
     path.write_text(tomli_w.dumps(plan_table(**changes)))
     return path

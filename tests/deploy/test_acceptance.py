@@ -586,7 +586,7 @@ def test_an_agreed_weight_is_asked_and_not_allowed(tmp_path: Path) -> None:
 
 
 VALUES: dict[str, list[Any]] = {
-    **{key: [False, True] for key in ("exact_sums", "open_pool", "allow_simulation")},
+    **{key: [False, True] for key in ("exact_sums", "open_queries", "allow_simulation")},
     "votes": ["plaintext", "secure", "distributed", "verified"],
     "unit": ["party", "patient", "record"],
     "neighbouring": ["replace", "add_or_remove"],

@@ -119,7 +119,7 @@ def refusal_of(out: Path, kit: Path) -> Refused:
     terms = json.loads((kit / "terms.json").read_text())
     node = PartyNode(open_home(kit))
     with pytest.raises(Refused) as refused:
-        node.hello(hello_of(config, pool=terms["pool"]))
+        node.hello(hello_of(config, public=terms["pool"]))
         node.train(config.train_request())
     return refused.value
 

@@ -209,8 +209,8 @@ class ForeseenOfSecond:
 FORESEEN: dict[Rule, ForeseenOfSecond] = {
     Rule.VOTES: ForeseenOfSecond(changed_terms(collection="secure")),
     Rule.EXACT_SUMS: ForeseenOfSecond(policy("exact_sums = true", "exact_sums = false")),
-    Rule.POOL: ForeseenOfSecond(changed_terms(pool="")),
-    Rule.MALFORMED: ForeseenOfSecond(changed_terms(pool="{}")),
+    Rule.POOL: ForeseenOfSecond(changed_terms(public="")),
+    Rule.MALFORMED: ForeseenOfSecond(changed_terms(public="{}")),
     Rule.MOST_EPSILON: ForeseenOfSecond(policy("most_epsilon = ", "most_epsilon = 0.1 # ")),
     Rule.LEAST_PARTIES: ForeseenOfSecond(policy("least_parties = 3", "least_parties = 5")),
     Rule.ROSTER_MISMATCH: ForeseenOfSecond(unsigned(other_roster)),

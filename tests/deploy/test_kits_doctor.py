@@ -259,14 +259,14 @@ def test_certificates_have_their_time(out: Path, days: int, level: str, said: st
 
 def test_a_student_checks_its_pool(out: Path, tmp_path: Path) -> None:
     kit = open_kit(out / f"student-{STUDENT}")
-    pool = write_pool(tmp_path / "pool.npz")
+    pool = write_pool(tmp_path / "public.npz")
     found = examine(consilium.student.deploy.checks(kit, pool))
-    assert levels(found)["pool"] == "ok"
+    assert levels(found)["public rows"] == "ok"
     np.savez(pool, features=np.array(FEATURES), queries=np.vstack([make_rows(400, 1000)[0][:3], np.zeros((2, 3))]))
-    told = next(each for each in examine(consilium.student.deploy.checks(kit, pool)) if each.name == "pool")
-    assert told.what == "2 of 5 rows are not in the pool that the federation is fixed to (first: row 4)"
+    told = next(each for each in examine(consilium.student.deploy.checks(kit, pool)) if each.name == "public rows")
+    assert told.what == "2 of 5 rows are none of the public rows that the federation is fixed to (first: row 4)"
     np.savez(pool, features=np.array(["a"]), queries=np.zeros((3, 1)))
-    assert levels(examine(consilium.student.deploy.checks(kit, pool)))["pool"] == "wrong"
+    assert levels(examine(consilium.student.deploy.checks(kit, pool)))["public rows"] == "wrong"
 
 
 def test_the_command_prints_one_line_each_and_exits_with_1(out: Path) -> None:

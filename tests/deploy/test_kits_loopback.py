@@ -117,7 +117,7 @@ def test_a_federation_from_its_kits(tmp_path: Path, votes: str) -> None:
 
         first = Node(
             logs / "student", "student", "start", student, "--wait", "500", "--format", "json",
-            "--pool", str(write_pool(tmp_path / "pool-1.npz", count=20)), "--out", str(tmp_path / "student-1"),
+            "--public", str(write_pool(tmp_path / "pool-1.npz", count=20)), "--out", str(tmp_path / "student-1"),
         )  # fmt: skip
         stack.callback(first.end)
         wait_for(lambda: all("connected to the coordinator" in node.said for node in nodes[1:]), 500, nodes)
@@ -151,7 +151,7 @@ def test_a_federation_from_its_kits(tmp_path: Path, votes: str) -> None:
         address = open_kit(out / "coordinator").coordinator.labels
         stranger = command(
             "student", "run", "--coordinator", address, "--wait", "2",
-            "--pool", str(tmp_path / "pool-1.npz"), "--out", str(tmp_path / "stranger"),
+            "--public", str(tmp_path / "pool-1.npz"), "--out", str(tmp_path / "stranger"),
         )  # fmt: skip
         assert stranger.returncode == 9
 
@@ -165,7 +165,7 @@ def test_a_federation_from_its_kits(tmp_path: Path, votes: str) -> None:
             "student",
             "start",
             student,
-            "--pool",
+            "--public",
             str(tmp_path / "pool-1.npz"),
             "--out",
             str(tmp_path / "2"),

@@ -62,7 +62,7 @@ def test_two_phases_from_their_kits(tmp_path: Path, votes: str) -> None:
             assert one.describe().queries_left == 15
 
         asked = command(
-            "student", "start", str(student.folder), "--pool", str(write_pool(tmp_path / "pool.npz", count=60)),
+            "student", "start", str(student.folder), "--public", str(write_pool(tmp_path / "public.npz", count=60)),
             "--out", str(tmp_path / "student"), "--config", str(spec), "--format", "json",
         )  # fmt: skip
         assert asked.returncode == 0, asked.stderr

@@ -54,7 +54,7 @@ def student(out: Path, tmp_path: Path, name: str, first: int) -> Node:
     pool = write_pool(tmp_path / f"{name}-pool.npz", first, 15)
     return Node(
         tmp_path / "logs" / name, "student", "start", str(out / f"student-{STUDENT}"), "--wait", "600",
-        "--format", "json", "--pool", str(pool), "--out", str(tmp_path / name),
+        "--format", "json", "--public", str(pool), "--out", str(tmp_path / name),
     )  # fmt: skip
 
 

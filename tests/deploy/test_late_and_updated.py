@@ -61,7 +61,7 @@ def test_who_is_late_takes_part_and_what_was_begun_is_what_is_closed(tmp_path: P
             archive.extractall(out / "coordinator", filter="data")
         result = told(
             "student", "start", str(out / "student-institute"), "--wait", "100",
-            "--pool", str(write_pool(tmp_path / "pool.npz", count=10)), "--out", str(tmp_path / "student"),
+            "--public", str(write_pool(tmp_path / "public.npz", count=10)), "--out", str(tmp_path / "student"),
         )  # fmt: skip
         assert result["asked"] == 10
         shown = told("status", place)

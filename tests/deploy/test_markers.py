@@ -253,7 +253,7 @@ def run(folder: Path, votes: str, wards: tuple[str, ...]) -> tuple[Path, bytes, 
     logs = folder / "logs"
     logs.mkdir()
     coordinator, student = open_kit(out / "coordinator"), open_kit(out / f"student-{STUDENT}")
-    pool = write_pool(folder / "pool.npz", count=QUERIES)
+    pool = write_pool(folder / "public.npz", count=QUERIES)
     with contextlib.ExitStack() as stack:
         place = coordinator.coordinator
         fleet = stack.enter_context(Recorder(place.superlink_port, coordinator.server_tls))
@@ -274,7 +274,7 @@ def run(folder: Path, votes: str, wards: tuple[str, ...]) -> tuple[Path, bytes, 
         wait_for(lambda: "students may ask" in (logs / "coordinator").read_text(), 150, logs)
         asking = stack.enter_context(
             node(
-                logs / "student", "student", "start", str(student.folder), "--pool", str(pool),
+                logs / "student", "student", "start", str(student.folder), "--public", str(pool),
                 "--out", str(folder / "student"),
             )
         )  # fmt: skip

@@ -67,7 +67,7 @@ def write_federation(heart: dict[str, np.ndarray], folder: Path) -> Path:
         csv.writer(file).writerows([names, *public.tolist()])
     target = (heart["num"][open_rows] > 0).astype(np.int64)
     np.savez(
-        folder / "pool.npz", features=np.array(names), queries=public[::2].astype(np.float32),
+        folder / "public.npz", features=np.array(names), queries=public[::2].astype(np.float32),
         test_x=public[1::2].astype(np.float32), test_y=target[1::2],
     )  # fmt: skip
     plan = {
@@ -151,7 +151,7 @@ def test_four_hospitals_on_machines_of_their_own(heart: dict[str, np.ndarray], t
         nodes |= {name: start(name, "node", "start", str(out / f"party-{name}")) for name in HOSPITALS}
         student = start(
             "university", "student", "start", str(out / "student-university"), "--wait", "200", "--format", "json",
-            "--pool", str(tmp_path / "pool.npz"), "--out", str(tmp_path / "student"),
+            "--public", str(tmp_path / "public.npz"), "--out", str(tmp_path / "student"),
         )  # fmt: skip
 
         wait_for(lambda: all("connected to the coordinator" in said(name) for name in HOSPITALS), 90, logs)
@@ -208,7 +208,7 @@ def test_four_hospitals_on_machines_of_their_own(heart: dict[str, np.ndarray], t
     assert sum(len(batch.query_ids) for batch in batches) == QUERIES
     assert sum(int(batch.answered.sum()) for batch in batches) == result["answered"]
     assert {batch.parties for batch in batches} == {len(HOSPITALS)}
-    with np.load(tmp_path / "pool.npz") as pool:
+    with np.load(tmp_path / "public.npz") as pool:
         asked = query_ids(canonical_queries(pool["queries"], len(pool["features"])))
     open_rows = np.concatenate([heart["num"][heart["hospital"] == at][:PUBLIC_ROWS] for at in range(len(HOSPITALS))])
     right = [

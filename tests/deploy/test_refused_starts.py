@@ -50,8 +50,8 @@ def foreign_identity(kit: Path) -> None:
 
 
 def other_pool(kit: Path) -> None:
-    (kit / "pool.npy").unlink()
-    PoolTree.of_rows(make_rows(50, 5)[0]).save(kit / "pool.npy")
+    (kit / "public.npy").unlink()
+    PoolTree.of_rows(make_rows(50, 5)[0]).save(kit / "public.npy")
 
 
 def damaged_ledger(kit: Path) -> None:
@@ -90,8 +90,8 @@ COORDINATOR: dict[str, tuple[Spoil, str, str]] = {
         "roster", "the federation asks for",
     ),
     "foreign identity": (unsigned(foreign_identity), "roster", "no entry with this node's name and key"),
-    "another pool": (unsigned(other_pool), "pool", "other rows than the federation is fixed to"),
-    "pool lost": (unsigned(lambda kit: (kit / "pool.npy").unlink()), "pool", "pool.npy"),
+    "another pool": (unsigned(other_pool), "public rows", "other rows than the federation is fixed to"),
+    "pool lost": (unsigned(lambda kit: (kit / "public.npy").unlink()), "public rows", "public.npy"),
     "too few parties": (unsigned(fewer_nodes), "nodes", "1 parties may connect, 3 are required"),
     "students unreadable": (
         unsigned(lambda kit: replaced(kit, "students.json", b'{"university": "x"}')), "students", "nobody would be let",

@@ -41,7 +41,7 @@ def test_what_was_simulated_runs_from_its_kits(tmp_path: Path) -> None:
         wait_for(lambda: "students may ask" in coordinator.said, 500, nodes)
         asked = command(
             "student", "start", str(out / f"student-{STUDENT}"), "--wait", "500",
-            "--pool", str(write_pool(tmp_path / "pool.npz", count=20)), "--out", str(tmp_path / "student"),
+            "--public", str(write_pool(tmp_path / "public.npz", count=20)), "--out", str(tmp_path / "student"),
         )  # fmt: skip
         assert asked.returncode == 0, asked.stderr
         closed = command("coordinator", "close", str(out / "coordinator"))

@@ -89,7 +89,7 @@ def _pump(source: socket.socket, target: socket.socket) -> None:
 
 
 def test_a_student_hears_what_is_left_and_what_it_means(site: Site, tmp_path: Path) -> None:
-    pool = write_pool(tmp_path / "pool.npz")
+    pool = write_pool(tmp_path / "public.npz")
     with served(site):
         found = checks.examine(consilium.student.deploy.checks(site.student, pool))
     told = {each.name: each for each in found}

@@ -85,7 +85,7 @@ def operator(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "federation.toml").write_text(shown[0].text, encoding="utf-8")
     lines = [",".join(FEATURES), *(",".join(map(str, row)) for row in make_rows(300, 999)[0])]
     (folder / "public.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    np.savez(folder / "pool.npz", features=np.array(FEATURES), queries=make_rows(300, 1000)[0])
+    np.savez(folder / "public.npz", features=np.array(FEATURES), queries=make_rows(300, 1000)[0])
     own_keys.make("party", OWN_KEYS, folder / "keys")
     shutil.copy(folder / "keys" / f"{OWN_KEYS}.enrol.json", folder)
     return folder
@@ -141,8 +141,8 @@ class Desk:
         """A copy of one node's kit as it is unpacked, the public pool and a party's own keys beside it."""
         shutil.copytree(kits / name, self.folder / name)
         shutil.copytree(keys, self.folder / "keys")
-        pools = sorted(kits.glob("student-*/pool.npz"))
-        shutil.copy(pools[0], self.folder / "pool.npz")
+        pools = sorted(kits.glob("student-*/public.npz"))
+        shutil.copy(pools[0], self.folder / "public.npz")
         if joined and name == f"party-{OWN_KEYS}":
             PARTY.join(open_kit(self.folder / name), self.folder / "keys")
         return self.folder / name
@@ -155,7 +155,7 @@ def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Desk:
     def made(fixture: str, *parts: str) -> Callable[[], Path]:
         return lambda: request.getfixturevalue(fixture).joinpath(*parts)
 
-    operator = ("federation.toml", "public.csv", "pool.npz", f"{OWN_KEYS}.enrol.json")
+    operator = ("federation.toml", "public.csv", "public.npz", f"{OWN_KEYS}.enrol.json")
     makers = {
         **{name: made("operator", name) for name in operator},
         "heart.toml": made("own_table", "heart.toml"),

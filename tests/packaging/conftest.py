@@ -28,7 +28,7 @@ SECRETS = (
     "protocol/roster.yaml",
     "kits/party-a/identity.json",
     "accounting/votes.jsonl",
-    "student/pool.npz",
+    "student/public.npz",
     "consilium/secret.toml",
     "keys.toml",
 )

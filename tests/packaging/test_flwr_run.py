@@ -35,11 +35,11 @@ def test_the_bundle_of_a_checkout_is_all_that_flower_needs(
     bare = make_environment(flower / "environment", None)
     monkeypatch.setattr(processes, "program", bare.program)
     environment = {**bare.variables, **QUIET, **RAY_ALONE, "FLWR_HOME": str(flower / "home")}
-    pool = prepared / "private" / "work" / "pool.npz"
+    pool = prepared / "private" / "work" / "public.npz"
     student = subprocess.Popen(
         [
             installed.program("consilium"), "student", "run", "--coordinator", service, "--wait", "600",
-            "--pool", str(pool), "--out", "results", "--format", "json",
+            "--public", str(pool), "--out", "results", "--format", "json",
         ],
         cwd=hostile_folder, env=installed.variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip

@@ -152,7 +152,7 @@ class Game:
             "delta": float(self.pick([1e-4, 1e-6])),
             "unit": self.pick(["party", "record"]) if self.teachers == 1 else "party",
             "collection": self.pick(["plaintext"] * 4 + ["secure", "distributed"]),
-            "open_pool": bool(self.pick([True] * 4 + [False])),
+            "open_queries": bool(self.pick([True] * 4 + [False])),
             "exact_sums": bool(self.pick([True] * 4 + [False])),
         }
 
@@ -233,7 +233,7 @@ class Game:
             promise=json.dumps(events),
             collection=votes,
             roster=self.pick([self.roster.digest] * 19 + ["b" * 64]) if votes != "plaintext" else "",
-            pool=self.pick([TREE.terms(0.0).model_dump_json()] * 20 + ["", "", "{}", "[1]"]),
+            public=self.pick([TREE.terms(0.0).model_dump_json()] * 20 + ["", "", "{}", "[1]"]),
             request=self.train.digest(),
             ledger="c" * 64,
             batch=0,

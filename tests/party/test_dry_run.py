@@ -123,8 +123,8 @@ def test_masked_votes_are_told_with_their_largest_size(tmp_path: Path) -> None:
 def test_own_queries_are_asked(tmp_path: Path, federation: Path) -> None:
     home = make_home(tmp_path / "home", "p")
     x, _ = make_rows(30, 5)
-    np.savez(tmp_path / "pool.npz", features=np.array(FEATURES), queries=x)
-    output, error = of_party("dry-run", home, federation, "--queries", tmp_path / "pool.npz")
+    np.savez(tmp_path / "public.npz", features=np.array(FEATURES), queries=x)
+    output, error = of_party("dry-run", home, federation, "--queries", tmp_path / "public.npz")
     assert error is None
     assert "vote     uint8 (30, 1), 30 bytes" in output
 
@@ -142,8 +142,8 @@ def test_own_queries_are_asked(tmp_path: Path, federation: Path) -> None:
 )
 def test_queries_that_do_not_fit_are_refused(tmp_path: Path, federation: Path, content: dict, message: str) -> None:
     home = make_home(tmp_path / "home", "p")
-    np.savez(tmp_path / "pool.npz", **content)
-    _, error = of_party("dry-run", home, federation, "--queries", tmp_path / "pool.npz")
+    np.savez(tmp_path / "public.npz", **content)
+    _, error = of_party("dry-run", home, federation, "--queries", tmp_path / "public.npz")
     assert isinstance(error, DataError)
     with pytest.raises(DataError, match=message):
         raise error

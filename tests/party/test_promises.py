@@ -58,7 +58,7 @@ class Liar(Game):
         request = super().hello()
         changes = {"collection": self.votes, "teachers": self.teachers, "simulation": False, "promise": self.promise()}
         roster = self.roster.digest if self.votes != "plaintext" else ""
-        return request.model_copy(update={**changes, "roster": roster, "pool": TREE.terms(0.0).model_dump_json()})
+        return request.model_copy(update={**changes, "roster": roster, "public": TREE.terms(0.0).model_dump_json()})
 
 
 class TwoReleases(Liar):

@@ -32,7 +32,7 @@ from tests.federation import CLASSES, hello_of, make_config, make_home, make_row
 
 POOL = canonical_queries(make_rows(60, 5)[0], 3)
 TREE = PoolTree.of_rows(POOL)
-CONFIG = make_config(pool=TREE.terms(0.05))
+CONFIG = make_config(public=TREE.terms(0.05))
 
 
 def at(batch: int, ledger: str = "0", head: str = "0") -> dict:
@@ -60,7 +60,7 @@ def refused(action, *arguments) -> Refusal:
 def test_the_defaults_are_the_safe_ones() -> None:
     policy = Policy(allowed_classes=("a", "b"))
     assert (policy.collection, policy.unit, policy.exact_sums) == ("distributed", "party", False)
-    assert (policy.open_pool, policy.allow_simulation) == (False, False)
+    assert (policy.open_queries, policy.allow_simulation) == (False, False)
 
 
 @pytest.mark.parametrize("votes", ["secure", "verified"])
@@ -69,7 +69,7 @@ def test_sums_without_noise_are_given_only_where_the_policy_says_so(tmp_path: Pa
     config = make_config(collection=votes, roster="a" * 64, mechanism=GNMax(sigma=9.0))
     for allowed, rule in ((False, Rule.EXACT_SUMS), (True, None)):
         policy = Policy(
-            allowed_classes=CLASSES, collection=votes, exact_sums=allowed, open_pool=True, allow_simulation=True
+            allowed_classes=CLASSES, collection=votes, exact_sums=allowed, open_queries=True, allow_simulation=True
         )
         if rule is None:
             check_terms(policy, config.terms())
@@ -84,7 +84,7 @@ def test_sums_without_noise_are_given_only_where_the_policy_says_so(tmp_path: Pa
 
 
 def test_secure_votes_on_questions_that_were_not_fixed_beforehand_are_refused(tmp_path: Path) -> None:
-    party = PartyNode(open_home(make_home(tmp_path / "p", "p", open_pool=False)))
+    party = PartyNode(open_home(make_home(tmp_path / "p", "p", open_queries=False)))
     config = make_config(collection="secure", roster="a" * 64)
     assert refused(party.hello, hello_of(config)).rule is Rule.POOL
 
@@ -103,8 +103,8 @@ def pinned(folder: Path, config=CONFIG) -> PartyNode:
 OTHERS = {
     "another mechanism": {"mechanism": GNMax(sigma=50.0)},
     "another unit": {"privacy": Privacy(unit=Unit.RECORD, delta=1e-5)},
-    "another pool": {"pool": PoolTree.of_rows(POOL[:50]).terms(0.05)},
-    "no pool": {"pool": None},
+    "another pool": {"public": PoolTree.of_rows(POOL[:50]).terms(0.05)},
+    "no pool": {"public": None},
     "more teachers": {"teachers_per_party": 2},
     "another teacher": {"teacher": {"model": "ridge"}},
     "another seed": {"seed": 8},
@@ -115,7 +115,7 @@ OTHERS = {
 @pytest.mark.parametrize("case", OTHERS)
 def test_a_party_of_a_kit_takes_part_in_the_federation_of_its_terms_only(tmp_path: Path, case: str) -> None:
     party = pinned(tmp_path / "p")
-    other = make_config(**{"pool": CONFIG.pool, **OTHERS[case]})
+    other = make_config(**{"public": CONFIG.public, **OTHERS[case]})
     assert refused(party.hello, hello_of(other)).rule is Rule.TERMS
     # nor if it claims to be the one that is pinned
     assert refused(party.hello, hello_of(other, federation=CONFIG.digest())).rule is Rule.TERMS
@@ -144,7 +144,7 @@ def test_another_ledger_of_the_same_federation_gets_nothing(tmp_path: Path) -> N
     assert refused(party.hello, hello_of(CONFIG, ledger="1" * 64)).rule is Rule.LEDGER
     assert refused(party.vote, vote(POOL[:5], **at(0, ledger="1"))).rule is Rule.LEDGER
     # as a federation of its own, it is charged
-    other = make_config(pool=CONFIG.pool, name="again")
+    other = make_config(public=CONFIG.public, name="again")
     alone = SpendStore(tmp_path / "none.db").check(other.terms(), party.home.policy).epsilon
     policy = party.home.policy.model_copy(update={"most_epsilon": alone * 1.01})
     strict = PartyNode(dataclasses.replace(party.home, own_policy=policy))
@@ -153,7 +153,7 @@ def test_another_ledger_of_the_same_federation_gets_nothing(tmp_path: Path) -> N
 
 def test_federations_that_enrolled_beside_each_other_are_charged_together(tmp_path: Path) -> None:
     """Each fits alone when it enrols, since nothing was charged yet: only the first that asks for votes gets any."""
-    configs = [make_config(pool=CONFIG.pool, name=name) for name in ("first", "second")]
+    configs = [make_config(public=CONFIG.public, name=name) for name in ("first", "second")]
     party = member(tmp_path / "p", configs[0])
     alone = SpendStore(tmp_path / "none.db").check(configs[0].terms(), party.home.policy).epsilon
     policy = party.home.policy.model_copy(update={"most_epsilon": alone * 1.01})
@@ -198,7 +198,7 @@ def test_only_rows_of_the_pool_are_answered(tmp_path: Path) -> None:
 
 def test_control_without_proofs_a_row_that_moved_by_an_ulp_is_answered_the_same(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(party_node, "proves", lambda *_: True)
-    party = member(tmp_path / "p", config := make_config(pool=TREE.terms(0.0)))
+    party = member(tmp_path / "p", config := make_config(public=TREE.terms(0.0)))
     rows = POOL[:40]
     moved = rows.copy()
     moved[:, 1] = np.nextafter(moved[:, 1], np.float32(np.inf))
@@ -291,7 +291,7 @@ def test_the_dearest_promise_that_is_no_nonsense_costs_little_work(tmp_path: Pat
         {"classes": ["x" * 101, "y"]},
         {"classes": [str(index) for index in range(1001)]},
         {"promise": "x" * 4001},
-        {"pool": "x" * 501},
+        {"public": "x" * 501},
         {"collection": "open"},
         {"ledger": ""},
         {"batch": -1},
@@ -310,7 +310,7 @@ def test_more_queries_than_can_ever_be_answered_are_refused_unread(tmp_path: Pat
     party = member(tmp_path / "p", most_queries=10)
     monkeypatch.setattr(party_node, "ids_of_set", lambda *_: pytest.fail("work was done"))
     assert refused(party.vote, vote(POOL[:11])) == Refusal(rule=Rule.MOST_QUERIES, limit=10, requested=11)
-    small = make_config(pool=CONFIG.pool, name="small", query_budget=QueryBudget(queries=4, answers=4))
+    small = make_config(public=CONFIG.public, name="small", query_budget=QueryBudget(queries=4, answers=4))
     party.hello(hello_of(small))
     party.train(small.train_request())
     assert refused(party.vote, vote(POOL[:5], small)) == Refusal(rule=Rule.PROMISE, limit=4, requested=5)

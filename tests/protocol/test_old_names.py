@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from consilium.aggregator.policy import AggregatorPolicy
 from consilium.coordinator.config import Federation, FederationConfig
 from consilium.coordinator.planning.plan import is_open
-from consilium.coordinator.provision.plan import plan_table
+from consilium.coordinator.provision.plan import RowsPlan, plan_table
 from consilium.coordinator.stages import Phase
 from consilium.node.acceptance import terms_digest
 from consilium.party.federation import FederationFile
@@ -32,17 +32,25 @@ TODAY: dict[str, Any] = {
     "name": "small",
     "minimum_parties": 2,
     "collection": "plaintext",
+    "public_least_distance": 0.1,
     "privacy": {"unit": "party", "delta": 1e-5},
     "query_budget": {"queries": 9, "answers": 9},
     "mechanism": {"name": "gnmax", "sigma": 9.0},
     "schedule": [{"mechanism": {"name": "gnmax", "sigma": 8.0}, "query_budget": {"queries": 5, "answers": 5}}],
     "voting_rule": {"rule": "relative"},
 }
-POLICY = {"allowed_classes": ["no", "yes"], "collection": "plaintext"}
-FEDERATION_OLD = {"votes": "collection", "caps": "query_budget", "ballot": "voting_rule"}
+POLICY = {"allowed_classes": ["no", "yes"], "collection": "plaintext", "open_queries": True}
+FEDERATION_OLD = {
+    "votes": "collection",
+    "caps": "query_budget",
+    "ballot": "voting_rule",
+    "pool_least_distance": "public_least_distance",
+}
 CASES: list[tuple[type[Frozen], dict[str, Any], dict[str, str]]] = [
     (Federation, TODAY, FEDERATION_OLD),
-    (Policy, POLICY, {"votes": "collection"}),
+    (Policy, POLICY, {"votes": "collection", "open_pool": "open_queries"}),
+    (AggregatorPolicy, {"open_queries": True}, {"open_pool": "open_queries"}),
+    (RowsPlan, {"classes": ["a", "b"], "public": "p.csv", "queries": "q.csv"}, {"pool": "queries"}),
     (Phase, TODAY["schedule"][0], {"caps": "query_budget"}),
 ]
 """Model, a table of it, and keys of 0.9 with today's."""
@@ -197,11 +205,22 @@ def test_an_operators_file_of_0_9(tmp_path: Path) -> None:
     assert plan_table(tmp_path / "named.toml")["federation"]["collection"] == "clear"
 
 
+@pytest.mark.parametrize("name", ["public.npy", "public.npz"])
+def test_a_file_of_public_rows(tmp_path: Path, name: str) -> None:
+    """That of today is taken where both are there, and named where none is."""
+    old = tmp_path / name.replace("public", "pool")
+    assert old_names.public_file(tmp_path, name) == tmp_path / name
+    old.touch()
+    assert old_names.public_file(tmp_path, name) == old
+    (tmp_path / name).touch()
+    assert old_names.public_file(tmp_path, name) == tmp_path / name
+
+
 class TestHashesAndWire:
     """As 0.9 computed them; what parties have accepted and ledgers are bound to."""
 
     def test_a_federation(self) -> None:
-        digest = "7ec86e613347d7f31d85eb7fa4f7c3f39bc3ebdfe599d469d5dc6cb8bd7b0bee"
+        digest = "80015c8294bb2b3affd1ed75633c83c9fd67aac7a7517da7b358165440c59371"
         assert Federation.model_validate(TODAY).federation_digest() == digest
 
     def test_a_configuration_and_its_terms(self) -> None:

@@ -166,10 +166,10 @@ def test_a_student_that_is_killed_between_the_phases_goes_on_and_pays_nothing_tw
         before = [ledger.spent(phase)[0] for phase in (1, 2)]
         assert before[1] == 7  # one request of the second phase
         x, y = pool().test_x, pool().test_y
-        np.savez(folder / "pool.npz", features=np.array(FEATURES), queries=pool().queries, test_x=x, test_y=y)
+        np.savez(folder / "public.npz", features=np.array(FEATURES), queries=pool().queries, test_x=x, test_y=y)
         (folder / "student.json").write_text(STUDENT.model_dump_json())
         given = [
-            "student", "run", "--coordinator", address, "--pool", str(folder / "pool.npz"), "--out", str(out),
+            "student", "run", "--coordinator", address, "--public", str(folder / "public.npz"), "--out", str(out),
             "--config", str(folder / "student.json"), "--seed", "3", "--format", "json",
         ]  # fmt: skip
         assert isinstance(CliRunner().invoke(app, given).exception, OutputExists)

@@ -112,7 +112,7 @@ TAMPERING: dict[str, tuple[Callable[[Path], None], str]] = {
     "a label of the student": (flip_label, "labels.parquet: those of the ledger"),
     "a row of the student": (
         change_rows(lambda rows: [rows[1], rows[0], *rows[2:]]),
-        "labels.parquet: every row of the pool that was asked",
+        "labels.parquet: every public row that was asked",
     ),
     "votes": (change_votes, "private/votes-*.npz: votes of the evidence"),
     "another seed": (edit("manifest.json", lambda c: c.update(seed=5)), ORIGIN),

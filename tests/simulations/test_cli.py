@@ -101,7 +101,7 @@ MISTAKES = {
     "folder that cannot be made": (["run", "--out", "/proc/consilium/run"], 2, "cannot make output folder"),
     "report of nothing": (["report", "absent"], 2, "no run here"),
     "student without coordinator": (
-        ["student", "run", "--coordinator", "127.0.0.1:9", "--pool", "absent.npz", "--out", "x"],
+        ["student", "run", "--coordinator", "127.0.0.1:9", "--public", "absent.npz", "--out", "x"],
         2, "cannot read absent",
     ),
 }  # fmt: skip

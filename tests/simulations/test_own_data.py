@@ -144,7 +144,7 @@ def test_kits_have_the_simulations_schema_and_none_of_its_rows(tmp_path: Path, k
         f"party-{name}" for name in parts.parties
     }
     held = [file for file in out.rglob("*") if file.suffix in (".npz", ".csv", ".parquet")]
-    assert {file.name for file in held} <= {"pool.npz"}
+    assert {file.name for file in held} <= {"public.npz"}
     for file in held:
         pool = np.load(file)["queries"]
         private = data.x[np.concatenate(list(parts.parties.values()))]

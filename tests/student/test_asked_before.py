@@ -60,7 +60,7 @@ def test_the_second_student_gets_what_the_first_asked_and_what_is_left(serve, tm
     service = serve()
     assert ask(service, tmp_path / "1", 0, queries=45) == (45, [])
     found = ask(service, tmp_path / "2", seed)
-    assert found == (60, ["45 rows of the pool were asked before: their outcomes are free; 15 queries are left"])
+    assert found == (60, ["45 public rows were asked before: their outcomes are free; 15 queries are left"])
     assert service.describe().queries_left == 0
     assert ask(service, tmp_path / "3", 7)[0] == 60  # the query budget is used up, and all of it is still free
 

@@ -56,10 +56,10 @@ def test_rows_with_a_label_are_tested_and_not_asked(tmp_path: Path) -> None:
     assert pool.test_y.tolist() == [0, 1]
 
 
-@pytest.mark.parametrize("kind", ["pool.csv", "pool.npz"])
+@pytest.mark.parametrize("kind", ["pool.csv", "public.npz"])
 def test_test_rows_of_their_own_file(tmp_path: Path, kind: str) -> None:
     path, x = tmp_path / kind, SCHEMA.filled(encode(PUBLIC, COLUMNS)[0])
-    if kind == "pool.npz":
+    if kind == "public.npz":
         np.savez(path, features=np.array(SCHEMA.features), queries=x)
     else:
         write(path, PUBLIC)
@@ -126,7 +126,7 @@ def test_pools_that_cannot_be_asked(tmp_path: Path, rows: str, schema: Schema, l
 
 
 def test_a_pool_of_arrays_names_the_cell_that_is_missing(tmp_path: Path) -> None:
-    path = tmp_path / "pool.npz"
+    path = tmp_path / "public.npz"
     np.savez(path, features=np.array(["age", "creatinine"]), queries=np.array([[61, 1], [70, np.nan], [np.inf, 1]]))
     with pytest.raises(DataError, match=r"2 values are missing or infinite \(first: row 2, 'creatinine'\)\. Fill them"):
         PoolFile(path).load(PLAIN)

@@ -340,7 +340,7 @@ def test_a_pool_of_other_columns_is_refused(tmp_path: Path, features, told: str)
 
 @pytest.mark.parametrize("content", [None, b"nothing", {"queries": np.zeros((2, 3))}, {"features": np.array(["a"])}])
 def test_pool_files_that_are_wrong(tmp_path: Path, content) -> None:
-    path = tmp_path / "pool.npz"
+    path = tmp_path / "public.npz"
     if isinstance(content, bytes):
         path.write_bytes(content)
     elif content is not None:

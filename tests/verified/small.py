@@ -75,7 +75,7 @@ def make_aggregators(
     second.save(home / "identity.pem")
     second_sealing.save(home / "sealing.pem")
     roster.save(home / "roster.json")
-    exact = {"exact_sums": True, "open_pool": True}
+    exact = {"exact_sums": True, "open_queries": True}
     settings = {"most_epsilon": float("inf"), "allow_simulation": True, **exact, **policy}
     (home / "aggregator.toml").write_text(tomli_w.dumps({"name": "board", "policy": settings}))
     return VerifiedKeys(roster, signer, sealing)

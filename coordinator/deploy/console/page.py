@@ -91,7 +91,7 @@ def _budget(view: ConsoleView) -> PagePart:
         _PROGRESS.format(max(view.queries_most, 1), view.queries_asked, "Queries asked"),
     ]
     if view.rows_open is not None:
-        words.append(f"{view.rows_open} rows of the pool can still be asked")
+        words.append(f"{view.rows_open} public rows can still be asked")
     guarantee = Markup("Epsilon so far at most {}, of <b>{} guaranteed</b>")
     words += [
         guarantee.format(f"{view.epsilon_so_far:.3f}", f"{view.epsilon_promised:.3f}"),

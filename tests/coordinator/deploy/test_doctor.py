@@ -46,16 +46,16 @@ def found(kit: Kit, name: str) -> CheckResult:
 
 
 def test_rows_that_an_earlier_federation_used_up_are_missed(kit: Kit, provisioned: Path) -> None:
-    assert found(kit, "rows left").what == "400 rows of the pool can still be asked, 390 queries are left"
+    assert found(kit, "rows left").what == "400 public rows can still be asked, 390 queries are left"
     asked(kit, begin(kit), 30)
-    assert found(kit, "rows left").what == "370 rows of the pool can still be asked, 360 queries are left"
+    assert found(kit, "rows left").what == "370 public rows can still be asked, 360 queries are left"
     close(kit, 1)
     unpack_update(kit, provisioned)
     begin(kit)
     advised = found(kit, "rows left")
     assert advised.level == "advice"
     assert advised.what == (
-        "370 rows of the pool can still be asked, 390 queries are left, since parties answered 30 in earlier"
+        "370 public rows can still be asked, 390 queries are left, since parties answered 30 in earlier"
         " federations and answer none twice"
     )
 

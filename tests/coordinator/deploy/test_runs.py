@@ -57,7 +57,7 @@ def unpack_update(kit: Kit, provisioned: Path) -> None:
 
 def asked(kit: Kit, run: KitRun, count: int) -> list[str]:
     """Charge the first rows of the pool, as if students had asked them; returns their ids."""
-    ids = [leaf.hex() for leaf in PoolTree.load(kit / "pool.npy").leaves[:count]]
+    ids = [leaf.hex() for leaf in PoolTree.load(kit / "public.npy").leaves[:count]]
     log = EventLog(run.events)
     log.write("takes-part", parties=list(PARTIES))
     ledger = Ledger(run / "ledger.db", run.config.digest(), run.config.model_dump_json())
@@ -145,7 +145,7 @@ def test_rows_of_an_earlier_federation_are_known_to_the_next(kit: Kit, provision
     assert asked_before(kit, new) == frozenset()
     monkeypatch.setattr(FederationConfig, "noise_in_sums", True)
     assert asked_before(kit, new) == frozenset(ids)
-    size = len(PoolTree.load(kit / "pool.npy").leaves)
+    size = len(PoolTree.load(kit / "public.npy").leaves)
     assert (status(kit).rows_open, status(kit).rows_spent) == (size - 7, 7)
 
 

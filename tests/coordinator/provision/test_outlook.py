@@ -72,7 +72,7 @@ def test_adding_a_party_to_a_secure_federation_adds_a_promise_for_all_others(sec
     found = {party.name: (party.now, party.epsilon, party.most_queries) for party in shown.parties}
     once, twice = epsilon_of(config, 1), epsilon_of(config, 2)
     assert found == {**dict.fromkeys(PARTIES, (once, twice, 80)), "ward-d": (None, once, 40)}
-    pool = config.pool
+    pool = config.public
     assert pool is not None
     assert shown.rows_open == pool.size
     text = "\n".join(shown.lines())

@@ -234,7 +234,7 @@ def test_nothing_is_left_of_a_plan_that_is_wrong(tmp_path: Path) -> None:
     plan = write_plan(tmp_path, collection="secure", colluders=2)
     with pytest.raises(ConfigError, match="roster"):
         kits.make(plan, tmp_path / "kits")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["federation.toml", "pool.npz", "public.csv"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["federation.toml", "public.npz", "public.csv"]
 
 
 def test_kits_are_never_overwritten(tmp_path: Path) -> None:
@@ -254,7 +254,7 @@ def test_reference_rows_come_from_the_public_rows_and_stay_when_parties_come(tmp
     out = make_kits(tmp_path, collection=votes, voting_rule=RELATIVE)
     config = load(out / "coordinator" / "federation.json", FederationConfig)
     rows = config.reference_rows()
-    with np.load(tmp_path / "pool.npz") as pool:
+    with np.load(tmp_path / "public.npz") as pool:
         asked = canonical_queries(pool["queries"], len(config.rows.features))
     public = PoolFile(tmp_path / "public.csv").load(config.rows).queries
     assert rows.shape == (30, len(config.rows.features))

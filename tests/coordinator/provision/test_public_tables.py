@@ -127,13 +127,13 @@ def test_public_rows_that_make_no_schema(
         ([["1", "2"], ["", "4"]], "1 values are missing, infinite or no numbers (first: row 2, 'a': '')"),
     ],
 )
-@pytest.mark.parametrize("key", ["rows.public", "rows.pool"])
+@pytest.mark.parametrize("key", ["rows.public", "rows.queries"])
 def test_arrays_with_missing_values_name_the_cell(tmp_path: Path, cells: list, told: str, key: str) -> None:
     names = np.array(["a", "b"])
     np.savez(tmp_path / "bad.npz", features=names, x=np.array(cells))
     np.savez(tmp_path / "good.npz", features=names, x=np.array([["1", "2"], ["3", "5"]]))  # texts of numbers
     public = "bad.npz" if key == "rows.public" else "good.npz"
-    plan = RowsPlan(classes=("well", "ill"), public=public, pool="" if key == "rows.public" else "bad.npz")
+    plan = RowsPlan(classes=("well", "ill"), public=public, queries="" if key == "rows.public" else "bad.npz")
     with pytest.raises(DataError) as caught:
         plan.public_rows(tmp_path / "bad.npz", plan.schema(tmp_path))
     assert str(caught.value).startswith(f"{key}: {tmp_path / 'bad.npz'}: {told}")
@@ -166,7 +166,7 @@ def test_the_kits_of_a_table_serve_parties_and_students_with_raw_rows(tmp_path: 
     assert "creatinine" in made.note
     schema = load(tmp_path / "kits" / "coordinator" / "federation.json", FederationConfig).rows
     assert schema.features == ("age", "sex=male", "creatinine", "creatinine missing")
-    pool = np.load(tmp_path / "kits" / "student-university" / "pool.npz")["queries"]
+    pool = np.load(tmp_path / "kits" / "student-university" / "public.npz")["queries"]
     asked = PoolFile(tmp_path / "table.csv").load(schema).queries
     assert sorted(map(bytes, pool)) == sorted(map(bytes, asked))
     frame.with_columns(label=pl.lit("well")).write_csv(tmp_path / "party.csv")

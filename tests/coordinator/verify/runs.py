@@ -38,9 +38,9 @@ def kit_run(folder: Path, **changes: Any) -> Path:
     config = load(kits / "coordinator" / "federation.json", FederationConfig)
     run = kits / "coordinator" / "state" / f"run-{config.digest()[:12]}"
     run.mkdir(parents=True)
-    tree, rows = None, write_pool(folder / "pool.npz", count=20)
-    if config.pool is not None:
-        tree, rows = PoolTree.load(kits / "coordinator" / "pool.npy"), kits / f"student-{STUDENT}" / "pool.npz"
+    tree, rows = None, write_pool(folder / "public.npz", count=20)
+    if config.public is not None:
+        tree, rows = PoolTree.load(kits / "coordinator" / "public.npy"), kits / f"student-{STUDENT}" / "public.npz"
     pool = load_pool(rows)
     coordinator, keys = kits / "coordinator", None
     if config.collection in ("secure", "distributed"):

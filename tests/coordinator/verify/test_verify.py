@@ -227,7 +227,7 @@ def test_a_ledger_is_within_its_caps_or_a_contradiction(labels: tuple[int | None
 
 
 def test_queries_that_are_not_in_the_fixed_pool_are_found(tmp_path: Path) -> None:
-    folder = kit_run(tmp_path, rows={"public": "public.csv", "pool": "public.csv", "classes": list(CLASSES)})
+    folder = kit_run(tmp_path, rows={"public": "public.csv", "queries": "public.csv", "classes": list(CLASSES)})
     assert wrong(findings(folder)) == []
     other = "'" + "a" * 64 + "'"
     rechained(
@@ -235,10 +235,10 @@ def test_queries_that_are_not_in_the_fixed_pool_are_found(tmp_path: Path) -> Non
         " (SELECT query_id FROM releases WHERE seq = 1 AND position = 0)",
         f"UPDATE releases SET query_id = {other} WHERE seq = 1 AND position = 0",
     )(folder)
-    assert "kit: pool.npy" in wrong(findings(folder))
-    (folder / "kits" / "coordinator" / "pool.npy").write_bytes(b"{}")
+    assert "kit: public.npy" in wrong(findings(folder))
+    (folder / "kits" / "coordinator" / "public.npy").write_bytes(b"{}")
     found = {finding.check: finding.verdict for finding in findings(folder)}
-    assert found["kit: pool.npy"] is Verdict.DAMAGED
+    assert found["kit: public.npy"] is Verdict.DAMAGED
 
 
 def test_nothing_secret_is_told(sound: Path, copied: Path) -> None:

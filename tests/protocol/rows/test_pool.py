@@ -66,7 +66,7 @@ def test_a_row_that_differs_in_one_ulp_is_not_in_the_pool():
     tree = PoolTree.of_rows(pool)
     moved = pool[:1].copy()
     moved[0, 0] = np.nextafter(moved[0, 0], np.float32(np.inf))
-    with pytest.raises(DataError, match="1 of 1 queries are not in the pool"):
+    with pytest.raises(DataError, match="1 of 1 queries are no public rows"):
         tree.prove(query_ids(moved))
     places, proof = tree.prove(query_ids(pool[:1]))
     assert not proves(tree.terms(0.0), query_ids(moved), places, proof)
@@ -92,23 +92,23 @@ def test_the_root_does_not_depend_on_order_or_repetition(tmp_path):
     pool = rows(20)
     tree = PoolTree.of_rows(pool)
     assert PoolTree.of_rows(np.concatenate([pool[::-1], pool[:5]])).terms(0.1) == tree.terms(0.1)
-    tree.save(tmp_path / "pool.npy")
-    assert PoolTree.load(tmp_path / "pool.npy").terms(0.1) == tree.terms(0.1)
+    tree.save(tmp_path / "public.npy")
+    assert PoolTree.load(tmp_path / "public.npy").terms(0.1) == tree.terms(0.1)
 
 
 @pytest.mark.parametrize("content", [b"", b"garbage", None])
 def test_an_unreadable_pool_is_a_typed_error(tmp_path, content):
-    path = tmp_path / "pool.npy"
+    path = tmp_path / "public.npy"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(ConfigError, match="pool"):
+    with pytest.raises(ConfigError, match="public rows"):
         PoolTree.load(path)
 
 
 def test_a_pool_of_other_numbers_is_refused(tmp_path):
-    np.save(tmp_path / "pool.npy", np.zeros((3, 5)))
+    np.save(tmp_path / "public.npy", np.zeros((3, 5)))
     with pytest.raises(ConfigError, match="no ids"):
-        PoolTree.load(tmp_path / "pool.npy")
+        PoolTree.load(tmp_path / "public.npy")
 
 
 def test_terms_have_bounds():

@@ -50,8 +50,8 @@ def test_a_small_pool_gives_what_it_has_and_rows_outside_the_ranges_are_not_draw
 @pytest.mark.parametrize(
     ("pool", "schema", "most", "told"),
     [
-        (np.repeat(POOL[:1], 9, axis=0), SCHEMA, 200, "the pool has 1 different rows"),
-        (POOL[POOL[:, 1] < 0], RANGED, 200, "the pool has 0 different rows within the schema's ranges"),
+        (np.repeat(POOL[:1], 9, axis=0), SCHEMA, 200, "1 different public rows are within"),
+        (POOL[POOL[:, 1] < 0], RANGED, 200, "0 different public rows are within the schema's ranges"),
         (np.zeros((5, 2000), dtype=np.float32), SCHEMA, 1000, f"more than {MOST_NUMBERS} numbers"),
     ],
 )

@@ -85,7 +85,7 @@ def run(tmp_path: Path, parties: int = 5, **changes) -> tuple[dict, list[dict]]:
     space = Workspace(run_dir)
     space.work.mkdir(parents=True)
     x, y = make_rows(60, 3)
-    np.savez(space.work / "pool.npz", features=np.array(FEATURES), queries=x[:30], test_x=x[30:], test_y=y[30:])
+    np.savez(space.work / "public.npz", features=np.array(FEATURES), queries=x[:30], test_x=x[30:], test_y=y[30:])
     (space.work / "student.json").write_text(
         json.dumps({"spec": {"trainer": {"name": "logistic_regression", "C": 1.0}}, "seed": 0})
     )

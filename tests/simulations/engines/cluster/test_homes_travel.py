@@ -52,7 +52,7 @@ def federation(folder: Path, secure: bool) -> dict[str, str]:
     space.federation_file.write_text(make_config(**changes).model_dump_json())
     x, y = make_rows(60, 3)
     pool = {"features": np.array(FEATURES), "queries": x[:30], "test_x": x[30:], "test_y": y[30:]}
-    np.savez(space.work / "pool.npz", **pool)
+    np.savez(space.work / "public.npz", **pool)
     spec = {"trainer": {"name": "logistic_regression", "C": 1.0}}
     (space.work / "student.json").write_text(json.dumps({"spec": spec, "seed": 0}))
     return space.run_config(run_dir, "simulation")
