@@ -53,7 +53,7 @@ _LOT, _NOISE = 0x64697374, 0x6E6F6973
 def targets_of(way: str, told: Spoken, rows: np.ndarray) -> tuple[np.ndarray, float]:
     """What a student of `rows` learns from without noise, float64 (rows, classes), and at which temperature."""
     if way == "labels":
-        return one_hot(told.collection[rows].argmax(axis=1), told.collection.shape[1]), 1.0
+        return one_hot(told.votes[rows].argmax(axis=1), told.votes.shape[1]), 1.0
     at = WAYS.index(way) - 1
     return told.averages[at][rows], TEMPERATURES[at]
 
@@ -61,7 +61,7 @@ def targets_of(way: str, told: Spoken, rows: np.ndarray) -> tuple[np.ndarray, fl
 def noisy_shares(way: str, told: Spoken, rows: np.ndarray, epsilon: float, noise: np.random.Generator) -> Shares:
     """Sums over the teachers with Gaussian noise, over their number; all of `rows` together cost `epsilon`."""
     teachers = len(told.right)
-    exact = told.collection[rows] / teachers if way == "votes" else targets_of(way, told, rows)[0]
+    exact = told.votes[rows] / teachers if way == "votes" else targets_of(way, told, rows)[0]
     deviation = sigma_needed(len(rows), epsilon, DELTA) / teachers
     return Shares(exact + deviation * noise.standard_normal(exact.shape), np.full(len(rows), deviation))
 
@@ -93,7 +93,7 @@ def rows_of(place: Place, told: Spoken) -> Asked:
     order = np.random.default_rng([place.seed, _LOT]).permutation(len(asked))
     rest = np.setdiff1d(np.arange(len(place.pool)), asked)
     x, y = np.concatenate([place.pool[rest], place.test]), np.concatenate([place.pool_truth[rest], place.truth])
-    return Asked(asked[order], Spoken(told.collection[order], told.averages[:, order], told.right), x, y)
+    return Asked(asked[order], Spoken(told.votes[order], told.averages[:, order], told.right), x, y)
 
 
 def figure(place: Place, rows: Asked, kept: Kept) -> None:
@@ -110,7 +110,7 @@ def figure(place: Place, rows: Asked, kept: Kept) -> None:
 
 def noisy(place: Place, scattered: Place, rows: Asked, kept: Kept) -> None:
     """What is private, for one seed. `scattered`: the same public rows, with scattering coefficients."""
-    classes, judging = rows.told.collection.shape[1], scattered.inputs(rows.x)
+    classes, judging = rows.told.votes.shape[1], scattered.inputs(rows.x)
     spec = StudentSpec(trainer=LogisticRegressionStudent())
     for queries in NOISY_QUERIES:
         first, given = np.arange(queries), scattered.inputs(place.pool[rows.asked[:queries]])
@@ -123,7 +123,7 @@ def noisy(place: Place, scattered: Place, rows: Asked, kept: Kept) -> None:
                 noise, told = np.random.default_rng([place.seed, queries, _NOISE]), None
                 if way == "labels":
                     sigma = label_sigma(queries, epsilon)
-                    counts = rows.told.collection[:queries] + sigma * noise.standard_normal((queries, classes))
+                    counts = rows.told.votes[:queries] + sigma * noise.standard_normal((queries, classes))
                 else:
                     told = noisy_shares(way, rows.told, first, epsilon, noise)
                     counts = told.shares

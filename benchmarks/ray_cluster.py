@@ -26,7 +26,7 @@ CHANGES = [
     "federation.query_budget.queries=100", "federation.query_budget.answers=60",
 ]  # fmt: skip
 KINDS = {
-    "logistic regression, clear": ["federation.collection=clear"],
+    "logistic regression, clear": ["federation.collection=plaintext"],
     "forest of 50 trees, secure": [
         "federation.collection=secure", "federation.teacher.model=random_forest", "federation.teacher.trees=50",
     ],

@@ -62,7 +62,7 @@ def four(n: int, checked: bool) -> float:
                     if (found := unmasked(federation, places)) is not None:
                         rule.sets.append(places)
                         given, read = given + 1, read + sign * found
-        right = (read == federation.collection[federation.names[0]]).all(axis=1).mean()
+        right = (read == federation.votes[federation.names[0]]).all(axis=1).mean()
         return float(right) if given == len(sets) else 0.0
 
 

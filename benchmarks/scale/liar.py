@@ -83,7 +83,7 @@ def masked(votes: np.ndarray, lie: np.ndarray, sigma: float = 0.0) -> Told:
     with tempfile.TemporaryDirectory() as folder, unchecked():
         rows = make_queries(len(lie))
         federation = Federation(Path(folder), PARTIES, CLASSES, 1, queries=rows, noise=noise.gaussian)
-        federation.collection = dict(zip(federation.names, [*votes, lie], strict=True))
+        federation.votes = dict(zip(federation.names, [*votes, lie], strict=True))
         terms = federation.terms(sigma=sigma, noise_shares=federation.roster.u_min if sigma else 0)
         try:
             sums = drive(federation.machine(terms), Network(federation).send).sums
@@ -101,7 +101,7 @@ def noisy(votes: np.ndarray, lie: np.ndarray) -> Told:
 def proved(votes: np.ndarray, lie: np.ndarray) -> Told:
     """The liar forges the proof as well as it can."""
     federation = VerifiedFederation(PARTIES, len(lie), CLASSES, 1, no_votes=True)
-    federation.collection = dict(zip(federation.names[:-1], votes, strict=True))
+    federation.votes = dict(zip(federation.names[:-1], votes, strict=True))
     uploads = federation.uploads(federation.names[:-1])
     liar = federation.names[-1]
     uploads[liar] = Forger(federation, liar)(lie)

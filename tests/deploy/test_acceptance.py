@@ -89,7 +89,12 @@ def hello(kit: Path) -> Any:
     """What the installed app of a party answers when the coordinator comes with the kit's own terms."""
     terms = open_home(kit).pinned_terms()
     assert terms is not None
-    fields = {**terms.model_dump(), "protocol_version": PROTOCOL_VERSION, **dict(NO_LEDGER), "program": ""}
+    fields = {
+        **terms.model_dump(by_alias=False),
+        "protocol_version": PROTOCOL_VERSION,
+        **dict(NO_LEDGER),
+        "program": "",
+    }
     return call(to_record(HelloRequest(**fields)), context({"home": str(kit)})).content
 
 
@@ -193,7 +198,12 @@ def test_the_second_aggregators_app_too(out: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("tests.party.test_client_app.app", second_app.app)
     terms = open_home(out / NAME).pinned_terms()
     assert terms is not None
-    fields = {**terms.model_dump(), "protocol_version": PROTOCOL_VERSION, **dict(NO_LEDGER), "program": ""}
+    fields = {
+        **terms.model_dump(by_alias=False),
+        "protocol_version": PROTOCOL_VERSION,
+        **dict(NO_LEDGER),
+        "program": "",
+    }
 
     def asked() -> Any:
         return call(to_record(AggregatorRequest(**fields)), context({"home": str(kit)}), "query.va_hello").content

@@ -252,7 +252,12 @@ def hello(kit: Path, **changes: Any) -> AggregatorRequest:
     """The coordinator comes with the terms that the kit has."""
     terms = open_home(kit).pinned_terms()
     assert terms is not None
-    fields = {**terms.model_dump(), **NO_LEDGER.model_dump(), "program": "", "protocol_version": PROTOCOL_VERSION}
+    fields = {
+        **terms.model_dump(by_alias=False),
+        **NO_LEDGER.model_dump(),
+        "program": "",
+        "protocol_version": PROTOCOL_VERSION,
+    }
     return AggregatorRequest(**{**fields, **changes})
 
 

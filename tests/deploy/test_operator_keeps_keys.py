@@ -131,7 +131,7 @@ def test_whoever_kept_a_key_takes_its_owners_place(
     network = Network(federation)
     if victim == MADE:
         total = run_until(federation, None, network).result().sums
-        assert np.array_equal(total - federation.collection[victim], federation.total(set(PARTIES) - {victim}))
+        assert np.array_equal(total - federation.votes[victim], federation.total(set(PARTIES) - {victim}))
         return
     with pytest.raises(ThresholdNotMet):
         run_until(federation, None, network)

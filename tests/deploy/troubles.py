@@ -185,7 +185,7 @@ def other_protocol_of_second(site: Site) -> str:
 
 
 def hello_of_second(site: Site, **changes: Any) -> AggregatorRequest:
-    terms, position = site.config.terms().model_dump(), NO_LEDGER.model_dump()
+    terms, position = site.config.terms().model_dump(by_alias=False), NO_LEDGER.model_dump()
     return AggregatorRequest(**{**terms, **position, "protocol_version": PROTOCOL_VERSION, "program": "", **changes})
 
 

@@ -75,7 +75,7 @@ def differencing(federation: Federation, left_out: Sequence[str]) -> dict[str, f
         federation.queries = moved(queries, step)
         without = unmasked(federation, {*everybody} - {federation.roster.place(name)})
         if whole_sum is not None and without is not None:
-            read[name] = float((whole_sum - without == federation.collection[name]).all(axis=1).mean())
+            read[name] = float((whole_sum - without == federation.votes[name]).all(axis=1).mean())
     return read
 
 

@@ -68,7 +68,7 @@ def test_control_of_four_sums_the_rule_of_pairs_lets_them_pass(tmp_path: Path) -
             rule.sets.append(places)
             read += sign * found
         assert unmasked(federation, range(19)) is None, "it does refuse pairs"
-    assert np.array_equal(read, federation.collection[federation.names[0]])
+    assert np.array_equal(read, federation.votes[federation.names[0]])
 
 
 def lines_of(n: int) -> np.ndarray:
@@ -88,7 +88,7 @@ def test_seven_sums_without_the_lines_of_the_fano_plane(tmp_path: Path, pairs: b
     with pairs_only(2, OF_PARTIES):
         sums = [unmasked(federation, places) for places in sets]
     read = np.einsum("s,sqc->qc", lines_of(N), np.array(sums, dtype=float))
-    true = federation.collection["party-000"].astype(float) - federation.collection["party-001"]
+    true = federation.votes["party-000"].astype(float) - federation.votes["party-001"]
     assert np.allclose(read, true)
 
 
@@ -168,7 +168,7 @@ def test_two_sums_of_two_rosters(tmp_path: Path, name: str, forgetful: bool, mon
     without = unmasked(federation, there)
     assert everybody is not None
     if forgetful:
-        assert without is not None and np.array_equal(everybody - without, federation.collection["party-000"])
+        assert without is not None and np.array_equal(everybody - without, federation.votes["party-000"])
     else:
         assert without is None
 
@@ -186,7 +186,7 @@ def test_a_block_that_takes_one_more_in_is_another_block(tmp_path: Path, grows: 
     everybody = unmasked(federation, range(10))
     assert without is not None
     if grows:
-        assert everybody is not None and np.array_equal(everybody - without, federation.collection["party-000"])
+        assert everybody is not None and np.array_equal(everybody - without, federation.votes["party-000"])
     else:
         assert everybody is None
 

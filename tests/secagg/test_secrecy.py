@@ -80,7 +80,7 @@ def test_all_but_two_colluders_learn_nothing_of_one_vote(federation: Federation,
     """
     votes = np.zeros((2000, 10), dtype=np.uint16)
     votes[:, label] = federation.teachers
-    federation.collection["party-000"] = votes
+    federation.votes["party-000"] = votes
     machine = run_until(federation, Stage.MASKED)
     ctx, sid = machine.terms.ctx, machine.terms.sid_bytes
     left = masked_votes(federation, machine, "party-000").copy()
@@ -106,7 +106,7 @@ def test_with_all_masks_known_the_votes_are_bare(federation: Federation) -> None
         agreed = matrix(memory_of(federation, f"party-{peer:03d}", sid), "mask_secrets")[0].tobytes()
         adder.remove_pair(left, pair_key(agreed, ctx, 0, peer), 0, peer)
     adder.subtract(left, self_key(b, ctx, 0))
-    assert np.array_equal(left, federation.collection["party-000"])
+    assert np.array_equal(left, federation.votes["party-000"])
 
 
 def linear_complexity(bits: np.ndarray) -> int:

@@ -41,7 +41,7 @@ def test_sum_equals_plaintext_in_both_rings(tmp_path: Path, n: int, teachers: in
 def test_signed_noise_up_to_the_edges_of_the_ring(tmp_path: Path, sigma: float, ring: int) -> None:
     """Three shares that together reach the smallest and the largest number that the ring holds."""
     federation = Federation(tmp_path, 3, classes=2, teachers=1)
-    federation.collection = dict.fromkeys(federation.names, np.tile(np.array([0, 1], dtype=np.uint16), (4, 1)))
+    federation.votes = dict.fromkeys(federation.names, np.tile(np.array([0, 1], dtype=np.uint16), (4, 1)))
     half = EDGES[ring] // 2
     shares = iter([[-half, half], [-half, half - 4], [0, 0]])
 

@@ -52,7 +52,7 @@ def labels(folder: Path) -> list:
 
 
 def test_the_labels_are_those_of_clear_votes(verified: Path, tmp_path: Path) -> None:
-    run(tmp_path / "plaintext", "local", "federation.collection=clear")
+    run(tmp_path / "plaintext", "local", "federation.collection=plaintext")
     assert labels(verified) == labels(tmp_path / "plaintext")
     events = [json.loads(line) for line in (verified / "events.jsonl").read_text().splitlines()]
     assert next(each["name"] for each in events if each["event"] == "second-aggregator") == "second-aggregator"

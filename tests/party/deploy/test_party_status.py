@@ -73,7 +73,13 @@ def enrol(kit: Path, **changes) -> None:
     """Ask the party of the kit as Flower would."""
     terms = open_home(kit).pinned_terms()
     assert terms is not None
-    fields = {**terms.model_dump(), "protocol_version": PROTOCOL_VERSION, **dict(NO_LEDGER), "program": "", **changes}
+    fields = {
+        **terms.model_dump(by_alias=False),
+        "protocol_version": PROTOCOL_VERSION,
+        **dict(NO_LEDGER),
+        "program": "",
+        **changes,
+    }
     call(to_record(HelloRequest(**fields)), context({"home": str(kit)}))
 
 

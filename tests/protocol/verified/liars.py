@@ -163,5 +163,5 @@ def one_hot(federation: VerifiedFederation, name: str) -> np.ndarray:
     """The honest matrix of a party, int64 (rows, classes)."""
     grid = federation.session.grid
     matrix = np.zeros((grid.rows, grid.classes), dtype=np.int64)
-    matrix[np.arange(grid.rows), grid.picks(federation.collection[name])] = 1
+    matrix[np.arange(grid.rows), grid.picks(federation.votes[name])] = 1
     return matrix

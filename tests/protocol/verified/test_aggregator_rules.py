@@ -23,7 +23,7 @@ class TestRules:
         leader = federation.leader(leader_rules, session=session)
         helper = federation.helper(helper_rules, session=session)
         for name in names:
-            leader.accept(name, federation.client(name, session=session).upload(federation.collection[name]))
+            leader.accept(name, federation.client(name, session=session).upload(federation.votes[name]))
         settle_all(leader, helper)
         return leader, helper
 
@@ -43,7 +43,7 @@ class TestRules:
         for seed, names in enumerate((federation.names, federation.names[:5])):
             leader, helper = self.ready(federation, names, federation.new_session(seed))
             sums.append(leader.finish(helper.give(leader.ask())).sums)
-        assert np.array_equal(sums[0] - sums[1], federation.collection["h5"])
+        assert np.array_equal(sums[0] - sums[1], federation.votes["h5"])
 
     def test_sums_with_noise_of_both_are_free_of_it(self) -> None:
         """Noise of one is none for that one."""

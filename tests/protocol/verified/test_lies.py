@@ -30,8 +30,8 @@ FIRST_QUERY = (0, 0, 0, 0, 1, 1, 1)
 def make_federation(teachers: int = 1) -> VerifiedFederation:
     federation = VerifiedFederation(8, queries=13, teachers=teachers)
     for name, choice in zip(federation.names, FIRST_QUERY, strict=False):
-        federation.collection[name][0] = 0
-        federation.collection[name][0, choice] = teachers
+        federation.votes[name][0] = 0
+        federation.votes[name][0, choice] = teachers
     return federation
 
 
@@ -209,7 +209,7 @@ def test_every_teacher_of_a_party_has_one_vote(rows, outcome) -> None:
 
 def test_a_proof_of_another_party_proves_nothing() -> None:
     federation = make_federation()
-    other = Upload.read(federation.client("h0").upload(federation.collection["h0"]), federation.session.grid)
+    other = Upload.read(federation.client("h0").upload(federation.votes["h0"]), federation.session.grid)
     assert other is not None
     matrix = one_hot(federation, "h0")
     lie = Forger(federation, LIAR, change_proof=lambda proof: other.proof)(matrix)
@@ -290,7 +290,7 @@ OTHER_SESSIONS = {
 def test_an_upload_is_good_in_one_session_only(kind) -> None:
     federation = make_federation()
     earlier = federation.new_session(**OTHER_SESSIONS[kind])
-    lie = federation.client(LIAR, session=earlier).upload(federation.collection[LIAR])
+    lie = federation.client(LIAR, session=earlier).upload(federation.votes[LIAR])
     assert earlier.ctx != federation.session.ctx
     must_be_out(federation, lie, VoteFault.OTHER_SESSION)
 
@@ -304,14 +304,14 @@ def test_control_a_replay_is_in_the_sum_where_nobody_checks(unchecked, monkeypat
         return place_key(seed, contexts.get(place, ctx), place)
 
     monkeypatch.setattr(helper_module, "place_key", any_key)
-    lie = federation.client(LIAR, session=earlier).upload(federation.collection[LIAR])
+    lie = federation.client(LIAR, session=earlier).upload(federation.votes[LIAR])
     _, _, result = run(federation, lie)
     assert LIAR in result.accepted
 
 
 def test_a_forged_session_in_the_head_breaks_the_signature() -> None:
     federation = make_federation()
-    lie = federation.client(LIAR, session=federation.new_session()).upload(federation.collection[LIAR])
+    lie = federation.client(LIAR, session=federation.new_session()).upload(federation.votes[LIAR])
     forged = lie[:1] + federation.session.ctx + lie[33:]
     must_be_out(federation, forged, VoteFault.SIGNATURE)
 

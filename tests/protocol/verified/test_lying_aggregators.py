@@ -127,7 +127,7 @@ class TestLyingLeader:
         helper, link, grid = federation.helper(), leader_link(federation), federation.session.grid
         nothing = np.zeros(opening_elements(grid), dtype=np.uint16)
         client = federation.client("h0")
-        parts = [client.upload(federation.collection["h0"])[:PART_BYTES] for _ in range(2)]
+        parts = [client.upload(federation.votes["h0"])[:PART_BYTES] for _ in range(2)]
 
         def ask(part: bytes) -> tuple[VoteFault | None, np.ndarray]:
             body = write_batch([part], [nothing])
@@ -253,7 +253,7 @@ class TestReveals:
         assert isinstance(seed, bytes)
         other = expand_seed(federation.session.ctx, 0, seed, "votes", grid.cells)
         votes = (grid.summed(upload.share).astype(np.int64) + grid.summed(other)) % PRIME
-        assert np.array_equal(votes, federation.collection["h0"])
+        assert np.array_equal(votes, federation.votes["h0"])
 
     def test_a_liar_s_key_opens_nothing_but_its_own_seal(self) -> None:
         federation = VerifiedFederation(3)
@@ -279,7 +279,7 @@ class TestForwardSecrecy:
             for seed in seeds[:1]:
                 other = expand_seed(federation.session.ctx, upload.part.place, seed, "votes", grid.cells)
                 votes = (grid.summed(upload.share).astype(np.int64) + grid.summed(other)) % PRIME
-                found += np.array_equal(votes, federation.collection[name])
+                found += np.array_equal(votes, federation.votes[name])
         return found
 
     @staticmethod

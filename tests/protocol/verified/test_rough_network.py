@@ -311,7 +311,7 @@ class TestMessagesBetween:
     def test_messages_of_another_session_do_not_open(self) -> None:
         federation = VerifiedFederation(3)
         other = federation.leader(session=federation.new_session())
-        other.accept("h0", federation.client("h0", session=other.terms).upload(federation.collection["h0"]))
+        other.accept("h0", federation.client("h0", session=other.terms).upload(federation.votes["h0"]))
         batch = other.batch()
         assert batch is not None
         with pytest.raises(BadLink):

@@ -95,7 +95,7 @@ class TestUniform:
 
     def test_the_share_of_the_proof_is_uniform(self) -> None:
         federation = VerifiedFederation(2, queries=20_000, classes=2)
-        upload, _, _ = seen(federation, federation.collection["h0"], seeded(20))
+        upload, _, _ = seen(federation, federation.votes["h0"], seeded(20))
         assert p_uniform(upload.proof) > 1e-6
 
     def test_the_starts_of_the_lines_are_uniform_and_new_each_time(self) -> None:
@@ -105,7 +105,7 @@ class TestUniform:
         key = place_key(federation.helper_seed, session.ctx, 0)
         found = []
         for seed in (30, 31):
-            upload, _, _ = seen(federation, federation.collection["h0"], seeded(seed))
+            upload, _, _ = seen(federation, federation.votes["h0"], seeded(seed))
             opened = upload.part.opened(key)
             assert isinstance(opened, bytes)
             other = expand_seed(session.ctx, 0, opened, "proof", proof_elements(grid))
@@ -120,7 +120,7 @@ class TestUniform:
         """Why the reading point must not be in the small field: f_l(1) is y_l r_c, which tells c."""
         federation = VerifiedFederation(2, queries=9, classes=3)
         session, grid = federation.session, federation.session.grid
-        upload = Upload.read(federation.client("h0").upload(federation.collection["h0"]), grid)
+        upload = Upload.read(federation.client("h0").upload(federation.votes["h0"]), grid)
         assert upload is not None
         part = upload.part
         challenge = challenge_of(grid, session.ctx, part.place, part.to_leader, part.to_helper)
@@ -137,7 +137,7 @@ class TestUniform:
         ).reshape(-1, 8)
         table = to_wire(multiply_all(challenge.y, challenge.r))
         told = [int(np.flatnonzero((table[line] == together[line]).all(axis=1))[0]) for line in range(grid.lines)]
-        assert told == grid.picks(federation.collection["h0"])[:: grid.points].tolist()
+        assert told == grid.picks(federation.votes["h0"])[:: grid.points].tolist()
 
 
 class TestLyingAggregator:
@@ -148,7 +148,7 @@ class TestLyingAggregator:
         """A lying leader moves the first vote from its guess to another class. with_proof: it fits what it opens of F
         to the moved vote as well as its guess allows, as if f_l had no random start."""
         grid = federation.session.grid
-        votes = federation.collection["h0"].copy()
+        votes = federation.votes["h0"].copy()
         votes[0] = np.eye(3, dtype=int)[vote]
         upload, _, other = seen(federation, votes, seeded(vote))
         part, target = upload.part, (guess + 1) % 3
@@ -180,7 +180,7 @@ class TestLyingAggregator:
     def test_one_that_answers_last_passes_always_and_learns_as_little(self, vote) -> None:
         """It sees f_l(t) first, so that it can fit anything, whatever the vote; what it saw is uniform."""
         federation = VerifiedFederation(2, queries=9, classes=3)
-        votes = federation.collection["h0"].copy()
+        votes = federation.votes["h0"].copy()
         votes[0] = np.eye(3, dtype=int)[vote]
         _, _, other = seen(federation, votes, seeded(vote))
         fitted = np.zeros((federation.session.grid.lines + 3, 8))

@@ -189,7 +189,7 @@ class TestClient:
     def test_a_party_sends_no_votes_that_are_none(self, change) -> None:
         federation = VerifiedFederation(3)
         with pytest.raises(NotVotes) as error:
-            federation.client("h0").upload(change(federation.collection["h0"]))
+            federation.client("h0").upload(change(federation.votes["h0"]))
         assert "[" not in str(error.value)
 
     def test_a_party_needs_its_own_key_and_its_own_roster(self) -> None:
@@ -224,7 +224,7 @@ class TestClient:
     @pytest.mark.parametrize("dtype", ["uint8", "uint16", "int32", "int64"])
     def test_any_integers_will_do(self, dtype) -> None:
         federation = VerifiedFederation(3, teachers=2)
-        federation.collection = {name: votes.astype(dtype) for name, votes in federation.collection.items()}
+        federation.votes = {name: votes.astype(dtype) for name, votes in federation.votes.items()}
         result = collect(federation.leader(), federation.helper(), federation.uploads())
         assert np.array_equal(result.sums, federation.total(federation.names))
 
