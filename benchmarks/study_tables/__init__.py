@@ -16,7 +16,7 @@ from pathlib import Path
 
 from benchmarks.study_tables.cells import StudyTables
 from benchmarks.study_tables.pages import TABLES
-from consilium.simulations.study.report.folder import open_folder, read_notes
+from consilium.simulations.study.results import open_study
 from consilium.simulations.study.summaries.view import study_view
 
 
@@ -27,13 +27,12 @@ def read_study(folder: Path) -> StudyTables:
     ------
     PathError, DataError : it is none.
     """
-    found = open_folder(folder)
-    told = read_notes(found.notes, folder.name)
-    view = study_view(found.results, told.order, logarithmic=told.logarithmic, row_scores=found.row_scores)
-    name = str(found.notes.get("name") or folder.name)
+    files = open_study(folder)
+    view = study_view(files.results, files.order, logarithmic=files.logarithmic, row_scores=files.row_scores)
+    name = str(files.facts.get("name") or folder.name)
     asked = {"stroke_skew": "benchmarks/studies/stroke_skew.toml"}.get(name, name)
-    files = {"skew": " --set data.path=FOLDER", "writers": " --set data.path=FOLDER"}.get(name, "")
-    return StudyTables(name, view, f"consilium study {asked}{files}", float(found.notes["seconds"]["computing"]))
+    data = {"skew": " --set data.path=FOLDER", "writers": " --set data.path=FOLDER"}.get(name, "")
+    return StudyTables(name, view, f"consilium study {asked}{data}", float(files.facts["seconds"]["computing"]))
 
 
 def main(arguments: Sequence[str] = ()) -> None:

@@ -27,7 +27,7 @@ from consilium.simulations.study.row_scores import RowScores
 from consilium.simulations.study.run import on_this_machine, run_study
 from consilium.simulations.study.spec import StudySpec, load_study
 from consilium.simulations.study.summaries.questions import along_axis, compared, contrast_frame, questions
-from consilium.simulations.study.summaries.sentences import findings
+from consilium.simulations.study.summaries.sentences import findings_of
 from consilium.simulations.study.summaries.view import StudyView, over_seeds, study_view
 
 Axes = Mapping[str, Sequence[Any] | Mapping[str, Mapping[str, Any]]]
@@ -213,14 +213,13 @@ class StudyResults:
         view = self._view()
         return contrast_frame(view, questions(view))
 
+    def findings(self) -> list[str]:
+        """Sentences that the numbers carry, as the report has them."""
+        return findings_of(self._view())
+
     def _view(self) -> StudyView:
         order = {axis["name"]: axis["values"] for axis in self.told["axes"]}
         return study_view(self.frame, order, row_scores=self.row_scores)
-
-    def findings(self) -> list[str]:
-        """Sentences that the numbers carry, as the report has them."""
-        order = {axis["name"]: axis["values"] for axis in self.told["axes"]}
-        return findings(self.frame, order, self.row_scores)
 
     def cite(self) -> dict[str, Any]:
         """Versions, seeds, hashes."""

@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,8 +19,9 @@ from consilium.protocol.errors import ConfigError, DataError, OutputExists, Path
 from consilium.protocol.files import replace_private, replacing, take_lock, writing
 from consilium.protocol.old_names import OF_SPENT
 from consilium.protocol.strict_json import dumps
-from consilium.simulations.artifact import Arrays, to_bytes
+from consilium.simulations.artifact import Arrays, from_bytes, to_bytes
 from consilium.simulations.study.cells import Plot, cell_id
+from consilium.simulations.study.row_scores import RowScores
 from consilium.simulations.study.spec import COLUMNS, FACTS, StudySpec
 
 K = TypeVar("K", bound=Hashable)
@@ -74,6 +76,72 @@ def read_facts(out: Path) -> dict[str, Any]:
     if facts is None or facts.get("format") != FORMAT:
         raise DataError(f"{path} is not in the form of this version", "Run the study again into a new folder")
     return facts
+
+
+@dataclass(frozen=True)
+class StudyFiles:
+    """What lies in the folder of a study. results: one row for each figure. facts: what study.json says, which may be
+    little. matrices: files by the id of their case. row_scores: None where a version before 0.10 wrote the study."""
+
+    results: pl.DataFrame = field(repr=False)
+    facts: Mapping[str, Any] = field(repr=False)
+    matrices: Mapping[str, Path] = field(repr=False)
+    row_scores: RowScores | None = field(repr=False, default=None)
+
+    @property
+    def order(self) -> dict[str, list[str]]:
+        """Of axes their points, as the study's file has them."""
+        axes = tables(self.facts, "axes")
+        return {str(axis.get("name")): [str(value) for value in sequence(axis.get("values"))] for axis in axes}
+
+    @property
+    def logarithmic(self) -> frozenset[str]:
+        """Axes that are."""
+        return frozenset(str(axis.get("name")) for axis in tables(self.facts, "axes") if axis.get("scale") == "log")
+
+    def arrays(self, case: str) -> Arrays:
+        """Matrices of one case; none where the study kept none. Raises DataError: the file is damaged."""
+        path = self.matrices.get(case)
+        return from_bytes(path.read_bytes()) if path is not None else {}
+
+
+def open_study(folder: Path) -> StudyFiles:
+    """
+    Raises
+    ------
+    PathError : a file is missing. DataError : a file is none of a study.
+    """
+    again = "Run: consilium study"
+    for name in (RESULTS, FACTS_FILE):
+        if not (folder / name).is_file():
+            raise PathError(f"{folder} has no {name}, so it is not the folder of a study", again)
+    try:
+        facts = json.loads((folder / FACTS_FILE).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DataError(f"{folder / FACTS_FILE} is no JSON ({type(error).__name__})", again) from None
+    if not isinstance(facts, dict):
+        raise DataError(f"{folder / FACTS_FILE} is no object", again)
+    try:
+        results = read_results(folder / RESULTS)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise DataError(f"{folder / RESULTS} cannot be read ({type(error).__name__})", again) from None
+    matrices = {path.stem: path for path in sorted((folder / MATRICES).glob("*.npz"))}
+    return StudyFiles(results, facts, matrices, RowScores.read(folder))
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """A part of study.json, empty where it is something else."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def sequence(value: object) -> Sequence[Any]:
+    """The same of a list."""
+    return value if isinstance(value, list) else []
+
+
+def tables(facts: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    """Of a list of tables those that are some."""
+    return [entry for entry in sequence(facts.get(key)) if isinstance(entry, Mapping)]
 
 
 def write_facts(out: Path, facts: Mapping[str, Any]) -> None:

@@ -19,7 +19,7 @@ from consilium.simulations.council.runs import Run
 from consilium.simulations.council.studies import StudyResults
 from consilium.simulations.report.build import render
 from consilium.simulations.report.data import load_report_data
-from consilium.simulations.study.report.folder import open_folder
+from consilium.simulations.study.results import open_study
 
 GUARANTEE, SPENT, DATA_DEPENDENT = 14.614296079073979, 13.369409763474108, 12.7074831507601
 
@@ -89,7 +89,7 @@ def test_its_report_is_drawn(old: Path) -> None:
 
 
 def test_its_study(old: Path) -> None:
-    for results in (StudyResults(old / "study").frame, open_folder(old / "study").results):
+    for results in (StudyResults(old / "study").frame, open_study(old / "study").results):
         of_cost = results.filter(pl.col("metric").str.starts_with("epsilon"))
         assert set(of_cost["metric"]) >= {"epsilon", "epsilon_spent", "epsilon_data_dependent"}
         assert "epsilon_worst_case" not in set(of_cost["metric"])

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 from markupsafe import Markup
@@ -13,11 +16,11 @@ from consilium.report.exhibits import Exhibit, PagePart, pairs, without_blanks
 from consilium.report.page import METHOD, Page, as_html
 from consilium.report.words import many
 from consilium.simulations.artifact import Arrays
-from consilium.simulations.study.report.folder import StudyFolder, StudyNotes, open_folder, read_notes
 from consilium.simulations.study.report.methods import contrasts_part, lines_part, methods_part
 from consilium.simulations.study.report.parties import division_part, fairness_part
 from consilium.simulations.study.report.votes import across_part, influence_part, privacy_part, votes_part
-from consilium.simulations.study.summaries.sentences import findings
+from consilium.simulations.study.results import StudyFiles, mapping, open_study, sequence, tables
+from consilium.simulations.study.summaries.sentences import findings_of
 from consilium.simulations.study.summaries.tidy import MEASURED, axis_names, title
 from consilium.simulations.study.summaries.view import Point, StudyView, study_view
 
@@ -44,23 +47,23 @@ def write_study_report(folder: Path, out: Path) -> None:
     ------
     PathError, StorageError : a file is missing, or `out` cannot be written. DataError : a file is none of a study.
     """
-    content = render_study(open_folder(folder), folder.name).encode()
+    content = render_study(open_study(folder), folder.name).encode()
     with writing(out), replacing(out, mode=0o600, part=f".{out.name}.{os.getpid()}.part") as file:
         file.write(content)
 
 
-def render_study(folder: StudyFolder, name: str) -> str:
+def render_study(files: StudyFiles, name: str) -> str:
     """The report as HTML; `name`: its title where study.json gives none.
 
     Raises
     ------
     DataError : a column of the results is missing, or a file of matrices is damaged.
     """
-    notes = read_notes(folder.notes, name)
-    view = study_view(folder.results, notes.order, logarithmic=notes.logarithmic, row_scores=folder.row_scores)
-    matrices = _matrices(folder, notes, view)
+    facts = files.facts
+    view = study_view(files.results, files.order, logarithmic=files.logarithmic, row_scores=files.row_scores)
+    matrices = _matrices(files, view)
     parts = (
-        _questions(view, notes, _cells(folder.results)),
+        _questions(view, facts, _cells(files.results)),
         methods_part(view),
         lines_part(view),
         contrasts_part(view),
@@ -70,19 +73,21 @@ def render_study(folder: StudyFolder, name: str) -> str:
         privacy_part(view),
         influence_part(view),
         across_part(view),
-        _findings(findings(folder.results, notes.order, folder.row_scores), notes),
-        _how(notes),
+        _findings(findings_of(view), facts),
+        _how(facts),
     )
-    data = [Markup("<strong>Data.</strong> {}").format(" ".join(notes.data))] if notes.data else []
+    heading, description = str(facts.get("title") or facts.get("name") or name), str(facts.get("description") or "")
+    owners = [str(entry["attribution"]) for entry in tables(facts, "data") if entry.get("attribution")]
+    data = [Markup("<strong>Data.</strong> {}").format(" ".join(owners))] if owners else []
     return as_html(
         Page(
             "Consilium · a study",
-            notes.title,
+            heading,
             [part for part in parts if part is not None],
-            summary=(_summary(view), *([notes.description] if notes.description else [])),
-            top=_top(notes),
+            summary=(_summary(view), *([description] if description else [])),
+            top=_top(facts),
             footer=(*data, METHOD),
-            window=f"{notes.title} – Consilium, a study",
+            window=f"{heading} – Consilium, a study",
             contents=True,
             badges=False,
         )
@@ -95,15 +100,16 @@ def _cells(results: pl.DataFrame) -> int:
     return judged.select([*axis_names(results), "seed", "method"]).n_unique()
 
 
-def _matrices(folder: StudyFolder, notes: StudyNotes, view: StudyView) -> dict[Point, Arrays]:
+def _matrices(files: StudyFiles, view: StudyView) -> dict[Point, Arrays]:
     """Of the first seed of each point that has any, in the order of the points."""
     first: dict[Point, tuple[int, str]] = {}
-    for case, (axes, seed) in notes.cases.items():
-        point = tuple(axes.get(axis, "") for axis in view.axes)
-        if case in folder.matrices and (point not in first or seed < first[point][0]):
+    for case, entry in mapping(files.facts.get("cases")).items():
+        axes, seed = mapping(mapping(entry).get("axes")), mapping(entry).get("seed")
+        seed, point = seed if isinstance(seed, int) else 0, tuple(str(axes.get(axis, "")) for axis in view.axes)
+        if case in files.matrices and (point not in first or seed < first[point][0]):
             first[point] = (seed, case)
     points = [point for point in view.points if point in first][:_PICTURED]
-    return {point: folder.arrays(first[point][1]) for point in points}
+    return {point: files.arrays(first[point][1]) for point in points}
 
 
 def _summary(view: StudyView) -> str:
@@ -113,25 +119,35 @@ def _summary(view: StudyView) -> str:
     return f"{many(len(view.methods), 'method')}{varied}, with {many(len(view.seeds), 'seed')} each."
 
 
-def _top(notes: StudyNotes) -> tuple[Exhibit, ...]:
+def _top(facts: Mapping[str, Any]) -> tuple[Exhibit, ...]:
     """What has to be known before anything else: who may see it, what failed, what is not there."""
-    failed = tuple(f"{place}: {why}" for place, why in notes.failed)
-    absent = tuple(f"{title(method)} in {many(count, 'cell')}: {why}" for method, why, count in notes.absent)
+    failed = tuple(f"{_place(entry)}: {_why(entry)}" for entry in tables(facts, "failed"))
+    counts = Counter((str(entry.get("method", "")), str(entry.get("why", ""))) for entry in tables(facts, "absent"))
+    absent = tuple(f"{title(method)} in {many(count, 'cell')}: {why}" for (method, why), count in counts.items())
+    warnings = tuple(str(entry["text"]) for entry in tables(facts, "warnings") if entry.get("text"))
     heading = f"{many(len(failed), 'cell')} could not be computed."
     return without_blanks(
         [
             Exhibit("secret", words=(_SECRET,), look="secret"),
             Exhibit("failed", heading, items=failed, look="warn") if failed else None,
-            Exhibit("left-out", "Not everybody takes part.", items=tuple(notes.warnings), look="warn")
-            if notes.warnings
-            else None,
+            Exhibit("left-out", "Not everybody takes part.", items=warnings, look="warn") if warnings else None,
             Exhibit("absent", "Not there", items=absent, look="open") if absent else None,
         ]
     )
 
 
-def _questions(view: StudyView, notes: StudyNotes, cells: int) -> PagePart:
-    failed = f"; {many(len(notes.failed), 'cell')} failed" if notes.failed else ""
+def _place(entry: Mapping[str, Any]) -> str:
+    parts = [f"{axis} = {value}" for axis, value in mapping(entry.get("axes")).items()]
+    return ", ".join([*parts, f"seed {entry.get('seed')}", *([str(entry["method"])] if entry.get("method") else [])])
+
+
+def _why(entry: Mapping[str, Any]) -> str:
+    return ". ".join(str(entry[key]) for key in ("what", "action") if entry.get(key))
+
+
+def _questions(view: StudyView, facts: Mapping[str, Any], cells: int) -> PagePart:
+    count = len(tables(facts, "failed"))
+    failed = f"; {many(count, 'cell')} failed" if count else ""
     rows = [
         *((axis, "; ".join(view.order[axis])) for axis in view.axes),
         ("seeds", ", ".join(map(str, view.seeds))),
@@ -141,27 +157,44 @@ def _questions(view: StudyView, notes: StudyNotes, cells: int) -> PagePart:
     return PagePart("part-questions", "What was asked", (Exhibit("questions", table=pairs(rows)),))
 
 
-def _findings(sentences: list[str], notes: StudyNotes) -> PagePart:
+def _findings(sentences: list[str], facts: Mapping[str, Any]) -> PagePart:
     nothing = ("The results carry none: there is too little to compare.",)
-    exhibits = [
-        Exhibit(
-            "findings", words=(_FINDINGS, *(nothing if not sentences else ())), items=tuple(sentences), look="numbered"
-        )
-    ]
-    if notes.sentences:
-        exhibits.append(Exhibit("author", "In the author’s words", items=tuple(notes.sentences)))
+    words = (_FINDINGS, *(nothing if not sentences else ()))
+    author = tuple(map(str, sequence(facts.get("findings"))))
+    exhibits = [Exhibit("findings", words=words, items=tuple(sentences), look="numbered")]
+    exhibits += [Exhibit("author", "In the author’s words", items=author)] if author else []
     return PagePart("part-findings", "Findings", tuple(exhibits))
 
 
-def _how(notes: StudyNotes) -> PagePart:
+def _how(facts: Mapping[str, Any]) -> PagePart:
     cite = Markup(
         "All figures: <code>results.parquet</code>, one row for each. To cite it: <code>consilium study cite</code>"
         " prints versions, seeds and hashes."
     )
-    command = Markup("<code>{}</code>").format(notes.command)
+    command, rows = Markup("<code>{}</code>").format(facts.get("command") or ""), _origin(facts)
     exhibits = [
-        Exhibit("command", words=(command,)) if notes.command else None,
-        Exhibit("made", table=pairs(list(notes.made))) if notes.made else None,
+        Exhibit("command", words=(command,)) if facts.get("command") else None,
+        Exhibit("made", table=pairs(rows)) if rows else None,
         Exhibit("cite", words=(cite,), look="small"),
     ]
     return PagePart("part-made", "How it was made", without_blanks(exhibits))
+
+
+def _origin(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Name and text of what there is of it."""
+    steps, seconds = mapping(facts.get("steps")), mapping(facts.get("seconds"))
+    rows = {
+        "study": facts.get("spec_digest"),
+        "results of": facts.get("created"),
+        "cells": facts.get("cells"),
+        "steps computed": steps.get("computed"),
+        "steps from the cache": steps.get("from_cache"),
+        "wall time, seconds": seconds.get("wall"),
+        "computing, seconds of one core": seconds.get("computing"),
+        "processes": facts.get("workers"),
+        "held out at home": facts.get("home_share"),
+        "measures": ", ".join(map(str, sequence(facts.get("measures")))),
+    }
+    rows |= {f"rows of {entry.get('set')} (SHA-256)": entry.get("sha256") for entry in tables(facts, "data")}
+    rows |= mapping(facts.get("versions"))
+    return [(str(key), f"{value:,}" if isinstance(value, int) else str(value)) for key, value in rows.items() if value]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -23,7 +24,8 @@ from consilium.report.charts import (
 from consilium.report.exhibits import Cell, Exhibit, PagePart
 from consilium.report.words import upper_first, value_text
 from consilium.simulations.artifact import Arrays
-from consilium.simulations.study.report.methods import (
+from consilium.simulations.study.report.parts import (
+    About,
     as_part,
     as_picture,
     as_table,
@@ -65,55 +67,53 @@ Matrices = Mapping[Point, Arrays]
 def division_part(view: StudyView, matrices: Matrices) -> PagePart | None:
     """None where nothing was measured of a division."""
     metrics = chosen(view.run_metrics(METHOD), _FIRST)
-    about = (
+    about = About(
         "division",
         "Sizes and distances",
         "Of the division alone, before anything is trained; below each mean its interval. Distances of labels and"
         " features are of each party to all parties together, and the mean over parties.",
     )
-    found: list[Exhibit] = [*metric_tables(view, METHOD, metrics, about)]
-    pictures = [_floors(view, metrics), _sizes(view), _classes(view, matrices), _distances(view, matrices)]
-    found[1:1] = [picture for picture in pictures if picture is not None]
-    return as_part("division", "How unlike the parties are", [], found) if found else None
+    first, *further = metric_tables(view, METHOD, metrics, about) or [None]
+    pictures = [
+        _floors(view, metrics),
+        _sizes(view),
+        *(_matrix(view, matrices, kind) for kind in ("classes", "distances")),
+    ]
+    return as_part("division", "How unlike the parties are", [first, *pictures, *further])
 
 
 def _floors(view: StudyView, metrics: Sequence[str]) -> Exhibit | None:
     """Distances with the floor that parties of these sizes would have by chance."""
     having = [metric for metric in _WITH_FLOOR if metric in metrics and metric + FLOOR in metrics]
     points, axes = view.distinct(METHOD)
-    parts, columns = [], []
+    keys = [Key("fill blue", "measured", "dot"), Key("ring blue", "floor: by chance", "dot")]
+    charts: list[tuple[str, Drawing]] = []
+    columns = []
     for metric in having:
-        rows = [row for at in points if (row := _with_floor(view, at, axes, metric)) is not None]
+        rows = [row for point in points if (row := _with_floor(view, point, axes, metric)) is not None]
         if rows:
-            keys = [Key("fill blue", "measured", "dot"), Key("ring blue", "floor: by chance", "dot")]
-            parts.append((metric_words(metric), rows_chart("", rows, keys=keys)))
+            charts.append((metric_words(metric), rows_chart("", rows, keys=keys)))
             columns += [(METHOD, metric), (METHOD, metric + FLOOR)]
-    if not parts:
+    if not charts:
         return None
-    return as_picture(
+    about = About(
         "floors",
         "Distances, and what of them is chance",
         "Small parties differ by chance however rows are divided. Ring: the same for parties of these sizes whose"
         " rows were dealt by lot. Only what lies to the right of its ring is a property of the division. Bars: 95%,"
         " over seeds.",
-        means_data(view, view.points, columns),
-        f"Distances with their floors: {', '.join(metric_words(metric) for metric in having)}.",
-        tuple(parts),
     )
+    alt = f"Distances with their floors: {', '.join(map(metric_words, having))}."
+    return as_picture(about, means_data(view, view.points, columns), alt, charts)
 
 
-def _with_floor(view: StudyView, at: Point, axes: Sequence[str], metric: str) -> ValueRow | None:
-    found, floor = view.means.get((at, METHOD, metric)), view.mean(at, METHOD, metric + FLOOR)
-    if found is None or floor is None:
+def _with_floor(view: StudyView, point: Point, axes: Sequence[str], metric: str) -> ValueRow | None:
+    row, floor = view.means.get((point, METHOD, metric)), view.mean(point, METHOD, metric + FLOOR)
+    if row is None or floor is None:
         return None
-    ends = None if found["low"] is None else (found["low"], found["high"])
-    return ValueRow(
-        view.label(at, axes),
-        found["mean"],
-        ends,
-        f"{value_text(found['mean'])}, floor {value_text(floor)}",
-        other=floor,
-    )
+    ends = None if row["low"] is None else (row["low"], row["high"])
+    text = f"{value_text(row['mean'])}, floor {value_text(floor)}"
+    return ValueRow(view.label(point, axes), row["mean"], ends, text, other=floor)
 
 
 def _sizes(view: StudyView) -> Exhibit | None:
@@ -125,76 +125,121 @@ def _sizes(view: StudyView) -> Exhibit | None:
         & (pl.col("value") > 0)
     )
     first = rows.filter(pl.col("seed") == pl.col("seed").min().over(view.axes) if view.axes else pl.lit(True))
-    series, seen = [], set()
+    lines: dict[tuple[float, ...], Series] = {}
     points, axes = view.distinct(METHOD)
-    for at in points:
-        sizes = sorted(view.at(first, at)["value"].to_list(), reverse=True)
-        if not sizes or tuple(sizes) in seen or len(series) == len(LOOKS):
-            continue
-        seen.add(tuple(sizes))
-        places = np.unique(np.linspace(0, len(sizes) - 1, min(len(sizes), 60)).round().astype(int)).tolist()
-        x, y = [place + 1.0 for place in places], [sizes[place] for place in places]
-        series.append(Series(view.label(at, axes), LOOKS[len(series)], x, y))
-    if not series:
+    for point in points:
+        sizes = tuple(sorted(view.at(first, point)["value"].to_list(), reverse=True))
+        if sizes and sizes not in lines and len(lines) < len(LOOKS):
+            places = _evenly(len(sizes), 60).tolist()
+            x, y = [place + 1.0 for place in places], [sizes[place] for place in places]
+            lines[sizes] = Series(view.label(point, axes), LOOKS[len(lines)], x, y)
+    if not lines:
         return None
-    titles = ("party, the largest first", "rows (logarithmic)")
-    data = first.select(*view.axes, "seed", "name", "value").rename({"name": "party", "value": "rows"})
-    return as_picture(
+    series, titles = list(lines.values()), ("party, the largest first", "rows (logarithmic)")
+    about = About(
         "sizes",
         "Parties by size",
         "Rows of each party, the largest first, of one seed. Divisions with the very same sizes share a line, under"
         " the first one’s name.",
-        data,
-        f"Sizes of parties in {len(series)} divisions.",
-        (("", lines_chart(series, titles, y=values_axis(series, titles[1], log=True))),),
     )
+    data = first.select(*view.axes, "seed", "name", "value").rename({"name": "party", "value": "rows"})
+    chart = lines_chart(series, titles, y=values_axis(series, titles[1], log=True))
+    return as_picture(about, data, f"Sizes of parties in {len(series)} divisions.", [("", chart)])
 
 
-def _classes(view: StudyView, matrices: Matrices) -> Exhibit | None:
-    """Parties by classes: which share of a party's rows each class has."""
-    return _panels(
-        view,
-        matrices,
-        "counts",
-        _class_shares,
-        (
+def _evenly(count: int, most: int) -> np.ndarray:
+    """Of so many places at most `most`, int64, evenly from the first to the last."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
+
+
+def _class_shares(arrays: Arrays) -> np.ndarray:
+    counts = np.asarray(arrays["counts"], dtype=np.float64)
+    by_size = counts[np.argsort(-counts.sum(axis=1), kind="stable")]
+    shown = by_size[_evenly(len(by_size), MOST_PARTIES)]
+    return shown / np.maximum(shown.sum(axis=1, keepdims=True), 1)
+
+
+class _Matrix(NamedTuple):
+    """One kind of matrix. keys: of the arrays, the first that there is. names: arrays of the names down and across.
+    titles: across and down. values: what is drawn, of all arrays; the array itself where it is None."""
+
+    about: About
+    keys: tuple[str, ...]
+    names: tuple[str, str]
+    titles: tuple[str, str]
+    values: Callable[[Arrays], np.ndarray] | None = None
+    limits: tuple[float, float] | None = None
+
+
+_MATRICES = {
+    "classes": _Matrix(
+        About(
             "classes",
             "Parties by classes",
             f"Each line is a party, the largest above; its shade is the share of its rows that are of the class."
             f" At most {MOST_PARTIES} parties, evenly over all sizes; one seed.",
         ),
-        lambda found: [str(name) for name in found.get("classes", [])],
+        ("counts",),
+        ("parties", "classes"),
         ("class", "parties, the largest above"),
-        lambda found: _named(found["counts"], found.get("parties"), found.get("classes")),
+        _class_shares,
         (0.0, 1.0),
-    )
-
-
-def _distances(view: StudyView, matrices: Matrices) -> Exhibit | None:
-    """Label distances between each two parties."""
-    return _panels(
-        view,
-        matrices,
-        "label_distance",
-        lambda found: found["label_distance"],
-        (
+    ),
+    "distances": _Matrix(
+        About(
             "distances",
             "How far apart each two parties are",
             "Hellinger distance of the labels of each two of the largest parties, in the same order down and across.",
         ),
-        lambda _: [],
+        ("label_distance",),
+        ("distance_parties", "distance_parties"),
         ("party", "party"),
-        lambda found: _named(found["label_distance"], found.get("distance_parties"), found.get("distance_parties")),
-        None,
-    )
+    ),
+    "cross-site": _Matrix(
+        About(
+            "cross-site",
+            "Teachers of one party on the rows of another",
+            "Down: whose teachers; across: whose held-out rows. A diagonal that stands out says that parties differ"
+            " in more than size: their own teachers know what others’ do not.",
+        ),
+        ("cross_site_auc", "cross_site_accuracy"),
+        ("cross_site_parties", "cross_site_parties"),
+        ("rows of party", "teachers of party"),
+    ),
+}
 
 
-def _class_shares(found: Arrays) -> np.ndarray:
-    counts = np.asarray(found["counts"], dtype=np.float64)
-    by_size = counts[np.argsort(-counts.sum(axis=1), kind="stable")]
-    places = np.unique(np.linspace(0, len(by_size) - 1, min(len(by_size), MOST_PARTIES)).round().astype(int))
-    kept = by_size[places]
-    return kept / np.maximum(kept.sum(axis=1, keepdims=True), 1)
+def cross_site(view: StudyView, matrices: Matrices) -> Exhibit | None:
+    """Teachers of one party on the held-out rows of another."""
+    return _matrix(view, matrices, "cross-site")
+
+
+def _matrix(view: StudyView, matrices: Matrices, kind: str) -> Exhibit | None:
+    """One matrix for each point that has it, all in the same shades; equal ones once."""
+    matrix = _MATRICES[kind]
+    key = next((name for name in matrix.keys if any(name in arrays for arrays in matrices.values())), "")
+    values: dict[Point, np.ndarray] = {}
+    for point, arrays in matrices.items():
+        if key in arrays and arrays[key].ndim == 2 and arrays[key].size:
+            drawn = np.asarray(arrays[key] if matrix.values is None else matrix.values(arrays), dtype=np.float64)
+            if not any(np.array_equal(drawn, other, equal_nan=True) for other in values.values()):
+                values[point] = drawn
+    shown = list(values)[:MOST_PANELS]
+    finite = np.concatenate([values[point][np.isfinite(values[point])] for point in shown]) if shown else np.zeros(0)
+    if not finite.size:
+        return None
+    shades = matrix.limits or (float(finite.min()), float(finite.max()))
+    axes, charts, data = view.telling(METHOD), list[tuple[str, Drawing]](), []
+    for point in shown:
+        label, arrays = view.label(point, axes), matrices[point]
+        columns = [str(name) for name in arrays.get("classes", [])] if kind == "classes" else []
+        charts.append((label, heat_chart(values[point], columns, matrix.titles, shades)))
+        named = _named(arrays[key], *(arrays.get(name) for name in matrix.names))
+        data.append(named.select(pl.lit(label).alias("point"), pl.all()))
+    left = f" The first {len(shown)} of {len(values)} that differ." if len(shown) < len(values) else ""
+    about = matrix.about._replace(reading=matrix.about.reading + left)
+    words = f"{about.heading}: {len(shown)} matrices as shades."
+    return as_picture(about, pl.concat(data, how="diagonal_relaxed"), words, charts)
 
 
 def _named(values: np.ndarray, down: np.ndarray | None, across: np.ndarray | None) -> pl.DataFrame:
@@ -203,72 +248,6 @@ def _named(values: np.ndarray, down: np.ndarray | None, across: np.ndarray | Non
     body = pl.DataFrame({f"{name}": values[:, index] for index, name in enumerate(columns)})
     names = [str(index) for index in range(len(values))] if down is None else down.tolist()
     return body.select(pl.Series("row", names), pl.all())
-
-
-def _panels(
-    view: StudyView,
-    matrices: Matrices,
-    key: str,
-    drawn: Callable[[Arrays], np.ndarray],
-    about: tuple[str, str, str],
-    columns: Callable[[Arrays], Sequence[str]],
-    titles: tuple[str, str],
-    data: Callable[[Arrays], pl.DataFrame],
-    limits: tuple[float, float] | None,
-) -> Exhibit | None:
-    """One matrix for each point that has it, all in the same shades; equal ones once."""
-    values: dict[Point, np.ndarray] = {}
-    for at, found in matrices.items():
-        if key in found and found[key].ndim == 2 and found[key].size:
-            one = np.asarray(drawn(found), dtype=np.float64)
-            if not any(
-                one.shape == other.shape and np.array_equal(one, other, equal_nan=True) for other in values.values()
-            ):
-                values[at] = one
-    shown = list(values)[:MOST_PANELS]
-    finite = np.concatenate([values[at][np.isfinite(values[at])] for at in shown]) if shown else np.zeros(0)
-    if not finite.size:
-        return None
-    shades = limits or (float(finite.min()), float(finite.max()))
-    axes = view.telling(METHOD)
-    parts: list[tuple[str, Drawing]] = [
-        (view.label(at, axes), heat_chart(values[at], columns(matrices[at]), titles, shades)) for at in shown
-    ]
-    left = f" The first {len(shown)} of {len(values)} that differ." if len(shown) < len(values) else ""
-    told = pl.concat(
-        [data(matrices[at]).select(pl.lit(view.label(at, axes)).alias("point"), pl.all()) for at in shown],
-        how="diagonal_relaxed",
-    )
-    name, title, reading = about
-    return as_picture(name, title, reading + left, told, f"{title}: {len(shown)} matrices as shades.", tuple(parts))
-
-
-def cross_site(view: StudyView, matrices: Matrices) -> Exhibit | None:
-    """Teachers of one party on the held-out rows of another."""
-    key = next(
-        (
-            name
-            for name in ("cross_site_auc", "cross_site_accuracy")
-            if any(name in found for found in matrices.values())
-        ),
-        "",
-    )
-    return _panels(
-        view,
-        matrices,
-        key,
-        lambda found: found[key],
-        (
-            "cross-site",
-            "Teachers of one party on the rows of another",
-            "Down: whose teachers; across: whose held-out rows. A diagonal that stands out says that parties differ"
-            " in more than size: their own teachers know what others’ do not.",
-        ),
-        lambda _: [],
-        ("rows of party", "teachers of party"),
-        lambda found: _named(found[key], found.get("cross_site_parties"), found.get("cross_site_parties")),
-        None,
-    )
 
 
 DISTANCE, ROWS = "hellinger", "rows"
@@ -287,64 +266,62 @@ _FIRST_GAINS = (
 
 def fairness_part(view: StudyView) -> PagePart | None:
     """None where parties were not judged at home, or not alone."""
-    found: list[Exhibit] = []
     method = view.reference
     if method is None or method == ALONE:
         return None
-    metric = next((each for each in AT_HOME if party_gains(view.frame, method, each).height), None)
+    metric = next((metric for metric in AT_HOME if party_gains(view.frame, method, metric).height), None)
     if metric is None:
         return None
     gains = party_gains(view.frame, method, metric)
+    exhibits: list[Exhibit | None] = []
     for against, axis in ((DISTANCE, "Hellinger distance of its labels from all"), (ROWS, "rows of the party")):
-        if gains[against].is_not_null().any():
-            found.append(_cloud(view, gains.filter(pl.col(against).is_not_null()), (against, axis, metric)))
-    found.append(_losers(view, method))
-    for of in ("auc", "accuracy", "brier"):
-        names = [name for name in view.methods if any((at, name, HOME + of) in view.means for at in view.points)]
-        told = f"{upper_first(metric_words(HOME + of))}, all parties’ held-out rows"
-        reading = (
-            "Each row is judged by what its own party would use: its own teachers, or the one model of the method."
-        )
-        columns, headings = [(name, HOME + of) for name in names], [title(name) for name in names]
-        table = figures_table(view, columns, (f"home-{of}", told, reading), headings, folded=True)
-        found += [table] if table is not None else []
-    gained = chosen([name for name in view.run_metrics(method) if name.startswith(GAIN)], _FIRST_GAINS)
-    about = (
+        known = gains.filter(pl.col(against).is_not_null())
+        exhibits += [_cloud(view, known, against, axis, metric)] if known.height else []
+    exhibits += [_losers(view, method), *(_at_home(view, metric) for metric in ("auc", "accuracy", "brier"))]
+    measured = chosen([name for name in view.run_metrics(method) if name.startswith(GAIN)], _FIRST_GAINS)
+    about = About(
         "gain",
         f"{title(method)} against local only, as measured in each cell",
         "Mean over seeds of what each cell measured.",
     )
-    found += metric_tables(view, method, gained, about, open_first=False)
-    sentence = (
+    exhibits += metric_tables(view, method, measured, about, open_first=False)
+    return as_part(
+        "fairness",
+        "Who gains, and who loses",
+        exhibits,
         f"Each party’s own held-out rows judge {title(method)} and the party’s own teachers alike. Gain: how much"
         f" better {title(method)} is there, so that a party below the line would do better alone. A party’s value is"
-        " its mean over the seeds in which it was a party."
+        " its mean over the seeds in which it was a party.",
     )
-    return as_part("fairness", "Who gains, and who loses", [sentence], found)
 
 
-def _cloud(view: StudyView, gains: pl.DataFrame, about: tuple[str, str, str]) -> Exhibit:
-    against, axis, metric = about
-    parts = []
-    for at in view.points:
-        some = view.at(gains, at)
-        if some.height and len(parts) < MOST_CLOUDS:
-            pairs = list(zip(some[against].to_list(), some["gain"].to_list(), strict=True))
-            titles = (axis, f"gain ({metric_words(metric)})")
-            parts.append(
-                (view.label(at), cloud_chart(pairs, titles, against == ROWS, [RuleAcross(0.0, key="no gain")]))
-            )
+def _at_home(view: StudyView, metric: str) -> Exhibit | None:
+    names = [name for name in view.methods if any((point, name, HOME + metric) in view.means for point in view.points)]
+    about = About(
+        f"home-{metric}",
+        f"{upper_first(metric_words(HOME + metric))}, all parties’ held-out rows",
+        "Each row is judged by what its own party would use: its own teachers, or the one model of the method.",
+    )
+    return figures_table(view, about, [(name, HOME + metric) for name in names], list(map(title, names)), folded=True)
+
+
+def _cloud(view: StudyView, gains: pl.DataFrame, against: str, axis: str, metric: str) -> Exhibit:
     words = "distance" if against == DISTANCE else "size"
-    judged = sum(bool(view.at(gains, at).height) for at in view.points)
-    left = f" The first {len(parts)} of {judged} points." if judged > len(parts) else ""
-    return as_picture(
+    judged = [point for point in view.points if view.at(gains, point).height]
+    charts: list[tuple[str, Drawing]] = []
+    for point in judged[:MOST_CLOUDS]:
+        pairs = list(view.at(gains, point).select(against, "gain").iter_rows())
+        titles = (axis, f"gain ({metric_words(metric)})")
+        chart = cloud_chart(pairs, titles, against == ROWS, [RuleAcross(0.0, key="no gain")])
+        charts.append((view.label(point), chart))
+    left = f" The first {len(charts)} of {len(judged)} points." if len(judged) > len(charts) else ""
+    about = About(
         f"gain-{words}",
         f"Gain by {words}",
         f"Each point is one party. Parties with few held-out rows scatter for that reason alone.{left}",
-        gains,
-        f"Scatter of parties’ gain in {metric_words(metric)} by {words}, {len(parts)} panels.",
-        tuple(parts),
     )
+    alt = f"Scatter of parties’ gain in {metric_words(metric)} by {words}, {len(charts)} panels."
+    return as_picture(about, gains, alt, charts)
 
 
 def _losers(view: StudyView, method: str) -> Exhibit:
@@ -352,28 +329,23 @@ def _losers(view: StudyView, method: str) -> Exhibit:
     rows, data = [], []
     for metric in AT_HOME:
         gains = party_gains(view.frame, method, metric)
-        for at in view.points:
-            found = np.array(view.at(gains, at)["gain"].to_list())
-            if not len(found):
+        for point in view.points:
+            gained = np.array(view.at(gains, point)["gain"].to_list())
+            if not len(gained):
                 continue
-            label = view.label(at) + f", {metric_words(metric)}"
-            lose, equal = int((found < -1e-12).sum()), int((np.abs(found) <= 1e-12).sum())
-            figures = (len(found), lose, equal, float(found.mean()), float(np.median(found)), worst_decile(found))
-            rows.append((label, (*(Cell(f"{count:,}") for count in figures[:3]), *_entries(figures[3:]))))
-            data.append(dict(zip((*view.axes, "metric", *_COLUMNS), (*at, metric, *figures), strict=True)))
-    return as_table(
+            counts = len(gained), int((gained < -1e-12).sum()), int((np.abs(gained) <= 1e-12).sum())
+            figures = float(gained.mean()), float(np.median(gained)), worst_decile(gained)
+            cells = [*(Cell(f"{count:,}") for count in counts), *(Cell(value_text(value)) for value in figures)]
+            rows.append((view.label(point) + f", {metric_words(metric)}", cells))
+            data.append(dict(zip((*view.axes, "metric", *_COLUMNS), (*point, metric, *counts, *figures), strict=True)))
+    about = About(
         "losers",
         "How many lose",
         f"Parties that {title(method)} serves worse than they serve themselves. Worst tenth: the mean gain of the"
         " tenth of the parties that gains least.",
-        pl.DataFrame(data),
-        ("", "parties judged", "lose", "no change", "mean gain", "median gain", "worst tenth"),
-        tuple(rows),
     )
+    headings = ("parties judged", "lose", "no change", "mean gain", "median gain", "worst tenth")
+    return as_table(about, pl.DataFrame(data), headings, rows)
 
 
 _COLUMNS = ("parties", "lose", "equal", "mean", "median", "worst_tenth")
-
-
-def _entries(values: Sequence[float]) -> tuple[Cell, ...]:
-    return tuple(Cell(value_text(value)) for value in values)

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import polars as pl
 
-from consilium.report.charts import ValueRow, rows_chart
+from consilium.report.charts import rows_chart
 from consilium.report.exhibits import Cell, Exhibit, PagePart
 from consilium.report.words import range_text, value_text
 from consilium.simulations.artifact import Arrays
-from consilium.simulations.study.report.methods import (
+from consilium.simulations.study.report.parties import GAIN, HOME, cross_site
+from consilium.simulations.study.report.parts import (
     ACROSS,
     LEAST_POINTS,
+    About,
     as_part,
     as_picture,
     as_table,
     chosen,
     lines_picture,
     metric_tables,
+    value_row,
 )
-from consilium.simulations.study.report.parties import GAIN, HOME, cross_site
 from consilium.simulations.study.summaries.sentences import Going, goes_with, set_axis
-from consilium.simulations.study.summaries.tidy import METRICS, metric_words, title
+from consilium.simulations.study.summaries.tidy import JUDGED, metric_words, title
 from consilium.simulations.study.summaries.view import Point, StudyView, over_seeds
 
 METHOD = "teachers"
@@ -53,26 +56,30 @@ _FIRST_OF_COST = (
 def votes_part(view: StudyView, matrices: Mapping[Point, Arrays]) -> PagePart | None:
     """None where nothing was measured of votes."""
     metrics = chosen(view.run_metrics(METHOD), _FIRST_OF_VOTES)
-    about = (
+    about = About(
         "votes",
         "How far the teachers agree",
         "Votes without noise, which no party and no guarantee releases; below each mean its interval.",
     )
-    found: list = [*metric_tables(view, METHOD, metrics, about)]
-    for axis in view.numeric_axes(LEAST_POINTS):
-        for metric in [name for name in _FIRST_OF_VOTES if name in metrics]:
-            picture = lines_picture(view, axis, [(METHOD, metric)], [metric_words(metric)], metric_words(metric))
-            found += [picture] if picture is not None else []
-    found += _by_class(view, METHOD, "Of the votes without noise, by true class; mean over seeds with its interval.")
-    across = cross_site(view, matrices)
-    found += [across] if across is not None else []
-    return as_part("votes", "Votes", [], found) if found else None
+    drawn = [
+        (axis, metric) for axis in view.numeric_axes(LEAST_POINTS) for metric in _FIRST_OF_VOTES if metric in metrics
+    ]
+    exhibits = [
+        *metric_tables(view, METHOD, metrics, about),
+        *(
+            lines_picture(view, axis, [(METHOD, metric)], [metric_words(metric)], metric_words(metric))
+            for axis, metric in drawn
+        ),
+        *_by_class(view, METHOD, "Of the votes without noise, by true class; mean over seeds with its interval."),
+        cross_site(view, matrices),
+    ]
+    return as_part("votes", "Votes", exhibits)
 
 
 def _by_class(view: StudyView, method: str, reading: str, folded: bool = False) -> list[Exhibit]:
     """Metrics by class of the teachers or of a method, a table for each metric; all but the first are folded."""
     frame = over_seeds(view.frame.filter((pl.col("method") == method) & (pl.col("metric") != "rows")), scope="class")
-    found = []
+    exhibits: list[Exhibit] = []
     for metric in sorted(set(frame["metric"].to_list())):
         some = frame.filter(pl.col("metric") == metric)
         classes = list(dict.fromkeys(some["name"].to_list()))
@@ -84,62 +91,50 @@ def _by_class(view: StudyView, method: str, reading: str, folded: bool = False) 
             )
             for row in some.iter_rows(named=True)
         }
-        rows = tuple(
-            (view.label(at), tuple(cells.get((*at, name), Cell("–")) for name in classes))
-            for at in view.points
-            if any((*at, name) in cells for name in classes)
-        )
-        found.append(
-            as_table(
-                f"class-{method}-{metric}".replace(" ", "-"),
-                f"By class: {metric_words(metric)}" + ("" if method == METHOD else f" ({title(method)})"),
-                reading,
-                some,
-                ("", *classes),
-                rows,
-                folded=folded or bool(found),
-            )
-        )
-    return found
+        rows = [
+            (view.label(point), [cells.get((*point, name), Cell("–")) for name in classes])
+            for point in view.points
+            if any((*point, name) in cells for name in classes)
+        ]
+        heading = f"By class: {metric_words(metric)}" + ("" if method == METHOD else f" ({title(method)})")
+        about = About(f"class-{method}-{metric}".replace(" ", "-"), heading, reading)
+        exhibits.append(as_table(about, some, classes, rows, folded=folded or bool(exhibits)))
+    return exhibits
 
 
 def privacy_part(view: StudyView) -> PagePart | None:
     """None where no method has a guarantee."""
-    found = []
+    exhibits = []
     for method in view.private:
         # how models were judged stands with the methods; influence and gain have parts of their own
         metrics = chosen(view.run_metrics(method), _FIRST_OF_COST, _elsewhere)
-        about = (
+        about = About(
             f"privacy-{method}".replace(" ", "-"),
             f"{title(method)}: what it promised and what it released",
             "epsilon is what is promised before the run, towards whoever gets what is released; worst case and data"
             " dependent are of what came out. A data-dependent epsilon may not be published.",
         )
-        found += metric_tables(view, method, metrics, about, open_first=method == view.private[0])
-        found += _by_class(view, method, "By true class; mean over seeds with its interval.", folded=True)
-    return as_part("privacy", "Privacy", [], found) if found else None
+        exhibits += metric_tables(view, method, metrics, about, open_first=method == view.private[0])
+        exhibits += _by_class(view, method, "By true class; mean over seeds with its interval.", folded=True)
+    return as_part("privacy", "Privacy", exhibits)
 
 
 def influence_part(view: StudyView) -> PagePart | None:
     """None where nothing was measured of single parties' influence."""
-    found = []
+    exhibits = []
     for method in view.methods:
-        metrics = [name for name in view.run_metrics(method) if _is_influence(name)]
-        about = (
+        metrics = [name for name in view.run_metrics(method) if name.startswith(_INFLUENCE)]
+        about = About(
             f"influence-{method}".replace(" ", "-"),
             f"{title(method)} without one of its parties",
             "From the recorded votes, with the same noise, and without training teachers anew.",
         )
-        found += metric_tables(view, method, metrics, about)
-    return as_part("influence", "What one party changes", [], found) if found else None
-
-
-def _is_influence(metric: str) -> bool:
-    return metric.startswith(_INFLUENCE)
+        exhibits += metric_tables(view, method, metrics, about)
+    return as_part("influence", "What one party changes", exhibits)
 
 
 def _elsewhere(metric: str) -> bool:
-    return metric in METRICS or metric.startswith((GAIN, HOME)) or _is_influence(metric)
+    return metric in JUDGED or metric.startswith((GAIN, HOME, *_INFLUENCE))
 
 
 def across_part(view: StudyView) -> PagePart | None:
@@ -148,44 +143,37 @@ def across_part(view: StudyView) -> PagePart | None:
     if over is None or view.metric is None:
         return None
     axis, points = over
-    found = goes_with(view.frame, axis, view.metric, points)
-    pictures = [
-        _picture(view, axis, [each for each in found if each.against == against])
-        for against in dict.fromkeys(each.against for each in found)
-    ]
-    if not pictures:
-        return None
-    sentence = (
+    correlations = goes_with(view.frame, axis, view.metric, points)
+    outcomes = dict.fromkeys(going.against for going in correlations)
+    return as_part(
+        "across",
+        "Across data sets: what goes with success",
+        [_across(view, axis, [going for going in correlations if going.against == against]) for against in outcomes],
         f"Rank correlations (Spearman) over the {len(points)} data sets of “{axis}”, each with the first of its"
         " divisions there, with their 95% intervals (Bonett and Wright). Exploratory: many properties and few data"
-        " sets, which were not drawn by lot from anything. Nothing here is a cause."
+        " sets, which were not drawn by lot from anything. Nothing here is a cause.",
     )
-    return as_part("across", "Across data sets: what goes with success", [sentence], pictures)
 
 
-def _picture(view: StudyView, axis: str, found: list[Going]) -> Exhibit:
+def _across(view: StudyView, axis: str, correlations: Sequence[Going]) -> Exhibit:
     """Of one outcome."""
-    ranked = sorted(found, key=lambda each: -abs(each.value))
-    rows = [
-        ValueRow(
-            metric_words(each.property),
-            each.value,
-            (each.low, each.high),
-            f"{value_text(each.value)} ({range_text(each.low, each.high)}), n {each.pairs}",
-            faint=each.low <= 0 <= each.high,
+    ranked = sorted(correlations, key=lambda going: -abs(going.value))
+    rows = []
+    for going in ranked:
+        row = value_row(
+            metric_words(going.property), going.value, going.low, going.high, faint=going.low <= 0 <= going.high
         )
-        for each in ranked
-    ]
-    method, against, metric = found[0].method, found[0].against, metric_words(view.metric or "")
+        rows.append(replace(row, text=f"{row.text}, n {going.pairs}"))
+    method, against, metric = ranked[0].method, ranked[0].against, metric_words(view.metric or "")
     words = f"{title(method)}: {metric} reached"
     if against is not None:
         words = f"{title(against)} less {title(method)}: {metric} lost"
-    return as_picture(
+    about = About(
         "-".join(("across", *((against,) if against else ()), method)),
         words,
         f"Which properties of a division rise (right of the line) or fall (left) with it, over “{axis}”. Grey: the"
         " interval has 0 in it, so nothing is shown.",
-        pl.DataFrame([each._asdict() for each in ranked]),
-        f"Rank correlations of {len(rows)} properties with {words}.",
-        (("", rows_chart("rank correlation", rows, zero=True)),),
     )
+    data, alt = pl.DataFrame([going._asdict() for going in ranked]), f"Rank correlations of {len(rows)} properties"
+    chart = rows_chart("rank correlation", rows, zero=True)
+    return as_picture(about, data, f"{alt} with {words}.", [("", chart)])

@@ -19,6 +19,7 @@ from consilium.simulations.study.summaries.inference import LEAST, rank_correlat
 from consilium.simulations.study.summaries.questions import Family, Likeness, MeanContrast, compared, questions
 from consilium.simulations.study.summaries.tidy import (
     axis_names,
+    less_is_better,
     methods_of,
     metric_words,
     private_methods,
@@ -31,7 +32,6 @@ from consilium.simulations.study.summaries.view import Point, StudyView, study_v
 ALONE = "local"
 AT_HOME = ("accuracy", "brier", "auc")
 """Metrics of parties, the first of them for pictures: all rows of a party have it, and it needs no probabilities."""
-LESS_IS_BETTER = frozenset({"brier", "ece", "log_loss"})
 
 
 def party_gains(frame: pl.DataFrame, method: str, metric: str) -> pl.DataFrame:
@@ -52,7 +52,7 @@ def party_gains(frame: pl.DataFrame, method: str, metric: str) -> pl.DataFrame:
     sides = plain.filter(pl.col("metric") == metric).select(*keys, "method", "value")
     alone = sides.filter(pl.col("method") == ALONE).select(*keys, other="value")
     both = sides.filter(pl.col("method") == method).join(alone, on=keys, how="inner")
-    sign = -1.0 if metric in LESS_IS_BETTER else 1.0
+    sign = -1.0 if less_is_better(metric) else 1.0
     found = both.group_by(*axes, "name").agg(
         gain=sign * (pl.col("value") - pl.col("other")).mean(), seeds=pl.len().cast(pl.Int64)
     )
@@ -185,7 +185,11 @@ def findings(
     ------
     DataError : a column is missing.
     """
-    view = study_view(frame, order or {}, row_scores=row_scores)
+    return findings_of(study_view(frame, order or {}, row_scores=row_scores))
+
+
+def findings_of(view: StudyView) -> list[str]:
+    """The same of a view."""
     if view.metric is None:
         return []
     asked = questions(view)

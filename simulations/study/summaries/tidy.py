@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple
 
 import polars as pl
 
@@ -11,46 +12,59 @@ from consilium.report.words import range_text, value_text
 from consilium.simulations.study.spec import COLUMNS as FIELDS
 from consilium.simulations.study.spec import FACTS
 
-METRICS = {
-    "auc": "AUC",
-    "accuracy": "accuracy",
-    "balanced_accuracy": "balanced accuracy",
-    "brier": "Brier score",
-    "ece": "calibration error (ECE)",
-}
-"""By which models are judged, with the words for them."""
-COUNTS = frozenset(
-    {
-        "answered",
-        "asked",
-        "hand_labels",
-        "hand_labels_above",
-        "home_rows",
-        "labels",
-        "labels_flipped_mean",
-        "labels_flipped_most",
-        "left_out",
-        "parties",
-        "reinforced",
-        "rows",
-        "rows_least",
-        "rows_median",
-        "rows_most",
-        "teachers",
-    }
-)
-"""Metrics that count something: their intervals do not go below 0, and are said in whole numbers."""
 
-_PHRASES = {
-    "ambiguity_02": "gap below 2%",
-    "ambiguity_10": "gap below 10%",
-    "ambiguity_20": "gap below 20%",
-    "teacher_right_mean": "one party’s teachers right",
-    "plurality_right": "plurality right",
-    "cross_site_accuracy_shift": "own less others’ accuracy at home",
-    "c2st_auc_mean": "AUC of telling a party from all",
-    "hand_labels": "labels by hand",
+class MetricKind(NamedTuple):
+    """words: for tables, made of the name where there are none. kind: "share" is between 0 and 1, where intervals end;
+    "count" counts something: intervals do not go below 0, and are said in whole numbers. less: is better."""
+
+    words: str = ""
+    kind: Literal["number", "share", "count"] = "number"
+    less: bool = False
+
+
+METRIC_KINDS = {
+    "auc": MetricKind("AUC", "share"),
+    "accuracy": MetricKind("accuracy", "share"),
+    "balanced_accuracy": MetricKind("balanced accuracy", "share"),
+    "brier": MetricKind("Brier score", less=True),
+    "ece": MetricKind("calibration error (ECE)", "share", less=True),
+    "log_loss": MetricKind(less=True),
+    "ambiguity_02": MetricKind("gap below 2%"),
+    "ambiguity_10": MetricKind("gap below 10%"),
+    "ambiguity_20": MetricKind("gap below 20%"),
+    "teacher_right_mean": MetricKind("one party’s teachers right"),
+    "plurality_right": MetricKind("plurality right", "share"),
+    "cross_site_accuracy_shift": MetricKind("own less others’ accuracy at home"),
+    "c2st_auc_mean": MetricKind("AUC of telling a party from all"),
+    "hand_labels": MetricKind("labels by hand", "count"),
+    **dict.fromkeys(
+        ("consensus", "gini", "home_accuracy", "home_auc", "labels_right", "plurality_wrong", "recall"),
+        MetricKind(kind="share"),
+    ),
+    **dict.fromkeys(
+        ("answered", "asked", "hand_labels_above", "home_rows", "labels", "labels_flipped_mean", "labels_flipped_most"),
+        MetricKind(kind="count"),
+    ),
+    **dict.fromkeys(
+        ("left_out", "parties", "reinforced", "rows", "rows_least", "rows_median", "rows_most", "teachers"),
+        MetricKind(kind="count"),
+    ),
 }
+"""What is known of metrics beyond their names; of others nothing is."""
+JUDGED = ("auc", "accuracy", "balanced_accuracy", "brier", "ece")
+"""By which models are judged."""
+COUNTS = frozenset(name for name, measure in METRIC_KINDS.items() if measure.kind == "count")
+SHARES = frozenset(name for name, measure in METRIC_KINDS.items() if measure.kind == "share")
+
+
+def less_is_better(metric: str) -> bool:
+    """
+    >>> less_is_better("brier"), less_is_better("auc")
+    (True, False)
+    """
+    return METRIC_KINDS.get(metric, MetricKind()).less
+
+
 _HOME = "home_"
 _WORDS = {
     "auc": "AUC",
@@ -82,7 +96,8 @@ def metric_words(metric: str) -> str:
     """
     if metric.startswith(_HOME):
         return f"{metric_words(metric.removeprefix(_HOME))} at home"
-    return METRICS.get(metric) or _PHRASES.get(metric) or " ".join(_WORDS.get(part, part) for part in metric.split("_"))
+    words = METRIC_KINDS.get(metric, MetricKind()).words
+    return words or " ".join(_WORDS.get(part, part) for part in metric.split("_"))
 
 
 def figure_text(metric: str, value: float) -> str:
@@ -161,13 +176,13 @@ def as_number(text: str) -> float | None:
     return number if abs(number) != float("inf") and number == number else None
 
 
-def ordered(points: Iterable[str], told: Sequence[str] = ()) -> list[str]:
-    """Points as the study's file names them (`told`), then numbers by size, then names, the natural division first.
+def ordered(points: Iterable[str], first: Sequence[str] = ()) -> list[str]:
+    """Points as the study's file names them (`first`), then numbers by size, then names, the natural division first.
 
     >>> ordered(["10", "2"]), ordered(["iid", "natural"]), ordered(["b", "a", "c"], ["c", "b"])
     (['2', '10'], ['natural', 'iid'], ['c', 'b', 'a'])
     """
-    place = {point: index for index, point in enumerate(told)}
+    place = {point: index for index, point in enumerate(first)}
 
     def key(point: str) -> tuple[int, float, bool, str]:
         number = as_number(point)
@@ -178,8 +193,8 @@ def ordered(points: Iterable[str], told: Sequence[str] = ()) -> list[str]:
 
 def methods_of(frame: pl.DataFrame) -> list[str]:
     """Names of all that is compared, those without privacy first: see `title`."""
-    found = set(frame["method"].to_list()) - set(MEASURED)
-    return sorted(found, key=lambda method: (_ORDER.get(_kind(method), len(_ORDER)), method))
+    names = set(frame["method"].to_list()) - set(MEASURED)
+    return sorted(names, key=lambda method: (_ORDER.get(_kind(method), len(_ORDER)), method))
 
 
 def private_methods(frame: pl.DataFrame) -> list[str]:
@@ -187,8 +202,8 @@ def private_methods(frame: pl.DataFrame) -> list[str]:
     states = frame.filter((pl.col("scope") == "run") & (pl.col("metric") == "epsilon") & pl.col("value").is_finite())[
         "method"
     ].to_list()
-    found = [method for method in methods_of(frame) if method in set(states)]
-    return sorted(found, key=lambda method: _kind(method) != "pate")
+    private = [method for method in methods_of(frame) if method in set(states)]
+    return sorted(private, key=lambda method: _kind(method) != "pate")
 
 
 def lead(frame: pl.DataFrame) -> str | None:

@@ -14,6 +14,7 @@ from consilium.simulations.study.row_scores import RowScores
 from consilium.simulations.study.summaries.inference import spread
 from consilium.simulations.study.summaries.tidy import (
     COUNTS,
+    SHARES,
     as_number,
     axis_names,
     lead,
@@ -23,24 +24,6 @@ from consilium.simulations.study.summaries.tidy import (
     short,
     tidy,
 )
-
-SHARES = frozenset(
-    {
-        "accuracy",
-        "auc",
-        "balanced_accuracy",
-        "ece",
-        "recall",
-        "consensus",
-        "labels_right",
-        "plurality_right",
-        "plurality_wrong",
-        "home_accuracy",
-        "home_auc",
-        "gini",
-    }
-)
-"""Metrics between 0 and 1: their intervals end there."""
 
 
 def over_seeds(

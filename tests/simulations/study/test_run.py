@@ -22,8 +22,7 @@ from consilium.simulations.methods import kinds
 from consilium.simulations.study.cache import StepCache
 from consilium.simulations.study.cells import expand
 from consilium.simulations.study.report.build import render_study
-from consilium.simulations.study.report.folder import open_folder
-from consilium.simulations.study.results import FACTS_FILE, MATRICES, PAGE, RESULTS
+from consilium.simulations.study.results import FACTS_FILE, MATRICES, PAGE, RESULTS, open_study
 from consilium.simulations.study.row_scores import ROW_SCORES, RowScores
 from consilium.simulations.study.run import StudyInterrupted, on_this_machine, run_study
 from consilium.simulations.study.spec import COLUMNS, FACTS, load_study
@@ -94,7 +93,7 @@ def test_what_is_in_the_folder(tmp_path: Path, cache: StepCache) -> None:
     assert set(paired(table, "accuracy", "pate", row_scores=known)["over"]) == {"seeds and rows"}
     (out / ROW_SCORES).unlink()  # as 0.9 wrote it
     assert RowScores.read(out) is None
-    assert "written by a version before 0.10" in render_study(open_folder(out), "tiny")
+    assert "written by a version before 0.10" in render_study(open_study(out), "tiny")
     assert [
         path for path in out.iterdir() if path.suffix in (".parquet", ".json") and path.stat().st_mode & 0o077
     ] == []
