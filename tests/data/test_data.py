@@ -1,15 +1,28 @@
-"""A party's data file: every way it can be wrong ends in a typed refusal that tells nothing about the rows."""
+"""A party's data file: every way it can be wrong ends in a typed refusal that tells nothing about the rows.
+
+The four hospitals of the UCI heart disease data, as hospitals would export them: missing values and codes.
+
+What `party check` reads is what a party trains on: the mapping of `party.toml` reaches the node.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
+import tomli_w
 
-from consilium.data.private_rows import load_rows
+from consilium.data.faults import DataReport
+from consilium.data.mapping import DataRules
+from consilium.data.private_rows import Rows, load_rows, read_rows
+from consilium.party.home import open_home
+from consilium.party.node import PartyNode
 from consilium.protocol.refusals import Refusal, Refused, Rule
-from tests.federation import CLASSES, FEATURES, make_config, make_rows
+from consilium.protocol.rows.schema import Range, Schema
+from tests.federation import CLASSES, FEATURES, make_config, make_home, make_rows
+from tests.party.test_node import join, node, refused, vote
 
 SCHEMA = make_config().rows
 
@@ -75,3 +88,130 @@ def test_files_that_are_no_npz_are_refused(tmp_path: Path, content: bytes) -> No
 def test_rows_are_not_in_repr(tmp_path: Path) -> None:
     rows = load_rows(save(tmp_path / "a.npz"), SCHEMA)
     assert repr(rows) == "Rows()"
+
+
+HOSPITALS = {"cleveland": (303, 6), "hungarian": (294, 293), "switzerland": (123, 123), "va": (200, 199)}
+"""Rows, and rows with a missing value."""
+NAMES = {name: f"col {name.upper()}" for name in ("age", "sex", "cp", "trestbps", "chol", "fbs", "restecg", "thalach")}
+
+
+@pytest.fixture
+def heart(shared_data: Path) -> dict[str, np.ndarray]:
+    """The arrays of the file."""
+    path = shared_data / "heart_uci.npz"
+    if not path.is_file():
+        pytest.skip(f"no {path}")
+    with np.load(path, allow_pickle=False) as file:
+        return {name: file[name] for name in file.files}
+
+
+def schema(heart: dict[str, np.ndarray], *ranges: Range) -> Schema:
+    x = heart["X"].astype(np.float64)
+    return Schema(
+        features=tuple(str(name) for name in heart["feature_names"]),
+        classes=("healthy", "diseased"),
+        center=tuple(np.nanmean(x, axis=0)),
+        scale=tuple(np.nanstd(x, axis=0)),
+        ranges=ranges,
+    )
+
+
+def load(
+    heart: dict[str, np.ndarray], hospital: str, path: Path, rule: str, *ranges: Range
+) -> tuple[Rows | None, DataReport]:
+    mine = heart["hospital"] == list(HOSPITALS).index(hospital)
+    columns = {str(name): heart["X"][mine, index] for index, name in enumerate(heart["feature_names"])}
+    frame = pl.DataFrame({**columns, "num": heart["num"][mine]}).fill_nan(None)
+    frame = frame.with_columns(pl.col("sex").replace_strict({1.0: "male", 0.0: "female"})).rename(NAMES)
+    if path.suffix == ".csv":
+        frame.write_csv(path, null_value="?")
+    else:
+        frame.write_parquet(path)
+    mapping = {**{str(name): str(name) for name in heart["feature_names"]}, **NAMES}
+    rules = {
+        "columns": {**mapping, "sex": {"column": "col SEX", "codes": {"male": 1, "female": 0}}},
+        "label": {"column": "num", "classes": {"0": "healthy", **{str(grade): "diseased" for grade in range(1, 5)}}},
+        "missing": {"rule": rule, "codes": ["?"]},
+    }
+    return read_rows(path, schema(heart, *ranges), DataRules.model_validate(rules))
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize("hospital", HOSPITALS)
+def test_every_hospital_can_bring_all_its_rows(heart, tmp_path: Path, hospital: str, suffix: str) -> None:
+    rows, report = load(heart, hospital, tmp_path / f"data{suffix}", "mean")
+    mine = heart["hospital"] == list(HOSPITALS).index(hospital)
+    assert rows is not None
+    assert report.used == HOSPITALS[hospital][0]
+    expected = np.nan_to_num(schema(heart).standardise(heart["X"][mine]))
+    assert np.allclose(rows.x, expected, rtol=0, atol=1e-5)  # CSV has the shortest decimals of float32
+    assert (rows.y == (heart["num"][mine] > 0)).all()
+    assert sum(report.filled.values()) == np.isnan(heart["X"][mine]).sum()
+
+
+@pytest.mark.parametrize("hospital", HOSPITALS)
+def test_dropping_rows_leaves_the_complete_ones(heart, tmp_path: Path, hospital: str) -> None:
+    rows, report = load(heart, hospital, tmp_path / "data.csv", "drop-row")
+    count, incomplete = HOSPITALS[hospital]
+    if count - incomplete > 1:
+        assert rows is not None
+        assert report.used == count - incomplete
+    else:  # none is left, or one row, which `party check` doubts
+        assert (rows is None) == (count == incomplete)
+        assert len(report.problems) + len(report.doubts) == 1
+
+
+@pytest.mark.parametrize("hospital", HOSPITALS)
+def test_missing_values_are_refused_column_by_column(heart, tmp_path: Path, hospital: str) -> None:
+    mine = heart["hospital"] == list(HOSPITALS).index(hospital)
+    rows, report = load(heart, hospital, tmp_path / "data.csv", "refuse")
+    assert rows is None
+    missing = np.isnan(heart["X"][mine]).sum(axis=0)
+    names = heart["feature_names"]
+    expected = {str(name): f"{count} of {mine.sum()} rows" for name, count in zip(names, missing, strict=True) if count}
+    assert {p.where.split(" ")[0]: p.fault.split(" have no value")[0] for p in report.problems} == expected
+
+
+def test_cholesterol_of_zero_is_found_by_a_range(heart, tmp_path: Path) -> None:
+    allowed = Range(feature="chol", low=50, high=700)
+    _, report = load(heart, "switzerland", tmp_path / "data.csv", "mean", allowed)
+    assert [str(problem).split(",")[0] for problem in report.doubts] == [
+        "chol (column 'col CHOL'): 123 of 123 rows are outside 50 to 700"
+    ]
+
+
+COLUMNS = {"age": "Alter", "pressure": "RR", "drowsy": "D"}
+
+
+def write(tmp_path, **tables) -> PartyNode:
+    home = make_home(tmp_path / "mapped", "p", least_rows_per_teacher=5)
+    x, y = make_rows(40, 0)
+    lines = [f"{b!r};{a!r};{c!r};{label}" for (a, b, c), label in zip(x.astype(float).tolist(), y, strict=True)]
+    (home / "rows.csv").write_text("\n".join(["RR;Alter;D;Ergebnis", *lines]))
+    policy = {"allowed_classes": list(CLASSES), "least_rows_per_teacher": 5, "most_epsilon": float("inf")}
+    table = {
+        "name": "p",
+        "data": "rows.csv",
+        "policy": {**policy, "allow_simulation": True, "collection": "plaintext"},
+        "columns": COLUMNS,
+        "label": {"column": "Ergebnis", "classes": {"0": "well", "1": "ill"}},
+        "csv": {"separator": ";"},
+        **tables,
+    }
+    (home / "party.toml").write_text(tomli_w.dumps(table))
+    return PartyNode(open_home(home))
+
+
+def test_a_mapped_csv_gives_the_votes_of_the_same_rows_in_an_npz(tmp_path) -> None:
+    x, _ = make_rows(200, 5)
+    votes = []
+    for party in (write(tmp_path), node(tmp_path)):
+        join(party)
+        votes.append(party.vote(vote(x)).choices)
+    assert (votes[0] == votes[1]).all()
+    assert len(np.unique(votes[0][:, 0])) > 1
+
+
+def test_a_feature_that_the_mapping_leaves_out_is_refused(tmp_path) -> None:
+    columns = {name: column for name, column in COLUMNS.items() if name != "drowsy"}
+    assert refused(lambda party: join(party), write(tmp_path, columns=columns)) is Rule.SCHEMA

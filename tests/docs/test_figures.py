@@ -18,7 +18,7 @@ from consilium.simulations.scenario import load_scenario
 from docs import figures
 from docs.figures import Figure, FigureError, Table, figure
 from docs.marked import DOCS, names
-from tests.accounting.research.test_page import printed
+from tests.accounting.research.test_epsilon import printed
 
 NAMES = sorted(f"{path.parent.name}/{path.stem}" for path in DOCS.glob("figures/*/*.json"))
 FIGURES = list(figures.read_all().values())

@@ -1,13 +1,22 @@
-"""Every histogram of small federations, every neighbour, every outcome, both directions, both noises."""
+"""Every histogram of small federations, every neighbour, every outcome, both directions, both noises.
+
+Random histograms, sigma 2 to 1,000, orders 1.01 to 500: never below the truth, and how far above it.
+
+What a wrong build would say lies below the truth somewhere: each planted mistake is caught by the brute force.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-from consilium.accounting.outcome import argmax
+from consilium.accounting.curves.conversion import REFERENCE_ORDERS
+from consilium.accounting.outcome import argmax, divergence, left_out, winners
+from consilium.accounting.outcome import winners as quadrature
 from tests.accounting.outcome.oracle import Oracle, law_by_quadrature
 from tests.marks import third
 
@@ -62,3 +71,178 @@ def test_all_histograms_cost_what_their_worst_neighbour_says(
 def test_the_oracle_agrees_with_adaptive_quadrature(kind: str, scale: float, votes: list[int]) -> None:
     law = Oracle(kind, scale, "continuous", max(votes) + 2).law(votes, max(votes))
     assert law.astype(float) == pytest.approx([float(p) for p in law_by_quadrature(votes, kind, scale)], rel=1e-14)
+
+
+ORDERS = [1.01, 1.5, 2.0, 5.0, 20.0, 100.0, 500.0]
+
+
+def random_votes(classes: int, voters: int, rows: int, evenness: float, seed: int) -> np.ndarray:
+    """From disputed (evenness 5) to nearly unanimous (.1)."""
+    rng = np.random.default_rng(seed)
+    return np.array([rng.multinomial(voters, rng.dirichlet(np.full(classes, evenness))) for _ in range(rows)])
+
+
+def ratios(kind: argmax.Kind, scale: float, noise: str, votes: np.ndarray) -> np.ndarray:
+    """What is charged by the truth: (queries, orders)."""
+    oracle = Oracle(kind, scale, noise, int(np.ptp(votes, axis=1).max()) + 2)
+    truth = np.array([oracle.worst(row, ORDERS) for row in votes.tolist()])
+    return (argmax.per_query(votes, scale, noise, kind, ORDERS) / truth).astype(float)
+
+
+@pytest.mark.parametrize("noise", ["discrete", "continuous"])
+@pytest.mark.parametrize(
+    ("kind", "scale", "voters", "most"),
+    third(
+        [
+            ("gaussian", 5.0, 30, 1e-9),
+            ("gaussian", 2.0, 12, 1e-9),
+            ("gaussian", 40.0, 250, 1e-8),
+            ("laplace", 0.5, 30, 1e-9),
+            ("laplace", 0.05, 60, 1e-8),
+            pytest.param("gaussian", 200.0, 1000, 1e-7, marks=pytest.mark.proofs),
+        ]
+    ),
+)
+def test_few_classes_are_exact(kind: argmax.Kind, scale: float, noise: str, voters: int, most: float) -> None:
+    for seed, (classes, evenness) in enumerate([(2, 1.0), (3, 0.3), (4, 1.0), (4, 0.1)]):
+        found = ratios(kind, scale, noise, random_votes(classes, voters, 4, evenness, seed))
+        assert found.min() >= 1
+        assert found.max() <= 1 + most
+
+
+@pytest.mark.proofs
+def test_a_thousand_times_the_noise_of_a_vote() -> None:
+    found = ratios("gaussian", 1000.0, "continuous", random_votes(4, 5000, 6, 0.5, 9))
+    assert found.min() >= 1
+    assert found.max() <= 1 + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("kind", "scale", "voters", "noise"),
+    third(
+        [
+            ("gaussian", 20.0, 160, "discrete"),
+            ("gaussian", 20.0, 160, "continuous"),
+            ("gaussian", 3.0, 24, "discrete"),
+            ("laplace", 0.4, 25, "continuous"),
+            ("laplace", 0.4, 25, "discrete"),
+            ("gaussian", 3.0, 24, "continuous"),
+        ]
+    ),
+)
+def test_moves_that_are_not_evaluated_are_bounded(
+    kind: argmax.Kind, scale: float, voters: int, noise: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with many classes, but so few that all moves can be tried: 2 to 4 of 6 classes are active."""
+    monkeypatch.setattr(argmax, "_ALL_ACTIVE", 2)
+    for seed, evenness in enumerate((0.1, 0.5, 5.0)):
+        votes = random_votes(6, voters, 3, evenness, seed)
+        for active in (2, 4):
+            monkeypatch.setattr(argmax, "_ACTIVE", (active,))
+            found = ratios(kind, scale, noise, votes)
+            assert found.min() >= 1
+            assert found.max() <= 2.1
+
+
+@pytest.mark.parametrize("noise", ["discrete", pytest.param("continuous", marks=pytest.mark.proofs)])
+def test_a_second_look_makes_loose_bounds_tight(noise: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """12 classes, of which 4, then 10 are active where 4 leave too much; up to order 20."""
+    monkeypatch.setattr(argmax, "_ALL_ACTIVE", 4)
+    votes = random_votes(12, 250, 4, 0.5, 3)
+    monkeypatch.setattr(argmax, "_ACTIVE", (4,))
+    once = ratios("gaussian", 40.0, noise, votes)
+    monkeypatch.setattr(argmax, "_ACTIVE", (4, 10))
+    twice = ratios("gaussian", 40.0, noise, votes)
+    assert twice.min() >= 1
+    assert once[:, :-2].max() > 1.05
+    assert twice[:, :-2].max() < 1.002
+
+
+def test_a_move_that_overtakes_between_two_orders_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All moves at the first and the last order only, and at once no other than the largest there."""
+    votes = np.vstack([random_votes(6, 250, 10, evenness, 6) for evenness in (0.2, 1.0)])
+    expected = argmax.per_query(votes, 40.0, "discrete", "gaussian", REFERENCE_ORDERS)
+    monkeypatch.setattr(divergence, "_CHORD", 1e6)
+    monkeypatch.setattr(argmax, "_NEAR_LARGEST", 1.0)
+    found = argmax.per_query(votes, 40.0, "discrete", "gaussian", REFERENCE_ORDERS)
+    assert found == pytest.approx(expected, rel=1e-12)
+
+
+def test_more_orders_change_nothing_but_the_chords() -> None:
+    """Between the few orders at which all moves are evaluated, others lie below a chord."""
+    votes = random_votes(8, 250, 30, 0.5, 4)
+    many = np.unique(np.concatenate([ORDERS, np.linspace(1.1, 120, 150)]))
+    found = argmax.per_query(votes, 40.0, "continuous", "gaussian", many)
+    alone = np.hstack([argmax.per_query(votes, 40.0, "continuous", "gaussian", [order]) for order in many[::25]])
+    assert found[:, ::25] == pytest.approx(alone, rel=1e-9)
+
+
+FEW_ORDERS = [1.5, 4.0, 30.0]
+DISPUTED = np.array([[9, 8, 6, 1], [7, 7, 6, 4], [12, 6, 6, 0], [3, 6, 7, 8]])
+
+
+def lowest(scale: float, noise: str) -> float:
+    """The least ratio of what is charged to the truth."""
+    oracle = Oracle("gaussian", scale, noise, int(np.ptp(DISPUTED, axis=1).max()) + 2)
+    truth = np.array([oracle.worst(row, FEW_ORDERS) for row in DISPUTED.tolist()])
+    return float((argmax.per_query(DISPUTED, scale, noise, "gaussian", FEW_ORDERS) / truth).min())
+
+
+@pytest.fixture
+def plant(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    return monkeypatch.setattr
+
+
+def test_without_a_mistake_nothing_is_below() -> None:
+    assert lowest(5.0, "discrete") >= 1
+    assert lowest(5.0, "continuous") >= 1
+
+
+def test_a_direction_is_forgotten(plant: Callable[..., None]) -> None:
+    plant(divergence, "powers", lambda orders, both: (1 - orders,))
+    assert lowest(5.0, "discrete") < 0.999
+
+
+def test_the_moves_of_the_last_class_are_left_out(plant: Callable[..., None]) -> None:
+    plant(argmax, "_ALL_ACTIVE", 2)
+    plant(argmax, "_ACTIVE", (2,))
+    assert lowest(5.0, "discrete") >= 1
+    plant(left_out.Families, "moments", lambda self, power: np.zeros((self.queries, power.size)))
+    assert lowest(5.0, "discrete") < 0.999
+
+
+def test_ties_are_ignored(plant: Callable[..., None]) -> None:
+    real = argmax.tables
+    plant(argmax, "tables", lambda *args: dataclasses.replace(real(*args), strict=0))
+    assert lowest(5.0, "discrete") < 0.999
+
+
+def test_ties_go_to_the_highest_index(plant: Callable[..., None]) -> None:
+    real = winners.winners
+
+    def turned(tables: object, votes: np.ndarray, *args: object) -> object:
+        return real(tables, votes[:, ::-1], *args)  # pyright: ignore[reportArgumentType]
+
+    plant(argmax, "winners", turned)
+    assert lowest(5.0, "discrete") < 0.999
+
+
+def test_nodes_are_too_far_apart(plant: Callable[..., None]) -> None:
+    plant(quadrature, "largest_step", lambda near, classes: 2.5)
+    assert lowest(8.0, "continuous") < 1 - 1e-6
+
+
+def test_the_winner_is_cut_off(plant: Callable[..., None]) -> None:
+    plant(quadrature, "_HIGH", 1.0)
+    argmax.tables.cache_clear()
+    try:
+        assert lowest(8.0, "continuous") < 1 - 1e-6
+    finally:
+        argmax.tables.cache_clear()
+
+
+def test_errors_are_rounded_down(plant: Callable[..., None]) -> None:
+    real = divergence.outward
+    plant(divergence, "outward", lambda log_p, change, away=None: 2 * change - real(log_p, change, away))
+    plant(divergence, "UP", 1.0)
+    assert lowest(5.0, "discrete") < 1

@@ -1,4 +1,7 @@
-"""`accounting.epsilon` and its like: published numbers, what may be seen of a result, and every mistake by its name."""
+"""`accounting.epsilon` and its like: published numbers, what may be seen of a result, and every mistake by its name.
+
+Every figure of the tables of docs/researchers.md, recomputed.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import sys
 import numpy as np
 import pytest
 
+from benchmarks import exact
 from consilium import accounting
 from consilium.accounting.errors import (
     CalibrationError,
@@ -25,6 +29,8 @@ from consilium.accounting.errors import (
 from consilium.accounting.label_costs import worst_case
 from consilium.accounting.planning.vote_files import load_votes
 from consilium.accounting.research.mechanisms import as_aggregator
+from consilium.accounting.units import Noise
+from tests.docs.pages import ROOT
 
 CONFIDENT = accounting.Confident(threshold=200, sigma1=150, sigma2=40)
 VOTES = np.array([[90, 6, 4], [50, 30, 20], [100, 0, 0], [34, 33, 33]])
@@ -296,3 +302,37 @@ def test_a_file_that_is_no_vote_file(tmp_path, name, content):
         accounting.epsilon(tmp_path / name, "GNMax(sigma=20)")
     with pytest.raises(VotesError):
         load_votes(tmp_path / name)
+
+
+PAGE = (ROOT / "docs/researchers.md").read_text(encoding="utf-8")
+
+
+def printed(title: str) -> dict[str, list[str]]:
+    """Rows of the page's table for a row of the benchmark: first cell -> the others."""
+    section = PAGE.split(f"### {title}\n")[1].split("\n#")[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    cells = [[cell.strip(" *") for cell in line.strip("|").split("|")] for line in lines[2:]]
+    return {row[0]: row[1:] for row in cells}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.proofs if "1,000" in name or "Confident" in name else [])
+        for name, row in exact.ROWS.items()
+        if row.votes == "mnist"
+    ],
+)
+def test_every_figure(name, mnist_votes):
+    row = exact.ROWS[name]
+    shown = printed(name)
+    votes = mnist_votes[: row.queries]
+    computed = [exact.figures(row, votes, noise) for noise in (Noise.CONTINUOUS, Noise.DISCRETE)]
+    titles = [title for title in exact.COLUMNS if title != "paper"]
+    expected = {
+        title: [("-" if value is None else f"{value:.3f}") for value in pair]
+        for title, pair in zip(titles, zip(*computed, strict=True), strict=True)
+    }
+    assert {title: shown[title] for title in titles} == expected
+    assert shown["paper"][0] == row.paper
