@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import stat
 from pathlib import Path
 from typing import Any
@@ -124,6 +125,22 @@ def test_with_noise_of_its_own_exact_sums_need_not_be_allowed(tmp_path: Path) ->
         with pytest.raises(Refused) as caught:
             board.open(board.session(**wrong))
         assert caught.value.refusal.rule is Rule.PROMISE
+
+
+def test_one_exact_release_among_noisy_ones_must_be_allowed(tmp_path: Path) -> None:
+    """A coordinator that lies promises what no federation may have: noise in the sums of one release only."""
+    board = Board(tmp_path, {"mechanism": NOISY}, exact_sums=False)
+    exact = make_config(
+        collection="verified",
+        roster=board.keys.roster.digest,
+        mechanism=GNMax(sigma=4.0),
+        query_budget=QueryBudget(queries=10, answers=10),
+    )
+    noisy, bare = (json.loads(config.terms().promise) for config in (board.config, exact))
+    for mixed in (noisy + bare, bare + noisy):
+        with pytest.raises(Refused) as caught:
+            board.node.hello(board.hello(promise=json.dumps(mixed)))
+        assert caught.value.refusal.rule is Rule.EXACT_SUMS
 
 
 def test_what_other_federations_promised_counts_too(tmp_path: Path) -> None:
