@@ -135,6 +135,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "if not policy.exact_sums and not any(event.noise_by_parties for event in events):",
         _SECOND,
     ),
+    Mutant(
+        "exact sums against a party's policy",
+        "return not all(event_from_json(item).noise_by_parties for item in bounded_events(terms.promise))",
+        "return not any(event_from_json(item).noise_by_parties for item in bounded_events(terms.promise))",
+        _PARTY,
+    ),
     # the query budget, and charge before release
     Mutant(
         "the label service asks one query too many",

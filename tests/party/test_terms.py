@@ -80,7 +80,13 @@ def test_sums_without_noise_are_given_only_where_the_policy_says_so(tmp_path: Pa
         assert "exact-sums" in str(caught.value) and "policy.exact_sums" in CURES[rule]
     if votes == "verified":
         noisy = make_config(collection=votes, roster="a" * 64, mechanism=GNMax(sigma=9.0), noise_shares=1)
-        check_terms(policy.model_copy(update={"exact_sums": False}), noisy.terms())
+        wary = policy.model_copy(update={"exact_sums": False})
+        check_terms(wary, noisy.terms())
+        # what no federation may have, and a coordinator that lies may still promise: noise in one release only
+        mixed = json.loads(noisy.terms().promise) + json.loads(config.terms().promise)
+        assert refused(check_terms, wary, noisy.terms().model_copy(update={"promise": json.dumps(mixed)})).rule is (
+            Rule.EXACT_SUMS
+        )
 
 
 def test_secure_votes_on_questions_that_were_not_fixed_beforehand_are_refused(tmp_path: Path) -> None:
