@@ -55,7 +55,7 @@ def measure(setting: str, seed: int) -> dict[str, Any]:
     worth, baselines = summary.get("worth"), summary["baselines"]
     by_hand = {} if worth is None else {key: worth[key] for key in ("hand_labels", "low", "high")}
     return {
-        "promised": summary["privacy"]["epsilon_promised"],
+        "promised": summary["privacy"]["epsilon_guaranteed"],
         "released": summary["queries"]["answered"],
         "student": summary["student"]["auc"],
         **{name: baselines[name]["auc"] for name in OTHERS},

@@ -64,7 +64,7 @@ def stroke(overrides: list[str], seed: int, folder: Path) -> list[float]:
         queries["asked"],
         queries["answered"],
         queries["reinforced"],
-        privacy["epsilon_promised"],
+        privacy["epsilon_guaranteed"],
         privacy["epsilon_data_dependent"],
         privacy["released_label_accuracy"],
         summary["student"]["auc"],

@@ -70,7 +70,7 @@ def measure(case: Case, seed: int) -> dict[str, object]:
     metric = summary["worth"]["metric"]
     alone, majority = summary["baselines"]["mean_teacher"], summary["baselines"]["majority"]
     return {
-        "epsilon": summary["privacy"]["epsilon_promised"],
+        "epsilon": summary["privacy"]["epsilon_guaranteed"],
         "parties": summary["parties"],
         "metric": metric,
         "student": summary["student"][metric],

@@ -61,7 +61,7 @@ def measure(name: str, overrides: list[str], half: bool, seed: int) -> dict[str,
     worth, baselines = summary["worth"], summary["baselines"]
     metric = worth["metric"]
     return {
-        "epsilon": summary["privacy"]["epsilon_promised"],
+        "epsilon": summary["privacy"]["epsilon_guaranteed"],
         "metric": metric,
         "released": summary["queries"]["answered"],
         "student": summary["student"][metric],

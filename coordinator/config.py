@@ -189,7 +189,7 @@ class Federation(Outgrown, Countable, Frozen):
         ge=1,
         le=MOST_WEIGHT,
         description="most times that one answer counts; a party takes the largest weight whose own epsilon its policy"
-        " allows, and the promise is made for this one",
+        " allows, and the guarantee is made for this one",
     )
     collection: StatedMode = Field(
         default="distributed",
@@ -225,7 +225,7 @@ class Federation(Outgrown, Countable, Frozen):
         serialization_alias="ballot",
         description="how a teacher turns its scores into its one vote, see below",
     )
-    privacy: Privacy = Field(description="what is promised, see below")
+    privacy: Privacy = Field(description="what is guaranteed, see below")
     query_budget: QueryBudget = Field(
         serialization_alias="caps", description="how much is asked and answered at most, see below"
     )

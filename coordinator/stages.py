@@ -65,19 +65,19 @@ class Privacy(Terse, Frozen):
 
     UNWRITTEN: ClassVar[Mapping[str, Any]] = {"candidates": 1}
 
-    unit: Unit = Field(description="whose data the promise is about; no default on purpose")
+    unit: Unit = Field(description="whose data the guarantee is about; no default on purpose")
     neighbouring: Neighbouring = Field(
         default=Neighbouring.REPLACE,
         description="how the unit's data may change; with k > 1 teachers a record or patient moves 2 votes by"
         " `replace`, 1 by `add_or_remove`",
     )
-    delta: float = Field(gt=0, lt=1, description="of the promise")
+    delta: float = Field(gt=0, lt=1, description="of the guarantee")
     epsilon: float | None = Field(
         default=None,
         gt=0,
         allow_inf_nan=False,
-        description="most that may be promised; scales of noise that `[federation.mechanism]` leaves out are calibrated"
-        " to it",
+        description="most that may be guaranteed; scales of noise that `[federation.mechanism]` leaves out are"
+        " calibrated to it",
     )
     sanitised: Sanitised | None = Field(
         default=None,

@@ -81,7 +81,7 @@ hand_labels = "none"
 """
 Path("stroke_wards.toml").write_text(scenario)
 summary = json.loads(consilium("run", "stroke_wards.toml", "--out", "simulated", "--format", "json"))
-promised, student = summary["privacy"]["epsilon_promised"], summary["student"]
+promised, student = summary["privacy"]["epsilon_guaranteed"], summary["student"]
 print(f"promised: epsilon {promised:.3f} for a {summary['privacy']['unit']}, whatever the votes are")
 print(f"student: AUC {student['auc']:.3f}; all rows in one place: {summary['baselines']['pooled']['auc']:.3f}")
 
@@ -122,10 +122,8 @@ operator += "".join(f'\n[[party]]\nname = "{name}"\n' for name in parties)
 operator += '\n[[student]]\nname = "university"\n'
 Path("federation.toml").write_text(operator)
 made = json.loads(consilium("provision", "federation.toml", "--out", "kits", "--format", "json"))
-print(
-    f"{len(made['kits'])} kits; promised: epsilon {made['promised']['epsilon']:.3f}, delta {made['promised']['delta']}"
-)
-print(made["promised"]["relation"])
+print(f"{len(made['kits'])} kits: epsilon {made['guarantee']['epsilon']:.3f}, delta {made['guarantee']['delta']}")
+print(made["guarantee"]["relation"])
 
 # %% [markdown]
 # The digest is a hash of all that the federation is: mechanism, noise, query budget, unit, teachers. Equal digests

@@ -19,7 +19,13 @@ from consilium.protocol.strict_json import INFINITE
 
 log = logging.getLogger("consilium.old_names")
 
-OF_SPENT: Mapping[str, str] = {"worst_case": "spent", "epsilon_worst_case": "epsilon_spent"}
+OF_SPENT: Mapping[str, str] = {
+    "worst_case": "spent",
+    "epsilon_worst_case": "epsilon_spent",
+    "promised": "guarantee",
+    **{f"promised_{unit}": f"guarantee_{unit}" for unit in ("record", "patient", "party")},
+    "epsilon_promised": "epsilon_guaranteed",
+}
 """In coordinator.json, summary.json, the report's data, metrics.parquet, and results.parquet of a study."""
 OF_CARD: Mapping[str, str] = {"epsilon_worst_case": "epsilon"}
 """In student.json."""

@@ -200,7 +200,7 @@ class _Simulation:
 
     def _summary_epsilon(self, run: VerifiedRun) -> str:
         claims = renamed(entry(self.files.object(SUMMARY), SUMMARY, "privacy"), OF_SUMMARY)
-        names = ["promised", "student", "spent", "data_dependent", "sanitised"]
+        names = ["guarantee", "student", "spent", "data_dependent", "sanitised"]
         lines = []
         for name in names:
             truth = run.guarantees.get(name)
@@ -211,7 +211,7 @@ class _Simulation:
             claim = number(claims, SUMMARY, f"epsilon_{name}")
             close_to(f"{SUMMARY}: epsilon_{name}", claim, number(truth, "the ledger", "epsilon"), secret=secret)
             lines.append(name)
-        promised = run.guarantees.get("promised", {})
+        promised = run.guarantees.get("guarantee", {})
         for key in ("unit", "delta", "towards"):
             agree(f"{SUMMARY}: {key}", entry(claims, SUMMARY, key), promised.get(key))
         return ", ".join(lines)

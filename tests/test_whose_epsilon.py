@@ -125,7 +125,7 @@ class TestEachNumber:
         config, right = promised_of(mechanism, collection)
         stated = {name: guarantee.to_json() for name, guarantee in promises(config).items()}
         shown = shown_guarantees(
-            {**stated, "spent": stated["promised"], "data_dependent": stated["promised"]}, collection
+            {**stated, "spent": stated["guarantee"], "data_dependent": stated["guarantee"]}, collection
         )
         data = replace(run(), collection=collection, release=config.disclosure.release, guarantees=shown)
         assert disclosure_of(data) == config.disclosure
@@ -161,7 +161,7 @@ class TestEachNumber:
             **{key: getattr(promised(config), key) for key in ("delta", "unit", "relation", "towards")},
             "collection": collection,
             "noise": "system",
-            "epsilon_promised": promised(config).epsilon,
+            "epsilon_guaranteed": promised(config).epsilon,
             "epsilon_student": right[Bound.STUDENT],
             **({"epsilon_nodes": stated} if config.noise_shares else {}),
         }

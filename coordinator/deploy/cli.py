@@ -107,7 +107,7 @@ def show_status(node: Kit, output: Format) -> None:
         ("stage", f"{found.stage}{f', since {found.since}' if found.since else ''}"),
         ("left", f"{found.queries_left} queries, {found.answers_left} answers"),
         *([("public rows", _pool_words(found))] if found.rows_open is not None else []),
-        ("promised", f"{found.towards_student}, the whole query budget used up, at delta {found.delta:g}"),
+        ("guarantee", f"{found.towards_student}, the whole query budget used up, at delta {found.delta:g}"),
         ("", found.towards_nodes),
         *((f"phase {of['phase']}", _of_phase(of)) for of in found.phases),
         *(("party", f"{name}: {state}") for name, state in found.parties.items()),

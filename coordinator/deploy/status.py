@@ -28,7 +28,7 @@ REVOKED = "revoked: it is not in nodes.json"
 class Status:
     """Of the federation that was begun last. Nothing here is data-dependent.
 
-    epsilon_promised: the worst case at the query budget. epsilon_student: towards the student and the public.
+    epsilon_guaranteed: the worst case at the query budget. epsilon_student: towards the student and the public.
     epsilon_nodes: towards the coordinator; None where it sees exact sums, or votes. towards_student, towards_nodes:
     both in words.
 
@@ -52,7 +52,7 @@ class Status:
     answers_left: int = 0
     rows_open: int | None = None
     rows_spent: int | None = None
-    epsilon_promised: float = 0.0
+    epsilon_guaranteed: float = 0.0
     epsilon_student: float = 0.0
     epsilon_nodes: float | None = None
     towards_student: str = ""
@@ -89,7 +89,7 @@ def status(kit: Kit) -> Status:
         running=listens(kit.coordinator.internal_port),
         queries_left=sum(phase.queries_left for phase in used),
         answers_left=sum(phase.answers_left for phase in used),
-        epsilon_promised=promised(config).epsilon,
+        epsilon_guaranteed=promised(config).epsilon,
         epsilon_student=student,
         epsilon_nodes=None if nodes is None else nodes.epsilon,
         towards_student=f"epsilon at most {epsilon_text(student)} towards the student and the public",

@@ -106,7 +106,7 @@ def promises(config: FederationConfig) -> dict[str, Guarantee]:
     """
     nodes = {NODES: promised_to_nodes(config)} if config.noise_shares else {}
     return {
-        "promised": promised(config),
+        "guarantee": promised(config),
         "student": promised_to_student(config),
         **nodes,
         **promised_in_other_units(config),
@@ -126,7 +126,7 @@ def promised_in_other_units(config: Federation) -> dict[str, Guarantee]:
     others = [unit for unit in Unit if unit is not config.privacy.unit]
     try:
         return {
-            f"promised_{unit}": worst_case(
+            f"guarantee_{unit}": worst_case(
                 [replace(event, unit=unit) for event in config.promised_events()], config.privacy.delta
             )
             for unit in others

@@ -152,7 +152,7 @@ def _tell(made: Made, output: Format) -> None:
         lines.append(f"keys    {name} made its own; have it read this out over the telephone: {fingerprint}")
     values = {
         "federation_digest": made.federation_digest,
-        "promised": None if made.promised is None else made.promised.to_json(),
+        "guarantee": None if made.promised is None else made.promised.to_json(),
         "in_plain_words": made.in_plain_words,
         "towards_nodes": made.towards_nodes,
         "authority": made.authority,

@@ -229,7 +229,7 @@ def _log(files: Files, recorded: Recorded, proved: _Found) -> str:
     for place, one in enumerate(logged, 1):
         if not any(one == batch for batch in batches):  # uses the batches up: the order counts
             raise Contradiction(f"{EVENTS}: its release {place} is not in the ledger")
-    truth = proved.guarantees.get("promised")
+    truth = proved.guarantees.get("guarantee")
     for event in log.named("promised") if truth is not None else []:
         stated = {key: value for key, value in event.items() if key not in ("event", "at", "seconds")}
         check_guarantee(f"{EVENTS}: promised", stated, truth or {})

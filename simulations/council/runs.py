@@ -148,7 +148,7 @@ class Run:
         """
         privacy = self.privacy
         nodes = {} if privacy.epsilon_nodes is None else {"privacy.epsilon_nodes": privacy.epsilon_nodes}
-        promise = {"privacy.epsilon_promised": privacy.epsilon, **nodes, "privacy.delta": privacy.delta}
+        promise = {"privacy.epsilon_guaranteed": privacy.epsilon, **nodes, "privacy.delta": privacy.delta}
         rows = self.metrics.filter(pl.col("scope") == "run").drop("scope").iter_rows()
         shown = ((name, metric, value) for name, metric, value in rows if name in _COVERED or private)
         return promise | {f"{name}.{metric}": value for name, metric, value in shown if name not in _NEVER_TRACKED}

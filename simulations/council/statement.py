@@ -55,7 +55,7 @@ class PrivacyStatement:
     @classmethod
     def of(cls, privacy: Mapping[str, Any], before: tuple[tuple[float, float], ...] = ()) -> PrivacyStatement:
         """From the block `privacy` of a summary. before: (epsilon, delta) of earlier fits on the same owners."""
-        epsilon, delta = number(privacy, "epsilon_promised"), float(privacy["delta"])
+        epsilon, delta = number(privacy, "epsilon_guaranteed"), float(privacy["delta"])
         secret = privacy.get("epsilon_data_dependent")
         return cls(
             epsilon=epsilon,

@@ -21,8 +21,8 @@ class Pate(StudyMethod):
     """Noisy votes, charged and released one query after the other, and the student that learns from them.
 
     figures: asked, answered, reinforced; parties, teachers; epsilon (promised to the student, from the query budget
-    alone), epsilon_promised (with the same events), epsilon_nodes (towards whoever sees noisy sums; none where sums are
-    exact, or votes are seen), epsilon_as_histogram (the same promise as the papers charge it),
+    alone), epsilon_guaranteed (with the same events), epsilon_nodes (towards whoever sees noisy sums; none where sums
+    are exact, or votes are seen), epsilon_as_histogram (the same promise as the papers charge it),
     epsilon_spent (of the counts that came out), epsilon_data_dependent (at the votes at hand, exact where that is
     known), epsilon_published (at the votes, by the papers' bounds), epsilon_sanitised, delta; labels_right (share of
     the answered), labels_per_epsilon (of `epsilon`). Only the first four epsilons, the sanitised one, and what the
@@ -75,7 +75,7 @@ def _figures(case: Case, found: Replayed) -> dict[str, float]:
         "parties": float(len(case.parties)),
         "teachers": float(len(case.parties) * config.teachers_per_party),
         "epsilon": epsilon,
-        "epsilon_promised": found.promised.epsilon,
+        "epsilon_guaranteed": found.promised.epsilon,
         "epsilon_nodes": None if found.to_nodes is None else found.to_nodes.epsilon,
         "epsilon_as_histogram": as_histograms(config.promised_events(), config.privacy.delta),
         "epsilon_spent": found.spent["spent"].epsilon,

@@ -40,7 +40,7 @@ from consilium.report.page import METHOD, Page, as_html, sources_digest
 from consilium.report.warnings import SECRET
 from consilium.report.words import many, plural, share_text, upper_first
 from consilium.simulations.report.data import ReportData
-from consilium.simulations.report.guarantees import PROMISED, SPENT, GuaranteeRow, guarantee_rows
+from consilium.simulations.report.guarantees import GUARANTEE, SPENT, GuaranteeRow, guarantee_rows
 from consilium.simulations.report.models import ABSENT, METRICS, lead
 from consilium.simulations.report.privacy import accountant_part, plain_part, privacy_part
 from consilium.simulations.report.results import (
@@ -95,9 +95,9 @@ def report_page(data: ReportData) -> Page:
     """All exhibits of a run. Of published data those that anybody may see."""
     guarantees = guarantee_rows(data.guarantees)
     parts: tuple[PagePart, ...] = (
-        plain_part(data, guarantees, worth_exhibits(data, guarantees[PROMISED].epsilon_text)),
+        plain_part(data, guarantees, worth_exhibits(data, guarantees[GUARANTEE].epsilon_text)),
         PagePart("overview", "At a glance", without_blanks([_warnings(data), tiles(data, guarantees), _kind(data)])),
-        results_part(data, guarantees[PROMISED]),
+        results_part(data, guarantees[GUARANTEE]),
         classes_part(data),
         parties_part(data),
         privacy_part(data, guarantees),
@@ -130,7 +130,7 @@ def _check(data: ReportData) -> None:
     for name, values in {"epsilon_spent": data.epsilon_spent, **optional}.items():
         if len(values) != queries and (len(values) or name not in optional):
             raise DataError(f"{name} has {len(values)} values for {many(queries, 'query')}", "Run the scenario again")
-    for name in (PROMISED, SPENT) if queries else (PROMISED,):
+    for name in (GUARANTEE, SPENT) if queries else (GUARANTEE,):
         if name not in data.guarantees:
             raise DataError(f"the run has no guarantee {name!r}", "Run the scenario again")
     guarantee_rows(data.guarantees)

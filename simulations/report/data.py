@@ -45,7 +45,7 @@ class PartyQuality:
 class ReportData:
     """Everything the report shows.
 
-    guarantees: "promised" (the whole query budget used up), "spent" (at the released counts, secret) and
+    guarantees: "guarantee" (the whole query budget used up), "spent" (at the released counts, secret) and
     "data_dependent" (secret),
         each as `accounting.guarantee.Guarantee.to_json()`.
     votes: how they were collected. release: what the student got for a query.
@@ -123,7 +123,7 @@ class ReportData:
         Who was left out, the time that stages took, weights of those that took part and reasons of a failure follow
         from rows as votes do, so they are not in it. Nor are warnings that count votes.
         """
-        teachers = self.guarantees.get("promised", {}).get("teachers_per_party", 1)
+        teachers = self.guarantees.get("guarantee", {}).get("teachers_per_party", 1)
         return replace(
             self,
             parties=self.invited,

@@ -17,17 +17,17 @@ from consilium.report.disclosure import Disclosure, epsilon_text
 from consilium.report.words import delta_text
 from consilium.simulations.report.data import ReportData
 
-PROMISED, SPENT = "promised", "spent"
+GUARANTEE, SPENT = "guarantee", "spent"
 _NAMES = {
-    PROMISED: "Guarantee, fixed before the run (whole query budget used)",
+    GUARANTEE: "Guarantee, fixed before the run (whole query budget used)",
     NODES: "Guarantee towards the nodes that see noisy sums",
     SPENT: "Spent at the released counts",
     "data_dependent": "Spent at these very votes",
     "sanitised": "Estimate released with noise",
     "student": "Guarantee towards who sees what is released",
-    "promised_record": "What the guarantee means for a record",
-    "promised_patient": "What the guarantee means for a patient",
-    "promised_party": "What the guarantee means for a whole party",
+    "guarantee_record": "What the guarantee means for a record",
+    "guarantee_patient": "What the guarantee means for a patient",
+    "guarantee_party": "What the guarantee means for a whole party",
 }
 _KINDS = {
     Kind.WORST_CASE: "Worst case: holds for all data",
@@ -102,7 +102,7 @@ class GuaranteeRow:
 
 def noise_in_sums(collection: CollectionMode, guarantees: Mapping[str, Any]) -> bool:
     """Whether the coordinator saw noisy sums alone: there is a promise towards it, and votes are not clear."""
-    towards_it = NODES in guarantees or guarantees[PROMISED]["towards"] == Towards.COORDINATOR.value
+    towards_it = NODES in guarantees or guarantees[GUARANTEE]["towards"] == Towards.COORDINATOR.value
     return collection == "distributed" or (collection != "plaintext" and towards_it)
 
 

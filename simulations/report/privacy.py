@@ -15,7 +15,7 @@ from consilium.report.disclosure import ALWAYS, Bound, People, out_of, people, r
 from consilium.report.exhibits import Cell, Chart, Exhibit, PagePart, Table, TableLine, without_blanks
 from consilium.report.words import many, plural
 from consilium.simulations.report.data import ReportData
-from consilium.simulations.report.guarantees import PROMISED, GuaranteeRow, disclosure_of, own_epsilons
+from consilium.simulations.report.guarantees import GUARANTEE, GuaranteeRow, disclosure_of, own_epsilons
 from consilium.simulations.report.meaning import EXCEPTIONS, Level, in_hundred, surest_belief, verdict
 
 TOWARDS_STUDENT = "student"
@@ -35,7 +35,7 @@ def plain_part(data: ReportData, guarantees: Mapping[str, GuaranteeRow], worth: 
     From the guarantee alone, which is public: the box is the same in both versions of the report, but for what `worth`
     says of the student.
     """
-    promised = guarantees[PROMISED]
+    promised = guarantees[GUARANTEE]
     level = verdict(promised.epsilon, promised.delta, data.parties, data.seeded_noise, data.party_label).level
     release = plural(data.release.noun)
     exhibits = (
@@ -64,7 +64,7 @@ def privacy_part(data: ReportData, guarantees: Mapping[str, GuaranteeRow]) -> Pa
     spent = [row for row in guarantees.values() if row.secret]
     words = [disclosure_of(data).how_collected(), "Epsilon is rounded up. A guarantee holds towards whom it names, and"
              " nothing is guaranteed towards anybody else. How it was computed stands in the appendix."]  # fmt: skip
-    if guarantees[PROMISED].teachers_per_party == 1:
+    if guarantees[GUARANTEE].teachers_per_party == 1:
         words.append(
             f"Each {word} has one teacher, so the guarantee of a record is also the guarantee of the whole {word}."
         )
@@ -86,7 +86,7 @@ def privacy_part(data: ReportData, guarantees: Mapping[str, GuaranteeRow]) -> Pa
                 if spent
                 else None,
                 Exhibit("privacy-notes", words=tuple(words), look="small"),
-                privacy_curve(data, guarantees[PROMISED]) if queries and not data.public else None,
+                privacy_curve(data, guarantees[GUARANTEE]) if queries and not data.public else None,
                 _weights(data),
             ]
         ),
@@ -107,7 +107,7 @@ def accountant_part(guarantees: Mapping[str, GuaranteeRow]) -> PagePart:
     )
     columns = ("guarantee or cost", "unit, and what changes between neighbours", "how it was computed")
     exhibits = [Exhibit("accounting", table=Table(columns, lines))]
-    if math.isfinite(guarantees[PROMISED].epsilon):
+    if math.isfinite(guarantees[GUARANTEE].epsilon):
         exhibits.append(
             Exhibit(
                 "bounds",
@@ -220,7 +220,7 @@ def _weights(data: ReportData) -> Exhibit | None:
 
 
 def _verdict(data: ReportData, guarantees: Mapping[str, GuaranteeRow]) -> Markup:
-    promised = guarantees[PROMISED]
+    promised = guarantees[GUARANTEE]
     real = verdict(promised.epsilon, promised.delta, data.parties, False, data.party_label)
     level = verdict(promised.epsilon, promised.delta, data.parties, data.seeded_noise, data.party_label)
     seeded = Markup("")
@@ -294,7 +294,7 @@ def _chance(chance: float) -> str:
 
 def audiences(data: ReportData, guarantees: Mapping[str, GuaranteeRow]) -> Table:
     """Who sees what, and what that lets them find out about one unit; epsilon "none" where nothing bounds it."""
-    promised = guarantees[PROMISED]
+    promised = guarantees[GUARANTEE]
     student, nodes = guarantees.get(TOWARDS_STUDENT, promised), guarantees.get(NODES, promised)
     larger = max(student, nodes, key=lambda row: row.epsilon)
     rows = {Bound.STUDENT: student, Bound.NODES: nodes, Bound.LARGER: larger}
@@ -333,7 +333,7 @@ def _number(row: GuaranteeRow, seeded: bool) -> tuple[str, str]:
 
 
 def _whole_party(data: ReportData, guarantees: Mapping[str, GuaranteeRow]) -> list[str]:
-    row = guarantees.get("promised_party")
+    row = guarantees.get("guarantee_party")
     if row is None:
         return []
     bound = "no limit" if math.isinf(row.epsilon) else out_of(surest_guess(row.epsilon, row.delta))

@@ -32,7 +32,7 @@ from consilium.report.exhibits import Cell, Chart, Exhibit, PagePart, Table, Tab
 from consilium.report.words import many, plural, range_text, share_text, signed_text, with_interval
 from consilium.simulations.metrics import wilson
 from consilium.simulations.report.data import ReportData
-from consilium.simulations.report.guarantees import PROMISED, GuaranteeRow, disclosure_of
+from consilium.simulations.report.guarantees import GUARANTEE, GuaranteeRow, disclosure_of
 from consilium.simulations.report.models import (
     ABSENT,
     METRICS,
@@ -60,7 +60,7 @@ _NUMBERS = frozenset(range(1, 99))
 
 def tiles(data: ReportData, guarantees: dict[str, GuaranteeRow]) -> Exhibit:
     """The key figures of the first screen."""
-    promised, nodes = guarantees[PROMISED], guarantees.get(NODES)
+    promised, nodes = guarantees[GUARANTEE], guarantees.get(NODES)
     queries, answers = len(data.answered), int(np.count_nonzero(data.answered))
     beside = f"; {nodes.epsilon_text} towards the nodes" if nodes else ""
     if not nodes and not disclosure_of(data).noise_in_sums:

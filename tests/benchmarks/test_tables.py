@@ -181,7 +181,7 @@ def run_of(**changes: Any) -> dict[str, Any]:
         "student": {"auc": 0.7}, "queries": {"answered": 300}, "seconds": dict.fromkeys(
             ("train", "vote", "enrol", "total"), 1.0
         ),
-        "privacy": {"epsilon_student": 0.8, "epsilon_promised": 0.9, "released_label_accuracy": 0.6}, **changes,
+        "privacy": {"epsilon_student": 0.8, "epsilon_guaranteed": 0.9, "released_label_accuracy": 0.6}, **changes,
     }  # fmt: skip
 
 

@@ -202,7 +202,7 @@ def test_a_promise_is_stated_for_every_unit_where_they_differ() -> None:
     one, several = (make_config(teachers_per_party=count, mechanism=GNMax(sigma=40.0)) for count in (1, 4))
     assert promised_in_other_units(one) == {}
     found = promised_in_other_units(several)
-    assert set(found) == {f"promised_{unit}" for unit in Unit if unit is not several.privacy.unit}
+    assert set(found) == {f"guarantee_{unit}" for unit in Unit if unit is not several.privacy.unit}
     by_unit = {guarantee.unit: guarantee.epsilon for guarantee in (promised(several), *found.values())}
     assert by_unit[Unit.RECORD] == by_unit[Unit.PATIENT] < by_unit[Unit.PARTY]
     assert all(guarantee.publishable for guarantee in found.values())

@@ -71,7 +71,7 @@ def test_weights_and_own_epsilons_are_written_and_hold(run: Path) -> None:
     assert summary["by_party"] == {
         name: {"weight": weight, "epsilon": promised_at(CONFIG, weight).epsilon} for name, weight in WEIGHTS.items()
     }
-    assert summary["privacy"]["promised"]["epsilon"] == promised_at(CONFIG, 3).epsilon
+    assert summary["privacy"]["guarantee"]["epsilon"] == promised_at(CONFIG, 3).epsilon
     found = {finding.check: finding for finding in verify_run(RunPlace(run)).findings}
     assert all(finding.holds for finding in found.values())
     one, two, three = (f"{promised_at(CONFIG, weight).epsilon:.4f}" for weight in (1, 2, 3))

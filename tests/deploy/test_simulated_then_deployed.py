@@ -53,6 +53,6 @@ def test_what_was_simulated_runs_from_its_kits(tmp_path: Path) -> None:
     digests = [item["federation_digest"] for item in (simulated, manifest, deployed)]
     assert digests == [made.federation_digest] * 3
     assert made.promised is not None
-    assert made.promised.epsilon == simulated["privacy"]["epsilon_promised"]
-    assert made.promised.epsilon == deployed["privacy"]["promised"]["epsilon"]
+    assert made.promised.epsilon == simulated["privacy"]["epsilon_guaranteed"]
+    assert made.promised.epsilon == deployed["privacy"]["guarantee"]["epsilon"]
     assert audit(out, tmp_path / "student")["holds"]

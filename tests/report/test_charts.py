@@ -122,8 +122,8 @@ def curve(spent: np.ndarray, secret: np.ndarray | None, guaranteed: float) -> st
     data = replace(
         run(asked=len(spent)), epsilon_spent=spent, epsilon_data_dependent=none if secret is None else secret
     )
-    claims = {**data.guarantees, "promised": guarantee(Kind.WORST_CASE, guaranteed)}
-    drawn = privacy_curve(data, guarantee_rows(claims)["promised"])
+    claims = {**data.guarantees, "guarantee": guarantee(Kind.WORST_CASE, guaranteed)}
+    drawn = privacy_curve(data, guarantee_rows(claims)["guarantee"])
     assert drawn.secret and drawn.chart is not None
     return str(drawn.chart.parts[0][1].html)
 

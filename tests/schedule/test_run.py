@@ -158,7 +158,7 @@ class TestRun:
         assert told["phases"] == by_phase(config, batches_of(closed))["phases"]
         assert sum(phase["asked"] for phase in told["phases"]) == told["asked"]
         assert [phase["most_queries"] for phase in told["phases"]] == [20, 30]
-        assert told["privacy"]["promised"]["epsilon"] == promised(config).epsilon
+        assert told["privacy"]["guarantee"]["epsilon"] == promised(config).epsilon
 
     def test_students_of_other_numbers_than_phases_are_refused_before_anything_is_asked(self, tmp_path: Path) -> None:
         spec = StudentSpec(later=(StudentSpec(), StudentSpec()))
@@ -258,7 +258,7 @@ class TestAudit:
                 "coordinator.json: counts and parties",
                 "phases",
             ),
-            (told(lambda it: it["privacy"]["promised"].update(epsilon=0.1)), "coordinator.json: epsilon", "epsilon"),
+            (told(lambda it: it["privacy"]["guarantee"].update(epsilon=0.1)), "coordinator.json: epsilon", "epsilon"),
             (other_plan, "student/plan.json: what was asked", "not those that it chose"),
         ],
     )

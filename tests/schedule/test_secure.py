@@ -178,7 +178,7 @@ class TestRuns:
         assert findings(out) == {}
         told = json.loads((out / "coordinator.json").read_text())
         assert [phase["asked"] for phase in told["phases"]] == [12, 8]
-        assert told["privacy"]["promised"]["epsilon"] == promised(config).epsilon
+        assert told["privacy"]["guarantee"]["epsilon"] == promised(config).epsilon
         assert [event.to_json()["type"] for event in config.promised_events()] == [
             "distributed",
             "distributed_two_phase",

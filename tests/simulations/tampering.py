@@ -70,11 +70,11 @@ TAMPERING: dict[str, tuple[Callable[[Path], None], str]] = {
     "the last batch's count": (sql("UPDATE batches SET asked = asked - 1 WHERE seq = 1"), LEDGER),
     "the configuration": (sql("UPDATE meta SET value = replace(value, '\"sigma2\":8.0', '\"sigma2\":80.0')"), LEDGER),
     "promised epsilon": (
-        edit("coordinator.json", lambda c: c["privacy"]["promised"].update(epsilon=0.1)),
+        edit("coordinator.json", lambda c: c["privacy"]["guarantee"].update(epsilon=0.1)),
         "coordinator.json: epsilon",
     ),
     "worst case, slightly": (
-        edit("summary.json", lambda c: c["privacy"].update(epsilon_spent=c["privacy"]["epsilon_promised"] - 1e-4)),
+        edit("summary.json", lambda c: c["privacy"].update(epsilon_spent=c["privacy"]["epsilon_guaranteed"] - 1e-4)),
         "summary.json: epsilon",
     ),
     "the report": (

@@ -131,7 +131,7 @@ def test_a_run_that_was_closed_passes_and_says_so(closed: Path) -> None:
     assert failed(closed) == []
     summary = json.loads((closed / "summary.json").read_text())["privacy"]
     assert summary["epsilon_sanitised"] > 0
-    assert summary["epsilon_spent"] <= summary["epsilon_promised"]
+    assert summary["epsilon_spent"] <= summary["epsilon_guaranteed"]
     report = (closed / "report.html").read_text()
     assert "Estimate released with noise" in report
 

@@ -38,7 +38,7 @@ def test_the_default_federation_end_to_end(tmp_path: Path, monkeypatch: pytest.M
     assert summary["queries"]["answered"] == 300
     privacy = summary["privacy"]
     assert privacy["unit"] == "party"
-    assert 0 < privacy["epsilon_data_dependent"] <= privacy["epsilon_spent"] <= privacy["epsilon_promised"] < 1
+    assert 0 < privacy["epsilon_data_dependent"] <= privacy["epsilon_spent"] <= privacy["epsilon_guaranteed"] < 1
     assert 0.5 < privacy["released_label_accuracy"] < 0.8
     assert summary["student"]["auc"] > 0.7
     assert set(summary["student"]["recall_per_class"]) == {"independent", "dead or dependent"}

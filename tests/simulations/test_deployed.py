@@ -46,7 +46,7 @@ def test_a_sound_one_holds(copied: Path, monkeypatch, capsys) -> None:
 
 ONE_CHANGE = {
     "one label": lambda folder: flip_label(folder / "student"),
-    "one epsilon": edit("coordinator.json", lambda c: c["privacy"]["promised"].update(epsilon=0.5)),
+    "one epsilon": edit("coordinator.json", lambda c: c["privacy"]["guarantee"].update(epsilon=0.5)),
     "one row of the ledger": sql("UPDATE releases SET label = 1 - label WHERE outcome = 1 AND position = 0"),
     "one event, with its hashes": rechained(
         "UPDATE batches SET event = replace(event, '\"sigma2\":1.5', '\"sigma2\":9.0') WHERE seq = 1"

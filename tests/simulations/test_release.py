@@ -84,7 +84,7 @@ def written(folder: Path, case: Case) -> list[tuple[int, str, int]]:
 def check_is_the_run(found: Replayed, case: Case, folder: Path) -> None:
     assert asked(found) == written(folder, case)
     told = json.loads((folder / "coordinator.json").read_text())["privacy"]
-    assert found.promised.to_json() == told["promised"]
+    assert found.promised.to_json() == told["guarantee"]
     assert found.to_student.to_json() == told["student"]
     assert {name: guarantee.to_json() for name, guarantee in found.spent.items()} == {
         name: told[name] for name in ("spent", "data_dependent")
@@ -136,7 +136,7 @@ def test_the_figures_are_those_that_a_whole_run_prints(tmp_path: Path, monkeypat
         "parties": summary["parties"],
         "teachers": summary["teachers"],
         "epsilon": privacy["epsilon_student"],
-        "epsilon_promised": privacy["epsilon_promised"],
+        "epsilon_guaranteed": privacy["epsilon_guaranteed"],
         "epsilon_spent": privacy["epsilon_spent"],
         "epsilon_data_dependent": privacy["epsilon_data_dependent"],
         "delta": privacy["delta"],

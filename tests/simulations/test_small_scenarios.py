@@ -60,7 +60,7 @@ def test_a_small_one_from_files_to_report(
     assert summary["parties"] == parties
     assert 0 < summary["queries"]["answered"] <= summary["queries"]["asked"] <= 30
     privacy = summary["privacy"]
-    assert 0 < privacy["epsilon_data_dependent"] <= privacy["epsilon_spent"] <= privacy["epsilon_promised"]
+    assert 0 < privacy["epsilon_data_dependent"] <= privacy["epsilon_spent"] <= privacy["epsilon_guaranteed"]
     assert set(summary["student"]["recall_per_class"]) == set(scenario.data.classes)
     noisy = summary["baselines"]["noisy_average"]
     assert noisy.get("absent") == ABSENT.get(name) and (name in ABSENT or noisy["accuracy"] > least - 0.2)

@@ -191,8 +191,8 @@ def test_those_of_a_run_without_a_bound_on_epsilon(tmp_path: Path) -> None:
     assert total_of(summary["seconds"]) == pytest.approx(summary["seconds"]["total"], abs=5e-4)
     assert {"enrol", "train", "vote", "student", "engine"} <= set(summary["seconds"])
     privacy = summary["privacy"]
-    assert privacy["epsilon_promised"] is privacy["epsilon_spent"] is None
-    assert {"epsilon_promised", "epsilon_spent"} <= set(privacy["infinite"])
+    assert privacy["epsilon_guaranteed"] is privacy["epsilon_spent"] is None
+    assert {"epsilon_guaranteed", "epsilon_spent"} <= set(privacy["infinite"])
     for path in [*(tmp_path / "run").rglob("*.json"), *(tmp_path / "run").rglob("*.jsonl")]:
         for line in path.read_text().splitlines() if path.suffix == ".jsonl" else [path.read_text()]:
             json.loads(line, parse_constant=lambda word, path=path: pytest.fail(f"{word} in {path}"))

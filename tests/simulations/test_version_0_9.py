@@ -75,6 +75,8 @@ def test_from_python(old: Path) -> None:
     assert run.privacy.epsilon == GUARANTEE
     assert run.summary["privacy"]["epsilon_spent"] == SPENT
     assert "epsilon_worst_case" not in run.summary["privacy"]
+    assert run.summary["privacy"]["epsilon_guaranteed"] > SPENT
+    assert (run.summary["privacy"]["collection"], run.privacy.collection) == ("plaintext", "plaintext")
     assert run.votes_asked["secret_epsilon_spent"][-1] == pytest.approx(SPENT)
     assert run.metrics.filter(pl.col("metric") == "epsilon_worst_case").is_empty()
 

@@ -77,7 +77,7 @@ def test_a_run_of_parties_with_weights_from_scenario_to_report(tmp_path: Path, v
     assert len(summary["by_party"]) == summary["parties"]
     for own in summary["by_party"].values():
         assert own["epsilon"] == promised_at(federation, own["weight"]).epsilon
-    assert summary["privacy"]["epsilon_promised"] == promised_at(federation, 3).epsilon
+    assert summary["privacy"]["epsilon_guaranteed"] == promised_at(federation, 3).epsilon
     told = [json.loads(line) for line in (tmp_path / "run" / "events.jsonl").read_text().splitlines()]
     refused = {event["reason"] for event in told if event["event"] == "left-out"}
     assert any(reason.startswith("refused: most-epsilon") and "limit 0.001" in reason for reason in refused)

@@ -119,7 +119,7 @@ def named_numbers(folder: Path) -> Iterator[tuple[str, float]]:
     for name in run.votes_asked.columns:
         yield from ((name, float(value)) for value in run.votes_asked[name])
     guarantee, _ = epsilons(folder)
-    for family in coordinator_metrics(ConsoleView("", "", "", "", epsilon_promised=guarantee), True):
+    for family in coordinator_metrics(ConsoleView("", "", "", "", epsilon_guaranteed=guarantee), True):
         yield from ((family.name, value) for value in family.samples.values())
     terms = labels_pb2.Terms(epsilon=guarantee)
     yield from ((field.name, float(value)) for field, value in terms.ListFields())
@@ -142,7 +142,15 @@ def test_no_name_is_of_the_guarantee_and_of_what_was_spent(made: Path) -> None:
     assert guarantee > 1.01 * spent > 0
     of_guarantee, of_spent = named(made, guarantee), named(made, spent)
     assert of_guarantee & of_spent == set()
-    assert of_guarantee >= {"promised.epsilon", "student.epsilon", "privacy.epsilon", "epsilon_promised", "epsilon"}
+    assert of_guarantee >= {
+        "promised.epsilon",
+        "guarantee.epsilon",
+        "epsilon_guaranteed",
+        "student.epsilon",
+        "privacy.epsilon",
+        "epsilon_promised",
+        "epsilon",
+    }
     assert of_spent == {"spent.epsilon", "epsilon_spent", "secret_epsilon_spent", "Spent at the released counts"}
 
 

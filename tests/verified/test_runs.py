@@ -73,7 +73,7 @@ def test_with_noise_in_the_sums_of_any_mechanism_there_are_two_promises(tmp_path
     """The student's is that of plaintext votes; the nodes' is of less noise, and the audit computes both."""
     privacy = run(tmp_path / "run", "local", f"federation.collection={votes}")["privacy"]
     clear = promised(load_scenario("stroke", FEW).federation).epsilon
-    assert privacy["epsilon_promised"] == privacy["epsilon_student"] == pytest.approx(clear, rel=1e-12)
+    assert privacy["epsilon_guaranteed"] == privacy["epsilon_student"] == pytest.approx(clear, rel=1e-12)
     assert 1.1 < privacy["epsilon_nodes"] / clear < 1.6
     assert privacy["towards"] == "student"
     findings = {finding.check: finding for finding in audit_path(tmp_path / "run").findings}

@@ -37,7 +37,7 @@ def coordinator_metrics(view: ConsoleView, serves_students: bool) -> Iterator[Me
     yield one(
         "epsilon_promised",
         "Epsilon if the whole query budget is used up: the guarantee, at delta.",
-        view.epsilon_promised,
+        view.epsilon_guaranteed,
     )
     yield one("epsilon_student", "Of it, what holds towards the student and the public.", view.epsilon_student)
     if view.epsilon_nodes is not None:

@@ -94,7 +94,7 @@ def _budget(view: ConsoleView) -> PagePart:
         words.append(f"{view.rows_open} public rows can still be asked")
     guarantee = Markup("Epsilon so far at most {}, of <b>{} guaranteed</b>")
     words += [
-        guarantee.format(f"{view.epsilon_so_far:.3f}", f"{view.epsilon_promised:.3f}"),
+        guarantee.format(f"{view.epsilon_so_far:.3f}", f"{view.epsilon_guaranteed:.3f}"),
         f"Guaranteed: {view.towards_student}; {view.towards_nodes}.",
         _SMALL.format(
             f"At delta {view.delta:g}, for a {view.unit}. The guarantee holds whatever is asked. “So far” counts every"

@@ -71,7 +71,7 @@ class ConsoleView:
     """At one moment, of the federation that runs. next: the other one that the kit holds, where an update made it one.
 
     aggregators: how the second aggregator stands, by its name, where votes are verified.
-    epsilon_so_far: if every question so far had been answered, of epsilon_promised; all epsilons at `delta`, see
+    epsilon_so_far: if every question so far had been answered, of epsilon_guaranteed; all epsilons at `delta`, see
     `status.Status`. rows_open: rows of the fixed
     pool that can still be asked, None without a pool.
     """
@@ -94,7 +94,7 @@ class ConsoleView:
     queries_most: int = 0
     rows_open: int | None = None
     epsilon_so_far: float = 0.0
-    epsilon_promised: float = 0.0
+    epsilon_guaranteed: float = 0.0
     epsilon_student: float = 0.0
     epsilon_nodes: float | None = None
     towards_student: str = ""
@@ -194,7 +194,7 @@ class ConsoleReader:
             "queries_most": config.whole_budget.queries,
             "rows_open": found.rows_open,
             "epsilon_so_far": most_so_far(config, asked),
-            "epsilon_promised": found.epsilon_promised,
+            "epsilon_guaranteed": found.epsilon_guaranteed,
             "epsilon_student": found.epsilon_student,
             "epsilon_nodes": found.epsilon_nodes,
             "towards_student": found.towards_student,

@@ -214,7 +214,7 @@ def test_status_reads_the_files(kit: Kit) -> None:
     assert found.parties["ward-b"] == "refused: data. The party's data do not fit: consilium party check"
     assert len(found.errors) == 1
     assert (found.rows_open, found.rows_spent) == (PoolTree.load(kit / "public.npy").terms(0.05).size, 0)
-    assert found.epsilon_promised > 0
+    assert found.epsilon_guaranteed > 0
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def findings(folder: Path) -> list[Finding]:
     run = verify_run(find_run(folder / "kits" / "coordinator"))
     if run.recorded is None:
         return run.findings
-    return run.findings + verify_student(folder / "student", run.recorded, run.guarantees.get("promised")).findings
+    return run.findings + verify_student(folder / "student", run.recorded, run.guarantees.get("guarantee")).findings
 
 
 def wrong(found: list[Finding]) -> list[str]:

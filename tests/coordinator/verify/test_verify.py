@@ -88,7 +88,7 @@ def student_file(name: str, change) -> Tamper:
 def twice(folder: Path) -> None:
     """The true epsilon after a false one: JSON readers differ on which one counts."""
     path = run_of(folder) / "coordinator.json"
-    path.write_text(path.read_text().replace('"promised": {', '"promised": {"epsilon": 0.01,', 1))
+    path.write_text(path.read_text().replace('"guarantee": {', '"guarantee": {"epsilon": 0.01,', 1))
 
 
 def view(folder: Path) -> None:
@@ -135,18 +135,18 @@ LIES: dict[str, tuple[Tamper, str]] = {
         LABELS,
     ),
     # what is said about it
-    "promised epsilon": (edit("coordinator.json", lambda c: c["privacy"]["promised"].update(epsilon=0.1)), CLAIMS),
+    "promised epsilon": (edit("coordinator.json", lambda c: c["privacy"]["guarantee"].update(epsilon=0.1)), CLAIMS),
     "spent epsilon, slightly": (
         edit("coordinator.json", lambda c: c["privacy"]["spent"].update(
             epsilon=c["privacy"]["spent"]["epsilon"] * (1 - 1e-7))),
         CLAIMS,
     ),
     "the same epsilon at another delta": (
-        edit("coordinator.json", lambda c: c["privacy"]["promised"].update(delta=1e-9)),
+        edit("coordinator.json", lambda c: c["privacy"]["guarantee"].update(delta=1e-9)),
         CLAIMS,
     ),
     "the same epsilon of another unit": (
-        edit("coordinator.json", lambda c: c["privacy"]["promised"].update(relation="a whole party")),
+        edit("coordinator.json", lambda c: c["privacy"]["guarantee"].update(relation="a whole party")),
         CLAIMS,
     ),
     "epsilon in two ways": (twice, COUNTS),

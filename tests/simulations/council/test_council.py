@@ -63,7 +63,7 @@ class TestFit:
         assert audit
         secret = council.privacy_.secret_epsilon_data_dependent
         assert secret is not None
-        assert secret < council.privacy_.epsilon == council.run_.summary["privacy"]["epsilon_promised"]
+        assert secret < council.privacy_.epsilon == council.run_.summary["privacy"]["epsilon_guaranteed"]
         for text in (repr(council), repr(council.privacy_), str(council.privacy_), council._html_repr()):
             assert f"{secret:.3f}" not in text
             assert "secret" not in text

@@ -58,7 +58,7 @@ class TestRun:
         copy = tmp_path / "copy"
         shutil.copytree(run.path, copy)
         summary = json.loads((copy / "summary.json").read_text(encoding="utf-8"))
-        summary["privacy"]["epsilon_promised"] = 0.01
+        summary["privacy"]["epsilon_guaranteed"] = 0.01
         (copy / "summary.json").write_text(json.dumps(summary), encoding="utf-8")
         found = load_run(copy).audit()
         assert not found
@@ -119,7 +119,7 @@ def test_a_table_that_is_damaged_or_gone(tmp_path: Path) -> None:
 
 
 BLOCK = {
-    "epsilon_promised": 0.8,
+    "epsilon_guaranteed": 0.8,
     "epsilon_student": 0.8,
     "epsilon_data_dependent": 0.123456,
     "delta": 1e-5,
@@ -139,10 +139,10 @@ def statement(**changed: object) -> PrivacyStatement:
     ("changed", "words"),
     [
         ({}, "strong protection"),
-        ({"epsilon_promised": 2.5}, "moderate protection"),
-        ({"epsilon_promised": 8.0}, "weak protection"),
+        ({"epsilon_guaranteed": 2.5}, "moderate protection"),
+        ({"epsilon_guaranteed": 8.0}, "weak protection"),
         ({"noise": "seeded"}, "no protection: the noise was seeded"),
-        ({"epsilon_promised": None, "infinite": ["epsilon_promised"]}, "no protection"),
+        ({"epsilon_guaranteed": None, "infinite": ["epsilon_guaranteed"]}, "no protection"),
         ({"delta": 1e-3}, "moderate protection"),
     ],
 )
@@ -163,7 +163,9 @@ def test_a_statement_never_shows_the_secret_figure() -> None:
 
 def test_a_tracker_gets_what_the_promise_covers(tmp_path: Path) -> None:
     """What takes private rows only where somebody says so, and the secret epsilon never."""
-    privacy = {f"epsilon_{name}": 0.8 for name in ("promised", "student", "spent")} | {"epsilon_data_dependent": 0.1234}
+    privacy = {f"epsilon_{name}": 0.8 for name in ("guaranteed", "student", "spent")} | {
+        "epsilon_data_dependent": 0.1234
+    }
     privacy |= {"delta": 1e-5, "unit": "party", "relation": "party", "towards": "student", "votes": "clear"}
     blocks = {"student": {}, "baselines": {}, "queries": {}, "worth": None}
     (tmp_path / "summary.json").write_text(json.dumps({"privacy": {**privacy, "noise": "system"}, **blocks}))
@@ -180,7 +182,7 @@ def test_a_tracker_gets_what_the_promise_covers(tmp_path: Path) -> None:
     names = ("scope", "name", "metric", "value")
     pl.DataFrame(rows, schema=names, orient="row").write_parquet(tmp_path / "metrics.parquet")
     run = Run(tmp_path)
-    public = {"privacy.epsilon_promised": 0.8, "privacy.delta": 1e-5}
+    public = {"privacy.epsilon_guaranteed": 0.8, "privacy.delta": 1e-5}
     public |= {"student.auc": 0.7, "hand_labels_released.auc": 0.72}
     assert run.tracked_metrics() == public
     assert run.tracked_metrics(private=True) == {**public, "pooled.auc": 0.9}

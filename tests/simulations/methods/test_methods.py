@@ -202,7 +202,7 @@ def test_every_epsilon_of_pate_is_beside_the_others() -> None:
     figures = predicted("pate").figures
     assert figures["epsilon_data_dependent"] <= figures["epsilon_spent"] <= figures["epsilon"]
     assert figures["epsilon_data_dependent"] < figures["epsilon_published"]
-    assert figures["epsilon"] == figures["epsilon_promised"] < figures["epsilon_as_histogram"]
+    assert figures["epsilon"] == figures["epsilon_guaranteed"] < figures["epsilon_as_histogram"]
     assert "epsilon_sanitised" not in figures
     unsafe = other(
         "federation.mechanism={name='immutable', gamma=0.1, constant=20, unsafe_not_private=true}",

@@ -86,7 +86,7 @@ def test_a_plan_for_rows_that_stand_twice_uses_up_its_promise(tmp_path: Path, li
     run_alone(make_case(known, 0, 0.0), tmp_path / "run")
     closed = json.loads((tmp_path / "run" / "coordinator.json").read_text())
     assert closed["asked"] == known.federation.query_budget.queries
-    promised, spent = (closed["privacy"][name]["epsilon"] for name in ("promised", "spent"))
+    promised, spent = (closed["privacy"][name]["epsilon"] for name in ("guarantee", "spent"))
     assert 3.9 < spent <= promised <= 4.0
 
 

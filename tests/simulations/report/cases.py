@@ -78,7 +78,7 @@ def run(asked: int = 40, parties: int = 12, seed: int = 0) -> ReportData:
         most_queries=asked + 10,
         most_answers=asked,
         guarantees={
-            "promised": guarantee(Kind.WORST_CASE, 0.98765),
+            "guarantee": guarantee(Kind.WORST_CASE, 0.98765),
             "spent": guarantee(Kind.REALISED, 0.95312),
             "data_dependent": guarantee(Kind.DATA_DEPENDENT, SECRET_EPSILON),
         },
@@ -128,7 +128,7 @@ def nothing_asked() -> ReportData:
     data = run(asked=0)
     return replace(
         data,
-        guarantees={"promised": data.guarantees["promised"]},
+        guarantees={"guarantee": data.guarantees["guarantee"]},
         released_label_accuracy=None,
         student=None,
     )
@@ -211,11 +211,11 @@ def cases() -> dict[str, ReportData]:
             data,
             consensus=np.zeros(0),
             epsilon_data_dependent=np.zeros(0),
-            guarantees={name: data.guarantees[name] for name in ("promised", "spent")},
+            guarantees={name: data.guarantees[name] for name in ("guarantee", "spent")},
         ),
         "no guarantee at all": replace(
             data,
-            guarantees=dict.fromkeys(("promised", "spent"), unbounded),
+            guarantees=dict.fromkeys(("guarantee", "spent"), unbounded),
             epsilon_spent=np.full(len(nobody), np.inf),
         ),
         "worth in labels": replace(data, worth=in_labels()),

@@ -50,7 +50,7 @@ def lines(item: Exhibit) -> list[list[str]]:
 def promised(epsilon: float, **change: Any) -> ReportData:
     data = run()
     values = guarantee(Kind.WORST_CASE, epsilon)
-    return replace(data, guarantees={**data.guarantees, "promised": values}, **change)
+    return replace(data, guarantees={**data.guarantees, "guarantee": values}, **change)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_seeded_noise_protects_nobody_and_says_what_would(public: bool) -> None:
 
 
 EXPLICIT = {
-    "promised": {**guarantee(Kind.WORST_CASE, 0.988), "towards": Towards.COORDINATOR.value},
+    "guarantee": {**guarantee(Kind.WORST_CASE, 0.988), "towards": Towards.COORDINATOR.value},
     "student": guarantee(Kind.WORST_CASE, 0.4),
 }
 """Of a mechanism that says itself how parties add the noise: all of it is in the sums."""
@@ -158,9 +158,9 @@ def test_a_release_of_counts_is_called_so_and_one_of_labels_is_not() -> None:
 def test_what_is_protected_is_the_unit(unit: Unit, what: str) -> None:
     data = run()
     guarantees = {
-        "promised": guarantee(Kind.WORST_CASE, 0.5, 4, unit),
+        "guarantee": guarantee(Kind.WORST_CASE, 0.5, 4, unit),
         "spent": guarantee(Kind.WORST_CASE, 0.5, 4, unit),
-        "promised_party": guarantee(Kind.WORST_CASE, 2.0, 4, Unit.PARTY),
+        "guarantee_party": guarantee(Kind.WORST_CASE, 2.0, 4, Unit.PARTY),
     }
     exhibits = box(replace(data, guarantees=guarantees))
     assert what in exhibits["meaning"].words[0]

@@ -202,7 +202,7 @@ class TestPrivacyTable:
     @pytest.mark.parametrize(("teachers", "said"), [(1, True), (4, False)])
     def test_record_is_party_only_with_one_teacher(self, teachers: int, said: bool) -> None:
         values = guarantee(Kind.WORST_CASE, 0.5, teachers, Unit.RECORD)
-        text = Page(render(replace(run(), guarantees=dict.fromkeys(("promised", "spent"), values)))).text
+        text = Page(render(replace(run(), guarantees=dict.fromkeys(("guarantee", "spent"), values)))).text
         assert ("the guarantee of a record is also the guarantee of the whole" in text) == said
         assert "a record, replaced (" in text
 
@@ -210,7 +210,7 @@ class TestPrivacyTable:
         "key",
         ["epsilon", "delta", "order", "unit", "relation", "neighbouring", "towards", "kind", "method", "publishable"],
     )
-    @pytest.mark.parametrize("name", ["promised", "spent", "data_dependent"])
+    @pytest.mark.parametrize("name", ["guarantee", "spent", "data_dependent"])
     def test_a_missing_field_is_an_error_not_a_blank(self, name: str, key: str) -> None:
         data = run()
         broken = {field: value for field, value in data.guarantees[name].items() if field != key}
@@ -220,11 +220,11 @@ class TestPrivacyTable:
     @pytest.mark.parametrize("epsilon", [None, "", "much", float("nan"), -0.1])
     def test_an_epsilon_that_is_none_is_an_error(self, epsilon: object) -> None:
         data = run()
-        broken = {**data.guarantees["promised"], "epsilon": epsilon}
-        with pytest.raises(DataError, match="promised"):
-            render(replace(data, guarantees={**data.guarantees, "promised": broken}))
+        broken = {**data.guarantees["guarantee"], "epsilon": epsilon}
+        with pytest.raises(DataError, match="guarantee"):
+            render(replace(data, guarantees={**data.guarantees, "guarantee": broken}))
 
-    @pytest.mark.parametrize("name", ["promised", "spent"])
+    @pytest.mark.parametrize("name", ["guarantee", "spent"])
     def test_a_missing_guarantee_is_an_error(self, name: str) -> None:
         data = run()
         rest = {other: values for other, values in data.guarantees.items() if other != name}

@@ -28,7 +28,7 @@ def view(text: str = "Four hospitals", parties: int = 4) -> ConsoleView:
         stage=f"secure sum: {text}", since="2026-11-23T11:59:00+00:00", kind_of_stage="secure sum", done=2, total=3,
         parties=[PartyLine(f"{text} {number}", "refused", f"left out: {text}") for number in range(parties)],
         run="0123456789ab", next="ba9876543210", rows_open=37, queries_asked=3, queries_most=40,
-        epsilon_so_far=1.25, epsilon_promised=4.0, delta=1e-5, unit="record",
+        epsilon_so_far=1.25, epsilon_guaranteed=4.0, delta=1e-5, unit="record",
         troubles=[Trouble(text, kind, text, text) for kind in ("left-out", "failed", "error")], warnings=[text],
         certificates=[
             CertificateLine("server.crt", "2026-12-01", 722, 8, "soon"),

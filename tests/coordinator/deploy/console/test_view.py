@@ -46,14 +46,14 @@ def test_before_and_in_the_middle_of_a_run(kit: Kit) -> None:
     reader = ConsoleReader(kit, silent())
     before = reader.view(NOW)
     assert (before.kind_of_stage, before.queries_asked, before.queries_most) == ("not started", 0, 40)
-    assert (before.epsilon_so_far, before.epsilon_promised) == (0.0, promised(configuration(kit)).epsilon)
+    assert (before.epsilon_so_far, before.epsilon_guaranteed) == (0.0, promised(configuration(kit)).epsilon)
     assert [party.name for party in before.parties] == sorted(PARTIES)
     half_way(kit)
     charge(kit, [0, 1, NO_LABEL])
     seen = reader.view(NOW)
     assert (seen.kind_of_stage, seen.done, seen.total) == ("secure sum", 2, 3)
     assert seen.queries_asked == 3
-    assert 0 < seen.epsilon_so_far < seen.epsilon_promised
+    assert 0 < seen.epsilon_so_far < seen.epsilon_guaranteed
     assert seen.states == {"takes part": 2, "refused": 1}
     assert [party.connected for party in seen.parties] == [False] * 3  # no coordinator runs
     (trouble,) = seen.troubles
