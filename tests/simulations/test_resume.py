@@ -77,7 +77,7 @@ def crash_loop(folder: Path, kills: int, seed: int, votes: str = "plaintext") ->
     """Kill a run `kills` times at random moments, resuming each time; returns how often each stage was hit."""
     generator, out = random.Random(seed), "crashed"
     began = time.monotonic()
-    scenario = load_scenario("stroke", [*SMALL, f"federation.votes={votes}"])
+    scenario = load_scenario("stroke", [*SMALL, f"federation.collection={votes}"])
     run_scenario("stroke", scenario, "local", 4, folder / "straight", quiet)
     length = time.monotonic() - began
     expected = ledger_of(folder / "straight", votes)

@@ -166,7 +166,7 @@ def test_a_tracker_gets_what_the_promise_covers(tmp_path: Path) -> None:
     privacy = {f"epsilon_{name}": 0.8 for name in ("guaranteed", "student", "spent")} | {
         "epsilon_data_dependent": 0.1234
     }
-    privacy |= {"delta": 1e-5, "unit": "party", "relation": "party", "towards": "student", "votes": "clear"}
+    privacy |= {"delta": 1e-5, "unit": "party", "relation": "party", "towards": "student", "collection": "plaintext"}
     blocks = {"student": {}, "baselines": {}, "queries": {}, "worth": None}
     (tmp_path / "summary.json").write_text(json.dumps({"privacy": {**privacy, "noise": "system"}, **blocks}))
     manifest = {"scenario": "mine", "seed": 3, "config": {"data": {"set": "memory", "path": ""}, "x": {"y": [1]}}}
