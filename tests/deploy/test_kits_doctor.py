@@ -26,7 +26,7 @@ from consilium.node.kit import Kit, open_kit
 from consilium.party.deployed import PARTY
 from consilium.protocol.identity import Identity
 from tests.deploy.kits import STUDENT, edit, make_kits, write_data, write_pool
-from tests.deploy.refusals import fewer_nodes, other_authority, other_key
+from tests.deploy.spoiled import fewer_nodes, other_authority, other_key
 from tests.federation import CLASSES, FEATURES, make_rows
 
 

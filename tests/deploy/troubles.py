@@ -53,7 +53,7 @@ from consilium.sums.roster import VerifiedRoster
 from consilium.sums.terms import NO_LEDGER
 from tests.coordinator.labels.test_service import T, Votes
 from tests.deploy.kits import SECOND, STUDENT, edit, free_ports
-from tests.deploy.refusals import DOCTORS
+from tests.deploy.spoiled import DOCTORS
 from tests.deploy.test_kits_doctor import Https
 from tests.federation import hello_of
 

@@ -1,0 +1,246 @@
+"""Kits in which something is wrong, what doctor says of them, and what a start that is refused says."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import consilium.coordinator.deploy.doctor
+from consilium.aggregator.deployed import AGGREGATOR
+from consilium.aggregator.home import open_home as open_second
+from consilium.aggregator.store import GivenStore
+from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.deploy import start as coordinator
+from consilium.coordinator.deploy.runs import begin
+from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.provision.authority import Authority
+from consilium.node.checks import Check, CheckResult, examine
+from consilium.node.kit import open_kit
+from consilium.node.manifest import MANIFEST
+from consilium.party.deployed import PARTY
+from consilium.party.home import open_home
+from consilium.party.policy import Policy
+from consilium.party.spend import SpendStore
+from consilium.protocol.config_files import load
+from consilium.protocol.errors import ConsiliumError
+from consilium.protocol.identity import Identity
+from consilium.protocol.rows.pool import PoolTree
+from consilium.sums.roster import VerifiedRoster
+from tests.deploy.kits import edit
+from tests.federation import CLASSES, make_rows
+
+Spoil = Callable[[Path], object]
+DOCTORS: dict[str, Callable[..., list[Check]]] = {
+    "coordinator": consilium.coordinator.deploy.doctor.checks,
+    "party": PARTY.checks,
+    "aggregator": AGGREGATOR.checks,
+}
+STARTS: dict[str, Callable[..., object]] = {
+    "coordinator": coordinator.start,
+    "party": PARTY.start,
+    "aggregator": AGGREGATOR.start,
+}
+
+
+def found_by_doctor(kit: Path, name: str) -> CheckResult:
+    node = open_kit(kit)
+    checks = DOCTORS[node.kind](node, running=False)
+    return next(found for found in examine(checks) if found.name == name)
+
+
+def said_by_start(kit: Path) -> tuple[str, str]:
+    """Of a start that is refused: what is wrong, and what to do."""
+    node = open_kit(kit)
+    with pytest.raises(ConsiliumError) as refused:
+        STARTS[node.kind](node, lambda *_: None, threading.Event())
+    return refused.value.what, refused.value.action
+
+
+# Of any node.
+
+
+def edited(name: str, old: str, new: str) -> Spoil:
+    """A text of a file is another one."""
+    return lambda kit: edit(kit / name, old, new)
+
+
+def written(name: str, content: str) -> Spoil:
+    """A file has other content."""
+    return lambda kit: (kit / name).write_text(content)
+
+
+def lost(name: str) -> Spoil:
+    """A file is gone."""
+    return lambda kit: (kit / name).unlink()
+
+
+policy = partial(edited, "policy.toml")
+
+
+def unsigned(spoil: Spoil) -> Spoil:
+    """In a kit that was not signed: else the signature says so first."""
+
+    def spoiled(kit: Path) -> None:
+        (kit / MANIFEST).unlink()
+        spoil(kit)
+
+    return spoiled
+
+
+def replaced(kit: Path, name: str, content: bytes) -> None:
+    """A file that is not what it should be, and that nobody may write."""
+    (kit / name).unlink()
+    (kit / name).write_bytes(content)
+
+
+def other_content(name: str, content: bytes) -> Spoil:
+    """The same, in a kit that was not signed."""
+    return unsigned(lambda kit: replaced(kit, name, content))
+
+
+def changed_terms(**changes: Any) -> Spoil:
+    def spoil(kit: Path) -> None:
+        terms = json.loads((kit / "terms.json").read_text())
+        replaced(kit, "terms.json", json.dumps({**terms, **changes}).encode())
+
+    return unsigned(spoil)
+
+
+def newer_state(kit: Path) -> None:
+    (open_kit(kit).state / "version.json").write_text('{"format": 99, "program": "consilium-pate 9.9"}')
+
+
+def newer_database(kit: Path, name: str) -> None:
+    with closing(sqlite3.connect(open_kit(kit).state / name)) as connection:
+        connection.execute("PRAGMA user_version = 99")
+
+
+# Of a coordinator.
+
+
+def other_key(kit: Path) -> None:
+    """Its TLS key is not the one of its certificate."""
+    (kit / "server.key").unlink()
+    Authority.create("other").server(["127.0.0.1"]).save(kit, "server2")
+    (kit / "server2.key").rename(kit / "server.key")
+
+
+def other_authority(kit: Path) -> None:
+    """Its certificate is signed by an authority that no node of the federation knows."""
+    for stem in ("server.key", "server.crt"):
+        (kit / stem).unlink()
+    Authority.create("other").server(["127.0.0.1"]).save(kit, "server")
+
+
+def fewer_nodes(kit: Path) -> None:
+    """Only one party may connect."""
+    nodes = json.loads((kit / "nodes.json").read_text())["nodes"]
+    replaced(kit, "nodes.json", json.dumps({"nodes": {"ward-a": nodes["ward-a"]}}).encode())
+
+
+def foreign_identity(kit: Path) -> None:
+    (kit / "identity.pem").unlink()
+    Identity.generate().save(kit / "identity.pem")
+
+
+def other_pool(kit: Path) -> None:
+    (kit / "public.npy").unlink()
+    PoolTree.of_rows(make_rows(50, 5)[0]).save(kit / "public.npy")
+
+
+def damaged_ledger(kit: Path) -> None:
+    run = begin(open_kit(kit))
+    Ledger(run / "ledger.db", run.config.digest(), "{}").close()
+    with closing(sqlite3.connect(run / "ledger.db")) as connection:
+        connection.execute("UPDATE meta SET value = '9' WHERE key = 'format'")
+        connection.commit()
+
+
+def damaged_positions(kit: Path) -> None:
+    (begin(open_kit(kit)) / "seen.json").write_text("[")
+
+
+# Of a party.
+
+
+def answered_elsewhere(kit: Path) -> None:
+    """The party answered 40 queries in another federation."""
+    store = SpendStore(open_home(kit).spend_file)
+    terms = load(kit / "federation.json", FederationConfig).terms().model_copy(update={"federation": "a" * 64})
+    free = Policy(allowed_classes=CLASSES, most_queries=40, most_epsilon=float("inf"))
+    store.enrol(terms, "0" * 64, free)
+    store.charge(terms, "t", [f"{at:064x}" for at in range(40)], free)
+
+
+def unsafe_federation(kit: Path) -> None:
+    """The terms that were sent are of secure votes on any question."""
+    terms = json.loads((kit / "terms.json").read_text())
+    (kit / "terms.json").write_text(json.dumps({**terms, "pool": ""}))
+
+
+def other_columns(kit: Path) -> None:
+    x, y = make_rows(240, 0)
+    np.savez(kit / "data.npz", x=x, y=y, features=np.array(("age", "weight", "drowsy")), classes=np.array(CLASSES))
+
+
+# Of a second aggregator.
+
+
+def served(kit: Path) -> GivenStore:
+    """It has been introduced."""
+    home = open_second(kit)
+    terms = home.pinned_terms()
+    assert terms is not None
+    store = GivenStore(home.store_file)
+    with store.transaction() as given:
+        given.keep_terms(terms)
+    return store
+
+
+def newer_given(kit: Path) -> None:
+    served(kit)
+    newer_database(kit, "given.db")
+
+
+def damaged_given(kit: Path) -> None:
+    served(kit)
+    with closing(sqlite3.connect(kit / "state" / "given.db")) as connection:
+        connection.execute("""UPDATE terms SET content = '{"federation"'""")
+        connection.commit()
+
+
+def damaged_earlier(kit: Path) -> None:
+    """Terms of another federation that it gave a sum in, which count in its policy."""
+    store, other = served(kit), "a" * 64
+    with store.transaction() as given:
+        given.charge(other, 1, 1, ["00" * 32], 0b11)
+    with closing(sqlite3.connect(kit / "state" / "given.db")) as connection:
+        connection.execute("INSERT INTO terms VALUES (?, ?)", (other, "{}"))
+        connection.commit()
+
+
+def own_port(kit: Path) -> None:
+    (kit / "monitor.toml").write_text(f"port = {open_kit(kit).node_port}\n")
+
+
+def other_roster(kit: Path) -> None:
+    """One of the same keys, with other terms than the federation asks for."""
+    roster = VerifiedRoster.load(kit / "roster.json")
+    table = roster.model_dump(mode="json")
+    replaced(kit, "roster.json", json.dumps({**table, "least_accepted": roster.least_accepted - 1}).encode())
+
+
+def summed_elsewhere(kit: Path) -> None:
+    """It gave sums of as many queries in another federation as its policy allows in all."""
+    with served(kit).transaction() as given:
+        ids = [f"{at:064x}" for at in range(open_second(kit).policy.most_queries)]
+        given.charge("b" * 64, 1, 1, ids, 0b11)

@@ -1,0 +1,200 @@
+"""What a party or a second aggregator would refuse when it is asked, its doctor has said before; or it is listed why it
+cannot."""
+
+from __future__ import annotations
+
+import json
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from consilium.aggregator.deployed import AGGREGATOR
+from consilium.aggregator.home import open_home as open_second
+from consilium.aggregator.node import AggregatorNode
+from consilium.coordinator.config import FederationConfig
+from consilium.node import kinds
+from consilium.node.kit import open_kit
+from consilium.party.deployed import PARTY
+from consilium.party.home import open_home
+from consilium.party.node import PartyNode
+from consilium.protocol.config_files import load
+from consilium.protocol.messages import PROTOCOL_VERSION
+from consilium.protocol.refusals import CURES, CURES_OF_SECOND, Refused, Rule
+from consilium.sums.aggregators.wire import AggregatorRequest
+from consilium.sums.terms import NO_LEDGER
+from tests.aggregator.given_rules import rules_given
+from tests.deploy.kits import SECOND, write_data
+from tests.deploy.spoiled import (
+    Spoil,
+    answered_elsewhere,
+    changed_terms,
+    found_by_doctor,
+    other_columns,
+    other_roster,
+    policy,
+    summed_elsewhere,
+    unsafe_federation,
+    unsigned,
+    written,
+)  # fmt: skip
+from tests.federation import hello_of
+
+PARTY_KIT, SECOND_KIT = "party-ward-a", f"aggregator-{SECOND}"
+
+
+class Foreseen(NamedTuple):
+    """spoil: makes the node refuse by the rule. name: the check of doctor that says so."""
+
+    spoil: Spoil
+    name: str = "policy"
+
+
+FORESEEN: dict[str, dict[Rule, Foreseen]] = {
+    PARTY_KIT: {
+        Rule.CLASSES: Foreseen(policy('"ill"', '"sick"')),
+        Rule.MOST_TEACHERS: Foreseen(policy("most_teachers = 4", "most_teachers = 3")),
+        Rule.VOTES: Foreseen(policy('collection = "secure"', 'collection = "distributed"')),
+        Rule.EXACT_SUMS: Foreseen(policy("exact_sums = true", "exact_sums = false")),
+        Rule.POOL: Foreseen(unsafe_federation),
+        Rule.MOST_EPSILON: Foreseen(policy("most_epsilon = ", "most_epsilon = 0.1 # ")),
+        Rule.MOST_QUERIES: Foreseen(answered_elsewhere),
+        Rule.LEAST_PARTIES: Foreseen(policy("least_parties = 3", "least_parties = 5"), "roster"),
+        Rule.LEAST_ROWS: Foreseen(lambda kit: write_data(kit, 1, rows=30), "data"),
+        Rule.SCHEMA: Foreseen(other_columns, "data"),
+        Rule.DATA: Foreseen(written("data.npz", "x"), "data"),
+    },
+    SECOND_KIT: {
+        Rule.VOTES: Foreseen(changed_terms(votes="secure")),
+        Rule.EXACT_SUMS: Foreseen(policy("exact_sums = true", "exact_sums = false")),
+        Rule.POOL: Foreseen(changed_terms(pool="")),
+        Rule.MALFORMED: Foreseen(changed_terms(pool="{}")),
+        Rule.MOST_EPSILON: Foreseen(policy("most_epsilon = ", "most_epsilon = 0.1 # ")),
+        Rule.LEAST_PARTIES: Foreseen(policy("least_parties = 3", "least_parties = 5")),
+        Rule.ROSTER_MISMATCH: Foreseen(unsigned(other_roster)),
+        Rule.SIMULATION: Foreseen(changed_terms(simulation=True)),
+    },
+}
+OTHER_CHECKS: dict[str, dict[Rule, str]] = {
+    PARTY_KIT: {
+        Rule.NOT_ACCEPTED: "accepted: tests/deploy/test_acceptance.py",
+        Rule.UNIT: "policy: tests/party/teachers/test_shards.py",
+        Rule.ROSTER_MISMATCH: "roster: tests/deploy/test_refused_starts.py, of a coordinator, and test_kits_doctor.py",
+        Rule.BAD_KEY: "roster and own keys: tests/coordinator/provision/test_own_keys.py",
+        Rule.BAD_SIGNATURE: "roster and own keys, as BAD_KEY",
+        Rule.POLICY: "policy, place and state, by whichever file it is",
+        Rule.SIMULATION: "policy: no kit is of a simulated federation",
+        Rule.STORAGE: "disk: tests/deploy/test_troubles.py",
+        Rule.VERSION: "versions, against those of the operator; the student's against the coordinator: terms",
+        Rule.PROMISE: "policy, where the terms cannot be promised at all",
+        Rule.MALFORMED: "versions",
+        Rule.ALREADY_ANSWERED: "rows left at the coordinator, terms at the student",
+        Rule.OVERFLOW_RISK: "refused when it is provisioned",
+    },
+    SECOND_KIT: {
+        Rule.MOST_QUERIES: "queries, as advice: a coordinator may ask fewer than it promised; the test below",
+        Rule.NOT_ACCEPTED: "accepted: tests/deploy/test_acceptance.py",
+        Rule.POLICY: "place, state, keys and roster, by whichever file it is: the cases above",
+        Rule.STORAGE: "disk: tests/deploy/test_troubles.py",
+        Rule.VERSION: "versions, against those of the operator",
+        Rule.BAD_SIGNATURE: "own keys and roster: tests/coordinator/provision/test_second_aggregator.py",
+        Rule.OVERFLOW_RISK: "refused when it is provisioned",
+    },
+}
+"""Foreseen, and shown elsewhere."""
+AT_RUN_TIME: dict[Rule, str] = {
+    Rule.NODE_KIND: "a kit starts the app of its own kind: tests/aggregator/test_kinds.py",
+    Rule.TERMS: "it takes two kits to see that they differ; each has its own signature and version",
+    Rule.INTERNAL: "a bug",
+    Rule.UNSAFE_SESSION: "somebody lies, or two kits differ",
+    Rule.INCONSISTENT_VIEW: "somebody lies; of a second aggregator, one of the two",
+    Rule.REPLAY: "a step of the protocol",
+    Rule.BROKEN_BLOCK: "who is there when a question is asked",
+    Rule.STAGE_ORDER: "a step of the protocol",
+    Rule.THRESHOLD: "who is there when a question is asked",
+}
+"""Nobody can know before."""
+AT_RUN_TIME_OF: dict[str, dict[Rule, str]] = {
+    PARTY_KIT: {
+        Rule.LEDGER: "only the party knows what it saw, and only the coordinator where its ledger stands",
+        Rule.NOT_TRAINED: "a step of the protocol",
+    },
+    SECOND_KIT: {
+        Rule.PROMISE: "the coordinator asks something else than its own terms, which this kit has",
+        Rule.ALREADY_ANSWERED: "which rows a student will ask is not known; the coordinator leaves out those it knows",
+    },
+}
+
+
+@pytest.mark.parametrize(("node", "rules"), [(PARTY_KIT, set(Rule)), (SECOND_KIT, rules_given())])
+def test_every_rule_is_foreseen_or_it_is_said_why_not(node: str, rules: set[Rule]) -> None:
+    lists = [set(FORESEEN[node]), set(OTHER_CHECKS[node]), set(AT_RUN_TIME), set(AT_RUN_TIME_OF[node])]
+    assert set().union(*lists) == rules
+    assert sum(map(len, lists)) == len(rules)
+
+
+def ask_party(nodes: Path) -> None:
+    """The coordinator enrols it and has it train."""
+    config = load(nodes / "coordinator" / "federation.json", FederationConfig)
+    terms = json.loads((nodes / PARTY_KIT / "terms.json").read_text())
+    node = PartyNode(open_home(nodes / PARTY_KIT))
+    node.hello(hello_of(config, public=terms["pool"]))
+    node.train(config.train_request())
+
+
+def ask_second(nodes: Path) -> str:
+    """The coordinator comes with the terms that the kit has; the name that it is told."""
+    home = open_second(nodes / SECOND_KIT)
+    terms = home.pinned_terms()
+    assert terms is not None
+    fields: dict[str, Any] = {**terms.model_dump(), **NO_LEDGER.model_dump(), "program": ""}
+    return AggregatorNode(home).hello(AggregatorRequest(**fields, protocol_version=PROTOCOL_VERSION)).name
+
+
+@pytest.mark.parametrize(("node", "rule"), [(node, rule) for node, rules in FORESEEN.items() for rule in rules])
+def test_what_a_node_would_refuse_its_doctor_says(nodes: Path, node: str, rule: Rule) -> None:
+    kit, case = nodes / node, FORESEEN[node][rule]
+    assert found_by_doctor(kit, case.name).level == "ok"
+    case.spoil(kit)
+    found = found_by_doctor(kit, case.name)
+    with pytest.raises(Refused) as refused:
+        (ask_party if node == PARTY_KIT else ask_second)(nodes)
+    assert (found.level, refused.value.refusal.rule) == ("wrong", rule)
+    if case.name != "data":  # there, `consilium party check` has every problem of every column
+        assert str(refused.value.refusal) in found.what
+        assert found.action.startswith((CURES if node == PARTY_KIT else CURES_OF_SECOND)[rule])
+    if node == SECOND_KIT:
+        assert "party" not in f"{found.what} {found.action}".replace("for a party", "")
+
+
+def test_nothing_is_refused_by_sound_kits(nodes: Path) -> None:
+    """The control; and the terms of the second aggregator's kit are those that the coordinator comes with."""
+    ask_party(nodes)
+    config = load(nodes / "of-second" / "federation.json", FederationConfig)
+    assert open_second(nodes / SECOND_KIT).pinned_terms() == config.terms()
+    assert ask_second(nodes) == SECOND
+
+
+def test_a_second_aggregators_doctor_advises_where_its_queries_will_not_last(nodes: Path) -> None:
+    kit = nodes / SECOND_KIT
+    summed_elsewhere(kit)
+    found, most = found_by_doctor(kit, "queries"), open_second(kit).policy.most_queries
+    assert found.level == "advice"
+    assert f"{most} in sums of other federations" in found.what
+    assert f"policy: {most}" in found.what
+    assert found.action == CURES_OF_SECOND[Rule.MOST_QUERIES]
+
+
+@pytest.mark.parametrize("node", FORESEEN)
+def test_a_node_that_would_refuse_starts_and_says_so(nodes: Path, monkeypatch: pytest.MonkeyPatch, node: str) -> None:
+    """It joins once its policy is mended, without a restart; until then its own log has the doctor's words."""
+    kit, told, stop = nodes / node, [], threading.Event()
+    FORESEEN[node][Rule.MOST_EPSILON].spoil(kit)
+    stop.set()
+    monkeypatch.setattr(kinds, "Supervisor", lambda *_: ExitStack())
+    monkeypatch.setattr(kinds, "supernode", lambda *_: None)
+    (PARTY if node == PARTY_KIT else AGGREGATOR).start(open_kit(kit), lambda *line: told.append(line), stop)
+    found = found_by_doctor(kit, "policy")
+    assert ("policy", f"{found.what}. {found.action}") in told
