@@ -127,7 +127,7 @@ def noisy(place: Place, scattered: Place, rows: Asked, kept: Kept) -> None:
                 else:
                     told = noisy_shares(way, rows.told, first, epsilon, noise)
                     counts = told.shares
-                model = train(given, counts.argmax(axis=1), given[:0], classes, spec, place.seed, told=told)
+                model = train(given, counts.argmax(axis=1), given[:0], classes, spec, place.seed, shares=told)
                 found = float((model.predict_proba(judging).argmax(axis=1) == rows.y).mean())
                 kept.add(**keys, accuracy=found)
 

@@ -55,7 +55,7 @@ def measure(place: Place, votes: Votes, epsilon: float, draw: int) -> dict[str, 
     wide = order[MOST_QUERIES:]
     models = {"labels": train(x[few], labels, x[order[len(few) :]], len(classes), spec, place.seed)}
     for name, student in {"histogram": spec, "histogram, auto": StudentSpec(trainer=AutoStudent())}.items():
-        models[name] = train(x[many], counts.argmax(axis=1), x[wide], len(classes), student, place.seed, told=told)
+        models[name] = train(x[many], counts.argmax(axis=1), x[wide], len(classes), student, place.seed, shares=told)
     found = {name: evaluate(model.predict_proba(test), place.truth, classes)["auc"] for name, model in models.items()}
     return {**found, "plurality": evaluate(votes.test / teachers, place.truth, classes)["auc"]}
 

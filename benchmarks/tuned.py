@@ -131,7 +131,7 @@ def students_auc(
         counts = votes[asked] + noise.gaussian(sigma, (len(asked), classes))
         told = None if labels else Shares(counts / parties, np.full(len(asked), sigma / parties))
         spec, rest = case.scenario.student, np.zeros((0, inputs.shape[1]))
-        model = train(inputs[asked], counts.argmax(axis=1), rest, classes, spec, case.seed, told=told)
+        model = train(inputs[asked], counts.argmax(axis=1), rest, classes, spec, case.seed, shares=told)
         aucs.append(area_under_curve(model.predict_proba(judge[0])[:, 1], judge[1] == 1))
     return float(np.mean(aucs))
 

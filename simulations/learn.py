@@ -79,7 +79,7 @@ class CurveLearner:
             self._spec,
             self._seed,
             represent=self._schema.inputs,
-            told=answered.shares,
+            shares=answered.shares,
         )
         probabilities = model.predict_proba(self._test)
         if self._spec.prevalence and self.metric == "accuracy":  # ranks of two classes stay

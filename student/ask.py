@@ -63,9 +63,9 @@ class Asked:
         """What noisy histograms say of the rows that have a label; None where there are none."""
         if self.histograms is None:
             return None
-        told = self.histograms.of(np.array(self.labels) != NO_LABEL)
-        votes = votes_in_sums(told)
-        return Shares(told.counts / votes[:, None], np.clip(told.sigmas / votes, *DEVIATIONS))
+        released = self.histograms.of(np.array(self.labels) != NO_LABEL)
+        votes = votes_in_sums(released)
+        return Shares(released.counts / votes[:, None], np.clip(released.sigmas / votes, *DEVIATIONS))
 
     def labelled(self) -> tuple[np.ndarray, np.ndarray]:
         """Rows that have a label, and the labels: two int64 arrays."""
@@ -143,9 +143,9 @@ class AskingStage:
         total, parts = self.plan.total, self.spec.rounds
         return [size for size in ((total + index) // parts for index in reversed(range(parts))) if size]
 
-    def ask(self, rows: PublicRows, chosen: np.ndarray, inputs: np.ndarray, model: Model | None, asked: Asked,
+    def ask(self, rows: PublicRows, chosen: np.ndarray, inputs: np.ndarray, model: Model | None, record: Asked,
             progress: Progress) -> bool:  # fmt: skip
-        """Ask the `chosen` rows, a batch at a time, into `asked`; False once the query budget is used up.
+        """Ask the `chosen` rows, a batch at a time, into `record`; False once the query budget is used up.
 
         inputs : float (n, inputs), all rows as `model` takes them, whose probabilities go with the queries.
         """
@@ -156,11 +156,11 @@ class AskingStage:
                 probabilities = None if model is None else np.clip(model.predict_proba(inputs[part]), 0.0, 1.0)
                 answers = self.source.ask(rows.queries[part], progress, probabilities)
             except BudgetExceeded:
-                if not asked.rows:
+                if not record.rows:
                     raise
                 return False  # used up by what was asked before, or by another student meanwhile
-            asked.add(part, answers)
-            progress(ASK, len(asked.rows), asked.planned)
+            record.add(part, answers)
+            progress(ASK, len(record.rows), record.planned)
             if (answers.outcomes == Outcome.NOT_ASKED).any():
                 return False
         return True
@@ -188,20 +188,22 @@ def planned_phases(
     for number, (source, spec) in enumerate(students, 1):
         name = "plan.json" if number == 1 else f"plan-{number}.json"
         wanted = min(left, spec.queries or left)
-        given = rows.recorded[: wanted if len(students) == 1 else 0]
-        plan = AskingPlan(folder / name, federation, min(wanted - len(given), source.describe().queries_left))
-        if len(given) and not plan.begun:
-            plan.take(given)
+        recorded = rows.recorded[: wanted if len(students) == 1 else 0]
+        plan = AskingPlan(folder / name, federation, min(wanted - len(recorded), source.describe().queries_left))
+        if len(recorded) and not plan.begun:
+            plan.take(recorded)
         phases.append(AskingStage(source, spec, plan))
         left -= plan.total
     return phases
 
 
-def asked_before(rows: PublicRows, given: np.ndarray, left: int) -> str:
+def asked_before(rows: PublicRows, recorded: np.ndarray, left: int) -> str:
     """What a student is told of rows that were asked before it came, or nothing."""
     spent, remarks = len(rows.spent), []
-    if len(given):
-        remarks.append(f"{len(given)} public rows were asked before: their outcomes are free; {left} queries are left")
+    if len(recorded):
+        remarks.append(
+            f"{len(recorded)} public rows were asked before: their outcomes are free; {left} queries are left"
+        )
     if spent:
         remarks.append(f"{spent} rows were answered in an earlier federation of these parties and are left out")
     return "; ".join(remarks)
@@ -240,7 +242,7 @@ class AskingPlan:
         return np.array([row for rows in self._content["rounds"] for row in rows], dtype=np.int64)
 
     @property
-    def given(self) -> np.ndarray:
+    def recorded(self) -> np.ndarray:
         """Rows, int64, that others had asked before the first round: their labels cost nothing."""
         return np.array(self._content.get(GIVEN, []), dtype=np.int64)
 

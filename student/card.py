@@ -28,10 +28,10 @@ from consilium.student.config import StudentSpec
 
 @dataclass(frozen=True)
 class StudentResult:
-    """The result of a student's run. `answered`: by the teachers; `reinforced`: own predictions confirmed. `warnings`:
-    of public numbers alone."""
+    """The result of a student's run. `queries`: that were asked. `answered`: by the teachers; `reinforced`: own
+    predictions confirmed. `warnings`: of public numbers alone."""
 
-    asked: int
+    queries: int
     answered: int
     reinforced: int
     metrics: dict[str, Any] | None
@@ -134,7 +134,7 @@ def make_card(
         "representation": schema.representation,
         "inputs": spec.inputs,
         "spec": spec.model_dump(mode="json", exclude={"provenance"}),
-        "provenance": [each.model_dump(mode="json") for each in (*spec.provenance, *spec.constants)],
+        "provenance": [entry.model_dump(mode="json") for entry in (*spec.provenance, *spec.constants)],
         "choice": choice or None,
         "mechanism": terms.mechanism,
         "release": terms.release,
@@ -150,7 +150,7 @@ def make_card(
             **({"epsilon_nodes": terms.epsilon_nodes} if terms.epsilon_nodes else {}),
             "simulation": terms.simulation,
         },
-        "asked": result.asked,
+        "asked": result.queries,
         "answered": result.answered,
         "reinforced": result.reinforced,
         "metrics": result.metrics,
@@ -178,7 +178,7 @@ def write_cards(folder: Path, card: dict[str, Any]) -> None:
 
 def for_people(card: dict[str, Any]) -> str:
     """The card as Markdown."""
-    warnings = [("Warnings", [f"- **{each['code']}**: {_plain(each['text'])}" for each in card["warnings"]])]
+    warnings = [("Warnings", [f"- **{warning['code']}**: {_plain(warning['text'])}" for warning in card["warnings"]])]
     sections = [
         *(warnings if card["warnings"] else []),
         ("What it is", _what(card)),
@@ -215,13 +215,13 @@ def _trained(trainer: dict[str, Any]) -> str:
 
 def _data(card: dict[str, Any]) -> list[str]:
     count = len(card["features"])
-    told = "The public statistics of a column are those that the model standardises with, inside."
+    statistics = "The public statistics of a column are those that the model standardises with, inside."
     if card["representation"] != "none" or card["inputs"] == "features":
-        told = "The model computes its representation of a row itself."
-    lines = [f"A row has {count} numbers, as they are measured: nothing must be standardised before. {told}"]
+        statistics = "The model computes its representation of a row itself."
+    lines = [f"A row has {count} numbers, as they are measured: nothing must be standardised before. {statistics}"]
     if columns := card.get("columns"):
-        what = f"A row has {len(columns)} columns, as they are written: numbers as measured, categories by these names"
-        lines = [f"{what}. They become {count} numbers, inside. {told}", "", *_columns(columns)]
+        raw = f"A row has {len(columns)} columns, as they are written: numbers as measured, categories by these names"
+        lines = [f"{raw}. They become {count} numbers, inside. {statistics}", "", *_columns(columns)]
     if count > _MOST_FEATURES_SHOWN:
         return [*lines, "", f"The names, statistics and ranges of all {count} are in `{CARD_FILE}`."]
     ranges = {allowed["feature"]: allowed for allowed in card["ranges"]}
@@ -290,14 +290,14 @@ def _released(card: dict[str, Any], unprotected: str) -> list[str]:
         )
     return [
         *lines,
-        *(f"{each.who}: protected: {each.protected}; {each.why}" for each in people(unprotected=unprotected)),
+        *(f"{person.who}: protected: {person.protected}; {person.why}" for person in people(unprotected=unprotected)),
     ]
 
 
 def _chosen(card: dict[str, Any]) -> list[str]:
     """On which rows values were chosen, and which of them no epsilon covers."""
     entries = well_formed(card["provenance"])
-    lines = [f"- {', '.join(map(_code, each.keys))}: {each.chosen}. {_plain(each.where)}" for each in entries]
+    lines = [f"- {', '.join(map(_code, entry.keys))}: {entry.chosen}. {_plain(entry.where)}" for entry in entries]
     if len(entries) == len(StudentSpec.model_validate(card["spec"]).constants):
         lines = [f"- {NOT_STATED}.", *lines]
     keys = uncovered(entries)
@@ -353,7 +353,10 @@ def _operating(point: dict[str, Any] | None) -> list[str]:
         "| at the operating point | value |",
         "|---|---|",
         *(f"| {name} | {_number(point[name])} |" for name in ("flagged", "recall", "specificity", "precision")),
-        *(f"| recall where specificity is {at} (to compare; not chosen) | {_number(others[at])} |" for at in others),
+        *(
+            f"| recall where specificity is {level} (to compare; not chosen) | {_number(others[level])} |"
+            for level in others
+        ),
     ]
 
 

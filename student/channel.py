@@ -104,10 +104,10 @@ class LabelChannel:
                     case "histograms":
                         histograms.add(reply.histograms)
                     case "answers":
-                        given = histograms.read()
-                        if (given is not None) != (terms.count_sigma > 0):
+                        released = histograms.read()
+                        if (released is not None) != (terms.count_sigma > 0):
                             raise MalformedMessage("histograms come with labels, or are missing, unlike its terms say")
-                        return answers_from_wire(reply.answers, len(canonical), len(schema.classes), given)
+                        return answers_from_wire(reply.answers, len(canonical), len(schema.classes), released)
         except grpc.RpcError as error:
             raise self._failed(error) from None
         raise MalformedMessage(
@@ -116,14 +116,14 @@ class LabelChannel:
 
     def known(self, ids: Sequence[str]) -> np.ndarray:
         """See `LabelSource.known`."""
-        found = [np.zeros(0, dtype=np.uint8)]
+        standings = [np.zeros(0, dtype=np.uint8)]
         try:
             for block in id_blocks(ids):
                 reply = self._stub.Known(pb.KnownRequest(query_ids=block), timeout=self._wait)
-                found.append(standings_of(reply.standings, len(block) // ID_BYTES))
+                standings.append(standings_of(reply.standings, len(block) // ID_BYTES))
         except grpc.RpcError as error:
             raise self._failed(error) from None
-        return np.concatenate(found)
+        return np.concatenate(standings)
 
     def finish(self) -> None:
         """See `LabelSource.finish`."""

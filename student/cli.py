@@ -108,9 +108,9 @@ def start(
     from consilium.student.watching import student_monitor
 
     node = open_kit(kit, "student")
-    given = pool or public_file(node, "public.npz")
-    rows = _pool(given, label, test, missing, _csv_rule("student", separator, decimal_comma, encoding))
-    with student_monitor(node, load_monitor(node), lambda _, what: None if quiet else _note(what)) as board:
+    file = pool or public_file(node, "public.npz")
+    rows = _pool(file, label, test, missing, _csv_rule("student", separator, decimal_comma, encoding))
+    with student_monitor(node, load_monitor(node), lambda _, text: None if quiet else _note(text)) as board:
         _ask(lambda: open_channel(node, wait), rows, out, config, seed, resume, output, quiet, board)
 
 
@@ -200,7 +200,7 @@ def _ask(
     again = "Make room and run it again with --resume: what was answered is in the ledger and costs nothing"
     with writing(out, again), showing(quiet) as display, channel() as connection:
         source, *later = connection.phases()
-        terms, left = source.describe(), sum(each.describe().queries_left for each in (source, *later))
+        terms, left = source.describe(), sum(labels.describe().queries_left for labels in (source, *later))
         board.connected = True
         words = in_plain_words(terms.epsilon, terms.delta, terms.unit, terms.neighbouring)
         rows = pool.load(terms.schema, _note)
@@ -216,11 +216,11 @@ def _ask(
         result = run_student(
             source, rows, spec, out, seed, progress, later, lambda remark: display.say(remark, time.time())
         )
-    told = {"asked": result.asked, "answered": result.answered, "student": result.metrics, "out": str(out)}
-    told["warnings"] = listed(result.warnings)
+    summary = {"asked": result.queries, "answered": result.answered, "student": result.metrics, "out": str(out)}
+    summary["warnings"] = listed(result.warnings)
     if not quiet:
-        tell_warnings(told["warnings"], output)
+        tell_warnings(summary["warnings"], output)
     metrics = result.metrics or {}
     quality = "".join(f"{name} {metrics[name]:.3f}; " for name in ("accuracy", "auc") if metrics.get(name) is not None)
-    lines = [f"asked {result.asked}, answered {result.answered}; {quality}student: {out}"]
-    show(output, told, () if quiet else lines)
+    lines = [f"asked {result.queries}, answered {result.answered}; {quality}student: {out}"]
+    show(output, summary, () if quiet else lines)

@@ -124,8 +124,8 @@ class StudentSpec(Terse, Frozen):
 
         trainer = self.last.trainer
         return tuple(
-            each.model_copy(update={"keys": tuple(f"{trainer.name}: {key}" for key in each.keys)})
-            for each in constants_of(trainer)
+            entry.model_copy(update={"keys": tuple(f"{trainer.name}: {key}" for key in entry.keys)})
+            for entry in constants_of(trainer)
         )
 
     @property

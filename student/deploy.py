@@ -63,22 +63,24 @@ def _terms(kit: Kit, path: Path | None) -> str:
     with LabelChannel(kit.coordinator.labels, SECONDS, kit.client_tls) as channel:
         sources = channel.phases()
         terms, left = sources[0].describe(), sum(source.describe().queries_left for source in sources)
-        given = path or public_file(kit, "public.npz")
-        ids = _ids(PoolFile(given).load(terms.schema), terms.schema) if given.exists() else []
+        file = path or public_file(kit, "public.npz")
+        ids = _ids(PoolFile(file).load(terms.schema), terms.schema) if file.exists() else []
         standings = channel.known(ids)
     if terms.schema != _schema(kit):
         raise ConfigError("the coordinator serves another schema than this kit's", "Open the newest update here")
-    told = f"{terms.parties} parties, {terms.mechanism}; {left} queries left"
+    summary = f"{terms.parties} parties, {terms.mechanism}; {left} queries left"
     if ids:
-        asked, spent = (int((standings == what).sum()) for what in (RowStanding.RECORDED, RowStanding.SPENT))
-        told += f"; of {len(ids)} rows {len(ids) - asked - spent} can be asked, {asked} are free, {spent} are used up"
+        recorded, spent = (int((standings == standing).sum()) for standing in (RowStanding.RECORDED, RowStanding.SPENT))
+        summary += (
+            f"; of {len(ids)} rows {len(ids) - recorded - spent} can be asked, {recorded} are free, {spent} are used up"
+        )
     words = in_plain_words(terms.epsilon, terms.delta, terms.unit, terms.neighbouring)
-    told += f"; epsilon at most {terms.epsilon:.3f}. {terms.release.sentence} {words}"
+    summary += f"; epsilon at most {terms.epsilon:.3f}. {terms.release.sentence} {words}"
     if left == 0:
-        raise Advice(told, "Only rows that are free get labels: more need a new federation")
+        raise Advice(summary, "Only rows that are free get labels: more need a new federation")
     if terms.epsilon > MOST_EPSILON:
-        raise Advice(told, f"Epsilon is above {MOST_EPSILON:g}: see docs/warnings.md, large-epsilon")
-    return told
+        raise Advice(summary, f"Epsilon is above {MOST_EPSILON:g}: see docs/warnings.md, large-epsilon")
+    return summary
 
 
 def _schema(kit: Kit) -> Schema:

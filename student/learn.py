@@ -27,16 +27,16 @@ def train(
     seed: int,
     job: Job = SILENT,
     represent: Represent = np.asarray,
-    told: Shares | None = None,
+    shares: Shares | None = None,
 ) -> Model:
     """Train by `spec` on rows as `inputs` gives them; labels of fewer than two classes give a constant model.
 
-    `represent` is the schema's, for a student that takes bare features and also needs their representation. `told`: the
-    noisy shares of the votes on these rows, where they are known; a trainer that cannot use them takes the labels.
+    `represent` is the schema's, for a student that takes bare features and also needs their representation. `shares`:
+    the noisy shares of the votes on these rows, where they are known; a trainer that cannot use them takes the labels.
     """
     trainer = trainer_of(spec.trainer, Aids(unlabelled, represent, job))
-    if told is not None and len(told) and isinstance(trainer, SharesTrainer):
-        return trainer.fit_shares(x, told, seed)
+    if shares is not None and len(shares) and isinstance(trainer, SharesTrainer):
+        return trainer.fit_shares(x, shares, seed)
     if len(np.unique(y)) < 2:
         return constant(y, classes)
     if spec.self_training:

@@ -66,7 +66,7 @@ def run_student(
     _check(pool, spec, students, terms)
     rows = PublicRows.of(pool.queries, terms.schema, source)
     phases = planned_phases(folder, students, terms.federation, rows)
-    if remark := asked_before(rows, phases[0].plan.given, terms.queries_left):
+    if remark := asked_before(rows, phases[0].plan.recorded, terms.queries_left):
         tell(remark)
     choice: dict[str, Any] = {}
     rounds = _Rounds(rows, phases, seed, Job(folder, progress, choice.update))
@@ -80,7 +80,7 @@ def run_student(
     outcomes = np.array(rounds.asked.outcomes)
     answered = int((outcomes == Outcome.ANSWERED).sum())
     result = StudentResult(
-        asked=int((outcomes != Outcome.NOT_ASKED).sum()),
+        queries=int((outcomes != Outcome.NOT_ASKED).sum()),
         answered=answered,
         reinforced=int((outcomes == Outcome.REINFORCED).sum()),
         metrics=metrics,
@@ -114,7 +114,7 @@ class _Rounds:
 
     def __post_init__(self) -> None:
         first = self.phases[0]
-        self.asked = Asked(len(first.plan.given) + sum(phase.plan.total for phase in self.phases))
+        self.asked = Asked(len(first.plan.recorded) + sum(phase.plan.total for phase in self.phases))
         self.model: Model | None = None
         self.learner: StudentSpec = first.spec
         self.number, self.total = 0, sum(len(phase.rounds) for phase in self.phases)
@@ -128,9 +128,9 @@ class _Rounds:
         """
         self.job.progress(ASK, 0, self.asked.planned)
         first = self.phases[0]
-        if len(first.plan.given):
+        if len(first.plan.recorded):
             seen = inputs(first.spec, self.rows.schema, self.rows.queries)
-            first.ask(self.rows, first.plan.given, seen, None, self.asked, self.job.progress)
+            first.ask(self.rows, first.plan.recorded, seen, None, self.asked, self.job.progress)
             self._learn(first.spec, seen)
         for index in range(len(self.phases)):
             self._ask_phase(index)
@@ -161,13 +161,13 @@ class _Rounds:
     def _choose(self, index: int, count: int, seen: np.ndarray) -> np.ndarray:
         """`count` rows, int64, none of which was asked, planned by an earlier phase, or spent."""
         spec = self.phases[index].spec
-        asked = np.array(self.asked.rows, dtype=np.int64)
-        candidates = self.rows.free([asked, *(phase.plan.chosen for phase in self.phases[:index])])
+        earlier = np.array(self.asked.rows, dtype=np.int64)
+        candidates = self.rows.free([earlier, *(phase.plan.chosen for phase in self.phases[:index])])
         strategy = "random" if self.model is None and spec.selection not in BY_ROWS else spec.selection
         places = self.rows.schema.inputs(self.rows.queries) if strategy in BY_ROWS else seen
         probabilities = None if self.model is None else self.model.predict_proba(seen)
         generator = np.random.default_rng([self.seed, 0x617368, self.number])
-        return choose(strategy, candidates, count, places, asked, probabilities, generator, self.rows.equal)
+        return choose(strategy, candidates, count, places, earlier, probabilities, generator, self.rows.equal)
 
     def _learn(self, spec: StudentSpec, seen: np.ndarray) -> None:
         labelled, labels = self.asked.labelled()
@@ -201,18 +201,18 @@ def _test(published: Published, pool: Pool, queries: np.ndarray) -> tuple[dict[s
     return metrics, tested_on(pool.test_y, metrics, classes, again)
 
 
-def _write_labels(out: Path, terms: LabelTerms, ids: list[str], asked: Asked) -> None:
+def _write_labels(out: Path, terms: LabelTerms, ids: list[str], record: Asked) -> None:
     out.mkdir(parents=True, exist_ok=True)
     names = terms.schema.classes
     table = pl.DataFrame(
         {
-            "row": asked.rows,
+            "row": record.rows,
             "query_id": ids,
-            "outcome": [Outcome(outcome).name.lower() for outcome in asked.outcomes],
-            "label": [None if label == NO_LABEL else names[label] for label in asked.labels],
+            "outcome": [Outcome(outcome).name.lower() for outcome in record.outcomes],
+            "label": [None if label == NO_LABEL else names[label] for label in record.labels],
             "counts": [
-                None if label == NO_LABEL or asked.histograms is None else asked.histograms.counts[at].tolist()
-                for at, label in enumerate(asked.labels)
+                None if label == NO_LABEL or record.histograms is None else record.histograms.counts[place].tolist()
+                for place, label in enumerate(record.labels)
             ],
         },
         schema={

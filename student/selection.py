@@ -28,7 +28,7 @@ def choose(
     candidates: np.ndarray,
     count: int,
     rows: np.ndarray,
-    asked: np.ndarray,
+    earlier: np.ndarray,
     probabilities: np.ndarray | None,
     generator: np.random.Generator,
     equal: np.ndarray,
@@ -38,7 +38,7 @@ def choose(
     Parameters
     ----------
     rows : float (rows, inputs), the pool as the schema represents it (`Schema.inputs`); only `BY_ROWS` use them.
-    asked : indices of rows asked before.
+    earlier : indices of rows asked before.
     probabilities : float64 (rows, classes) of the present model; None before there is one, when the choice is random.
     equal : int64 (rows,), see `protocol.rows.queries.first_equal`. Equal rows are one query: a second one has its
         answer already. At random, a row that occurs twice is twice as likely to be asked.
@@ -51,9 +51,9 @@ def choose(
     shuffled = shuffled[np.sort(np.unique(equal[shuffled], return_index=True)[1])]
     count = min(count, len(shuffled))
     if strategy == "k_centre":
-        return _k_centre(shuffled, count, rows, asked)
+        return _k_centre(shuffled, count, rows, earlier)
     if strategy == "typical":
-        return typical_rows(rows, shuffled, asked, count, generator)
+        return typical_rows(rows, shuffled, earlier, count, generator)
     if strategy == "random" or probabilities is None:
         return shuffled[:count]
     p = probabilities[shuffled]
@@ -68,10 +68,10 @@ def choose(
     return shuffled[np.argsort(-doubt, kind="stable")][:count]
 
 
-def _k_centre(candidates: np.ndarray, count: int, rows: np.ndarray, asked: np.ndarray) -> np.ndarray:
+def _k_centre(candidates: np.ndarray, count: int, rows: np.ndarray, earlier: np.ndarray) -> np.ndarray:
     x = rows[candidates]
-    if len(asked):
-        distance = np.min([((x - rows[index]) ** 2).sum(axis=1) for index in asked], axis=0)
+    if len(earlier):
+        distance = np.min([((x - rows[index]) ** 2).sum(axis=1) for index in earlier], axis=0)
     else:
         distance = ((x - x.mean(axis=0)) ** 2).sum(axis=1)
     chosen = []
@@ -94,9 +94,10 @@ _MOST_DIMENSIONS = 40
 
 
 def typical_rows(
-    rows: np.ndarray, candidates: np.ndarray, asked: np.ndarray, count: int, generator: np.random.Generator
+    rows: np.ndarray, candidates: np.ndarray, earlier: np.ndarray, count: int, generator: np.random.Generator
 ) -> np.ndarray:
-    """`count` of the `candidates`: the densest of each cluster in which nothing was `asked` yet, largest cluster first.
+    """`count` of the `candidates`: the densest of each cluster in which nothing was asked yet, largest cluster
+    first.
 
     There are as many clusters as rows that were asked or will be. `rows` float (rows, inputs), the others int64 (n,) of
     indices into it. Where clusters are too few, for example of rows that are all alike, the rest is drawn by lot.
@@ -105,11 +106,11 @@ def typical_rows(
         return generator.permutation(candidates)[:count]
     nearest, squares = nearest_rows(rows.astype(np.float32), _CROWD)
     distance = np.sqrt(squares).mean(axis=1)
-    clusters = min(len(asked) + count, len(rows))
+    clusters = min(len(earlier) + count, len(rows))
     places = _embedding(neighbour_graph(nearest[:, :_NEIGHBOURS], squares[:, :_NEIGHBOURS]), clusters)
     cluster = _clusters(places, clusters, generator)
     known = np.zeros(len(rows), dtype=bool)
-    known[cluster[asked]] = True  # there are never more clusters than rows
+    known[cluster[earlier]] = True  # there are never more clusters than rows
     free = candidates[~known[cluster[candidates]]]
     densest = free[np.argsort(distance[free], kind="stable")]
     _, first = np.unique(cluster[densest], return_index=True)

@@ -44,6 +44,7 @@ CLEAN: tuple[str, ...] = (
     "simulations/datasets",
     "simulations/population",
     "simulations/study/measures",
+    "student",
     "sums",
 )
 """Folders whose code keeps to that; those below them do too."""

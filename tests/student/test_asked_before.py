@@ -51,7 +51,7 @@ def ask(source, out: Path, seed: int, **settings) -> tuple[int, list[str]]:
     told: list[str] = []
     pool = Pool(FEATURES, ROWS)
     result = run_student(source, pool, student_of(C=1.0, **settings), out, seed, tell=told.append)
-    return result.asked, told
+    return result.queries, told
 
 
 @pytest.mark.parametrize("seed", [0, 1])

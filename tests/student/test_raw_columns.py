@@ -59,7 +59,7 @@ def student(tmp_path: Path) -> Path:
     pool = PoolFile(tmp_path / "pool.csv", label="outcome").load(SCHEMA)
     result = run_student(TableSource(), pool, student_of(C=1.0), tmp_path / "out", seed=0)
     assert result.metrics is not None
-    assert (result.asked, result.metrics["accuracy"]) == (150, 1.0)
+    assert (result.queries, result.metrics["accuracy"]) == (150, 1.0)
     return tmp_path / "out" / "student"
 
 

@@ -88,7 +88,7 @@ def test_after_a_crash_it_asks_the_same(tmp_path: Path, break_at: int) -> None:
 def test_caps_that_run_out_end_the_asking(tmp_path: Path) -> None:
     spec = student_of(C=1.0, queries=60, batch=20)
     result = run_student(Rounds(out_at=2), pool(), spec, tmp_path, seed=0)
-    assert result.asked == 40
+    assert result.queries == 40
     (tmp_path / "other").mkdir()
     with pytest.raises(BudgetExceeded):
         run_student(Rounds(out_at=0), pool(), spec, tmp_path / "other", seed=0)

@@ -105,7 +105,7 @@ def test_a_trainer_tells_how_far_it_is_itself(tmp_path: Path, trainer: str) -> N
 def test_asks_trains_evaluates_and_saves(tmp_path: Path) -> None:
     source = Source()
     result = run_student(source, pool(), student_of(C=1.0), tmp_path, seed=0)
-    assert (result.asked, result.answered) == (100, 50)
+    assert (result.queries, result.answered) == (100, 50)
     assert result.metrics is not None
     assert result.metrics["auc"] > 0.85
     assert source.finished

@@ -230,7 +230,7 @@ def test_a_whole_federation_with_a_student_on_a_socket(homes, tmp_path: Path, lo
     with LabelChannel(address, wait=250) as channel:
         result = run_student(channel, pool, student_of(C=1.0), out, seed=0)
     run.join()
-    assert result.asked == 40
+    assert result.queries == 40
     assert (tmp_path / "coordinator.json").exists()
     assert (out / "labels.parquet").exists()
 
