@@ -124,7 +124,8 @@ def mnist(mechanism: Confident | Interactive, spec: StudentSpec, seed: int, fold
     metrics: dict[str, Any] = result.metrics or {}
     epsilon = guarantees["data_dependent"].epsilon
     return [
-        result.queries, result.answered, result.reinforced, promised(config).epsilon, epsilon, right, metrics["accuracy"],
+        result.queries, result.answered, result.reinforced, promised(config).epsilon, epsilon, right,
+        metrics["accuracy"],
     ]  # fmt: skip
 
 

@@ -301,7 +301,7 @@ def test_labels_file_says_what_became_of_every_query(tmp_path: Path) -> None:
 )
 def test_asks_no_more_than_pool_cap_and_specification_allow(tmp_path: Path, queries, left, asked) -> None:
     source = Source(left)
-    assert run_student(source, pool(), StudentSpec(queries=queries), tmp_path, seed=0).asked == asked
+    assert run_student(source, pool(), StudentSpec(queries=queries), tmp_path, seed=0).queries == asked
     assert len(source.asked[0]) == asked
 
 
