@@ -1,10 +1,16 @@
-"""Blocks of the pages that are no commands: TOML is valid where it is meant to be used, JSON is JSON, Python runs."""
+"""Blocks of the pages that are no commands: TOML is valid where it is meant to be used, JSON is JSON, Python runs.
+
+The examples in docstrings give what they say.
+"""
 
 from __future__ import annotations
 
+import doctest
+import importlib
 import json
+import pkgutil
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from importlib import resources
 from pathlib import Path
@@ -14,6 +20,7 @@ import numpy as np
 import pytest
 import tomli_w
 
+import consilium
 from consilium.models.published.model import load_model
 from consilium.node.acceptance import read_policy
 from consilium.node.kit import POLICY_FILE
@@ -150,3 +157,34 @@ def test_python_runs(block: Block, desk: Desk, monkeypatch: pytest.MonkeyPatch) 
     (desk.folder / "teacher.pkl").unlink(missing_ok=True)
     rows = np.array([load_model(Path("student/model.safetensors")).schema.center])
     exec(compile(block.text, block.place, "exec"), {"rows": rows})
+
+
+LEAST = 60
+"""Modules without examples are no fault; nearly all of them losing theirs would be one of this test."""
+
+
+def modules_with_examples() -> Iterator[str]:
+    """Dotted names, found in the text: importing all of them only to collect would cost seconds."""
+    for found in pkgutil.walk_packages(consilium.__path__, "consilium."):
+        place = ROOT.joinpath(*found.name.split(".")[1:])
+        file = place / "__init__.py" if found.ispkg else place.with_suffix(".py")
+        if not file.is_file():
+            file = (Path(consilium.__file__).parent / found.name.split(".")[1]).with_suffix(".py")
+        if ">>> " in file.read_text(encoding="utf-8"):
+            yield found.name
+
+
+MODULES = list(modules_with_examples())
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples(name: str) -> None:
+    outcome = doctest.testmod(importlib.import_module(name))
+    assert outcome.attempted > 0
+    assert outcome.failed == 0
+
+
+def test_the_walk_finds_the_examples() -> None:
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    examples = sum(len(test.examples) for name in MODULES for test in finder.find(importlib.import_module(name)))
+    assert examples >= LEAST

@@ -66,7 +66,7 @@ ELSEWHERE = {
     "chown": "root: the service's files",
     "cp": "root: into /etc/systemd/system",
     "curl": "a node that serves: tests/node/test_monitor.py",
-    "docker": "no daemon here; what goes into the image: tests/packaging/test_image.py",
+    "docker": "no daemon here; what goes into the image: tests/packaging/test_bundle.py",
     "export": "of the reader's shell",
     "flwr": "needs a free port and half a minute: tests/packaging/test_flwr_run.py",
     "journalctl": "systemd",

@@ -1,4 +1,7 @@
-"""The maps of the repository name every folder, and no folder that is gone."""
+"""The maps of the repository name every folder, and no folder that is gone.
+
+The tables of keys in the pages are those of the models, and every key says what it means.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,14 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 
 from benchmarks.house import ROOMS
+from consilium.coordinator.config import Federation
 from consilium.protocol.refusals import Rule
+from consilium.simulations.population.specs import DataSpec
+from docs import keys
+from docs.marked import names, pages
 from tests.docs.pages import ROOT
 
 
@@ -61,3 +69,37 @@ def test_the_picture_is_described() -> None:
     picture = Path(ROOT / "docs/run.svg").read_text(encoding="utf-8")
     assert "<title" in picture
     assert "<desc" in picture
+
+
+PAGES = [path for path in pages() if keys.MARKS.search(path.read_text(encoding="utf-8"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_tables_of_a_page_are_not_stale(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert keys.with_tables(text) == text, "write them anew: python -m docs.keys"
+
+
+def test_every_table_stands_in_a_page() -> None:
+    marked = [name for page in PAGES for name in names(page.read_text(encoding="utf-8"), keys.MARKS)]
+    assert sorted(marked) == sorted(keys.TABLES)
+
+
+@pytest.mark.parametrize("name", keys.TABLES)
+def test_every_key_has_a_meaning(name: str) -> None:
+    for line in keys.TABLES[name]().splitlines()[2:]:
+        assert re.fullmatch(r"\| .+ \|", line)
+        assert line.split(" | ")[-1].removesuffix(" |").strip(), line
+
+
+@pytest.mark.parametrize(
+    ("model", "prefix", "line"),
+    [
+        (Federation, "federation", "| `federation.teachers_per_party` | whole number | `1` | ≥ 1, ≤ 1,000 |"),
+        (DataSpec, "data", "| `data.public_share` | number | `0.2` | > 0, < 1 |"),
+        (DataSpec, "data", "| `data.set` | text | required |  |"),
+        (DataSpec, "data", '| `data.colour` | `grey`, `rgb` | `"grey"` |  |'),
+    ],
+)
+def test_type_default_and_limits(model: type[BaseModel], prefix: str, line: str) -> None:
+    assert line in keys.of_model(model, prefix)

@@ -1,4 +1,7 @@
-"""The charts: what is drawn is what was given, in places that fit any width."""
+"""The charts: what is drawn is what was given, in places that fit any width.
+
+Exhibits: what is secret never reaches a published page, and a terminal says what a page says.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from markupsafe import Markup
 
 from consilium.accounting.guarantee import Kind
 from consilium.report import charts, exhibits, page, words
@@ -36,7 +40,8 @@ from consilium.report.charts import (
     svg_file,
     thin,
 )
-from consilium.report.page import style
+from consilium.report.exhibits import Cell, Chart, Exhibit, PagePart, Table, TableLine, as_text, published
+from consilium.report.page import Page, as_html, style
 from consilium.simulations.report import guarantees, meaning, models, privacy, results
 from consilium.simulations.report.guarantees import guarantee_rows
 from consilium.simulations.report.privacy import privacy_curve
@@ -341,3 +346,25 @@ def test_files_have_the_colours_of_the_page_by_day() -> None:
     assert len(stroked) == 6 and len(filled) == 13
     assert stroked == {name: day[name] for name in stroked}
     assert filled == {name: day[name] for name in filled}
+
+
+SECRET = Exhibit(
+    "votes", "Votes 0.31337", ("Exact.",), table=Table(("", "share"), (TableLine("a", (Cell("7"),)),)), secret=True
+)
+OPEN = Exhibit("labels", "Labels", ("Released.",), items=(Markup("<b>14</b>"),))
+PARTS = (PagePart("one", "First", (OPEN, SECRET)), PagePart("two", "Private alone", (SECRET,)))
+
+
+def test_a_published_page_holds_no_secret_exhibit_and_the_whole_one_marks_it() -> None:
+    whole, public = as_html(Page("", "t", PARTS)), as_html(Page("", "t", published(PARTS)))
+    assert "0.31337" in whole and "not covered by the guarantee" in whole
+    assert "0.31337" not in public and "Private alone" not in public and "Labels" in public
+
+
+def test_a_terminal_has_the_words_and_the_tables() -> None:
+    picture = Chart("Dots: 0.6.", (("", rows_chart("AUC", [ValueRow("a", 0.6, None, "0.600")])),))
+    lines = as_text([*PARTS, PagePart("three", "Third", (Exhibit("c", "Picture", chart=picture),))]).splitlines()
+    assert lines[:6] == [
+        "First", "  Labels", "    Released.", "    14", "  Votes 0.31337 [not covered by the guarantee]", "    Exact.",
+    ]  # fmt: skip
+    assert lines[-1] == "    Dots: 0.6."

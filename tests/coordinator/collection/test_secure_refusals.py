@@ -1,11 +1,14 @@
-"""What a party of secure votes does not take, whatever the coordinator says."""
+"""What a party of secure votes does not take, whatever the coordinator says.
+
+Two decisions about a masked session, at their borders: whom accusers are believed about, and when it is given up.
+"""
 
 from __future__ import annotations
 
 import pytest
 
 from consilium.coordinator.collection.clear import ClearCollector
-from consilium.coordinator.collection.secure import SecureKeys
+from consilium.coordinator.collection.secure import SecureKeys, believed, can_be_unmasked
 from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.mechanisms import Confident, Distributed
 from consilium.protocol.errors import ConfigError, NotEnoughParties
@@ -14,6 +17,7 @@ from consilium.protocol.refusals import Refused, Rule
 from consilium.sums.errors import ThresholdNotMet
 from consilium.sums.masks.messages import AdvertiseRequest
 from consilium.sums.masks.terms import MaskedTerms
+from consilium.sums.roster import least_rebuilders
 from tests.coordinator.collection.cluster import ONE_PHASE, PARTIES, Cluster, queries
 from tests.deploy.kits import edit
 from tests.federation import FakeTransport, hello_of, make_config, make_homes, make_secure, standing, vote_request
@@ -130,3 +134,18 @@ def test_keys_must_be_those_of_the_federation(cluster) -> None:
     )
     with pytest.raises(ConfigError, match="noise_shares 6 is above the 5 honest parties"):
         made.keys.check(wide)
+
+
+@pytest.mark.parametrize("colluders", [0, 1, 3])
+def test_colluders_and_one_more_are_not_believed(colluders: int) -> None:
+    """One more than collude may be a liar among them and an honest party that was lied to."""
+    names = [f"p{place:02d}" for place in range(9)]
+    accusers = {"few": {*names[: colluders + 1]}, "enough": {*names[: colluders + 2]}, "all": {*names}}
+    assert believed(accusers, colluders) == ["enough", "all"]
+
+
+@pytest.mark.parametrize("parties", [4, 9, 20])
+def test_a_session_is_kept_as_long_as_as_many_remember_it_as_rebuild_a_secret(parties: int) -> None:
+    least = least_rebuilders(parties, 0)
+    kept = [over for over in range(parties + 1) if can_be_unmasked(parties, over, least)]
+    assert kept == list(range(parties - least + 1))

@@ -1,4 +1,7 @@
-"""The parts of an audit, each on its own: bounds, pairs, the game, statistics, regions, claims."""
+"""The parts of an audit, each on its own: bounds, pairs, the game, statistics, regions, claims.
+
+Whose claim an audit tries: that of what leaves, whoever draws the noise.
+"""
 
 from __future__ import annotations
 
@@ -44,6 +47,7 @@ from consilium.coordinator.mechanisms import (
     Interactive,
     LNMax,
     Mechanism,
+    NoisyHistogram,
 )
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.label_source import NO_LABEL
@@ -364,3 +368,22 @@ class TestBuild:
     def test_mistakes_are_named(self, name: str, settings: list[str], words: str) -> None:
         with pytest.raises(ConfigError, match=words.replace("(", r"\(")):
             build_mechanism(name, settings)
+
+
+@pytest.mark.parametrize(
+    ("by_parties", "by_coordinator"),
+    [
+        (Distributed(threshold=0, sigma=40.0, noise_shares=10), GNMax(sigma=40.0)),
+        (Distributed(threshold=0, sigma=40.0, noise_shares=10, release_counts=True), NoisyHistogram(sigma=40.0)),
+    ],
+    ids=["labels", "histograms"],
+)
+def test_noise_of_the_parties_claims_towards_the_student_what_noise_of_the_coordinator_does(
+    by_parties: Mechanism, by_coordinator: Mechanism
+) -> None:
+    """An audit plays the student's side; the claim towards a coordinator that sees histograms would be too easy."""
+    claimed = [
+        EventClaims(each, Unit.PARTY, Neighbouring.REPLACE, 1).epsilon(10, 10, 1e-5)
+        for each in (by_parties, by_coordinator)
+    ]
+    assert claimed[0] == pytest.approx(claimed[1], rel=1e-9)

@@ -1,4 +1,7 @@
-"""The plain trainer of labels by hand."""
+"""The plain trainer of labels by hand.
+
+The pooled model where its rows are awkward.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,11 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
+from consilium.protocol.rows.schema import Schema
+from consilium.protocol.teachers import RidgeSpec
 from consilium.simulations.methods import manual_labels
 from consilium.simulations.methods.manual_labels import PENALTIES, train_plain
+from consilium.simulations.methods.pooled import pooled_probabilities
 
 
 def rows(count: int, inputs: int, classes: int = 2, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -61,3 +67,33 @@ def test_some_rows_choose_the_penalty_of_many(monkeypatch: pytest.MonkeyPatch) -
     part = train_plain(x, y, 2)
     agree = (whole.predict_proba(x).argmax(axis=1) == part.predict_proba(x).argmax(axis=1)).mean()
     assert agree > 0.9
+
+
+@pytest.mark.parametrize("alpha", [1.0, 1e-6])
+def test_ridge_on_features_that_are_nearly_the_same(alpha: float) -> None:
+    """Sums in float32 of features that hang together are singular, whatever penalty is too small to be seen in them."""
+    generator = np.random.default_rng(0)
+    y = generator.integers(2, size=5000)
+    base = generator.normal(size=(5000, 3)) + y[:, None]
+    x = np.concatenate([base, base + 1e-6 * generator.normal(size=(5000, 3)), np.ones((5000, 2)) * 300], axis=1)
+    features = tuple(f"f{index}" for index in range(x.shape[1]))
+    schema = Schema.of_images(features, ("well", "ill"), "none")
+    rows = x.astype(np.float32)
+    found = pooled_probabilities(schema, RidgeSpec(alpha=alpha), rows, y, schema.inputs(rows))
+    np.testing.assert_allclose(found.sum(axis=1), 1)
+    assert (found.argmax(axis=1) == y).mean() > 0.75
+
+
+@pytest.mark.parametrize("count", [5, 39, 40, 41, 200])
+def test_few_and_many_rows_have_the_weights_of_ridge_regression(count: int) -> None:
+    """40 inputs: by the products of rows, and by those of inputs; against the penalised least squares themselves."""
+    generator = np.random.default_rng(count)
+    schema = Schema.of_images(tuple(f"f{index}" for index in range(40)), ("a", "b", "c"), "none")
+    x, test = generator.normal(size=(count, 40)), schema.inputs(generator.normal(size=(9, 40)))
+    y, seen = generator.integers(3, size=count), schema.inputs(x)
+    mean, shares = seen.mean(axis=0), np.eye(3)[y].mean(axis=0)
+    penalised = np.concatenate([seen - mean, np.sqrt(0.5) * np.eye(40)])
+    weights = np.linalg.lstsq(penalised, np.concatenate([np.eye(3)[y] - shares, np.zeros((40, 3))]), rcond=None)[0]
+    scores = np.maximum((test - mean) @ weights + shares, 0)
+    found = pooled_probabilities(schema, RidgeSpec(alpha=0.5), x, y, test)
+    np.testing.assert_allclose(found, scores / scores.sum(axis=1, keepdims=True), atol=2e-4)
