@@ -8,7 +8,7 @@ from typing import Any
 
 from consilium.accounting.events import ReleaseEvent
 from consilium.aggregator.home import SETTINGS, AggregatorHome
-from consilium.aggregator.policy import AggregatorPolicy, cost_of, events_of
+from consilium.aggregator.policy import AggregatorPolicy, cost_of
 from consilium.aggregator.store import GivenStore
 from consilium.node.acceptance import (
     LIMITS,
@@ -25,6 +25,7 @@ from consilium.node.acceptance import (
 )
 from consilium.node.answering import pool_of
 from consilium.node.checks import refused_is_wrong
+from consilium.node.limits import events_of
 from consilium.protocol.messages import Terms
 from consilium.protocol.refusals import CURES_OF_SECOND
 

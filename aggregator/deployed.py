@@ -6,58 +6,56 @@ from pathlib import Path
 
 from consilium.aggregator.acceptance import GivenSoFar, check_is_accepted, given_in, policy_request
 from consilium.aggregator.home import AggregatorHome, open_home
-from consilium.aggregator.policy import AggregatorPolicy, check_terms, cost_of, events_of
+from consilium.aggregator.policy import AggregatorPolicy, check_terms, cost_of
 from consilium.node.acceptance import LIMITS, PolicyRequest
 from consilium.node.checks import Advice, Check, check_roster, refused_is_wrong
 from consilium.node.keys import OwnKeys
-from consilium.node.kinds import NodeKind, NodeStatus
+from consilium.node.kinds import MemberKind, NodeStatus
 from consilium.node.kit import Kit
-from consilium.node.rosters import PinnedRoster, pinned_roster
+from consilium.node.limits import events_of
 from consilium.protocol.errors import ConfigError, ConsiliumError, NotAccepted
 from consilium.protocol.messages import Terms
 from consilium.protocol.refusals import CURES_OF_SECOND, Refused, Rule
 from consilium.report.disclosure import Disclosure, ReleaseKind, epsilon_text
+from consilium.sums.roster import SumRoster, VerifiedRoster
 
 NOT_YET = "not asked yet"
 
 
-class AggregatorKind(NodeKind):
-    """See `NodeKind`."""
+class AggregatorKind(MemberKind):
+    """See `MemberKind`."""
 
     name = "aggregator"
     app = "consilium.aggregator.client_app"
     model = AggregatorPolicy
     limits = LIMITS
-    answers = "ever in sums that it gave its half of"
+    counted = "ever in sums that it gave its half of"
 
     def open_home(self, folder: Path) -> AggregatorHome:
-        """See `NodeKind`."""
+        """See `MemberKind`."""
         return open_home(folder)
 
     def request(self, home: AggregatorHome, terms: Terms) -> PolicyRequest:
-        """See `NodeKind`."""
+        """See `MemberKind`."""
         return policy_request(home, terms)
 
     def check_is_accepted(self, home: AggregatorHome) -> None:
-        """See `NodeKind`."""
+        """See `MemberKind`."""
         check_is_accepted(home)
 
-    def roster_of(self, kit: Kit) -> PinnedRoster:
-        """See `NodeKind`."""
+    def roster_of(self, kit: Kit) -> VerifiedRoster:
+        """See `MemberKind`."""
         home = open_home(kit.folder)
-        roster = pinned_roster("verified", home.folder / home.settings.roster)
-        if roster is None:
-            raise ConfigError("verified votes have a roster", "Unpack the kit again")
-        return roster
+        return VerifiedRoster.load(home.folder / home.settings.roster)
 
-    def check_in_roster(self, roster: PinnedRoster | None, kit: Kit, keys: OwnKeys, action: str) -> None:
-        """See `NodeKind`."""
+    def check_in_roster(self, roster: SumRoster | None, kit: Kit, keys: OwnKeys, action: str) -> None:
+        """See `MemberKind`."""
         listed = None if roster is None else roster.second
         if listed is None or (listed.ed25519_pk, listed.x25519_pk) != (keys.identity, keys.sealing):
             raise ConfigError("the roster has other keys for the second aggregator", action)
 
     def made_by_operator(self, kit: Kit) -> str:
-        """See `NodeKind`."""
+        """See `MemberKind`."""
         raise Advice(
             "the operator made both aggregators' keys: it could open every vote",
             f"Make your own, and send {kit.name}.enrol.json to the operator: consilium node keys {kit.name} --kind"
@@ -65,7 +63,7 @@ class AggregatorKind(NodeKind):
         )
 
     def state(self, kit: Kit) -> str:
-        """See `NodeKind`."""
+        """See `MemberKind`."""
         home = open_home(kit.folder)
         given = refused_is_wrong(
             lambda: given_in(home, self.terms_of(home)), "terms.json", "Unpack the kit again", CURES_OF_SECOND
@@ -73,7 +71,7 @@ class AggregatorKind(NodeKind):
         return f"{given.here + given.elsewhere} queries ever in sums that it gave its half of"
 
     def terms_checks(self, kit: Kit) -> list[Check]:
-        """See `NodeKind`."""
+        """See `MemberKind`."""
         return [
             ("policy", lambda: self._policy(kit)),
             ("roster", lambda: self._roster(kit)),
@@ -81,14 +79,14 @@ class AggregatorKind(NodeKind):
         ]
 
     def standing(self, kit: Kit) -> str:
-        """See `NodeKind`."""
+        """See `MemberKind`."""
         try:
             return self._standing(open_home(kit.folder))
         except (ConsiliumError, Refused):
             return "its files cannot be read: consilium doctor"
 
     def status(self, kit: Kit) -> NodeStatus:
-        """See `NodeKind`."""
+        """See `MemberKind`."""
         home = open_home(kit.folder)
         terms, problem = self.terms_of(home), ""
         try:
@@ -138,8 +136,7 @@ class AggregatorKind(NodeKind):
 
     def _roster(self, kit: Kit) -> str:
         home, roster = open_home(kit.folder), self.roster_of(kit)
-        listed = None if roster.second is None else roster.second.ed25519_pk
-        sentence = check_roster(kit, roster, self.terms_of(home).roster, listed)
+        sentence = check_roster(kit, roster, self.terms_of(home).roster, roster.helper.ed25519_pk)
         home.roster()  # the sealing key too
         return sentence
 

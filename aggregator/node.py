@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from consilium.aggregator.home import AggregatorHome
 from consilium.aggregator.policy import KeptRules, check_terms, release_of, sigma_of
 from consilium.aggregator.store import GivenStore, GivenSums, OpenSession
-from consilium.node.answering import pool_of
+from consilium.node.answering import check_pinned, check_protocol, pool_of
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import DataError
-from consilium.protocol.messages import PROTOCOL_VERSION, Terms
+from consilium.protocol.messages import Terms
 from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
 from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.rows.pool import proves
@@ -60,9 +60,8 @@ class AggregatorNode:
 
     def hello(self, request: AggregatorRequest) -> AggregatorReply:
         """Name and key, if the policy lets it serve; Refused otherwise."""
-        if request.protocol_version != PROTOCOL_VERSION:
-            raise Refused(Rule.VERSION, limit=PROTOCOL_VERSION, requested=request.protocol_version)
-        self._check_pinned(request.terms)
+        check_protocol(request.protocol_version)
+        check_pinned(self.home.pinned_terms(), request.terms)
         roster = self.home.roster()
         with self._transaction() as given:
             known = given.terms(request.federation)
@@ -147,12 +146,6 @@ class AggregatorNode:
             given.erase_before(self.clock() - LIFETIME)
             yield given
 
-    def _check_pinned(self, terms: Terms) -> None:
-        pinned = self.home.pinned_terms()
-        if pinned is not None and pinned != terms:
-            differing = [name for name in Terms.model_fields if getattr(pinned, name) != getattr(terms, name)]
-            raise Refused(Rule.TERMS, detail=f"the pinned terms have other {', '.join(differing)}")
-
     def _accept(self, given: GivenSums, terms: VerifiedTerms) -> Terms:
         """What the federation came with, if this session is one that it promised and that the policy allows.
 
@@ -161,7 +154,7 @@ class AggregatorNode:
         told = given.terms(terms.federation)
         if told is None:
             raise Refused(Rule.PROMISE, detail="this federation was never introduced (query.va_hello)")
-        self._check_pinned(told)
+        check_pinned(self.home.pinned_terms(), told)
         check_terms(self.home.policy, told, self.home.roster(), given.other_promises(terms.federation))
         if (terms.teachers, terms.classes) != (told.teachers, len(told.classes)):
             raise Refused(Rule.PROMISE, limit=told.teachers, requested=terms.teachers)

@@ -8,30 +8,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from consilium.accounting.errors import AccountingError
-from consilium.accounting.events import ReleaseEvent, event_from_json
+from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.planning.target import as_histograms, worst_case
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.aggregator.store import GivenSums
-from consilium.node.answering import bounded_events, pool_of
-from consilium.protocol.messages import PartyName, Terms
-from consilium.protocol.models import Frozen
-from consilium.protocol.old_names import Outgrown
+from consilium.node.answering import pool_of
+from consilium.node.limits import NodeFile, NodePolicy, events_of
+from consilium.protocol.messages import Terms
 from consilium.protocol.refusals import Refused, Rule
 from consilium.sums.aggregators.half import WholeBlocks
 from consilium.sums.aggregators.terms import VerifiedTerms
 from consilium.sums.errors import AlreadyAnswered, BrokenBlock
 from consilium.sums.roster import VerifiedRoster, check_kept
-
-
-def events_of(promise: str) -> tuple[ReleaseEvent, ...]:
-    """JSON of a promise -> its events. Raises Refused (MALFORMED)."""
-    try:
-        return tuple(event_from_json(item) for item in bounded_events(promise))
-    except (AccountingError, ValueError, TypeError, RecursionError, OverflowError):
-        raise Refused(Rule.MALFORMED, detail="promise: not a list of release events") from None
 
 
 def release_of(promise: str, number: int) -> ReleaseEvent:
@@ -73,54 +64,18 @@ def cost_of(events: Sequence[ReleaseEvent], unit: Unit, neighbouring: Neighbouri
         return math.inf
 
 
-class AggregatorPolicy(Outgrown, Frozen):
-    """The `[policy]` table of `policy.toml` in a kit, of `aggregator.toml` elsewhere; every limit has a safe default.
-
-    most_queries: the most queries ever given, over all federations.
-    most_epsilon, delta, unit, neighbouring: the largest worst-case epsilon that the federations served may promise
-        together; as in a party's policy.
-    exact_sums: give a half without noise, so that the coordinator has exact sums. False: only with noise of its own.
-    open_queries: serve though the queries were not fixed beforehand.
-    least_parties: parties other than assumed colluders that must be in every sum.
-    allow_simulation: serve in a federation whose noise is seeded, that is, one without privacy.
-    """
+class AggregatorPolicy(NodePolicy):
+    """The `[policy]` table of `policy.toml` in a kit, of `aggregator.toml` elsewhere. exact_sums: give a half without
+    noise, so that the coordinator has exact sums."""
 
     GONE: ClassVar[frozenset[str]] = frozenset({"least_difference"})
 
-    most_queries: int = Field(default=10_000, ge=0)
-    most_epsilon: float = Field(default=3.0, ge=0)
-    delta: float = Field(default=1e-5, gt=0, lt=1)
-    unit: Unit = Unit.PARTY
-    neighbouring: Neighbouring = Neighbouring.REPLACE
-    exact_sums: bool = False
-    open_queries: bool = Field(default=False, serialization_alias="open_pool")
-    least_parties: int = Field(default=2, ge=2)
-    allow_simulation: bool = False
 
+class AggregatorFile(NodeFile[AggregatorPolicy]):
+    """The file `aggregator.toml` in the home of a second aggregator. sealing: its X25519 key, of its link to the
+    coordinator."""
 
-class AggregatorFile(Frozen):
-    """The file `aggregator.toml` in the home of a second aggregator.
-
-    identity, sealing: its keys, Ed25519 to sign and X25519 of its link to the coordinator. roster: parties and both
-    aggregators. terms: file with the terms of the one federation that it serves (`terms.json` of a kit); without it,
-    any that the policy allows. policy: None in a kit whose people have accepted nothing yet. simulated_noise_seed: of
-    its noise in simulations, which must be allowed.
-    """
-
-    name: PartyName
-    identity: str = Field(default="identity.pem", min_length=1)
     sealing: str = Field(default="sealing.pem", min_length=1)
-    roster: str = Field(default="roster.json", min_length=1)
-    terms: str = ""
-    policy: AggregatorPolicy | None = None
-    simulated_noise_seed: int | None = Field(default=None, ge=0)
-
-    @model_validator(mode="after")
-    def _seed_only_in_simulations(self) -> AggregatorFile:
-        simulates = self.policy is not None and self.policy.allow_simulation
-        if self.simulated_noise_seed is not None and not simulates:
-            raise ValueError("simulated_noise_seed needs policy.allow_simulation: seeded noise protects nobody")
-        return self
 
 
 def check_terms(policy: AggregatorPolicy, terms: Terms, roster: VerifiedRoster, earlier: list[str]) -> None:
@@ -128,8 +83,7 @@ def check_terms(policy: AggregatorPolicy, terms: Terms, roster: VerifiedRoster, 
 
     earlier: the promises of the other federations that it has served.
     """
-    if terms.simulation and not policy.allow_simulation:
-        raise Refused(Rule.SIMULATION)
+    policy.check_simulation(terms)
     if terms.collection != "verified":
         raise Refused(Rule.VOTES, detail=f"{terms.collection} votes need no second aggregator")
     if terms.roster != roster.digest:
@@ -142,8 +96,7 @@ def check_terms(policy: AggregatorPolicy, terms: Terms, roster: VerifiedRoster, 
     if sure < policy.least_parties:
         raise Refused(Rule.LEAST_PARTIES, limit=policy.least_parties, requested=sure)
     events = events_of(terms.promise)
-    if not policy.exact_sums and not all(event.noise_by_parties for event in events):
-        raise Refused(Rule.EXACT_SUMS, detail="exact sums are asked for, and policy.exact_sums is false")
+    policy.check_exact_sums(not all(event.noise_by_parties for event in events))
     listed = [*(event for text in earlier for event in events_of(text)), *events]
     fits, cost = within(listed, policy.unit, policy.neighbouring, policy.delta, policy.most_epsilon)
     if not fits:

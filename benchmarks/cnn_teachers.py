@@ -31,7 +31,7 @@ from consilium.accounting.planning.calibration import pr_label_laplace
 from consilium.accounting.units import Noise
 from consilium.data.private_rows import Rows
 from consilium.models.teachers import Teacher
-from consilium.party.teachers.teach import simulated_seeds, train_all
+from consilium.party.teach import simulated_seeds, train_all
 
 DELTA = 1e-5
 GAMMA = 0.05

@@ -35,7 +35,7 @@ from consilium.accounting.label_costs import (
 )
 from consilium.accounting.research.mechanisms import Aggregator
 from consilium.accounting.units import Noise, Towards
-from consilium.coordinator.ledger.privacy import promised, promised_to_student
+from consilium.coordinator.privacy import promised, promised_to_student
 from consilium.simulations.scenario import load_scenario
 from docs.figures import figure
 

@@ -34,7 +34,7 @@ from consilium.data.private_rows import Rows
 from consilium.models.base import Shares
 from consilium.models.evaluation import evaluate
 from consilium.models.specs import TrainerSpec
-from consilium.party.teachers.teach import train, vote
+from consilium.party.teach import train, vote
 from consilium.protocol.label_source import NO_LABEL
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.rows.queries import canonical_queries

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from consilium.data.private_rows import Rows
-from consilium.party.teachers.teach import train
+from consilium.party.teach import train
 from consilium.protocol.rows.images import Representation, represent
 from consilium.protocol.teachers import teacher_spec
 from consilium.simulations.datasets.source import open_source

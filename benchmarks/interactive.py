@@ -21,11 +21,10 @@ from consilium.accounting.units import Unit
 from consilium.coordinator.collection.clear import Histogram
 from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.events import EventLog
-from consilium.coordinator.federation import noise_for
-from consilium.coordinator.label_service import LabelService
-from consilium.coordinator.ledger.privacy import promised, spent
-from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.label_service import LabelService, noise_for
+from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.mechanisms import Confident, Interactive
+from consilium.coordinator.privacy import promised, spent
 from consilium.coordinator.stages import Privacy
 from consilium.models.specs import LogisticRegressionStudent
 from consilium.protocol.label_source import Outcome, Progress

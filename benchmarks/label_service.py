@@ -10,7 +10,7 @@ import numpy as np
 
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.label_service import LabelService
-from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.ledger import Ledger
 from consilium.protocol.noise import SystemNoise
 from tests.coordinator.labels.concurrency import shared_config, storm
 from tests.coordinator.labels.test_service import T, Votes

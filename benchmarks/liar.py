@@ -26,8 +26,8 @@ from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.mechanisms import NoisyHistogram
 from consilium.data.private_rows import Rows
 from consilium.models.base import Shares
-from consilium.party.teachers.teach import train as train_teacher
-from consilium.party.teachers.teach import vote
+from consilium.party.teach import train as train_teacher
+from consilium.party.teach import vote
 from consilium.protocol.noise import SeededNoise
 from consilium.student.learn import inputs
 from consilium.student.learn import train as train_student

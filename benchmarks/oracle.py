@@ -31,7 +31,7 @@ from consilium.coordinator.collection.clear import Standing
 from consilium.coordinator.collection.verified import SecondAggregator, VerifiedCollector
 from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.label_service import LabelService
-from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.ledger import Ledger
 from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.identity import Identity
 from consilium.protocol.messages import WireModel

@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from consilium.coordinator.collection.clear import kept_votes
 from consilium.data.private_rows import Rows
-from consilium.party.teachers.teach import train, vote
+from consilium.party.teach import train, vote
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.rows.queries import canonical_queries, query_ids
 from consilium.simulations.datasets.source import load_dataset

@@ -34,8 +34,8 @@ from consilium.coordinator.mechanisms import AnyMechanism, Confident, Drawn, GNM
 from consilium.data.private_rows import Rows
 from consilium.models import specs
 from consilium.models.base import Represent, Shares
-from consilium.party.teachers.teach import train as train_teacher
-from consilium.party.teachers.teach import vote
+from consilium.party.teach import train as train_teacher
+from consilium.party.teach import vote
 from consilium.protocol.config_files import drop_other_kinds
 from consilium.protocol.label_source import NO_LABEL
 from consilium.protocol.noise import SeededNoise

@@ -27,7 +27,7 @@ import sys
 import numpy as np
 
 from benchmarks.cells import command_of, spread, student_interval
-from consilium.coordinator.ledger.privacy import published_epsilon
+from consilium.coordinator.privacy import published_epsilon
 from consilium.protocol.errors import DataError
 from consilium.protocol.label_source import Outcome
 from consilium.simulations.datasets.folder import data_folder

@@ -16,7 +16,6 @@ from consilium.coordinator.mechanisms import GNMax
 from consilium.data.mapping import DataRules
 from consilium.data.private_rows import Rows, load_rows
 from consilium.party import node
-from consilium.party.teachers import shards
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.rows.schema import Schema
 from consilium.simulations.audit_teachers import AuditEffort, TeacherAudit, audit_teachers, subject_of_scenario
@@ -46,7 +45,7 @@ def divided_by_position() -> Iterator[None]:
     def split(identities: np.ndarray, count: int, secret: bytes) -> list[np.ndarray]:
         return by_position(labels[0], count)
 
-    with mock.patch.object(node, "load_rows", load), mock.patch.object(shards, "split", split):
+    with mock.patch.object(node, "load_rows", load), mock.patch.object(node, "split", split):
         yield
 
 

@@ -14,7 +14,7 @@ from typing import get_args
 import numpy as np
 
 from benchmarks.cells import spread
-from consilium.coordinator.ledger.privacy import promised_to_nodes, promised_to_student
+from consilium.coordinator.privacy import promised_to_nodes, promised_to_student
 from consilium.protocol.messages import CollectionMode
 from consilium.simulations.divide import Case, make_case
 from consilium.simulations.release import replay

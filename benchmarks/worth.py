@@ -21,7 +21,7 @@ import numpy as np
 
 from benchmarks.cells import command_of, spread
 from benchmarks.papers import Kept
-from consilium.coordinator.ledger.privacy import promised
+from consilium.coordinator.privacy import promised
 from consilium.simulations.report.models import METRICS
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario

@@ -14,9 +14,7 @@ from typer.core import TyperGroup
 
 import consilium.accounting.cli
 import consilium.coordinator.cli
-import consilium.coordinator.deploy.cli
 import consilium.coordinator.provision.cli
-import consilium.node.cli
 import consilium.nodes
 import consilium.party.cli
 import consilium.simulations.audit_command
@@ -115,18 +113,18 @@ def installed_version() -> str:
 
 consilium.simulations.cli.register(app)
 app.add_typer(consilium.simulations.study.command.app, name="study", cls=StudyGroup)
+consilium.nodes.old_names(consilium.coordinator.provision.cli.app, "provision", consilium.nodes.OLD_OF_PROVISION)
 app.add_typer(consilium.coordinator.provision.cli.app, name="provision", cls=ProvisionGroup)
-app.add_typer(consilium.node.cli.app, name="kit")
 app.add_typer(consilium.nodes.app, name="node")
 app.command()(consilium.nodes.status)
 app.command()(consilium.nodes.doctor)
-consilium.nodes.old_names(consilium.coordinator.deploy.cli.app, "coordinator", consilium.nodes.OLD_OF_COORDINATOR)
-app.add_typer(consilium.coordinator.deploy.cli.app, name="coordinator")
 consilium.nodes.old_names(consilium.party.cli.app, "party", consilium.nodes.OLD_OF_PARTY)
 app.add_typer(consilium.party.cli.app, name="party")
-_aggregator = typer.Typer(help="The names of version 0.9; see `consilium node`.", pretty_exceptions_show_locals=False)
-consilium.nodes.old_names(_aggregator, "aggregator", consilium.nodes.OLD_OF_AGGREGATOR)
-app.add_typer(_aggregator, name="aggregator", hidden=True)
+for _group, _commands in consilium.nodes.OLD_GROUPS.items():
+    _old = typer.Typer(help="The names of version 0.9; see `consilium node`.", pretty_exceptions_show_locals=False)
+    consilium.nodes.old_names(_old, _group, _commands)
+    app.add_typer(_old, name=_group, hidden=True)
+consilium.nodes.old_names(consilium.student.cli.app, "student", consilium.nodes.OLD_OF_STUDENT)
 app.add_typer(consilium.student.cli.app, name="student")
 app.command()(consilium.student.cli.predict)
 consilium.coordinator.cli.audit_app.command("run")(consilium.simulations.cli.audit)

@@ -7,17 +7,20 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from consilium.coordinator.provision.cli import NewKind, add
+from consilium.party.cli import dry_run_command
 from consilium.protocol.files import writing
 from consilium.protocol.output import Format, FormatOption, KitHere, PrintOption, YesOption, show
+from consilium.student.cli import run as student_run
 
 if TYPE_CHECKING:
-    from consilium.node.kinds import NodeKind, NodeStatus
+    from consilium.node.kinds import MemberKind, NodeKind
     from consilium.node.kit import Kit
 
 app = typer.Typer(
@@ -40,28 +43,40 @@ class Kind(StrEnum):
     aggregator = "aggregator"
 
 
-def _kind(name: str) -> NodeKind:
-    if name == Kind.aggregator:
-        from consilium.aggregator.deployed import AGGREGATOR
+def _kind_of(kit: Kit) -> NodeKind:
+    match kit.kind:
+        case "party":
+            from consilium.party.deployed import PARTY
 
-        return AGGREGATOR
-    from consilium.party.deployed import PARTY
+            return PARTY
+        case "aggregator":
+            from consilium.aggregator.deployed import AGGREGATOR
 
-    return PARTY
+            return AGGREGATOR
+        case "coordinator":
+            from consilium.coordinator.deploy.deployed import COORDINATOR
+
+            return COORDINATOR
+        case "student":
+            from consilium.student.deployed import StudentKind
+
+            return StudentKind()
 
 
-def _enrolled(folder: Path) -> tuple[NodeKind, Kit]:
+def _member(folder: Path) -> tuple[MemberKind, Kit]:
     """A party's or an aggregator's kit. Raises ConfigError for another."""
+    from consilium.node.kinds import MemberKind
     from consilium.node.kit import a_node, open_kit
     from consilium.protocol.errors import ConfigError
 
     kit = open_kit(folder)
-    if kit.kind not in list(Kind):
+    kind = _kind_of(kit)
+    if not isinstance(kind, MemberKind):
         raise ConfigError(
             f"{folder} is the kit of {a_node(kit.kind)}: the operator made its keys, and it accepts no terms",
             f"Give a party's or an aggregator's; see: consilium doctor {folder}",
         )
-    return _kind(kit.kind), kit
+    return kind, kit
 
 
 @app.command()
@@ -91,22 +106,67 @@ def keys(
 
 @app.command()
 def join(
-    kit: KitArgument,
-    keys: Annotated[Path, typer.Option(help="The folder that `consilium node keys` made.")],
+    path: Annotated[
+        Path, typer.Argument(metavar="PATH", help="What the operator sent: a kit or an update; or the folder of a kit.")
+    ],
+    into: Annotated[
+        Path | None,
+        typer.Option(help="Of a file: the kit that an update is for; else the folder in which the kit's own is made."),
+    ] = None,
+    keys: Annotated[
+        Path | None, typer.Option(help="The folder that `consilium node keys` made, to be put into the kit.")
+    ] = None,
+    password_file: Annotated[
+        Path | None, typer.Option(help="File with the password of a sealed kit; else it is asked for.")
+    ] = None,
     output: FormatOption = Format.text,
 ) -> None:
-    """Put the node's own keys into the kit that the operator made for them."""
-    kind, node = _enrolled(kit)
-    kind.join(node, keys)
-    following = f"consilium node fingerprint {kit}"
-    line = f"The kit lists these keys, and now holds them. Next: {following}"
-    show(output, {"kit": str(kit), "next": following}, [line])
+    """Unpack a kit, or an update over one, held against the authority's signature; and put the node's own keys in."""
+    from consilium.protocol.errors import ConfigError
+
+    if path.is_dir():
+        if keys is None or into is not None:
+            raise ConfigError(
+                f"{path} is unpacked already", "Give --keys for the node's own, or the file that was sent"
+            )
+        values, lines, kit = {"kit": str(path)}, [], path
+    elif into is None:
+        raise ConfigError(f"{path} is a file: where it is to be unpacked is not given", "Give --into")
+    else:
+        values, lines, kit = _unpack(path, into, password_file)
+    if keys is not None:
+        kind, node = _member(kit)
+        kind.join(node, keys)
+        values["next"] = f"consilium node fingerprint {kit}"
+        lines.append(f"The kit lists these keys, and now holds them. Next: {values['next']}")
+    show(output, values, lines)
+
+
+def _unpack(file: Path, into: Path, password_file: Path | None) -> tuple[dict[str, Any], list[str], Path]:
+    """What is told of it as values and as lines, and the kit's folder."""
+    from consilium.node.sending import open_file
+
+    def ask() -> str:
+        return typer.prompt("password", hide_input=True, err=True)
+
+    with writing(into):
+        opened = open_file(file, into, ask if password_file is None else password_file)
+    values = {**asdict(opened), "files": list(opened.files)}
+    values = {"kit": str(values.pop("folder")), **values}
+    lines = [
+        f"{'updated' if opened.update else 'kit':10} {opened.folder}: {opened.node}, version {opened.version}",
+        f"files      {', '.join(opened.files)}",
+        f"authority  {opened.authority}",
+    ]
+    if not opened.update:
+        lines.append("Have the operator read the authority's fingerprint out over the telephone.")
+    return values, lines, opened.folder
 
 
 @app.command()
 def fingerprint(kit: KitArgument, output: FormatOption = Format.text) -> None:
     """What to compare with the others over the telephone: one roster for all, and one's own key in it."""
-    kind, node = _enrolled(kit)
+    kind, node = _member(kit)
     prints = kind.fingerprints(node)
     lines = [
         f"{kind.name:12} {prints.name}, keys made by {f'this {kind.name}' if prints.made_here else 'the operator'}",
@@ -138,7 +198,7 @@ def accept(
     """See what the operator asks beside defaults and earlier federations, and allow it: a yes for each looser line."""
     from consilium.node.acceptance import run
 
-    kind, node = _enrolled(kit)
+    kind, node = _member(kit)
     home = kind.open_home(node.folder)
     with writing(kit):
         run(node, kind.request(home, kind.terms_of(home)), yes, only_print, output)
@@ -163,47 +223,65 @@ def start(
     from consilium.protocol.errors import ConfigError
 
     node = open_kit(kit)
-    if node.kind == "coordinator":
-        import consilium.coordinator.deploy.cli
-
-        return consilium.coordinator.deploy.cli.start(node, go_on, output)
-    if go_on:
+    if go_on and node.kind != "coordinator":
         raise ConfigError(f"--go-on is a coordinator's, this is the kit of {node.kind} {node.name}", "Leave it out")
-    if node.kind == "student":
-        raise ConfigError(f"{kit} is a student's kit: it serves nobody", f"Run: consilium student start {kit}")
-    tell = log_of(node, load_monitor(node).log)
+    start_of = partial(_kind_of(node).start, **({"go_on": True} if go_on else {}))
     with writing(kit), stop_on_signals() as stop:
-        _kind(node.kind).start(node, tell, stop)
-    show(output, {"kit": str(kit), "stopped": True}, ())
+        outcome = start_of(node, log_of(node, load_monitor(node).log), stop)
+    show(output, dict(outcome.values), outcome.lines)
 
 
-def status(kit: KitArgument, output: FormatOption = Format.text) -> None:
+@app.command()
+def close(
+    kit: Annotated[Path, typer.Argument(metavar="KIT", help="The coordinator's kit.")],
+    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for it.")] = 60,
+    output: FormatOption = Format.text,
+) -> None:
+    """End the federation that a coordinator serves: no student is answered any more, and the summary is written."""
+    from consilium.coordinator.deploy.deployed import closed
+    from consilium.coordinator.deploy.start import close as end
+    from consilium.node.kit import open_kit
+
+    with writing(kit):
+        outcome = closed(end(open_kit(kit, "coordinator"), wait))
+    show(output, dict(outcome.values), outcome.lines)
+
+
+def status(
+    kit: KitArgument,
+    statement: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.json",
+            help="Of a coordinator: also write here, for the parties, what its ledger was charged, signed. No votes, no"
+            " labels and no evidence are in it. Replaced if it is there.",
+        ),
+    ] = None,
+    output: FormatOption = Format.text,
+) -> None:
     """Where a node stands: a coordinator's parties, stage, budget left and last errors; what another has given."""
     from consilium.node.kit import open_kit
 
-    node = open_kit(kit)
-    if node.kind == "coordinator":
-        import consilium.coordinator.deploy.cli
-
-        return consilium.coordinator.deploy.cli.show_status(node, output)
-    kind, node = _enrolled(kit)
-    current = kind.status(node)
-    show(output, current.to_json(), _status_lines(kind, current))
+    node = open_kit(kit, None if statement is None else "coordinator")
+    values, lines = {}, []
+    if statement is not None:
+        values, lines = _state(node, statement)
+    current = _kind_of(node).status(node)
+    show(output, {**current.to_json(), **values}, [*current.lines(), *lines])
 
 
-def _status_lines(kind: NodeKind, current: NodeStatus) -> list[str]:
-    epsilon = "not allowed" if current.epsilon is None else f"at most {current.epsilon:.3f} in this federation"
-    own = f"{epsilon}; " if kind.name == Kind.party else ""
-    queries = "answered ever" if kind.name == Kind.party else "ever in sums"
-    return [
-        f"{kind.name:12} {current.name}, federation {current.federation}",
-        f"connection   {current.connection}",
-        f"standing     {current.standing}{f' (since {current.since})' if current.since else ''}",
-        f"queries      {current.queries} {queries}, of {current.most_queries} that its policy allows",
-        f"epsilon      {own}its policy allows {current.most_epsilon:g} over all federations",
-        *([f"towards      {current.towards}"] if current.towards else []),
-        *([f"problem      {current.problem}"] if current.problem else []),
+def _state(node: Kit, file: Path) -> tuple[dict[str, Any], list[str]]:
+    """Write a coordinator's statement; what is told of it."""
+    from consilium.coordinator.deploy.runs import write_statement
+
+    with writing(file):
+        written = write_statement(node, file)
+    batches, queries = len(written.batches), sum(len(batch.queries) for batch in written.batches)
+    lines = [
+        f"statement    {file}: {batches} batches, {queries} queries",
+        f"Each party checks it with: consilium party audit KIT {file.name}",
     ]
+    return {"statement": str(file), "batches": batches, "queries": queries}, lines
 
 
 def doctor(
@@ -215,21 +293,14 @@ def doctor(
     output: FormatOption = Format.text,
 ) -> None:
     """Check a kit: keys, certificates, clock, ports, roster, policy and data. Exit code 1 if something is wrong."""
-    import consilium.coordinator.deploy.doctor
-    import consilium.student.deploy
     from consilium.node.checks import examine
     from consilium.node.kit import open_kit
     from consilium.protocol.files import is_held
+    from consilium.student.deployed import StudentKind
 
     node = open_kit(kit)
-    running = is_held(node.folder / "state" / "lock")
-    match node.kind:
-        case "coordinator":
-            checks = consilium.coordinator.deploy.doctor.checks(node, running)
-        case "student":
-            checks = consilium.student.deploy.checks(node, pool)
-        case kind:
-            checks = _kind(kind).checks(node, running)
+    kind = StudentKind(pool) if node.kind == "student" else _kind_of(node)
+    checks = kind.checks(node, is_held(node.folder / "state" / "lock"))
     results = examine(check for check in checks if not (offline and check[0] in ASK_OTHERS))
     wrong = any(result.level == "wrong" for result in results)
     show(
@@ -241,13 +312,35 @@ def doctor(
         raise typer.Exit(1)
 
 
+def _statement(
+    kit: KitArgument,
+    file: Annotated[Path, typer.Argument(metavar="FILE.json", help="For the parties; replaced if it is there.")],
+    output: FormatOption = Format.text,
+) -> None:
+    """Write what the ledger was charged, signed, for parties to check."""
+    status(kit, file, output)
+
+
+def _seal(
+    archives: Annotated[list[Path], typer.Argument(metavar="KIT.tar.gz...", help="Kits as `provision` packed them.")],
+    passwords: Annotated[Path, typer.Option(help="File that the new passwords are added to, for you alone.")],
+    output: FormatOption = Format.text,
+) -> None:
+    """Seal kits with a password each, so that they can be sent over a way that others read."""
+    from consilium.node.sending import seal_all
+
+    with writing(passwords):
+        sealed = [str(path) for path in seal_all(archives, passwords)]
+    show(output, {"sealed": sealed, "passwords": str(passwords)}, [f"sealed     {path}" for path in sealed])
+
+
 @dataclass(frozen=True)
 class Renamed:
-    """A command that had another name. given: options that the old name stood for."""
+    """A command that had another name. options: those that the old name stood for."""
 
     command: Callable[..., None]
     name: str
-    given: Mapping[str, object] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
 
 
 def old_names(group: typer.Typer, kind: str, commands: Mapping[str, Renamed]) -> None:
@@ -262,12 +355,12 @@ def old_names(group: typer.Typer, kind: str, commands: Mapping[str, Renamed]) ->
 def _under_old_name(renamed: Renamed, old: str) -> Callable[..., None]:
     command = renamed.command
     signature = inspect.signature(command, eval_str=True)
-    options = {name: option for name, option in signature.parameters.items() if name not in renamed.given}
+    options = {name: option for name, option in signature.parameters.items() if name not in renamed.options}
 
     @wraps(command)
     def run(**values: Any) -> None:
         print(f"consilium: `{old}` is now `{renamed.name}`", file=sys.stderr)
-        command(**values, **renamed.given)
+        command(**values, **renamed.options)
 
     run.__signature__ = signature.replace(parameters=list(options.values()))  # type: ignore[attr-defined]
     run.__annotations__ = {name: option.annotation for name, option in options.items()}
@@ -276,16 +369,39 @@ def _under_old_name(renamed: Renamed, old: str) -> Callable[..., None]:
 
 
 _COMMON = {
-    "join": Renamed(join, "consilium node join"),
+    "join": Renamed(join, "consilium node join", {"into": None, "password_file": None}),
     "fingerprint": Renamed(fingerprint, "consilium node fingerprint"),
     "accept": Renamed(accept, "consilium node accept"),
-    "status": Renamed(status, "consilium status"),
+    "status": Renamed(status, "consilium status", {"statement": None}),
     "start": Renamed(start, "consilium node start", {"go_on": False}),
 }
-OLD_OF_PARTY = {"keys": Renamed(keys, "consilium node keys", {"kind": Kind.party}), **_COMMON}
+OLD_OF_PARTY = {
+    "keys": Renamed(keys, "consilium node keys", {"kind": Kind.party}),
+    "check": Renamed(dry_run_command, "consilium party dry-run --data-only", {"queries": None, "data_only": True}),
+    **_COMMON,
+}
+OLD_OF_STUDENT = {"start": Renamed(student_run, "consilium student run", {"coordinator": None})}
+OLD_OF_PROVISION = {
+    f"add-{kind}": Renamed(add, f"consilium provision add --kind {kind}", {"kind": kind, **left_out})
+    for kind, left_out in (
+        (NewKind.party, {}),
+        (NewKind.aggregator, {"weight": 1}),
+        (NewKind.student, {"port": 9094, "keys": None, "weight": 1}),
+    )
+}
 OLD_OF_AGGREGATOR = {
     "keys": Renamed(keys, "consilium node keys --kind aggregator", {"kind": Kind.aggregator}),
     "check": Renamed(doctor, "consilium doctor --offline", {"pool": None, "offline": True}),
     **_COMMON,
 }
-OLD_OF_COORDINATOR = {"start": Renamed(start, "consilium node start")}
+OLD_OF_COORDINATOR = {
+    "start": Renamed(start, "consilium node start"),
+    "close": Renamed(close, "consilium node close"),
+    "statement": Renamed(_statement, "consilium status KIT --statement FILE.json"),
+}
+OLD_OF_KIT = {
+    "open": Renamed(join, "consilium node join", {"keys": None}),
+    "seal": Renamed(_seal, "consilium provision ... --seal PASSWORDS"),
+}
+OLD_GROUPS = {"aggregator": OLD_OF_AGGREGATOR, "coordinator": OLD_OF_COORDINATOR, "kit": OLD_OF_KIT}
+"""Groups that are no more."""

@@ -12,8 +12,9 @@ import numpy as np
 
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog, read_events
-from consilium.coordinator.ledger.kit_runs import EVENTS, LEDGER, SUMMARY
-from consilium.coordinator.ledger.privacy import (
+from consilium.coordinator.kit_runs import EVENTS, LEDGER, SUMMARY
+from consilium.coordinator.ledger import Ledger
+from consilium.coordinator.privacy import (
     Normal,
     by_party,
     by_phase,
@@ -21,7 +22,6 @@ from consilium.coordinator.ledger.privacy import (
     promises,
     spent,
 )
-from consilium.coordinator.ledger.store import Ledger
 from consilium.coordinator.run_state import RunState
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.files import replace_private

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from consilium.coordinator.config import Federation, FederationConfig
-from consilium.coordinator.ledger.privacy import promised, towards_coordinator
+from consilium.coordinator.privacy import promised, towards_coordinator
 from consilium.protocol.messages import CollectionMode
 from consilium.report.disclosure import in_plain_words
 from consilium.report.warnings import Expected

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable, Collection, Sequence
-from typing import Protocol
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 import numpy as np
 
 from consilium.accounting.events import Evidence, ReleaseEvent
 from consilium.accounting.guarantee import Guarantee
-from consilium.coordinator.collection.clear import Histogram, seen
+from consilium.coordinator.collection.admission import SeenPositions
+from consilium.coordinator.collection.clear import Collector, Histogram, seen
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog
-from consilium.coordinator.ledger.privacy import promised, promised_to_student, towards_coordinator
-from consilium.coordinator.ledger.store import CLOSED, Batch, Ledger, Release
+from consilium.coordinator.ledger import CLOSED, Batch, Ledger, Release
 from consilium.coordinator.mechanisms.base import Drawn, Sums
+from consilium.coordinator.privacy import promised, promised_to_student, towards_coordinator
+from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import BudgetExceeded, ConfigError, ConsiliumError, DataError
 from consilium.protocol.label_source import (
     NO_LABEL,
@@ -27,26 +30,75 @@ from consilium.protocol.label_source import (
     RowStanding,
     no_progress,
 )
-from consilium.protocol.noise import NoiseSource
+from consilium.protocol.messages import LedgerPosition
+from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
 from consilium.protocol.rows.pool import PoolTree
 from consilium.protocol.rows.queries import canonical_queries, query_ids, query_set_hash
-
-
-class Collector(Protocol):
-    """Takes canonical queries (n, features), their hash and a progress callback; returns the sum of the parties' votes.
-
-    Where the noise is in the sums, it is that of the mechanism's round, from 1. `settle` says that what was collected
-    is in the ledger.
-    """
-
-    def __call__(self, queries: np.ndarray, query_set: str, progress: Progress, round_: int = 1, /) -> Histogram: ...
-
-    def settle(self) -> None: ...
-
 
 NoiseFor = Callable[[int], NoiseSource]
 """The noise of the batch with this number in the ledger. In a simulation it depends on seed and number alone, so that a
 run that was interrupted and resumed draws what it would have drawn; real noise depends on nothing."""
+
+
+class SumsOfRun:
+    """What is noted of all sums of a run: seconds, the number of parties in each, who was in any; and, where `seen` is
+    kept, who voted at which position of the ledger. join: takes in the parties that came since the last sum."""
+
+    def __init__(self, ledger: Ledger, log: EventLog, seen: SeenPositions | None) -> None:
+        self._ledger, self._log, self._seen = ledger, log, seen
+        self._stated: LedgerPosition | None = None
+        self._named: set[str] = set()
+        self.join: Callable[[], object] = lambda: None
+        self.seconds = 0.0
+        self.counted: list[int] = []
+
+    def position(self) -> LedgerPosition:
+        """Where the ledger stands; it is kept that a request for votes says so."""
+        self._stated = self._ledger.position()
+        return self._stated
+
+    @contextlib.contextmanager
+    def noting(self) -> Iterator[list[str]]:
+        """Of one sum, whose parties are put into the list. Nothing is noted in `seen` of a session that is brought to
+        its end after a restart: its parties were asked earlier."""
+        start, self._stated = time.monotonic(), None
+        parties: list[str] = []
+        try:
+            yield parties
+            if self._seen is not None and self._stated is not None:
+                self._seen.note(parties, self._stated.batch)
+        finally:
+            self.seconds += time.monotonic() - start
+            if parties:
+                self.counted.append(len(parties))
+            if fresh := sorted({*parties} - self._named):
+                self._named.update(fresh)
+                self._log.write("voted", parties=fresh)
+
+
+class NotedCollector:
+    """A collector of whose sums is noted what `SumsOfRun` has."""
+
+    def __init__(self, collector: Collector, sums: SumsOfRun) -> None:
+        self._collector, self._sums = collector, sums
+
+    def __call__(self, queries: np.ndarray, query_set: str, progress: Progress, round_: int = 1, /) -> Histogram:
+        self._sums.join()
+        with self._sums.noting() as parties:
+            histogram = self._collector(queries, query_set, progress, round_)
+            parties += histogram.parties
+        return histogram
+
+    def settle(self) -> None:
+        self._collector.settle()
+
+
+def noise_for(config: FederationConfig) -> NoiseFor:
+    """The operating system's noise; in a simulation that asks for it, noise seeded by seed and number of the batch."""
+    if config.noise_seed is None:
+        return lambda _: SystemNoise()
+    seed = config.noise_seed
+    return lambda batch: SeededNoise(int(canonical_digest([seed, batch]), 16))
 
 
 class LabelService:
@@ -179,7 +231,7 @@ class LabelService:
             raise DataError(
                 f"{len(spent)} of {asked} queries were answered in an earlier federation of these parties, who answer"
                 f" each row once (first: row {spent[0]})",
-                "Leave them out, as `consilium student start` does; their labels are those of that federation, and"
+                "Leave them out, as `consilium student run` does; their labels are those of that federation, and"
                 " nothing was charged",
             )
 

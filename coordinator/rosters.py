@@ -2,35 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any
-
-from consilium.coordinator.collection.secure import SecureKeys
+from consilium.coordinator.collection.secure import check_digest, check_masked_sums
 from consilium.coordinator.collection.verified import check_verified_sums
 from consilium.coordinator.config import Federation, FederationConfig
-from consilium.protocol.identity import Identity
-from consilium.protocol.messages import CollectionMode
 from consilium.sums.roster import Roster, VerifiedRoster, least_sum
 
 AnyRoster = Roster | VerifiedRoster
-
-
-def _none(path: Path) -> None:
-    """Plaintext votes have no roster."""
-
-
-LOADERS: Mapping[CollectionMode, Callable[[Path], AnyRoster | None]] = {
-    "plaintext": _none,
-    "secure": Roster.load,
-    "distributed": Roster.load,
-    "verified": VerifiedRoster.load,
-}
-
-
-def load_roster(collection: CollectionMode, path: Path) -> AnyRoster | None:
-    """The roster in a file, for votes that are collected so; None for plaintext votes. Raises ConfigError."""
-    return LOADERS[collection](path)
 
 
 def least_accepted(federation: Federation, parties: int) -> int:
@@ -40,25 +17,14 @@ def least_accepted(federation: Federation, parties: int) -> int:
     return least_sum(parties, federation.colluders)
 
 
-def _secure_sums(config: FederationConfig, roster: Any) -> None:
-    SecureKeys(roster, Identity.generate()).check(config)  # the check does not look at the signer
-
-
-def _no_sums(config: FederationConfig, roster: Any) -> None:
-    """Plaintext votes are added up as they come."""
-
-
-SUMS: Mapping[CollectionMode, Callable[[FederationConfig, Any], None]] = {
-    "plaintext": _no_sums,
-    "secure": _secure_sums,
-    "distributed": _secure_sums,
-    "verified": check_verified_sums,
-}
-
-
 def check_sums(config: FederationConfig, roster: AnyRoster | None) -> None:
-    """Raise ConfigError or SecAggError unless the sums of a federation over this roster can be computed."""
-    SUMS[config.collection](config, roster)
+    """Raise ConfigError unless the sums of a federation over this roster can be computed; plaintext votes have none."""
+    match roster:
+        case Roster():
+            check_digest(config, roster)
+            check_masked_sums(config, roster)
+        case VerifiedRoster():
+            check_verified_sums(config, roster)
 
 
 def least_together(federation: Federation, least_sum: int) -> int:

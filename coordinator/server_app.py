@@ -13,22 +13,22 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
 
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
+from consilium.coordinator.collection.clear import CLEAR, VoteKeys
 from consilium.coordinator.collection.exchange import FlowerTransport
 from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.collection.verified import VerifiedKeys
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.deploy.registered_nodes import RegisteredNodes
 from consilium.coordinator.deploy.runs import CLOSE, KitRun, asked_before
 from consilium.coordinator.events import EventLog
-from consilium.coordinator.federation import FederationRun, Student, VoteKeys
+from consilium.coordinator.federation import FederationRun, Student
 from consilium.coordinator.label_server import OPEN_DOOR, Door
+from consilium.coordinator.nodes import RegisteredNodes
 from consilium.node.kit import Kit, joined, open_kit
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, ConsiliumError
@@ -49,16 +49,17 @@ def in_process_student(name: str, run_dir: Path) -> Student:
     return next(iter(entries)).load()(run_dir)
 
 
-def secure_keys(context: Context) -> SecureKeys:
-    """Roster and signing key from the files that the run config names. Raises ConfigError."""
-    roster, identity = _key_files(context, "roster-file", "identity-file")
-    return SecureKeys(Roster.load(roster), Identity.load(identity))
-
-
-def verified_keys(context: Context) -> VerifiedKeys:
-    """Roster, signing and sealing key from the files that the run config names. Raises ConfigError."""
-    roster, identity, sealing = _key_files(context, "roster-file", "identity-file", "sealing-file")
-    return VerifiedKeys(VerifiedRoster.load(roster), Identity.load(identity), SealingKey.load(sealing))
+def keys_of(context: Context, collection: CollectionMode) -> VoteKeys:
+    """Roster and keys from the files that the run config names. Raises ConfigError."""
+    match collection:
+        case "plaintext":
+            return CLEAR
+        case "verified":
+            roster, identity, sealing = _key_files(context, "roster-file", "identity-file", "sealing-file")
+            return VerifiedKeys(VerifiedRoster.load(roster), Identity.load(identity), SealingKey.load(sealing))
+        case _:
+            roster, identity = _key_files(context, "roster-file", "identity-file")
+            return SecureKeys(Roster.load(roster), Identity.load(identity))
 
 
 def _key_files(context: Context, *keys: str) -> list[Path]:
@@ -70,15 +71,6 @@ def _key_files(context: Context, *keys: str) -> list[Path]:
             f"All but plaintext votes need {', '.join(keys)}; see docs/flower.md",
         )
     return [Path(name) for name in names]
-
-
-KEYS: Mapping[CollectionMode, Callable[[Context], VoteKeys | None]] = {
-    "plaintext": lambda context: None,
-    "secure": secure_keys,
-    "distributed": secure_keys,
-    "verified": verified_keys,
-}
-"""By how votes are collected."""
 
 
 def pool_tree(context: Context) -> PoolTree | None:
@@ -116,7 +108,7 @@ def main(grid: Grid, context: Context) -> None:
         config = load(Path(federation_file), FederationConfig)
         name = str(context.run_config.get("student") or "socket")
         student = None if name == "socket" else in_process_student(name, run_dir)
-        keys = KEYS[config.collection](context)
+        keys = keys_of(context, config.collection)
         kit = kit_of(context)
         door = OPEN_DOOR if kit is None else door_of(kit, run_dir)
         nodes = None if kit is None else RegisteredNodes(kit.folder)

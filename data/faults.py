@@ -37,7 +37,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class DataReport:
-    """What `party check` shows. Counts of private rows: they are not covered by the guarantee, and are not in `repr`.
+    """What `party dry-run` shows. Counts of private rows: they are not covered by the guarantee, and are not in `repr`.
 
     `problems`: why there are no rows to use. `doubts`: what training takes, and mostly is a mistake: values
     that it moves to the schema's range, rows of one class only. `remarks`: what may well be right, and is worth a look:

@@ -231,7 +231,7 @@ def load_rows(path: Path, schema: Schema, rules: DataRules | None = None) -> Row
 
     Values outside the schema's ranges are moved to the nearest end and never refused: a coordinator that chooses the
     range and sees the refusal could ask its way to the largest value of every column. Nor are rows refused that all
-    have one class, and one row is enough: who takes part must not tell what its labels are. `party check` shows both.
+    have one class, and one row is enough: who takes part must not tell what its labels are. `party dry-run` shows both.
 
     Raises
     ------

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from statistics import NormalDist
 from typing import get_args
 
-from consilium.coordinator.ledger.privacy import promised
+from consilium.coordinator.privacy import promised
 from consilium.protocol.messages import CollectionMode
 from consilium.protocol.releases import AT_MOST, ReleaseKind
 from consilium.report.disclosure import Bound, Disclosure, people, rounded_up, times_as_likely, vote_odds

@@ -192,5 +192,5 @@ print(missing["what"], "|", missing["action"])
 
 # %% [markdown]
 # When the coordinator's machine runs `consilium node start .` in its own kit, each party runs `consilium party
-# start .`, and the student `consilium student start . --out student`. [Hospitals on separate machines](../deploy.md)
+# start .`, and the student `consilium student run . --out student`. [Hospitals on separate machines](../deploy.md)
 # goes on from here: firewall, services, keys that parties make themselves, adding and revoking, backups.

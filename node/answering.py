@@ -1,18 +1,19 @@
-"""What parties and the second aggregator have in common when they answer: where their home is, how large a promise may
-be, what each kind of node refuses since it is for the other, and what travels instead of an answer when one fails."""
+"""What parties and the second aggregator have in common when they answer: where their home is, what
+each kind of node refuses since it is for the other, and what travels instead of an answer when one fails."""
 
 from __future__ import annotations
 
 import errno
-import json
 import logging
 import re
 import sqlite3
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
@@ -21,78 +22,21 @@ from threadpoolctl import ThreadpoolController
 
 from consilium.protocol.errors import ConfigError, LedgerError, MalformedMessage, NotAccepted
 from consilium.protocol.messages import (
-    MOST_CANDIDATES,
-    MOST_RELEASES,
-    MOST_TEACHERS,
-    MOST_WEIGHT,
     NAME_PATTERN,
+    PROTOCOL_VERSION,
     HelloRequest,
     Terms,
     TrainRequest,
     VoteRequest,
+    WireModel,
 )
-from consilium.protocol.records import refusal_to_record
+from consilium.protocol.records import from_record, refusal_to_record, to_record
 from consilium.protocol.refusals import Refusal, Refused, Rule
 from consilium.protocol.rows.pool import PoolTerms
 from consilium.sums import errors
 from consilium.sums.aggregators.wire import AggregatorRequest, LinkRequest, OpenRequest, UploadRequest
 from consilium.sums.errors import AggregatorsDisagree, BadLink, OtherVersion, SecAggError, SumTooLarge
 from consilium.sums.masks.messages import REQUESTS
-from consilium.sums.roster import MOST_PARTIES
-
-MOST_QUERIES = 10_000_000
-MOST_VOTES = MOST_TEACHERS * MOST_WEIGHT * MOST_PARTIES
-MOST: dict[str, float] = {
-    "asked": MOST_QUERIES,
-    "answered": MOST_QUERIES,
-    "teachers_per_party": MOST_TEACHERS,
-    "weight": MOST_WEIGHT,
-    "candidates": MOST_CANDIDATES,
-    "slack": 1,
-    "threshold": MOST_VOTES,
-    "constant": MOST_VOTES,
-    "noise_shares": MOST_PARTIES,
-    "unstable_cap": MOST_QUERIES,
-    "gamma": 1e3,
-    "sigma": 1e5,
-    "sigma1": 1e5,
-    "sigma2": 1e5,
-    "scale": 1e5,
-    "beta": 10,
-    "sigma_ss": 1e6,
-    "log_scale_sigma": 1e6,
-    "version": 1000,
-}
-"""The largest number that each field of an event may hold: what it costs to compute an epsilon grows with them."""
-LEAST: dict[str, float] = {"gamma": 1e-12, "sigma": 0.01, "sigma1": 0.01, "sigma2": 0.01, "scale": 1e-3}
-
-
-def bounded_events(text: str) -> list[dict[str, Any]]:
-    """The JSON of a promise -> one table for each event, whose numbers are all within `MOST` and `LEAST`.
-
-    Raises
-    ------
-    Refused (MALFORMED) : no list of so many tables, or a number out of bounds. ValueError, RecursionError : no JSON.
-    """
-    listed = json.loads(text)
-    if not isinstance(listed, list) or not 1 <= len(listed) <= MOST_RELEASES:
-        raise Refused(Rule.MALFORMED, detail=f"a promise lists 1 to {MOST_RELEASES} events")
-    for item in listed:
-        _check_bounds(item)
-    return listed
-
-
-def _check_bounds(item: object) -> None:
-    """Raise Refused (MALFORMED) unless every number of an event's JSON is within `MOST` and `LEAST`."""
-    if not isinstance(item, dict):
-        raise Refused(Rule.MALFORMED, detail="promise: an event is a table")
-    for key, value in item.items():
-        if isinstance(value, str):
-            continue
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or key not in MOST or not LEAST.get(key, 0) <= value <= MOST[key]:
-            raise Refused(Rule.MALFORMED, detail=f"promise: {str(key)[:40]} is out of bounds")
-
 
 DOCTOR = "Run `consilium doctor` in the kit"
 
@@ -203,21 +147,82 @@ TO_PARTIES: tuple[str, ...] = (
 )
 
 
-def refusing(app: ClientApp, kinds: Iterable[str], log: logging.Logger) -> None:
-    """Have the app refuse messages of these kinds (NODE_KIND): they are for another kind of node."""
-    for kind in kinds:
-        category, _, action = kind.partition(".")
-        register: Callable[[str], Callable] = {"query": app.query, "train": app.train}[category]
-        register(action)(_refusal_of(kind, log))
+N = TypeVar("N")
+Note = Callable[[N, WireModel | None, str, Refusal | None], None]
+"""Gets a node, the request if it could be read, its kind, and the refusal that was the answer, if it was one."""
 
 
-def _refusal_of(kind: str, log: logging.Logger) -> Callable[[Message, Context], Message]:
-    def refuse(message: Message, context: Context) -> Message:
-        level = logging.INFO if kind == HelloRequest.kind else logging.WARNING  # all nodes are greeted as parties first
-        log.log(level, "%s refused: it is for another kind of node", kind)
-        return Message(refusal_to_record(Refusal(rule=Rule.NODE_KIND)), reply_to=message)
+def _unnoted(node: Any, request: WireModel | None, kind: str, refusal: Refusal | None) -> None:
+    """Nothing is written down."""
 
-    return refuse
+
+@dataclass(frozen=True)
+class AnsweringNode(Generic[N]):
+    """How a kind of node answers: message in, call on a node, message out. Whatever goes wrong becomes a typed refusal,
+    and its text stays in the node's log.
+
+    whose: "party", as the log calls it. open: the node whose home the context names. check: raises where its people
+    have not accepted what its kit asks. answers: by the kind of request, the node's method, "secure.share". foreign:
+    kinds of requests that are for another kind of node (NODE_KIND).
+    """
+
+    whose: str
+    open: Callable[[Context], N]
+    check: Callable[[N], None]
+    answers: Mapping[type[WireModel], str]
+    foreign: Iterable[str]
+    log: logging.Logger
+    note: Note[N] = _unnoted
+
+    def app(self) -> ClientApp:
+        """As Flower starts it."""
+        app = ClientApp()
+        handlers = {request.kind: self._handler(request, method) for request, method in self.answers.items()}
+        handlers |= {kind: self._refusal_of(kind) for kind in self.foreign}
+        for kind, handler in handlers.items():
+            category, _, action = kind.partition(".")
+            register: Callable[[str], Callable] = {"query": app.query, "train": app.train}[category]
+            register(action)(handler)
+        return app
+
+    def _handler(self, model: type[WireModel], method: str) -> Callable[[Message, Context], Message]:
+        def handle(message: Message, context: Context) -> Message:
+            node, request, refusal = None, None, None
+            try:
+                request = from_record(message.content, model)
+                node = self.open(context)
+                self.check(node)
+                with thread_pools().limit(limits=1):  # many may share one machine: a pool each would only thrash
+                    reply = to_record(attrgetter(method)(node)(request))
+            except Exception as error:  # Flower would send the text of any exception to the coordinator
+                refusal = refusal_for(model.kind, error, self.log, self.whose)
+                reply = refusal_to_record(refusal)
+            if node is not None:
+                self.note(node, request, model.kind, refusal)
+            return Message(reply, reply_to=message)
+
+        return handle
+
+    def _refusal_of(self, kind: str) -> Callable[[Message, Context], Message]:
+        def refuse(message: Message, context: Context) -> Message:
+            level = logging.INFO if kind == HelloRequest.kind else logging.WARNING  # all are greeted as parties first
+            self.log.log(level, "%s refused: it is for another kind of node", kind)
+            return Message(refusal_to_record(Refusal(rule=Rule.NODE_KIND)), reply_to=message)
+
+        return refuse
+
+
+def check_pinned(pinned: Terms | None, terms: Terms) -> None:
+    """Raise Refused (TERMS) where a node pins other terms than these."""
+    if pinned is not None and pinned != terms:
+        differing = [name for name in Terms.model_fields if getattr(pinned, name) != getattr(terms, name)]
+        raise Refused(Rule.TERMS, detail=f"the pinned terms have other {', '.join(differing)}")
+
+
+def check_protocol(version: int) -> None:
+    """Raise Refused (VERSION) for a coordinator that speaks another version of the protocol."""
+    if version != PROTOCOL_VERSION:
+        raise Refused(Rule.VERSION, limit=PROTOCOL_VERSION, requested=version)
 
 
 def pool_of(terms: Terms) -> PoolTerms | None:

@@ -20,9 +20,9 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
+from consilium.node.keys import second_fingerprint
 from consilium.node.kit import KIT_FILE, Kit
 from consilium.node.manifest import check_signed, digests_of, read_manifest
-from consilium.node.rosters import PinnedRoster
 from consilium.node.supervisor import Tell
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, ConsiliumError, EngineError, ServiceError
@@ -34,6 +34,7 @@ from consilium.protocol.proxies import LABELS, SUPERNODE, ProxyRefused, connect,
 from consilium.protocol.refusals import CURES, Refused, Rule
 from consilium.protocol.tls import TlsFiles, load_certificate, tls_cure, why_no_connection
 from consilium.report.warnings import RunWarning
+from consilium.sums.roster import SumRoster
 
 Check = tuple[str, Callable[[], str]]
 """A name, and a function that returns what is in order or raises ConsiliumError with what is not."""
@@ -291,7 +292,7 @@ def check_port(port: int, host: str, key: str, file: str = "kit.json") -> str:
     return f"port {port} is free"
 
 
-def check_roster(kit: Kit, roster: PinnedRoster, expected: str, listed: str | None) -> str:
+def check_roster(kit: Kit, roster: SumRoster, expected: str, listed: str | None) -> str:
     """The roster has the hash that the federation asks for, and this node's own key in its place.
 
     listed: the key in that place, None where there is no such place.
@@ -307,7 +308,7 @@ def check_roster(kit: Kit, roster: PinnedRoster, expected: str, listed: str | No
             "the roster has no entry with this node's name and key",
             "This node was removed, or identity.pem is not the one that was provisioned: ask the operator",
         )
-    return f"hash {roster.digest[:12]}, {len(roster.parties)} parties, this node is in it"
+    return f"hash {roster.digest[:12]}, {roster.n} parties, this node is in it"
 
 
 def check_identity(kit: Kit) -> str:
@@ -353,25 +354,22 @@ class SecondFile(Frozen):
     made_by: Literal["operator", "aggregator"]
 
 
-def check_second(kit: Kit, roster: PinnedRoster | None) -> str:
+def check_second(kit: Kit, roster: SumRoster | None) -> str:
     """For the doctor of a party or the coordinator: that there are two aggregators, with keys of two makers.
 
     Raises
     ------
-    ConfigError : the roster has none, or one for both. Advice : the operator made the keys of both.
+    Advice : the operator made the keys of both. (A roster with one key for both is none, see `VerifiedRoster`.)
     """
     if roster is None or roster.second is None:
         return "none: only verified votes have one"
-    second = roster.second
-    if second.ed25519_pk == roster.coordinator or second.x25519_pk == roster.coordinator_sealing:
-        raise ConfigError("both aggregators have one key: whoever has it could open every vote", "Ask the operator")
-    found = load(kit / SECOND_FILE, SecondFile)
-    if found.made_by == "operator":
+    file = load(kit / SECOND_FILE, SecondFile)
+    if file.made_by == "operator":
         raise Advice(
-            f"{found.name}: the operator made both aggregators' keys: it could open every vote",
+            f"{file.name}: the operator made both aggregators' keys: it could open every vote",
             "Let the aggregator make its own: consilium node keys --kind aggregator",
         )
-    return f"{found.name} made its own keys; have it read out {roster.second_fingerprint}"
+    return f"{file.name} made its own keys; have it read out {second_fingerprint(roster)}"
 
 
 PORT_SECONDS = 15.0

@@ -31,7 +31,7 @@ from consilium.protocol.messages import PartyName
 from consilium.protocol.models import Frozen
 from consilium.sums.agreement import check_order
 from consilium.sums.errors import BadKey
-from consilium.sums.roster import PublicKey, is_sound_key
+from consilium.sums.roster import PublicKey, SumRoster, is_sound_key
 
 _ALGORITHM = ec.ECDSA(hashes.SHA384())
 
@@ -184,6 +184,13 @@ def grouped(text: str) -> str:
     '0123 4567 89ab'
     """
     return " ".join(text[at : at + 4] for at in range(0, len(text), 4))
+
+
+def second_fingerprint(roster: SumRoster) -> str:
+    """SHA-256 of the second aggregator's keys, in groups of four; empty where there is none."""
+    if roster.second is None:
+        return ""
+    return grouped(digest("aggregator-fingerprint", *map(bytes.fromhex, roster.second.model_dump().values())).hex())
 
 
 def read_enrolment(path: Path, name: str, kind: EnrolledKind = "party") -> Enrolment:

@@ -1,6 +1,7 @@
-"""What a party and a second aggregator have in common on machines of their own: keys, checks, start, status, watching.
+"""What nodes have in common on machines of their own: checks, start, status; and of those with keys of their own, more.
 
-Each is a `NodeKind` that says what is particular to it: `party.deployed` and `aggregator.deployed`.
+Each is a `NodeKind` that says what is particular to it: `party.deployed`, `aggregator.deployed`,
+`coordinator.deploy.deployed` and `student.deployed`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from consilium.node import keys as own_keys
 from consilium.node.acceptance import Limit, PolicyRequest, accepted_in_words, is_answered, read_policy
@@ -33,9 +34,9 @@ from consilium.node.health import monitor_checks
 from consilium.node.installed_app import check_flower
 from consilium.node.keys import ENROLMENT, FOREIGN, KEYS, NOT_OURS, OwnKeys, grouped
 from consilium.node.kit import EnrolledKind, Kit
+from consilium.node.kit import NodeKind as KitKind
 from consilium.node.log import Heard, load_monitor
 from consilium.node.monitor import Answer, Lasting, Watched, as_json, monitored, refused
-from consilium.node.rosters import PinnedRoster
 from consilium.node.state import check_versions, enter
 from consilium.node.supernode import NodeWatch, read_connection, supernode
 from consilium.node.supervisor import BackOff, Supervisor, Tell, end_leftovers
@@ -44,11 +45,11 @@ from consilium.protocol.files import held, is_held
 from consilium.protocol.messages import Terms
 from consilium.protocol.models import Frozen
 from consilium.protocol.refusals import Refused
+from consilium.sums.roster import SumRoster
 
 if TYPE_CHECKING:
     from consilium.node.metrics import MetricFamily
 
-LEAST_FREE_BYTES = 500_000_000
 WAIT_SECONDS = 10.0
 
 
@@ -97,20 +98,105 @@ class NodeStatus:
         values = asdict(self)
         return {values.pop("kind"): values.pop("name"), **values}
 
+    def lines(self) -> list[str]:
+        """For people."""
+        party = self.kind == "party"
+        epsilon = "not allowed" if self.epsilon is None else f"at most {self.epsilon:.3f} in this federation"
+        promised = f"{epsilon}; " if party else ""
+        queries = "answered ever" if party else "ever in sums"
+        return [
+            f"{self.kind:12} {self.name}, federation {self.federation}",
+            f"connection   {self.connection}",
+            f"standing     {self.standing}{f' (since {self.since})' if self.since else ''}",
+            f"queries      {self.queries} {queries}, of {self.most_queries} that its policy allows",
+            f"epsilon      {promised}its policy allows {self.most_epsilon:g} over all federations",
+            *([f"towards      {self.towards}"] if self.towards else []),
+            *([f"problem      {self.problem}"] if self.problem else []),
+        ]
+
+
+class StatusReport(Protocol):
+    """Where a node stands."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        ...
+
+    def lines(self) -> list[str]:
+        """For people."""
+        ...
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a start came to: plain values, and lines for people."""
+
+    values: Mapping[str, Any]
+    lines: tuple[str, ...]
+
 
 class NodeKind(ABC):
+    """A kind of node, known by its kit. least_free_bytes: on the disk of its state."""
+
+    name: ClassVar[KitKind]
+    least_free_bytes: ClassVar[int] = 500_000_000
+
+    @abstractmethod
+    def kit_checks(self, kit: Kit) -> list[Check]:
+        """Of its files and keys."""
+
+    @abstractmethod
+    def set_up(self, kit: Kit) -> list[Check]:
+        """What a start rests on: it is refused in the same words."""
+
+    @abstractmethod
+    def further_checks(self, kit: Kit) -> list[Check]:
+        """What the doctor looks at beside that."""
+
+    def ports(self, kit: Kit) -> list[Check]:
+        """That it listens at."""
+        return []
+
+    def way_checks(self, kit: Kit, running: bool) -> list[Check]:
+        """Of the way to other nodes, or of theirs to this one."""
+        return []
+
+    @abstractmethod
+    def start(self, kit: Kit, tell: Tell, stop: threading.Event) -> Outcome:
+        """Serve until `stop` is set. Raises ConsiliumError: what doctor finds wrong, or it is started already."""
+
+    @abstractmethod
+    def status(self, kit: Kit) -> StatusReport:
+        """Raises ConfigError, LedgerError if its files cannot be read."""
+
+    def checks(self, kit: Kit, running: bool) -> list[Check]:
+        """In the order in which to mend. running: the node is started, so that its own ports are taken by itself."""
+        return [
+            *self.kit_checks(kit),
+            ("versions", lambda: check_versions(kit)),
+            ("clock", lambda: check_clock(kit)),
+            *self.set_up(kit),
+            *self.further_checks(kit),
+            ("disk", lambda: check_disk(kit.state, self.least_free_bytes)),
+            *monitor_checks(kit, running),
+            *([] if running else self.ports(kit)),
+            *self.way_checks(kit, running),
+        ]
+
+
+class MemberKind(NodeKind):
     """A kind of node that connects with a SuperNode and answers the coordinator by its own people's policy.
 
-    app: module whose `app` answers messages. model, limits: of its policy. answers: what its status counts.
-    told: checks whose words a start tells also where nothing is wrong.
+    app: module whose `app` answers messages. model, limits: of its policy. counted: what the queries of its status are.
+    promise_checks: checks whose words a start tells also where nothing is wrong.
     """
 
     name: ClassVar[EnrolledKind]
     app: ClassVar[str]
     model: ClassVar[type[Frozen]]
     limits: ClassVar[Mapping[str, Limit]]
-    answers: ClassVar[str]
-    told: ClassVar[frozenset[str]] = frozenset()
+    counted: ClassVar[str]
+    promise_checks: ClassVar[frozenset[str]] = frozenset()
 
     @abstractmethod
     def open_home(self, folder: Path) -> Any:
@@ -146,11 +232,11 @@ class NodeKind(ABC):
         """How it stands, in words, for whoever only tells of it."""
 
     @abstractmethod
-    def roster_of(self, kit: Kit) -> PinnedRoster | None:
+    def roster_of(self, kit: Kit) -> SumRoster | None:
         """The roster that the node's settings name; None for plaintext votes. Raises ConfigError."""
 
     @abstractmethod
-    def check_in_roster(self, roster: PinnedRoster | None, kit: Kit, keys: OwnKeys, action: str) -> None:
+    def check_in_roster(self, roster: SumRoster | None, kit: Kit, keys: OwnKeys, action: str) -> None:
         """Raise ConfigError, with this action, where the roster lists other keys for the node."""
 
     @abstractmethod
@@ -200,8 +286,8 @@ class NodeKind(ABC):
             own=keys.fingerprint(kit.name),
             made_here=made_here,
             roster=grouped(roster.digest) if roster else "",
-            parties=tuple(roster.parties) if roster else (),
-            second=roster.second_fingerprint if roster else "",
+            parties=tuple(roster.keys) if roster else (),
+            second=own_keys.second_fingerprint(roster) if roster else "",
         )
 
     def set_up(self, kit: Kit) -> list[Check]:
@@ -213,28 +299,30 @@ class NodeKind(ABC):
             ("accepted", lambda: self._accepted(kit)),
         ]
 
-    def checks(self, kit: Kit, running: bool) -> list[Check]:
-        """In the order in which to mend. running: the node is started, so that its own port is taken by itself."""
-        joined = not own_keys.lacks_own_keys(kit, self.name)
-        unjoined: list[Check] = [
-            ("signature", lambda: check_signature(kit)),
-            ("authority", lambda: check_authority(kit.authority)),
-        ]
+    def kit_checks(self, kit: Kit) -> list[Check]:
+        """See `NodeKind`; of a kit whose node's own keys are not in it yet, without them."""
+        if not own_keys.lacks_own_keys(kit, self.name):
+            return check_kit(kit, list(KEYS[self.name]))
+        return [("signature", lambda: check_signature(kit)), ("authority", lambda: check_authority(kit.authority))]
+
+    def further_checks(self, kit: Kit) -> list[Check]:
+        """See `NodeKind`."""
+        answered = is_answered(kit) and not own_keys.lacks_own_keys(kit, self.name)
         return [
-            *(check_kit(kit, list(KEYS[self.name])) if joined else unjoined),
-            ("versions", lambda: check_versions(kit)),
-            ("clock", lambda: check_clock(kit)),
-            *self.set_up(kit),
             ("own keys", lambda: self._own_keys(kit)),
-            *(self.terms_checks(kit) if joined and is_answered(kit) else []),
+            *(self.terms_checks(kit) if answered else []),
             *self.data_checks(kit),
-            ("disk", lambda: check_disk(kit.state, LEAST_FREE_BYTES)),
-            *monitor_checks(kit, running),
-            *([] if running else [port_check(kit)]),
-            ("coordinator", lambda: check_coordinator(kit)),
         ]
 
-    def start(self, kit: Kit, tell: Tell, stop: threading.Event, backoff: BackOff | None = None) -> None:
+    def ports(self, kit: Kit) -> list[Check]:
+        """The loopback port of its SuperNode."""
+        return [("port", lambda: check_port(kit.node_port, "127.0.0.1", "node_port"))]
+
+    def way_checks(self, kit: Kit, running: bool) -> list[Check]:
+        """See `NodeKind`."""
+        return [("coordinator", lambda: check_coordinator(kit))]
+
+    def start(self, kit: Kit, tell: Tell, stop: threading.Event, backoff: BackOff | None = None) -> Outcome:
         """Serve until `stop` is set.
 
         Raises
@@ -250,9 +338,9 @@ class NodeKind(ABC):
         hold(self.set_up(kit), tell)
         with held(kit.state / "lock", f"{self.name} {kit.name}"):
             end_leftovers(kit.logs, tell)
-            wait_for_ports([port_check(kit)], tell, stop)
+            wait_for_ports(self.ports(kit), tell, stop)
             for result in examine(self.terms_checks(kit)):
-                if result.level != "ok" or result.name in self.told:
+                if result.level != "ok" or result.name in self.promise_checks:
                     tell(result.name, f"{result.what}{f'. {result.action}' if result.action else ''}")
             tell(self.name, f"{kit.name} serves {kit.federation!r} at {kit.coordinator.superlink}")
             heard = Heard(tell)
@@ -266,10 +354,11 @@ class NodeKind(ABC):
                 while not stop.wait(WAIT_SECONDS):  # in turns: it may tell a watchdog that its main thread waits on it
                     pass
             tell(self.name, "stopped")
+        return Outcome({"kit": str(kit.folder), "stopped": True}, ())
 
     def watched(self, kit: Kit, heard: Heard, connected: Callable[[], bool]) -> Watched:
         """The node as it can be looked at by its own people. It is ready while it is connected."""
-        own = Lasting(lambda: self._status_if_readable(kit))
+        current = Lasting(lambda: self._status_if_readable(kit))
 
         def waits_for() -> list[str]:
             return [] if connected() else ["no connection to the coordinator"]
@@ -278,10 +367,10 @@ class NodeKind(ABC):
             from consilium.node.metrics import one
 
             yield one("connected", "1 while the SuperNode is connected to the coordinator.", connected())
-            status = own()
+            status = current()
             if status is None:
                 return
-            yield one("queries_given", f"Queries {self.answers}, of queries_most.", status.queries)
+            yield one("queries_given", f"Queries {self.counted}, of queries_most.", status.queries)
             yield one("queries_most", "Queries that its policy allows.", status.most_queries)
             yield one("epsilon_most", "Epsilon that its policy allows over all federations.", status.most_epsilon)
             if status.epsilon is not None:
@@ -290,7 +379,7 @@ class NodeKind(ABC):
                 yield one("epsilon_student", "Of it, towards the student and the public.", status.epsilon_student)
 
         def page() -> Answer:
-            status = own()
+            status = current()
             if status is None:
                 return refused(503, f"The settings of this {self.name} cannot be read: consilium doctor.")
             return as_json(status.to_json())
@@ -340,11 +429,6 @@ class NodeKind(ABC):
         if not prints.made_here:
             return self.made_by_operator(kit)
         return f"made by this {self.name}, fingerprint {prints.own[:9]}...: the kit lists them"
-
-
-def port_check(kit: Kit) -> Check:
-    """The loopback port of its SuperNode."""
-    return ("port", lambda: check_port(kit.node_port, "127.0.0.1", "node_port"))
 
 
 def _flower() -> str:

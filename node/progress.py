@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import IO, TYPE_CHECKING, Protocol
+from typing import IO, TYPE_CHECKING, Any
 
 from consilium.protocol.label_source import Progress
 
@@ -50,8 +50,8 @@ class TimeLeft:
         while len(self._points) > 2 and self._points[1][0] <= half:
             self._points.popleft()
         if len(self._points) > MOST_POINTS:
-            kept = list(self._points)
-            self._points = deque([*kept[:-1:2], kept[-1]])
+            points = list(self._points)
+            self._points = deque([*points[:-1:2], points[-1]])
 
     def seconds(self, now: float, total: int) -> float | None:
         """Until `total` is done; None where nobody can know it yet."""
@@ -206,14 +206,14 @@ class Stages:
     def begin(self, name: str, total: int, at: float) -> StageChange:
         """A stage begins, perhaps again. What is open ends, but for stages in which others happen (`AROUND`)."""
         known = self.all.get(name)
-        inner = (place for place, each in enumerate(self.open) if each is known or each.name not in AROUND)
+        inner = (place for place, stage in enumerate(self.open) if stage is known or stage.name not in AROUND)
         ended = self._end_from(next(inner, len(self.open)), at)
-        found = StageState(name, total, at)
+        stage = StageState(name, total, at)
         if known is not None:
-            found.times, found.before = known.times + 1, known.seconds(at)
-        self.all[name] = found
-        self.open.append(found)
-        return StageChange(found, True, ended)
+            stage.times, stage.before = known.times + 1, known.seconds(at)
+        self.all[name] = stage
+        self.open.append(stage)
+        return StageChange(stage, True, ended)
 
     def update(self, name: str, done: int, total: int, at: float) -> StageChange:
         """A stage is so far. One that was never begun, or that is less far than it was, begins."""
@@ -222,12 +222,12 @@ class Stages:
             change = self.begin(name, total, at)
         else:
             change = StageChange(known, False, [])
-        found = change.stage
-        if found.ended is None:
-            found.done, found.total = done, total
-            found.left.update(at, done)
+        stage = change.stage
+        if stage.ended is None:
+            stage.done, stage.total = done, total
+            stage.left.update(at, done)
             if done >= total:
-                change.ended.extend(self._end_from(self.open.index(found), at))
+                change.ended.extend(self._end_from(self.open.index(stage), at))
         return change
 
     def end(self, at: float) -> list[StageState]:
@@ -237,8 +237,8 @@ class Stages:
     def _end_from(self, place: int, at: float) -> list[StageState]:
         ended = self.open[place:]
         self.open = self.open[:place]
-        for each in ended:
-            each.ended = at
+        for stage in ended:
+            stage.ended = at
         return list(reversed(ended))
 
 
@@ -248,76 +248,66 @@ Clock = Callable[[], float]
 """Seconds since 1970."""
 
 
-class Display(Protocol):
-    """Shows stages and lines. Times are seconds since 1970. Not from two threads at once: `showing` sees to that."""
+class Display:
+    """Shows stages and lines; this one remembers the stages, and shows nothing. Times are seconds since 1970. Not from
+    two threads at once: `showing` sees to that."""
+
+    def __init__(self) -> None:
+        self.stages = Stages()
 
     def begin(self, stage: str, total: int, at: float) -> None:
         """A stage begins, which is `total` long; 1 or less where nobody knows."""
+        self._show(self.stages.begin(stage, total, at), at)
 
     def update(self, stage: str, done: int, total: int, at: float) -> None:
         """A stage is so far."""
+        self._show(self.stages.update(stage, done, total, at), at)
 
     def say(self, text: str, at: float, warning: bool = False) -> None:
         """One line."""
 
     def restart(self, at: float) -> None:
         """What comes is of another attempt."""
+        self.stages = Stages()
 
     def tick(self, now: float) -> None:
         """Time passes."""
 
     def rest(self, at: float) -> None:
         """Nothing goes on: stages that are open have ended."""
+        self._show_ended(self.stages.end(at), at)
 
     def end(self, at: float, broken: bool = False) -> None:
         """Nothing comes any more; `broken`: since an error ended it all, which is told elsewhere."""
 
+    def _show(self, change: StageChange, at: float) -> None:
+        """What became of a stage."""
 
-class Nothing(Display):
-    """Shows nothing."""
+    def _show_ended(self, stages: list[StageState], at: float) -> None:
+        """These have ended since nothing goes on."""
 
 
-class Shared:
+def _passed_on(name: str) -> Callable[..., None]:
+    def method(self: Shared, *arguments: Any) -> None:
+        with self._lock:
+            try:
+                getattr(self._inner, name)(*arguments)
+            except (OSError, ValueError):  # the terminal, or the stream, is gone
+                self._inner = Display()
+
+    return method
+
+
+class Shared(Display):
     """A `Display` that several threads may use, and that goes with its terminal: nobody's work fails for it."""
 
     def __init__(self, inner: Display) -> None:
-        self._inner: Display = inner
+        self._inner = inner
         self._lock = threading.Lock()
 
-    def begin(self, stage: str, total: int, at: float) -> None:
-        """See `Display`."""
-        self._show(lambda inner: inner.begin(stage, total, at))
-
-    def update(self, stage: str, done: int, total: int, at: float) -> None:
-        """See `Display`."""
-        self._show(lambda inner: inner.update(stage, done, total, at))
-
-    def say(self, text: str, at: float, warning: bool = False) -> None:
-        """See `Display`."""
-        self._show(lambda inner: inner.say(text, at, warning))
-
-    def restart(self, at: float) -> None:
-        """See `Display`."""
-        self._show(lambda inner: inner.restart(at))
-
-    def tick(self, now: float) -> None:
-        """See `Display`."""
-        self._show(lambda inner: inner.tick(now))
-
-    def rest(self, at: float) -> None:
-        """See `Display`."""
-        self._show(lambda inner: inner.rest(at))
-
-    def end(self, at: float, broken: bool = False) -> None:
-        """See `Display`."""
-        self._show(lambda inner: inner.end(at, broken))
-
-    def _show(self, how: Callable[[Display], None]) -> None:
-        with self._lock:
-            try:
-                how(self._inner)
-            except (OSError, ValueError):  # the terminal, or the stream, is gone
-                self._inner = Nothing()
+    begin, update, say = _passed_on("begin"), _passed_on("update"), _passed_on("say")
+    restart, tick = _passed_on("restart"), _passed_on("tick")
+    rest, end = _passed_on("rest"), _passed_on("end")
 
 
 def progress_on(display: Display, clock: Clock = time.time) -> Progress:
@@ -329,7 +319,7 @@ def progress_on(display: Display, clock: Clock = time.time) -> Progress:
 def showing(quiet: bool = False, clock: Clock = time.time) -> Iterator[Display]:
     """A display on stderr, in which time passes by itself, while the context is open; `quiet`: one of nothing."""
     if quiet:
-        yield Nothing()
+        yield Display()
         return
     shared = Shared(_on_stderr())
     stop = threading.Event()
@@ -366,29 +356,14 @@ PART = 0.1
 """Of a stage: so much more is worth a line."""
 
 
-class LogLines:
-    """See `Display`. A stage that comes again, as one batch of votes after the other, is told by the clock alone."""
+class LogLines(Display):
+    """Lines of a log. A stage that comes again, as one batch of votes after the other, is told by the clock alone."""
 
     def __init__(self, file: IO[str]) -> None:
+        super().__init__()
         self._file = file
-        self._stages = Stages()
         self._last = 0.0
         self._shares: dict[str, float] = {}
-
-    def begin(self, stage: str, total: int, at: float) -> None:
-        """See `Display`."""
-        self._show(self._stages.begin(stage, total, at), at)
-
-    def update(self, stage: str, done: int, total: int, at: float) -> None:
-        """See `Display`."""
-        change = self._stages.update(stage, done, total, at)
-        self._show(change, at)
-        found = change.stage
-        if found.ended is None and found.counted and found.times == 1:
-            share = found.done / found.total
-            if share >= self._shares.get(stage, 0.0) + PART and at >= self._last + LEAST_BETWEEN:
-                self._tell(at)
-                self._shares[stage] = share
 
     def say(self, text: str, at: float, warning: bool = False) -> None:
         """See `Display`."""
@@ -397,16 +372,13 @@ class LogLines:
     def restart(self, at: float) -> None:
         """See `Display`."""
         self.rest(at)
-        self._stages, self._shares = Stages(), {}
+        super().restart(at)
+        self._shares = {}
 
     def tick(self, now: float) -> None:
         """See `Display`."""
-        if self._stages.open and now >= self._last + EVERY_SECONDS:
+        if self.stages.open and now >= self._last + EVERY_SECONDS:
             self._tell(now)
-
-    def rest(self, at: float) -> None:
-        """See `Display`."""
-        self._ended(self._stages.end(at), at)
 
     def end(self, at: float, broken: bool = False) -> None:
         """See `Display`."""
@@ -414,36 +386,41 @@ class LogLines:
             self.rest(at)
 
     def _show(self, change: StageChange, at: float) -> None:
-        found = change.stage
-        self._ended([each for each in change.ended if each is not found], at)
-        if change.begun and found.times == 1:
-            self._write(f"{found.words} ({found.total})" if found.counted else found.words, at)
-        self._ended([each for each in change.ended if each is found], at)
+        stage = change.stage
+        self._show_ended([ended for ended in change.ended if ended is not stage], at)
+        if change.begun and stage.times == 1:
+            self._write(f"{stage.words} ({stage.total})" if stage.counted else stage.words, at)
+        self._show_ended([ended for ended in change.ended if ended is stage], at)
+        if not change.begun and stage.ended is None and stage.counted and stage.times == 1:
+            share = stage.done / stage.total
+            if share >= self._shares.get(stage.name, 0.0) + PART and at >= self._last + LEAST_BETWEEN:
+                self._tell(at)
+                self._shares[stage.name] = share
 
-    def _ended(self, stages: list[StageState], at: float) -> None:
-        for each in stages:
-            if each.times == 1:
-                how = "done" if each.done >= each.total else "ended"
-                self._write(f"{each}, {how} in {spent(each.seconds(at))}", at)
+    def _show_ended(self, stages: list[StageState], at: float) -> None:
+        for stage in stages:
+            if stage.times == 1:
+                how = "done" if stage.done >= stage.total else "ended"
+                self._write(f"{stage}, {how} in {spent(stage.seconds(at))}", at)
 
     def _tell(self, at: float) -> None:
         """All that is open, in one line."""
-        self._write("; ".join(each.told(at) for each in self._stages.open), at)
+        self._write("; ".join(stage.told(at) for stage in self.stages.open), at)
 
     def _write(self, text: str, at: float) -> None:
         self._last = at
         print(f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(at))}  {text}", file=self._file, flush=True)
 
 
-class Bars:
-    """See `Display`. A stage that comes again keeps its bar; its time is that of all times together."""
+class Bars(Display):
+    """As bars. A stage that comes again keeps its bar; its time is that of all times together."""
 
     def __init__(self, console: Console) -> None:
         from rich.progress import BarColumn, TextColumn  # only where there is a terminal
         from rich.progress import Progress as Table
 
+        super().__init__()
         self._console = console
-        self._stages = Stages()
         self._rows: dict[str, TaskID] = {}
         columns = (
             TextColumn("{task.description:>24}"),
@@ -455,32 +432,21 @@ class Bars:
         self._progress = Table(*columns, console=console, refresh_per_second=4, redirect_stdout=False)
         self._progress.start()
 
-    def begin(self, stage: str, total: int, at: float) -> None:
-        """See `Display`."""
-        self._show(self._stages.begin(stage, total, at), at)
-
-    def update(self, stage: str, done: int, total: int, at: float) -> None:
-        """See `Display`."""
-        self._show(self._stages.update(stage, done, total, at), at)
-
     def say(self, text: str, at: float, warning: bool = False) -> None:
         """See `Display`."""
-        told = f"warning: {text}" if warning else text
-        self._console.print(told, style="yellow" if warning else None, markup=False, highlight=False)
+        line = f"warning: {text}" if warning else text
+        self._console.print(line, style="yellow" if warning else None, markup=False, highlight=False)
 
     def restart(self, at: float) -> None:
         """See `Display`."""
+        super().restart(at)
         for row in self._rows.values():
             self._progress.remove_task(row)
-        self._stages, self._rows = Stages(), {}
+        self._rows = {}
 
     def tick(self, now: float) -> None:
         """See `Display`."""
-        self._draw(self._stages.open, now)
-
-    def rest(self, at: float) -> None:
-        """See `Display`."""
-        self._draw(self._stages.end(at), at)
+        self._show_ended(self.stages.open, now)
 
     def end(self, at: float, broken: bool = False) -> None:
         """See `Display`."""
@@ -488,20 +454,21 @@ class Bars:
         self._progress.stop()
 
     def _show(self, change: StageChange, at: float) -> None:
-        self._draw([*change.ended, change.stage], at)
+        self._show_ended([*change.ended, change.stage], at)
 
-    def _draw(self, stages: list[StageState], at: float) -> None:
-        for each in stages:
-            if each.name not in self._rows:
-                self._rows[each.name] = self._progress.add_task(each.words, total=None, count="", spent="", left="")
-            done, total = each.done, each.total if each.counted else None
-            if each.ended is not None and not each.counted:
+    def _show_ended(self, stages: list[StageState], at: float) -> None:
+        """These as they are now, whether they have ended or not."""
+        for stage in stages:
+            if stage.name not in self._rows:
+                self._rows[stage.name] = self._progress.add_task(stage.words, total=None, count="", spent="", left="")
+            done, total = stage.done, stage.total if stage.counted else None
+            if stage.ended is not None and not stage.counted:
                 done, total = 1, 1
             self._progress.update(
-                self._rows[each.name],
+                self._rows[stage.name],
                 completed=done,
                 total=total,
-                count=each.count(),
-                spent=spent(each.seconds(at)),
-                left=each.time_left(at),
+                count=stage.count(),
+                spent=spent(stage.seconds(at)),
+                left=stage.time_left(at),
             )

@@ -1,4 +1,4 @@
-"""Commands of a party: check its data against a federation's schema, and go through a run without sending anything."""
+"""Commands of a party: go through a run without sending anything, and hold the coordinator's ledger against its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from consilium.data.private_rows import Rows
     from consilium.party.dry_run import PartyCheck
-    from consilium.party.policy import PartyFile
+    from consilium.party.federation import FederationFile
+    from consilium.party.home import PartyFile
     from consilium.party.spend import Share
     from consilium.protocol.rows.schema import Schema
 
@@ -34,25 +35,6 @@ HomeArgument = Annotated[Path, typer.Argument(metavar="HOME", help="The party's 
 FederationArgument = Annotated[Path, typer.Argument(metavar="FEDERATION.json", help="The coordinator's file.")]
 
 
-@app.command()
-def check(home: HomeArgument, federation: FederationArgument, output: FormatOption = Format.text) -> None:
-    """Hold the data against the federation's schema: every problem of every column at once. Trains nothing."""
-    from consilium.party.dry_run import check
-    from consilium.party.federation import load_federation
-    from consilium.party.home import read_party
-
-    settings = read_party(home)
-    terms = load_federation(federation)
-    rows, found = check(settings, home, terms)
-    _usable(rows, found, settings, output)
-    share, share_told = _share(home)
-    lines = [*_lines(found, settings), *share_told, f"The data fit federation {terms.name!r}."]
-    warnings = listed(_warnings(home, share))
-    told = {"federation": terms.name, "warnings": warnings, **({"share": share._asdict()} if share else {})}
-    show(output, {**_table(found, settings), **told}, lines)
-    tell_warnings(warnings, output)
-
-
 @app.command("dry-run")
 def dry_run_command(
     home: HomeArgument,
@@ -60,6 +42,10 @@ def dry_run_command(
     queries: Annotated[
         Path | None, typer.Option(help="The student's rows: .npz, .csv or .parquet; else rows are made up.")
     ] = None,
+    data_only: Annotated[
+        bool,
+        typer.Option("--data-only", help="Hold the data against the schema: every problem of every column at once."),
+    ] = False,
     output: FormatOption = Format.text,
 ) -> None:
     """Train the teachers and vote, on this machine only: nothing is sent, nothing is spent, nothing is kept."""
@@ -69,6 +55,8 @@ def dry_run_command(
 
     settings = read_party(home)
     terms = load_federation(federation)
+    if data_only:
+        return _check_data(home, settings, terms, output)
     asked = None if queries is None else _read_queries(queries, terms.rows)
     start = time.perf_counter()
     rows, found = check(settings, home, terms)
@@ -110,11 +98,25 @@ def dry_run_command(
     print("Nothing was sent, spent or kept. Epsilon is checked when the coordinator asks, with its terms.")
 
 
+def _check_data(home: Path, settings: PartyFile, terms: FederationFile, output: Format) -> None:
+    """Every problem of the data, by the federation's schema. Trains nothing."""
+    from consilium.party.dry_run import check
+
+    rows, report = check(settings, home, terms)
+    _usable(rows, report, settings, output)
+    share, share_lines = _share(home)
+    lines = [*_lines(report, settings), *share_lines, f"The data fit federation {terms.name!r}."]
+    warnings = listed(_warnings(home, share))
+    values = {"federation": terms.name, "warnings": warnings, **({"share": share._asdict()} if share else {})}
+    show(output, {**_table(report, settings), **values}, lines)
+    tell_warnings(warnings, output)
+
+
 @app.command()
 def audit(
     kit: Annotated[Path, typer.Argument(metavar="KIT", help="The party's kit.")],
     statement: Annotated[
-        Path, typer.Argument(metavar="STATEMENT.json", help="What `consilium coordinator statement` wrote.")
+        Path, typer.Argument(metavar="STATEMENT.json", help="What `consilium status KIT --statement FILE.json` wrote.")
     ],
     output: FormatOption = Format.text,
 ) -> None:

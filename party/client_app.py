@@ -7,19 +7,17 @@ has its home in a folder of the run's `party-root`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Mapping
 
-from flwr.app import Context, Message
-from flwr.clientapp import ClientApp
+from flwr.app import Context
 
-from consilium.node.answering import TO_AGGREGATORS, home_folder, refusal_for, refusing, thread_pools
-from consilium.party import journal
-from consilium.party.acceptance import check_is_accepted
-from consilium.party.home import open_home
+from consilium.node.acceptance import is_kit
+from consilium.node.answering import TO_AGGREGATORS, AnsweringNode, home_folder
+from consilium.party.expectation import check_is_accepted
+from consilium.party.home import note_answer, open_home
 from consilium.party.node import PartyNode
 from consilium.protocol.messages import HelloRequest, TrainRequest, VoteRequest, WireModel
-from consilium.protocol.records import from_record, refusal_to_record, to_record
+from consilium.protocol.refusals import Refusal
 from consilium.sums.aggregators.wire import UploadRequest
 from consilium.sums.masks.messages import (
     AdvertiseRequest,
@@ -30,86 +28,31 @@ from consilium.sums.masks.messages import (
 )
 
 log = logging.getLogger("consilium.party")
-app = ClientApp()
-
-Request = TypeVar("Request", bound=WireModel)
 
 
-def _answer(
-    message: Message,
-    context: Context,
-    model: type[Request],
-    action: Callable[[PartyNode, Request], WireModel],
-) -> Message:
-    """Run one action; whatever goes wrong becomes a typed refusal, and its text stays in this party's log."""
-    node, request, refusal = None, None, None
-    try:
-        request = from_record(message.content, model)
-        node = PartyNode(open_home(home_folder(context), "home" in context.node_config))
+def _open(context: Context) -> PartyNode:
+    return PartyNode(open_home(home_folder(context), "home" in context.node_config))
+
+
+def _check(node: PartyNode) -> None:
+    if is_kit(node.home.folder):
         check_is_accepted(node.home)
-        with thread_pools().limit(limits=1):  # many parties may share one machine: a pool each would only thrash
-            reply = to_record(action(node, request))
-    except Exception as error:  # Flower would send the text of any exception to the coordinator
-        refusal = refusal_for(model.kind, error, log, "party")
-        reply = refusal_to_record(refusal)
-    if node is not None:
-        told = (str(getattr(request, "federation", "")), bool(getattr(request, "late", False)))
-        journal.note(node.home, model.kind, *told, refusal)
-    return Message(reply, reply_to=message)
 
 
-@app.query("hello")
-def hello(message: Message, context: Context) -> Message:
-    """`query.hello`."""
-    return _answer(message, context, HelloRequest, PartyNode.hello)
+def _note(node: PartyNode, request: WireModel | None, kind: str, refusal: Refusal | None) -> None:
+    federation, late = str(getattr(request, "federation", "")), bool(getattr(request, "late", False))
+    note_answer(node.home, kind, federation, late, refusal)
 
 
-@app.train("teacher")
-def train_teacher(message: Message, context: Context) -> Message:
-    """`train.teacher`."""
-    return _answer(message, context, TrainRequest, PartyNode.train)
-
-
-@app.query("vote")
-def vote(message: Message, context: Context) -> Message:
-    """`query.vote`."""
-    return _answer(message, context, VoteRequest, PartyNode.vote)
-
-
-@app.query("sa_advertise")
-def secure_advertise(message: Message, context: Context) -> Message:
-    """`query.sa_advertise`."""
-    return _answer(message, context, AdvertiseRequest, lambda node, request: node.secure.advertise(request))
-
-
-@app.query("sa_share")
-def secure_share(message: Message, context: Context) -> Message:
-    """`query.sa_share`."""
-    return _answer(message, context, ShareRequest, lambda node, request: node.secure.share(request))
-
-
-@app.query("sa_masked")
-def secure_masked(message: Message, context: Context) -> Message:
-    """`query.sa_masked`."""
-    return _answer(message, context, MaskedRequest, lambda node, request: node.secure.masked(request))
-
-
-@app.query("sa_consistency")
-def secure_consistency(message: Message, context: Context) -> Message:
-    """`query.sa_consistency`."""
-    return _answer(message, context, ConsistencyRequest, lambda node, request: node.secure.consistency(request))
-
-
-@app.query("sa_unmask")
-def secure_unmask(message: Message, context: Context) -> Message:
-    """`query.sa_unmask`."""
-    return _answer(message, context, UnmaskRequest, lambda node, request: node.secure.unmask(request))
-
-
-@app.query("va_upload")
-def verified_upload(message: Message, context: Context) -> Message:
-    """`query.va_upload`."""
-    return _answer(message, context, UploadRequest, lambda node, request: node.verified.upload(request))
-
-
-refusing(app, TO_AGGREGATORS, log)
+ANSWERS: Mapping[type[WireModel], str] = {
+    HelloRequest: "hello",
+    TrainRequest: "train",
+    VoteRequest: "vote",
+    AdvertiseRequest: "secure.advertise",
+    ShareRequest: "secure.share",
+    MaskedRequest: "secure.masked",
+    ConsistencyRequest: "secure.consistency",
+    UnmaskRequest: "secure.unmask",
+    UploadRequest: "verified.upload",
+}
+app = AnsweringNode("party", _open, _check, ANSWERS, TO_AGGREGATORS, log, _note).app()

@@ -8,24 +8,33 @@ from consilium.data.private_rows import there
 from consilium.node.acceptance import PolicyRequest
 from consilium.node.checks import Advice, Check, check_roster, check_second, expectation, refused_is_wrong
 from consilium.node.keys import NODE_KEY, NodeKey, OwnKeys
-from consilium.node.kinds import NodeKind, NodeStatus
+from consilium.node.kinds import MemberKind, NodeStatus
 from consilium.node.kit import Kit
-from consilium.node.rosters import PinnedRoster, pinned_roster
-from consilium.party import journal
-from consilium.party.acceptance import check_is_accepted, policy_request
 from consilium.party.dry_run import check, usable
 from consilium.party.expectation import (
     agreed_weight,
+    check_is_accepted,
     own_share,
     party_warnings,
+    policy_request,
     promise_in_words,
     student_epsilon,
     towards_whom,
 )
 from consilium.party.federation import load_federation
-from consilium.party.home import Home, open_home, read_party
-from consilium.party.journal import LastAnswer
-from consilium.party.policy import LIMITS, Policy, check_terms
+from consilium.party.home import (
+    HELLO,
+    LIMITS,
+    TRAIN,
+    VOTES,
+    Home,
+    LastAnswer,
+    Policy,
+    check_terms,
+    last_answers,
+    open_home,
+    read_party,
+)
 from consilium.party.promise import check_promised_unit, promise_of
 from consilium.party.spend import Share, SpendStore
 from consilium.party.sum_store import SessionStore, UploadStore
@@ -33,54 +42,55 @@ from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, No
 from consilium.protocol.identity import Identity
 from consilium.protocol.messages import Terms
 from consilium.protocol.refusals import CURES, Refused, Rule
+from consilium.sums.roster import SumRoster, load_roster
 
 POLICY = "policy in policy.toml"
 
 
-class Party(NodeKind):
-    """See `NodeKind`."""
+class Party(MemberKind):
+    """See `MemberKind`."""
 
     name = "party"
     app = "consilium.party.client_app"
     model = Policy
     limits = LIMITS
-    answers = "that this party ever answered"
-    told = frozenset({"promise"})
+    counted = "that this party ever answered"
+    promise_checks = frozenset({"promise"})
 
     def open_home(self, folder: Path) -> Home:
-        """See `NodeKind`."""
+        """See `MemberKind`."""
         return open_home(folder)
 
     def request(self, home: Home, terms: Terms) -> PolicyRequest:
-        """See `NodeKind`."""
+        """See `MemberKind`."""
         return policy_request(home, terms)
 
     def check_is_accepted(self, home: Home) -> None:
-        """See `NodeKind`."""
+        """See `MemberKind`."""
         check_is_accepted(home)
 
     def keys_of(self, kit: Kit) -> OwnKeys:
-        """See `NodeKind`."""
+        """See `MemberKind`."""
         return OwnKeys.of_party(Identity.load(open_home(kit.folder).identity_file), NodeKey.load(kit / NODE_KEY))
 
-    def roster_of(self, kit: Kit) -> PinnedRoster | None:
+    def roster_of(self, kit: Kit) -> SumRoster | None:
         """Read as the votes of the party's pinned terms need it."""
         home = open_home(kit.folder)
         terms = home.pinned_terms()
-        return pinned_roster(home.policy.collection if terms is None else terms.collection, home.roster_file)
+        return load_roster(home.policy.collection if terms is None else terms.collection, home.roster_file)
 
-    def check_in_roster(self, roster: PinnedRoster | None, kit: Kit, keys: OwnKeys, action: str) -> None:
-        """See `NodeKind`."""
+    def check_in_roster(self, roster: SumRoster | None, kit: Kit, keys: OwnKeys, action: str) -> None:
+        """See `MemberKind`."""
         if roster is None:
             return
-        listed = roster.parties.get(kit.name)
+        listed = roster.keys.get(kit.name)
         if listed is None:
             raise ConfigError(f"the roster has no party {kit.name!r}", "This party was removed: ask the operator")
         if listed != keys.identity:
             raise ConfigError(f"the roster has another signing key for {kit.name!r}", action)
 
     def made_by_operator(self, kit: Kit) -> str:
-        """See `NodeKind`."""
+        """See `MemberKind`."""
         return "the operator made this party's keys, and can sign in its name if it kept them; see docs/deploy.md"
 
     def state(self, kit: Kit) -> str:
@@ -98,7 +108,7 @@ class Party(NodeKind):
         return f"{refused_is_wrong(read, 'state', 'Restore the newest backup of state/')} queries answered ever"
 
     def terms_checks(self, kit: Kit) -> list[Check]:
-        """See `NodeKind`."""
+        """See `MemberKind`."""
         return [
             ("policy", lambda: self._policy(kit)),
             ("roster", lambda: self._roster(kit)),
@@ -109,18 +119,18 @@ class Party(NodeKind):
         ]
 
     def data_checks(self, kit: Kit) -> list[Check]:
-        """As `consilium party check` does; that command shows every problem of every column."""
+        """As `consilium party dry-run --data-only` does; that command shows every problem of every column."""
         return [("data", lambda: _data(kit))]
 
     def standing(self, kit: Kit) -> str:
         """By the journal as it is now."""
-        return standing_of(journal.read(kit.folder))[0]
+        return standing_of(last_answers(kit.folder))[0]
 
     def status(self, kit: Kit) -> NodeStatus:
-        """See `NodeKind`."""
+        """See `MemberKind`."""
         home = open_home(kit.folder)
         terms = self.terms_of(home)
-        standing, since = standing_of(journal.read(kit.folder))
+        standing, since = standing_of(last_answers(kit.folder))
         epsilon, problem, student, towards = None, "", None, ""
         try:
             check_is_accepted(home)
@@ -165,7 +175,7 @@ class Party(NodeKind):
         roster = self.roster_of(kit)
         if roster is None:
             raise ConfigError("there is no roster for these votes", "Unpack the kit again")
-        sentence = check_roster(kit, roster, terms.roster, roster.parties.get(kit.name))
+        sentence = check_roster(kit, roster, terms.roster, roster.keys.get(kit.name))
         refused_is_wrong(lambda: agreed_weight(open_home(kit.folder), terms), POLICY)
         return sentence
 
@@ -190,7 +200,10 @@ PARTY = Party()
 
 
 def _data(kit: Kit) -> str:
-    home, command = open_home(kit.folder), f"Run: consilium party check {kit.folder} {kit / 'federation.json'}"
+    home, command = (
+        open_home(kit.folder),
+        f"Run: consilium party dry-run {kit.folder} {kit / 'federation.json'} --data-only",
+    )
     if not there(home.data_file):
         raise DataError(
             f"{home.data_file} is missing", "Put the party's rows there; docs/parties.md says in which form"
@@ -209,7 +222,7 @@ def standing_of(last: dict[str, LastAnswer]) -> tuple[str, str]:
     >>> standing_of({})
     ('not asked yet', '')
     """
-    hello, train = last.get(journal.HELLO), last.get(journal.TRAIN)
+    hello, train = last.get(HELLO), last.get(TRAIN)
     if hello is None:
         return "not asked yet", ""
     if hello.refused:
@@ -218,7 +231,7 @@ def standing_of(last: dict[str, LastAnswer]) -> tuple[str, str]:
         return f"enrolled{' late' if hello.late else ''}, to be trained", hello.at
     if train.refused:
         return _refusal(train, "in training, ")
-    voted = [last[kind] for kind in journal.VOTES if kind in last and last[kind].at >= train.at]
+    voted = [last[kind] for kind in VOTES if kind in last and last[kind].at >= train.at]
     if voted:
         newest = max(voted, key=lambda answer: answer.at)
         return _refusal(newest, "of votes, ") if newest.refused else ("takes part, and has voted", newest.at)

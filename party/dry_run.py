@@ -20,11 +20,19 @@ from consilium.accounting.units import Unit
 from consilium.data.faults import DataReport, Problem
 from consilium.data.private_rows import Rows, read_rows, there
 from consilium.party.federation import FederationFile
-from consilium.party.policy import PartyFile, Policy, check_shards, check_terms
+from consilium.party.home import PartyFile, Policy, check_shards, check_terms
 from consilium.party.promise import check_unit
-from consilium.party.teachers import shards, store
-from consilium.party.teachers.teach import OwnCodeTrial, check_rows, train_all, try_again
-from consilium.party.teachers.voting import Lot, check_reference, thresholds_of, votes_of_teachers
+from consilium.party.teach import (
+    SECRET_BYTES,
+    OwnCodeTrial,
+    check_rows,
+    secret_if_there,
+    simulated_secret,
+    split,
+    train_all,
+    try_again,
+)
+from consilium.party.voting import Lot, check_reference, load_teachers, save_teachers, thresholds_of, votes_of_teachers
 from consilium.protocol.choices import packed
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, PathError
 from consilium.protocol.files import typed
@@ -40,7 +48,7 @@ MADE_UP = 1000
 
 @dataclass(frozen=True)
 class PartyCheck:
-    """What `consilium party check` finds: `refusals` by the party's own policy, and the report on its data."""
+    """What `consilium party dry-run` finds: `refusals` by the party's own policy, and the report on its data."""
 
     report: DataReport
     refusals: tuple[str, ...]
@@ -99,7 +107,7 @@ def check(settings: PartyFile, home: Path, federation: FederationFile) -> tuple[
         rows, report = read_rows(home / settings.data, federation.rows, settings.rules)
     if rows is not None:
         secret, lasting = _secret(settings.name, home, federation)
-        smallest = min(map(len, shards.split(rows.identities, federation.teachers_per_party, secret)))
+        smallest = min(map(len, split(rows.identities, federation.teachers_per_party, secret)))
         try:
             check_shards(policy, smallest)
         except Refused as error:
@@ -136,15 +144,15 @@ def dry_run(
     queries = canonical_queries(queries, len(schema.features))
     with contained("training", home), tempfile.TemporaryDirectory(prefix=".dry-run-", dir=home) as folder:
         start = time.perf_counter()
-        parts = shards.split(rows.identities, count, _secret(name, home, federation)[0])
+        parts = split(rows.identities, count, _secret(name, home, federation)[0])
         seeds = [int(seed.generate_state(1)[0]) for seed in np.random.SeedSequence().spawn(count)]
         spec = teacher.at(home) if teacher else federation.teacher
         seen = rows.represented(schema, parts)
         teachers = train_all(seen, spec, parts, seeds, len(schema.classes))
         limits = thresholds_of(teachers, schema, federation.voting_rule, federation.reference_rows())
-        store.save(Path(folder), NOWHERE, NOWHERE, schema, teachers, limits)
+        save_teachers(Path(folder), NOWHERE, NOWHERE, schema, teachers, limits)
         trained = time.perf_counter()
-        kept = store.load(Path(folder), NOWHERE)
+        kept = load_teachers(Path(folder), NOWHERE)
         lot = Lot(name, NOWHERE, query_ids(queries))
         choices = packed(votes_of_teachers(kept, schema.inputs(queries), lot), len(schema.classes))
         voted = time.perf_counter()
@@ -178,11 +186,11 @@ def _secret(name: str, home: Path, federation: FederationFile) -> tuple[bytes, b
     """What decides over the shards, and whether a run would take the same. Leaves nothing behind: a party that has no
     secret yet gets one for this run only."""
     if federation.seed >= 0:
-        return shards.simulated_secret(federation.seed, name), True
-    found = shards.secret_if_there(home / "state")
+        return simulated_secret(federation.seed, name), True
+    found = secret_if_there(home / "state")
     if found is not None:
         return found, True
-    return secrets.token_bytes(shards.SECRET_BYTES), federation.teachers_per_party == 1
+    return secrets.token_bytes(SECRET_BYTES), federation.teachers_per_party == 1
 
 
 @contextmanager

@@ -1,19 +1,38 @@
-"""What a party may expect before it takes part: its weight, and what the promise means in its own unit and delta."""
+"""What a federation asks of this party, and what the party may expect: its weight, and guarantees by its own unit."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
+from consilium.accounting.events import ReleaseEvent
+from consilium.node.acceptance import (
+    PolicyRequest,
+    check_kit_accepted,
+    counting,
+    guarantees,
+    lines_of,
+    load_federation_part,
+    past_in_words,
+    read_policy,
+    rounded_up,
+    shown,
+    written_by_operator,
+)
+from consilium.node.checks import refused_is_wrong
+from consilium.node.kit import open_kit
+from consilium.node.limits import events_of
 from consilium.party import hidden_votes, sum_store
-from consilium.party.home import Home
-from consilium.party.policy import Policy
-from consilium.party.promise import epsilon, parse_events, promise_of
+from consilium.party.home import LIMITS, SETTINGS, Home, Policy, has_exact_sums
+from consilium.party.promise import epsilon, promise_of
 from consilium.party.spend import Share, SpendStore
-from consilium.protocol.messages import Terms
+from consilium.protocol.messages import EXACT_SUMS, Terms
 from consilium.protocol.refusals import Refused
 from consilium.protocol.releases import AT_MOST, widest
 from consilium.report.disclosure import Disclosure, epsilon_text, in_plain_words
 from consilium.report.warnings import Expected, RunWarning, before_run
+from consilium.sums.roster import ROSTERS, SumRoster, load_roster
 
 
 def agreed_weight(home: Home, terms: Terms) -> int | None:
@@ -24,7 +43,7 @@ def agreed_weight(home: Home, terms: Terms) -> int | None:
     Refused, ConfigError : as `hidden_votes.check_roster`. RosterMismatch : the party is not in it.
     BrokenBlock : sums are exact, and the party stands in no block, or in another than before.
     """
-    if terms.collection not in hidden_votes.ROSTERS:
+    if terms.collection not in ROSTERS:
         return None
     roster = hidden_votes.check_roster(home, terms)
     sum_store.check_exact(home.state, promise_of(terms), roster, roster.place(home.name))
@@ -71,7 +90,7 @@ def told_share(home: Home, terms: Terms) -> tuple[Share | None, list[str]]:
 def _disclosed(terms: Terms) -> Disclosure:
     """What these terms disclose, and to whom: what the student gets, else what the party is charged for."""
     promise = promise_of(terms)
-    events = parse_events(terms.student) if terms.student else promise.events
+    events = events_of(terms.student) if terms.student else promise.events
     kind = widest(AT_MOST[event.TYPE] for event in events if not event.closing)
     in_sums = promise.release.noise_by_parties and terms.collection != "plaintext"
     return Disclosure(kind, terms.collection, in_sums, explicit=in_sums and not terms.student)
@@ -80,7 +99,7 @@ def _disclosed(terms: Terms) -> Disclosure:
 def student_epsilon(terms: Terms, policy: Policy, weight: int) -> float | None:
     """Epsilon towards the student and the public, by the party's own unit and delta; None where the terms promise one
     epsilon to all. Raises Refused for a promise that cannot be read."""
-    events = parse_events(terms.student) if terms.student else ()
+    events = events_of(terms.student) if terms.student else ()
     return epsilon([replace(event, weight=weight) for event in events], policy) if events else None
 
 
@@ -115,3 +134,79 @@ def party_warnings(terms: Terms, policy: Policy, weight: int) -> list[RunWarning
         asks_typical=None,
     )
     return before_run(expected)
+
+
+def check_is_accepted(home: Home) -> None:
+    """Raise NotAccepted, see `check_kit_accepted`."""
+    check_kit_accepted(
+        home.folder, "party", Policy, LIMITS, home.pinned_terms, lambda terms: policy_request(home, terms)
+    )
+
+
+def policy_request(home: Home, terms: Terms) -> PolicyRequest:
+    """All that these terms ask, beside the defaults and what was accepted before.
+
+    Raises
+    ------
+    ConfigError : a file of the kit cannot be read, or its terms are none.
+    """
+    return refused_is_wrong(lambda: _policy_request(home, terms), "terms.json", "Do not take part: ask the operator")
+
+
+def _policy_request(home: Home, terms: Terms) -> PolicyRequest:
+    federation, promise = load_federation_part(home.folder), promise_of(terms)
+    known, past = read_policy(home.folder, Policy, LIMITS), SpendStore(home.spend_file).past(terms.federation)
+    roster = load_roster(terms.collection, home.roster_file)
+    weight = open_kit(home.folder).weight if roster is None else _weight_in(roster, home.name)
+    mine = promise.at(min(past.weight or weight, promise.weight))
+    unit, neighbouring = promise.release.unit.value, promise.release.neighbouring.value
+    exact, privacy = has_exact_sums(terms), federation.privacy
+    requested: dict[str, Any] = {
+        "collection": terms.collection,
+        "exact_sums": exact,
+        "open_queries": terms.collection in EXACT_SUMS and not terms.public,
+        "unit": unit,
+        "neighbouring": neighbouring,
+        "delta": privacy.delta,
+        "most_queries": past.elsewhere + promise.asked,
+        "most_teachers": terms.teachers,
+        "least_parties": None if roster is None else roster.sure,
+        "allow_simulation": terms.simulation,
+        "allowed_classes": list(terms.classes),
+    }
+    own = Policy.model_validate({"allowed_classes": terms.classes, **counting(LIMITS, requested, known)})
+    theirs = own.model_copy(
+        update={"unit": mine.release.unit, "neighbouring": mine.release.neighbouring, "delta": privacy.delta}
+    )
+    nodes = _epsilon(mine.events, theirs)
+    student = student_epsilon(terms, theirs, mine.weight)
+    together = _epsilon([*past.events, *mine.events], own)
+    by = f"at delta {own.delta:g} for a {own.unit}"
+    return PolicyRequest(
+        kind="party",
+        name=home.name,
+        federation=federation.name,
+        terms=terms,
+        model=Policy,
+        known=known,
+        lines=lines_of(LIMITS, {**requested, "most_epsilon": rounded_up(together)}, Policy, known, federation.columns),
+        guarantees=guarantees(
+            privacy, terms.collection, exact, nodes if student is None else student, nodes, neighbouring
+        ),
+        facts={
+            **past_in_words(past.federations, past.elsewhere, _epsilon(past.events, own), together, by),
+            "missing values": f"of {shown(federation.may_miss)}: that a value is missing is read too"
+            if federation.may_miss
+            else "not asked about in any column",
+        },
+        operator=written_by_operator(home.folder / SETTINGS),
+        columns=federation.columns,
+    )
+
+
+def _weight_in(roster: SumRoster, name: str) -> int:
+    return roster.weight_of(name) if name in roster.places else 1
+
+
+def _epsilon(events: Sequence[ReleaseEvent], policy: Policy) -> float:
+    return epsilon(events, policy) if events else 0.0

@@ -8,7 +8,7 @@ after (`consilium.aggregator`)."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -16,9 +16,8 @@ from typing import Protocol
 import numpy as np
 
 from consilium.party import sum_store
-from consilium.party.home import Home
+from consilium.party.home import Home, check_terms
 from consilium.party.masked_session import PartySession
-from consilium.party.policy import check_terms
 from consilium.party.promise import promise_of
 from consilium.party.spend import SpendStore
 from consilium.party.sum_store import SESSIONS, KeptUpload, SessionStore, UploadStore
@@ -47,7 +46,7 @@ from consilium.sums.masks.messages import (
 )
 from consilium.sums.masks.terms import MaskedTerms
 from consilium.sums.packing import message_digest
-from consilium.sums.roster import Roster, VerifiedRoster
+from consilium.sums.roster import ROSTERS, Roster, VerifiedRoster
 from consilium.sums.terms import LIFETIME
 
 MASKED: frozenset[CollectionMode] = frozenset({"secure", "distributed"})
@@ -69,13 +68,6 @@ class ChargedVotes(Protocol):
     """`PartyNode.charged_votes`: counts the queries against the party's limits, then gives its votes."""
 
     def __call__(self, query_set: QuerySet, agreed: Terms, phase: int = 1, release: int = 1) -> np.ndarray: ...
-
-
-ROSTERS: Mapping[CollectionMode, type[Roster] | type[VerifiedRoster]] = {
-    "secure": Roster,
-    "distributed": Roster,
-    "verified": VerifiedRoster,
-}
 
 
 def check_roster(home: Home, agreed: Terms) -> Roster | VerifiedRoster:

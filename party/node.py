@@ -9,21 +9,26 @@ import numpy as np
 from pydantic import ValidationError
 
 from consilium.data.private_rows import digest_of, load_rows
-from consilium.node.answering import pool_of
+from consilium.node.answering import check_pinned, check_protocol, pool_of
 from consilium.party.expectation import agreed_weight
 from consilium.party.hidden_votes import QuerySet, SecureVotes, VerifiedVotes
-from consilium.party.home import Home
-from consilium.party.policy import check_shards, check_terms
+from consilium.party.home import Home, check_shards, check_terms
 from consilium.party.promise import check_promised_unit, promise_of
 from consilium.party.spend import SpendStore
-from consilium.party.teachers import shards, store
-from consilium.party.teachers.teach import check_rows, make, simulated_seeds
-from consilium.party.teachers.voting import Lot, check_reference, ids_of_set, query_inputs, votes_of_teachers
+from consilium.party.teach import check_rows, make, own_secret, simulated_secret, simulated_seeds, split
+from consilium.party.voting import (
+    Lot,
+    check_reference,
+    ids_of_set,
+    load_teachers,
+    query_inputs,
+    save_teachers,
+    votes_of_teachers,
+)
 from consilium.protocol.choices import counted, packed
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import DataError
 from consilium.protocol.messages import (
-    PROTOCOL_VERSION,
     VOTE_DTYPE,
     HelloReply,
     HelloRequest,
@@ -55,14 +60,10 @@ class PartyNode:
 
         From here on the federation is what these terms say: whatever a later message says otherwise is refused.
         """
-        if request.protocol_version != PROTOCOL_VERSION:
-            raise Refused(Rule.VERSION, limit=PROTOCOL_VERSION, requested=request.protocol_version)
+        check_protocol(request.protocol_version)
         check_terms(self.home.policy, request.terms)
         check_promised_unit(request.terms, self.home.rules)
-        pinned = self.home.pinned_terms()
-        if pinned is not None and pinned != request.terms:
-            differing = [name for name in Terms.model_fields if getattr(pinned, name) != getattr(request, name)]
-            raise Refused(Rule.TERMS, detail=f"this party's terms have other {', '.join(differing)}")
+        check_pinned(self.home.pinned_terms(), request.terms)
         weight = self.spend.enrol(
             request.terms, request.ledger, self.home.policy, agreed_weight(self.home, request.terms)
         )
@@ -100,12 +101,12 @@ class PartyNode:
         made_from = self._made_from(schema, spec, request)
         if not self._trained(request.federation, made_from):
             rows = load_rows(self.home.data_file, schema, self.home.rules)
-            parts = shards.split(rows.identities, request.teachers, self._secret(request.seed))
+            parts = split(rows.identities, request.teachers, self._secret(request.seed))
             check_shards(self.home.policy, min(len(part) for part in parts))
             seeds = self._seeds(request.seed)
             teachers, limits = make(rows, schema, spec, voting_rule, request.reference, parts, seeds)
             folder.mkdir(mode=0o700, exist_ok=True)
-            store.save(folder, request.federation, made_from, schema, teachers, limits)
+            save_teachers(folder, request.federation, made_from, schema, teachers, limits)
         return TrainReply(party=self.home.name, teachers=request.teachers)
 
     def vote(self, request: VoteRequest) -> VoteReply:
@@ -151,7 +152,7 @@ class PartyNode:
         ):
             if len(query_set.queries) > most:
                 raise Refused(rule, limit=most, requested=len(query_set.queries))
-        trained = store.load(self.home.teachers(agreed.federation), agreed.federation)
+        trained = load_teachers(self.home.teachers(agreed.federation), agreed.federation)
         schema = trained.schema
         try:
             queries = canonical_queries(query_set.queries, len(schema.features))
@@ -183,7 +184,7 @@ class PartyNode:
 
     def _trained(self, federation: str, made_from: str) -> bool:
         try:
-            return store.load(self.home.teachers(federation), federation).made_from == made_from
+            return load_teachers(self.home.teachers(federation), federation).made_from == made_from
         except Refused:
             return False
 
@@ -215,7 +216,7 @@ class PartyNode:
 
     def _secret(self, seed: int) -> bytes:
         """What decides over shards: the party's own secret, in simulations one derived from run seed and name."""
-        return shards.own_secret(self.home.state) if seed < 0 else shards.simulated_secret(seed, self.home.name)
+        return own_secret(self.home.state) if seed < 0 else simulated_secret(seed, self.home.name)
 
     def _seeds(self, seed: int) -> np.random.SeedSequence:
         """Of the estimators; in simulations derived from run seed and party name. Never from the data."""

@@ -18,12 +18,12 @@ import numpy as np
 from consilium.accounting.accountant import Accountant
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
 from consilium.accounting.errors import AccountingError
-from consilium.accounting.events import PartyNoise, ReleaseEvent, event_from_json
+from consilium.accounting.events import PartyNoise, ReleaseEvent
 from consilium.accounting.planning.target import as_histograms
 from consilium.accounting.units import Noise, Towards, Unit
 from consilium.data.mapping import DataRules
-from consilium.node.answering import bounded_events
-from consilium.party.policy import Policy
+from consilium.node.limits import events_of
+from consilium.party.home import Policy
 from consilium.protocol.messages import CollectionMode, Terms
 from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.releases import AT_MOST, ReleaseKind, widest
@@ -110,14 +110,6 @@ class Promise:
         return self.release.party_noise(phase)
 
 
-def parse_events(text: str) -> tuple[ReleaseEvent, ...]:
-    """JSON -> events, whose numbers are all within bounds. Raises Refused (MALFORMED)."""
-    try:
-        return tuple(event_from_json(item) for item in bounded_events(text))
-    except (AccountingError, ValueError, TypeError, RecursionError, OverflowError):
-        raise Refused(Rule.MALFORMED, detail="promise: not a list of release events") from None
-
-
 @lru_cache(maxsize=4)  # each message of a federation comes with the same
 def parse_promise(text: str, collection: CollectionMode, teachers: int, simulation: bool) -> Promise:
     """The promise of a federation with this mode and number of teachers.
@@ -127,7 +119,7 @@ def parse_promise(text: str, collection: CollectionMode, teachers: int, simulati
     Refused : no list of events, or a number out of bounds (MALFORMED); several releases that are not alike in what they
         protect; one of another kind than the mode has, of other noise, or for another number of teachers (PROMISE).
     """
-    events = parse_events(text)
+    events = events_of(text)
     promise = Promise.of(events)
     release, releases = promise.release, (promise.release, *promise.later)
     if any(event.closing for event in releases):

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from consilium.accounting.events import ReleaseEvent
-from consilium.party.policy import Policy
-from consilium.party.promise import Promise, check_within, epsilon, own_weight, parse_events, promise_of
+from consilium.node.limits import events_of
+from consilium.party.home import Policy
+from consilium.party.promise import Promise, check_within, epsilon, own_weight, promise_of
 from consilium.protocol.files import check_format
 from consilium.protocol.messages import LedgerPosition, Terms
 from consilium.protocol.refusals import Refused, Rule
@@ -344,9 +345,7 @@ def _earlier(connection: sqlite3.Connection, federation: str) -> list[ReleaseEve
         "SELECT event, weight FROM promises LEFT JOIN weights USING (federation) WHERE federation != ?", (federation,)
     ).fetchall()
     return [
-        event if weight is None else replace(event, weight=weight)
-        for text, weight in rows
-        for event in parse_events(text)
+        event if weight is None else replace(event, weight=weight) for text, weight in rows for event in events_of(text)
     ]
 
 

@@ -9,14 +9,15 @@ from functools import cached_property
 
 from consilium.accounting.events import ReleaseEvent
 from consilium.node.checks import Advice, Check
-from consilium.node.rosters import pinned_roster
+from consilium.node.limits import events_of
 from consilium.party.home import Home
-from consilium.party.promise import Promise, epsilon, parse_events, promise_of
+from consilium.party.promise import Promise, epsilon, promise_of
 from consilium.party.spend import SeenLedger, SpendStore
 from consilium.protocol.errors import ConfigError, LedgerError
 from consilium.protocol.ledger_statement import ChargedBatch, LedgerStatement, charged_query
 from consilium.protocol.messages import Terms
 from consilium.protocol.refusals import Refused
+from consilium.sums.roster import load_roster
 
 ASK = "Ask the coordinator what became of it, and answer nothing more until it has said so"
 
@@ -72,13 +73,13 @@ class StatementCheck:
         return f"ledger {self.statement.ledger[:12]} of federation {self.statement.federation[:12]}"
 
     def _signature(self) -> str:
-        roster = pinned_roster(self._terms.collection, self.home.roster_file)
+        roster = load_roster(self._terms.collection, self.home.roster_file)
         if roster is None:
             raise Advice(
                 "with plaintext votes this party knows no signing key of the coordinator",
                 "What it was told at each question binds the coordinator all the same, see positions",
             )
-        if not self.statement.is_of(roster.coordinator):
+        if not self.statement.is_of(roster.coordinator_key.hex()):
             raise LedgerError("the coordinator of the roster did not sign it: it was altered, or somebody else's", ASK)
         return "signed by the coordinator of the roster"
 
@@ -110,14 +111,14 @@ class StatementCheck:
     @cached_property
     def _to_student(self) -> tuple[ReleaseEvent, ...]:
         """What the ledger is charged for each release: what the student is promised."""
-        events = parse_events(self._terms.student) if self._terms.student else self._promise.events
+        events = events_of(self._terms.student) if self._terms.student else self._promise.events
         return tuple(event for event in events if not event.closing)
 
     def _charged(self, number: int, batch: ChargedBatch) -> ReleaseEvent:
         """The event of a batch as if each query had been answered, in which case it costs most. Raises LedgerError."""
         try:
             event = json.loads(batch.event)
-            return parse_events(json.dumps([{**event, "answered": event["asked"]}]))[0]
+            return events_of(json.dumps([{**event, "answered": event["asked"]}]))[0]
         except (KeyError, ValueError, TypeError, RecursionError, Refused):
             raise LedgerError(f"batch {number} was charged no release event", ASK) from None
 

@@ -13,8 +13,8 @@ import polars as pl
 
 from consilium.coordinator.collection.clear import PATTERN, kept_votes
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.ledger.privacy import epsilon_by_query, promised
-from consilium.coordinator.ledger.store import Batch, Ledger
+from consilium.coordinator.ledger import Batch, Ledger
+from consilium.coordinator.privacy import epsilon_by_query, promised
 from consilium.models.base import Shares
 from consilium.models.evaluation import evaluate
 from consilium.models.published.model import MODEL_FILE, Published, load_model

@@ -15,7 +15,7 @@ import numpy as np
 from consilium.accounting.events import event_from_json
 from consilium.coordinator.collection.clear import PATTERN, UNUSABLE, kept_votes
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.ledger.privacy import epsilon_by_query
+from consilium.coordinator.privacy import epsilon_by_query
 from consilium.coordinator.verify import (
     Absent,
     Checks,

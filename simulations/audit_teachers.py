@@ -29,11 +29,9 @@ from consilium.data.mapping import DataRules
 from consilium.data.private_rows import read_columns
 from consilium.models.devices import using_device
 from consilium.node.progress import CHANGES, GAME, stage
-from consilium.party.home import Home
+from consilium.party.home import Home, Policy
 from consilium.party.node import PartyNode
-from consilium.party.policy import Policy
-from consilium.party.teachers import store
-from consilium.party.teachers.voting import Lot, query_inputs, votes_of_teachers
+from consilium.party.voting import Lot, load_teachers, query_inputs, votes_of_teachers
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.messages import PROTOCOL_VERSION, HelloRequest
@@ -155,7 +153,7 @@ class AuditedParty:
             with using_device("cpu"):
                 node.hello(self._hello)
                 node.train(self._config.train_request())
-                trained = store.load(node.home.teachers(federation), federation)
+                trained = load_teachers(node.home.teachers(federation), federation)
                 inputs = query_inputs(schema, queries, query_set_hash(queries))
                 votes = votes_of_teachers(trained, inputs, Lot(node.home.name, federation, query_ids(queries)))
         except Refused as error:

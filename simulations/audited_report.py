@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from consilium.coordinator.expectation import expected
-from consilium.coordinator.ledger.privacy import epsilon_by_query
+from consilium.coordinator.privacy import epsilon_by_query
 from consilium.coordinator.verify import Recorded, Verdict, VerifiedRun, holds
 from consilium.coordinator.verify.files import Files
 from consilium.coordinator.verify.student import CARD

@@ -17,9 +17,9 @@ from consilium.accounting.accountant import Accountant
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS
 from consilium.accounting.errors import AccountingError
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.ledger.privacy import promised
 from consilium.coordinator.mechanisms.base import Mechanism
 from consilium.coordinator.mechanisms.calibration import noise_scales
+from consilium.coordinator.privacy import promised
 from consilium.models.base import Shares
 from consilium.models.published.prevalence import PrevalenceShift
 from consilium.protocol.label_source import NO_LABEL

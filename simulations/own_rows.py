@@ -20,7 +20,7 @@ from consilium.data.private_rows import Rows
 from consilium.models.published.model import Published
 from consilium.node.progress import AT_HOME
 from consilium.party.home import open_home
-from consilium.party.teachers.teach import train_all
+from consilium.party.teach import train_all
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.rows.schema import Schema
 from consilium.protocol.teachers import LogisticRegressionSpec, NetworkSpec, RidgeSpec, TeacherKind

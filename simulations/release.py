@@ -17,16 +17,15 @@ import numpy as np
 import polars as pl
 
 from consilium.accounting.guarantee import Guarantee
-from consilium.coordinator.collection.admission import require
 from consilium.coordinator.collection.clear import Histogram
+from consilium.coordinator.collection.exchange import require
 from consilium.coordinator.conclusion import normal_for
 from consilium.coordinator.config import FederationConfig, check_sanitised, check_threshold
 from consilium.coordinator.events import EventLog
-from consilium.coordinator.federation import noise_for
-from consilium.coordinator.label_service import LabelService
-from consilium.coordinator.ledger.privacy import close, promised_to_student, spent, towards_coordinator
-from consilium.coordinator.ledger.store import Batch, Ledger
+from consilium.coordinator.label_service import LabelService, noise_for
+from consilium.coordinator.ledger import Batch, Ledger
 from consilium.coordinator.mechanisms.shares import sum_of_shares
+from consilium.coordinator.privacy import close, promised_to_student, spent, towards_coordinator
 from consilium.models.naming import STUDENTS, resolve
 from consilium.models.published.file import read
 from consilium.models.published.model import Published, find_model, load_model

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from consilium.coordinator.config import check_threshold
-from consilium.coordinator.ledger.privacy import promised
+from consilium.coordinator.privacy import promised
 from consilium.models.devices import Device, one_thread, resolve_device, using_device
 from consilium.models.published.model import check_names
 from consilium.node.progress import PREPARE, REPORT, stage

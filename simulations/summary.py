@@ -15,7 +15,7 @@ from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import LeftOut as LeftOutEvent
 from consilium.coordinator.events import read_events
 from consilium.coordinator.expectation import expected
-from consilium.coordinator.ledger.privacy import NODES
+from consilium.coordinator.privacy import NODES
 from consilium.models.provenance import of_own_votes, well_formed
 from consilium.protocol.files import replace_private
 from consilium.protocol.strict_json import number, strict

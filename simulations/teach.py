@@ -14,9 +14,8 @@ import numpy as np
 from consilium.data.private_rows import load_rows, remarks
 from consilium.node.progress import TRAIN_TEACHERS
 from consilium.party.home import open_home
-from consilium.party.teachers import shards, store
-from consilium.party.teachers.store import TeacherSet
-from consilium.party.teachers.teach import check_rows, make, simulated_seeds
+from consilium.party.teach import check_rows, make, simulated_secret, simulated_seeds, split
+from consilium.party.voting import TeacherSet, load_teachers
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.teachers import LogisticRegressionSpec, RidgeSpec, TeacherKind
 from consilium.simulations.divide import Case
@@ -45,7 +44,7 @@ def stored_teachers(case: Case, space: Workspace) -> Iterator[tuple[int, Teacher
     """The same of a run's parties, from their home folders; those that trained none are left out."""
     for index in range(len(case.parties)):
         for state in (space.home(index) / "state").glob("teachers-*"):
-            yield index, store.load(state, case.config.digest())
+            yield index, load_teachers(state, case.config.digest())
 
 
 @contextmanager
@@ -61,7 +60,7 @@ def _unremarked() -> Iterator[None]:
 def _teachers(case: Case, space: Workspace, index: int, party: str) -> TeacherSet:
     home, schema = open_home(space.home(index)), case.config.rows
     rows = load_rows(home.data_file, schema, home.rules)
-    parts = shards.split(rows.identities, case.config.teachers_per_party, shards.simulated_secret(case.seed, party))
+    parts = split(rows.identities, case.config.teachers_per_party, simulated_secret(case.seed, party))
     spec = home.teacher or case.config.teacher
     check_rows(spec, schema)
     seeds = simulated_seeds(case.seed, party)

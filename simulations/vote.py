@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from consilium.party.teachers.store import TeacherSet
-from consilium.party.teachers.teach import Teacher
-from consilium.party.teachers.voting import Lot, query_inputs, votes_of_teachers
+from consilium.party.teach import Teacher
+from consilium.party.voting import Lot, TeacherSet, query_inputs, votes_of_teachers
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.rows.queries import query_ids, query_set_hash
 from consilium.simulations.divide import Case

@@ -17,7 +17,7 @@ from consilium.coordinator.deploy.runs import current_run
 from consilium.coordinator.events import Event, EventTail
 from consilium.coordinator.run_state import last_attempt
 from consilium.node.kit import Kit, open_kit
-from consilium.node.progress import Clock, Display, Nothing, Stages
+from consilium.node.progress import Clock, Display, StageChange
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import is_held
 from consilium.simulations.attempt import MANIFEST
@@ -135,31 +135,20 @@ def place_of(path: Path) -> WatchedRun | None:
     return SimulatedRun(path)
 
 
-class Seen(Nothing):
-    """A `Display` that remembers the stages of the last attempt, and when it heard of them last."""
+class Seen(Display):
+    """A `Display` that shows nothing, and remembers when it heard of a stage last."""
 
     def __init__(self) -> None:
-        self.stages = Stages()
+        super().__init__()
         self.last = 0.0
 
-    def begin(self, stage: str, total: int, moment: float) -> None:
+    def restart(self, at: float) -> None:
         """See `Display`."""
-        self.stages.begin(stage, total, moment)
-        self.last = moment
+        super().restart(at)
+        self.last = at
 
-    def update(self, stage: str, done: int, total: int, moment: float) -> None:
-        """See `Display`."""
-        self.stages.update(stage, done, total, moment)
-        self.last = moment
-
-    def restart(self, moment: float) -> None:
-        """See `Display`."""
-        self.stages = Stages()
-        self.last = moment
-
-    def rest(self, moment: float) -> None:
-        """See `Display`."""
-        self.stages.end(moment)
+    def _show(self, change: StageChange, at: float) -> None:
+        self.last = at
 
 
 @dataclass

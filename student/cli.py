@@ -15,8 +15,8 @@ from consilium.protocol.output import Format, FormatOption, QuietOption, show
 if TYPE_CHECKING:
     from consilium.data.files import CsvRule
     from consilium.student.channel import LabelChannel
+    from consilium.student.deployed import StudentBoard
     from consilium.student.pool import PoolFile
-    from consilium.student.watching import StudentBoard
 
 LabelOption = Annotated[
     str | None,
@@ -43,42 +43,12 @@ app = typer.Typer(no_args_is_help=True, help="The student node: ask for labels, 
 
 @app.command()
 def run(
-    coordinator: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address of the label service.")],
-    pool: Annotated[
-        Path,
-        typer.Option(
-            "--public",
-            "--pool",
-            help=".npz with features, queries and optionally test_x, test_y; or .csv, .parquet: raw rows.",
-        ),
-    ],
     out: Annotated[Path, typer.Option(help="New folder for labels and model.")],
-    config: Annotated[Path | None, typer.Option(help="TOML or JSON file with the student's settings.")] = None,
-    seed: Annotated[int, typer.Option(min=0)] = 0,
-    resume: ResumeOption = False,
-    wait: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the coordinator to be reachable.")] = 60,
-    label: LabelOption = None,
-    test: TestOption = None,
-    missing: MissingOption = None,
-    separator: SeparatorOption = ",",
-    decimal_comma: CommaOption = False,
-    encoding: EncodingOption = "utf-8",
-    output: FormatOption = Format.text,
-    quiet: QuietOption = False,
-) -> None:
-    """Ask a coordinator on this machine for labels, without TLS, train a student on them, and save it."""
-    from consilium.node.kit import check_address
-    from consilium.student.channel import LabelChannel
-
-    check_address("--coordinator", coordinator)
-    rows = _pool(pool, label, test, missing, _csv_rule("student", separator, decimal_comma, encoding))
-    _ask(lambda: LabelChannel(coordinator, wait), rows, out, config, seed, resume, output, quiet)
-
-
-@app.command()
-def start(
-    kit: Annotated[Path, typer.Argument(metavar="KIT", help="The student's kit.")],
-    out: Annotated[Path, typer.Option(help="New folder for labels and model.")],
+    kit: Annotated[Path | None, typer.Argument(metavar="[KIT]", help="The student's kit.")] = None,
+    coordinator: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="In place of a kit: a label service on this machine, without TLS."),
+    ] = None,
     pool: Annotated[
         Path | None,
         typer.Option(
@@ -102,14 +72,23 @@ def start(
     quiet: QuietOption = False,
 ) -> None:
     """Ask the kit's coordinator for labels, over mutual TLS, train a student on them, and save it."""
-    from consilium.node.kit import open_kit
+    from consilium.node.kit import check_address, open_kit
     from consilium.node.log import load_monitor
-    from consilium.student.deploy import open_channel
-    from consilium.student.watching import student_monitor
+    from consilium.protocol.errors import ConfigError
+    from consilium.student.channel import LabelChannel
+    from consilium.student.deployed import open_channel, student_monitor
 
-    node = open_kit(kit, "student")
-    file = pool or public_file(node, "public.npz")
-    rows = _pool(file, label, test, missing, _csv_rule("student", separator, decimal_comma, encoding))
+    if (kit is None) == (coordinator is None):
+        raise ConfigError("who is to be asked is not given, or twice", "Give the student's kit, or --coordinator")
+    if kit is None and pool is None:
+        raise ConfigError("there are no rows to ask about", "Give --public")
+    node = None if kit is None else open_kit(kit, "student")
+    path = pool or public_file(Path() if node is None else node.folder, "public.npz")
+    rows = _pool(path, label, test, missing, _csv_rule("student", separator, decimal_comma, encoding))
+    if node is None:
+        address = str(coordinator)
+        check_address("--coordinator", address)
+        return _ask(lambda: LabelChannel(address, wait), rows, out, config, seed, resume, output, quiet)
     with student_monitor(node, load_monitor(node), lambda _, text: None if quiet else _note(text)) as board:
         _ask(lambda: open_channel(node, wait), rows, out, config, seed, resume, output, quiet, board)
 
@@ -190,8 +169,8 @@ def _ask(
     from consilium.report.disclosure import in_plain_words
     from consilium.report.warnings import MOST_EPSILON, listed
     from consilium.student.config import StudentSpec
+    from consilium.student.deployed import StudentBoard
     from consilium.student.run import run_student
-    from consilium.student.watching import StudentBoard
 
     board = board or StudentBoard()
     spec = StudentSpec() if config is None else load(config, StudentSpec)

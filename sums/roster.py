@@ -14,7 +14,7 @@ from consilium.protocol.config_files import faults_of
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import unreadable
-from consilium.protocol.messages import MOST_WEIGHT, PartyName
+from consilium.protocol.messages import MOST_WEIGHT, CollectionMode, PartyName
 from consilium.protocol.models import Derived, Strict, Terse
 from consilium.sums.agreement import check_order
 from consilium.sums.curve import is_proper
@@ -219,6 +219,16 @@ class SumRoster(Terse, Derived, Strict):
         raise NotImplementedError
 
     @property
+    def second(self) -> AggregatorEntry | None:
+        """Keys of the second aggregator, where there is one."""
+        return None
+
+    @property
+    def keys(self) -> Mapping[str, str]:
+        """Ed25519 public keys of the parties, hex, by name."""
+        return {entry.id: entry.ed25519_pk for entry in self.parties}
+
+    @property
     def sure(self) -> int:
         """Honest parties that are sure to be in a sum."""
         return self.least_sum - self.c
@@ -414,6 +424,11 @@ class VerifiedRoster(SumRoster):
         return [self.leader.ed25519_pk, self.helper.ed25519_pk]
 
     @property
+    def second(self) -> AggregatorEntry:
+        """See `SumRoster.second`."""
+        return self.helper
+
+    @property
     def coordinator_key(self) -> bytes:
         """The Ed25519 key by which the coordinator, which is the leader, signs terms, 32 bytes."""
         return bytes.fromhex(self.leader.ed25519_pk)
@@ -448,3 +463,17 @@ class VerifiedRoster(SumRoster):
             least_accepted=least_sum(len(identities), colluders) if least_accepted is None else least_accepted,
             c=colluders,
         )
+
+
+ROSTERS: Mapping[CollectionMode, type[Roster] | type[VerifiedRoster]] = {
+    "secure": Roster,
+    "distributed": Roster,
+    "verified": VerifiedRoster,
+}
+"""By how votes are collected; plaintext ones have none."""
+
+
+def load_roster(collection: CollectionMode, path: Path) -> Roster | VerifiedRoster | None:
+    """The roster in a file, for votes that are collected so; None for plaintext votes. Raises ConfigError."""
+    kind = ROSTERS.get(collection)
+    return None if kind is None else kind.load(path)

@@ -11,9 +11,8 @@ import tomli_w
 from flwr.app import RecordDict
 
 from consilium.accounting.units import Unit
-from consilium.coordinator.collection.admission import Member
 from consilium.coordinator.collection.clear import Keep, Standing
-from consilium.coordinator.collection.exchange import Failure, no_answer
+from consilium.coordinator.collection.exchange import Failure, Member, no_answer
 from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.config import FederationConfig, QueryBudget, Timeouts
 from consilium.coordinator.mechanisms.checked import Confident

@@ -22,9 +22,8 @@ from consilium.coordinator.collection.exchange import Failure, exchange
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.federation import FederationRun, Student
 from consilium.coordinator.mechanisms import GNMax
-from consilium.party.home import open_home
+from consilium.party.home import PartyFile, open_home
 from consilium.party.node import PartyNode
-from consilium.party.policy import PartyFile
 from consilium.protocol.choices import fault
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, MalformedMessage

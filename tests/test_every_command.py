@@ -135,14 +135,35 @@ def test_the_first_line_comes_before_the_libraries(tmp_path: Path, line: str, fi
     assert done.stdout == f"[] {first}\n"
 
 
-OLD_NAMES = ["party start", "party keys", "aggregator join", "aggregator check", "coordinator start"]
+OLD_NAMES = [
+    "party start",
+    "party keys",
+    "aggregator join",
+    "aggregator check",
+    "coordinator start",
+    "coordinator close",
+]
+OLD_NAMES += ["coordinator statement", "kit open", "party check", "provision add-student", "student start"]
+ARGUMENTS = {
+    "keys": ["--out", "keys"],
+    "join": ["--keys", "keys"],
+    "open": ["--into", "kits"],
+    "statement": ["statement.json"],
+    "check": ["federation.json"],
+    "add-student": ["college"],
+}
 
 
 @pytest.mark.parametrize("old", OLD_NAMES)
-def test_names_of_version_0_9_work_say_the_new_one_and_stand_in_no_help(old: str, tmp_path: Path) -> None:
+def test_names_of_version_0_9_work_say_the_new_one_and_stand_in_no_help(
+    old: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Service files and compose files of kits that are in use say them."""
     group, name = old.split()
-    extra = {"keys": ["--out", str(tmp_path / "keys")], "join": ["--keys", "keys"]}.get(name, [])
+    extra = [] if old == "aggregator check" else ARGUMENTS.get(name, [])
+    if old == "student start":
+        extra = ["--out", "new"]
+    monkeypatch.chdir(tmp_path)
     done = consilium(group, name, "absent", *extra)
     assert f"`consilium {old}` is now `consilium " in done.stderr
     assert done.exit_code == (0 if name == "keys" else 2)

@@ -99,8 +99,8 @@ def names(folder: Path) -> list[str]:
 WRITERS = {
     "prepare": "prepare stroke --out new",
     "provision": "provision federation.toml --out new",
-    "add a party": "provision add-party kits ward-z",
-    "add a student": "provision add-student kits college",
+    "add a party": "provision add kits ward-z",
+    "add a student": "provision add --kind student kits college",
     "revoke": "provision revoke kits ward-a",
     "renew": "provision renew kits university",
     "keys": "node keys p --out new",

@@ -23,7 +23,7 @@ from consilium.accounting.events.mechanisms import EVENTS
 from consilium.coordinator.collection.clear import Histogram
 from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.label_service import LabelService
-from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.mechanisms import ALL_MECHANISMS, Distributed, GNMax, Interactive, Mechanism
 from consilium.coordinator.stages import Phase, check_votes
 from consilium.party.promise import Promise

@@ -71,6 +71,7 @@ PARTY, COORDINATOR, STUDENT = "kits/party-ward-a", "kits/coordinator", "kits/stu
 EPSILON = "accounting epsilon --votes votes.npz --delta 1e-5"
 CALIBRATE = "accounting calibrate --parties 250 --classes 10 --epsilon 1 --delta 1e-5 --queries 1000"
 ASK = "student run --coordinator 127.0.0.1:9 --wait 0.1 --out new"
+CHECK = "party dry-run home federation.json --data-only"
 
 ROWS = [
     # the command line itself
@@ -142,14 +143,14 @@ ROWS = [
     Wrong(f"{CALIBRATE} --parties 1", 2, "parties"),
     Wrong(f"{CALIBRATE} --consensus none", 2, "none"),
     # parties
-    Wrong("party check absent federation.json", 2, "cannot read absent/party.toml: No such file"),
+    Wrong("party dry-run absent federation.json --data-only", 2, "cannot read absent/party.toml: No such file"),
     Wrong(
-        "party check home federation.json", 2, "policy.most_teacher: unknown key", near="policy.most_teachers",
+        CHECK, 2, "policy.most_teacher: unknown key", near="policy.most_teachers",
         change=says("home/party.toml", "allow_simulation", "most_teacher = 1\nallow_simulation"),
     ),
-    Wrong("party check home federation.json", 3, "the data do not fit: 1 problem", change=cut("home/data.npz")),
-    Wrong("party check home federation.json", 2, "home/data.npz is not there", change=lacks("home/data.npz")),
-    Wrong("party check home federation.json", 2, "is not valid JSON", change=cut("federation.json")),
+    Wrong(CHECK, 3, "the data do not fit: 1 problem", change=cut("home/data.npz")),
+    Wrong(CHECK, 2, "home/data.npz is not there", change=lacks("home/data.npz")),
+    Wrong(CHECK, 2, "is not valid JSON", change=cut("federation.json")),
     Wrong("party dry-run home federation.json --queries absent.npz", 2, "cannot read absent.npz"),
     Wrong("party dry-run home federation.json --queries rows.txt", 2, "cannot read rows.txt"),
     Wrong("party dry-run home federation.json --queries q.csv", 3, "q.csv lacks", change=put("q.csv", "a,b\n1,2\n")),
@@ -157,6 +158,9 @@ ROWS = [
     Wrong("node keys 'a b' --out new", 2, "a b"),
     Wrong("node keys p --out home", 6, "home is already there"),
     Wrong(f"node join {PARTY} --keys home", 2, "this kit was not made for keys of your own"),
+    Wrong(f"node join {PARTY}", 2, "is unpacked already"),
+    Wrong("node join pool.npz", 2, "where it is to be unpacked is not given"),
+    Wrong("node join pool.npz --into new", 2, "pool.npz is no whole .tar.gz"),
     Wrong(f"node fingerprint {COORDINATOR}", 2, "is the kit of a coordinator: the operator made its keys"),
     Wrong("node start home", 2, "home is no kit"),
     # the operator
@@ -166,20 +170,24 @@ ROWS = [
         "provision federation.toml --out new", 2, "minimum_partys: unknown key", near="minimum_parties",
         change=says("federation.toml", "minimum_parties", "minimum_partys"),
     ),
-    Wrong("provision add-party kits ward-a", 2, "the name 'ward-a' is taken"),
-    Wrong("provision add-party kits 'a b'", 2, "'a b' is no name"),
-    Wrong("provision add-party kits ward-z --port 0", 2, "0 is not in the range"),
-    Wrong("provision add-student home s", 2, "home has no operator/registry.json"),
-    Wrong("provision add-student kits s", 2, "not an EC key", change=cut("kits/operator/ca.key")),
+    Wrong("provision add kits ward-a", 2, "the name 'ward-a' is taken"),
+    Wrong("provision add kits 'a b'", 2, "'a b' is no name"),
+    Wrong("provision add kits ward-z --port 0", 2, "0 is not in the range"),
+    Wrong("provision add --kind student home s", 2, "home has no operator/registry.json"),
+    Wrong("provision add --kind student kits s", 2, "not an EC key", change=cut("kits/operator/ca.key")),
+    Wrong("provision add kits s --kind student --weight 2", 2, "--weight is not for a node of kind student"),
     Wrong("provision revoke kits nobody", 2, "no party or student 'nobody'"),
     Wrong("provision renew kits ward-a", 2, "'ward-a' has no certificate"),
     Wrong(f"node start {PARTY} --go-on", 2, "--go-on is a coordinator's"),
-    Wrong(f"coordinator close {COORDINATOR} --wait -1", 2, "-1"),
+    Wrong(f"node close {COORDINATOR} --wait -1", 2, "-1"),
     Wrong("status absent", 2, "absent is no kit"),
+    Wrong(f"status {PARTY} --statement s.json", 2, "not of a coordinator"),
+    Wrong(f"status {STUDENT}", 2, "it runs once, and has no status"),
     Wrong(f"status {COORDINATOR}", 2, "is not valid JSON", change=cut(f"{COORDINATOR}/federation.json")),
     Wrong("doctor absent", 2, "absent is no kit"),
     Wrong(f"doctor {STUDENT}", 2, "kit.json is not valid JSON", change=put(f"{STUDENT}/kit.json", b"")),
     # students
+    Wrong("student run --out new", 2, "who is to be asked is not given, or twice"),
     Wrong("student run --coordinator foo --public public.npz --out new", 2, "--coordinator 'foo' is not HOST:PORT"),
     Wrong(f"{ASK} --public absent.npz", 2, "cannot read absent.npz: No such file"),
     Wrong(f"{ASK} --public public.npz", 3, "cannot read public rows public.npz", change=cut("public.npz")),
@@ -193,7 +201,7 @@ ROWS = [
     Wrong(f"{ASK} --public public.npz --resume", 2, "there is no folder new: nothing to resume"),
     Wrong(f"{ASK} --public public.npz --out home --resume", 2, "finished", change=put("home/student/student.json", "")),
     Wrong(f"{ASK} --public public.npz", 9, "127.0.0.1:9"),
-    Wrong(f"student start {STUDENT} --public public.npz --out new", 2, "not as", change=cut(f"{STUDENT}/client.crt")),
+    Wrong(f"student run {STUDENT} --public public.npz --out new", 2, "not as", change=cut(f"{STUDENT}/client.crt")),
     Wrong("predict absent rows.csv", 2, "absent is not there"),
     Wrong("predict student absent.csv", 2, "cannot read absent.csv: No such file"),
     Wrong("predict student rows.csv", 3, "is no safetensors file", change=cut("student/model.safetensors")),
@@ -253,10 +261,9 @@ def test_wrong_input(good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_the_table_covers_every_command_of_more_than_printing() -> None:
     commands = {" ".join(word for word in row.line.split()[:2] if word.isalpha() or "-" in word) for row in ROWS}
     for name in ("run", "watch", "report", "prepare", "audit", "predict", "status", "doctor", "accounting epsilon",
-                 "accounting calibrate", "audit mechanism", "audit teachers", "party check", "party dry-run",
-                 "node keys", "node join", "node fingerprint", "node start", "provision add-party",
-                 "provision add-student", "provision revoke", "provision renew",
-                 "coordinator close", "student run", "student start"):  # fmt: skip
+                 "accounting calibrate", "audit mechanism", "audit teachers", "party dry-run",
+                 "node keys", "node join", "node fingerprint", "node start", "provision add", "provision revoke",
+                 "provision renew", "node close", "student run"):  # fmt: skip
         assert any(command.startswith(name) for command in commands), name
     assert len(ROWS) >= 60
 

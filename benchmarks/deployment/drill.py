@@ -73,16 +73,16 @@ def make_kits(site: Site) -> None:
 
 
 def bring_data(site: Site, name: str) -> None:
-    """A hospital's CSV: every problem at once, then none; `party check` and the dry run."""
+    """A hospital's CSV: every problem at once, then none; `party dry-run --data-only` and the dry run."""
     machine = site.party(name)
     site.export(name)
     site.say_file(name)
-    site.at(machine, "party check . federation.json", code=3, says="PROBLEM", never="Traceback")
+    site.at(machine, "party dry-run . federation.json --data-only", code=3, says="PROBLEM", never="Traceback")
     for left_out, code, says in FORGOTTEN.get(name, ()):
         with site.without(name, left_out):
-            site.at(machine, "party check . federation.json", code=code, says=says)
+            site.at(machine, "party dry-run . federation.json --data-only", code=code, says=says)
     site.say_columns(name)
-    site.at(machine, "party check . federation.json", says=r"The data fit", needed=True)
+    site.at(machine, "party dry-run . federation.json --data-only", says=r"The data fit", needed=True)
     if name == FIRST[0]:
         site.at(machine, "party dry-run . federation.json", says="would send")
 
@@ -140,7 +140,9 @@ def students(site: Site) -> None:
     machine = site.student
     site.at(machine, "doctor . --public ../pool.csv", says=f"{POOL} rows")
     site.ask(STUDENTS[0], "student-1", QUERIES, says=f"asked {QUERIES}, answered {QUERIES}")
-    made = site.record.run(site.operator, f"provision add-student kits {STUDENTS[1]}", says="update", needed=True)
+    made = site.record.run(
+        site.operator, f"provision add --kind student kits {STUDENTS[1]}", says="update", needed=True
+    )
     site.seal_and_open([(machine, f"student-{STUDENTS[1]}")])
     site.open_update(site.coordinator, made)
     # as many new rows again; what the first one asked is free
@@ -245,7 +247,7 @@ def add_fifth(site: Site) -> None:
 def close(site: Site, asked: int) -> None:
     """Close, and what is checked and drawn then."""
     coordinator = site.coordinator
-    site.at(coordinator, "coordinator close . --wait 300", says=f"closed: {asked} queries asked", needed=True)
+    site.at(coordinator, "node close . --wait 300", says=f"closed: {asked} queries asked", needed=True)
     assert coordinator.node is not None
     begun = time.monotonic()
     code = coordinator.node.wait(120)

@@ -83,7 +83,7 @@ class Export:
 
 
 def map_columns(kit: Path, export: Export, file: str) -> None:
-    """What the data manager adds to party.toml after `consilium party check` has named everything that is wrong."""
+    """What the data manager adds to party.toml after `consilium party dry-run` has named everything that is wrong."""
     settings = kit / "party.toml"
     text = settings.read_text(encoding="utf-8").replace('data = "data.npz"', f'data = "{file}"')
     settings.write_text(f"{text}\n{export.settings}", encoding="utf-8")

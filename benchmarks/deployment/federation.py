@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.provision import kits
 from consilium.protocol.config_files import load
 from tests.deploy import netns

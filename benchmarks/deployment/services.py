@@ -98,7 +98,7 @@ class Drill:
         kit = self.kit(UNIVERSITY)
         said = machine.run(
             f"systemd-run --quiet --wait --pipe --collect -p User=consilium -p UMask=0077 -p ProtectSystem=strict"
-            f" -p ReadWritePaths={kit}/state -p WorkingDirectory={kit} /opt/consilium/bin/consilium student start {kit}"
+            f" -p ReadWritePaths={kit}/state -p WorkingDirectory={kit} /opt/consilium/bin/consilium student run {kit}"
             f" --wait 300 --public /srv/pool-{number}.npz --out {kit}/state/student-{number} --format json",
             check=False, seconds=SECONDS,
         )  # fmt: skip
@@ -143,7 +143,7 @@ def set_up(drill: Drill, out: Path) -> None:
         archive = out / f"{Path(kit).name}.tar.gz"
         shutil.copy(archive, machine.root / "srv" / archive.name)
         machine.run(f"chown consilium: /srv/{archive.name}")
-        machine.as_node(f"consilium kit open /srv/{archive.name} --into {KITS}")
+        machine.as_node(f"consilium node join /srv/{archive.name} --into {KITS}")
         if name in PARTIES:
             shutil.copy(out / f"party-{name}" / "data.npz", machine.root / kit.lstrip("/") / "data.npz")
             machine.run(f"chown consilium: {kit}/data.npz")
@@ -162,8 +162,10 @@ def first_start(drill: Drill) -> None:
             outcome.append(drill.machines[name].run(f"systemd-analyze verify {unit}", check=False) or "verified")
             said = drill.machines[name].run(f"systemd-analyze security {drill.unit(name)} --no-pager", check=False)
             outcome.append(said.splitlines()[-1].strip("→ "))
-    with step("`consilium party check . federation.json`") as outcome:
-        outcome.append(machine.as_node(f"cd {drill.kit(PARTIES[0])}; consilium party check . federation.json")[:160])
+    with step("`consilium party dry-run . federation.json --data-only`") as outcome:
+        outcome.append(
+            machine.as_node(f"cd {drill.kit(PARTIES[0])}; consilium party dry-run . federation.json --data-only")[:160]
+        )
     with step("`systemctl enable --now`, until all take part and students may ask") as outcome:
         for name in (COORDINATOR, *PARTIES):
             drill.systemctl("enable --now", name)
@@ -316,11 +318,9 @@ def first_line(text: str, pattern: str) -> str:
 
 def ends(drill: Drill) -> None:
     """Close, and what is left."""
-    with step("`consilium coordinator close .`, `consilium audit .`") as outcome:
+    with step("`consilium node close .`, `consilium audit .`") as outcome:
         kit = drill.kit(COORDINATOR)
-        outcome.append(
-            drill.machines[COORDINATOR].as_node(f"cd {kit}; consilium coordinator close . --wait 200")[-200:]
-        )
+        outcome.append(drill.machines[COORDINATOR].as_node(f"cd {kit}; consilium node close . --wait 200")[-200:])
         drill.wait(lambda: drill.systemctl("is-active", COORDINATOR, check=False) == "inactive", "its end", COORDINATOR)
         outcome.append(f"the service is inactive, Result={drill.shown(COORDINATOR, 'Result')}")
         outcome.append(drill.machines[COORDINATOR].as_node(f"cd {kit}; consilium audit .", check=False)[-200:])

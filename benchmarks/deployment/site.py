@@ -104,7 +104,7 @@ class Site:
             sealed = f"{name}.tar.gz.sealed"
             shutil.copy(self.kits / sealed, machine.folder)
             (machine.folder / "password.txt").write_text(passwords[sealed], encoding="utf-8")
-            command = f"kit open {sealed} --into . --password-file password.txt"
+            command = f"node join {sealed} --into . --password-file password.txt"
             self.record.run(machine, command, says=r"kit +\S+: .*version", needed=True)
             (machine.folder / "password.txt").unlink()
 
@@ -114,7 +114,7 @@ class Site:
         for path in re.findall(r"^update +(\S+)", made, re.MULTILINE):
             if Path(path).name == f"{kit.name}.tar.gz":
                 shutil.copy(self.operator.folder / path, machine.folder)
-                self.record.run(machine, f"kit open {kit.name}.tar.gz --into {kit.name}", says=says, needed=True)
+                self.record.run(machine, f"node join {kit.name}.tar.gz --into {kit.name}", says=says, needed=True)
 
     def export(self, name: str) -> None:
         """A hospital's rows, as it happens to have them."""
@@ -209,7 +209,7 @@ class Site:
         folder = self.student.folder
         (folder / STUDENT_FILE).write_text(f"queries = {queries}\n", encoding="utf-8")
         command = (
-            f"student start . --public ../pool.csv --test ../test.csv --label outcome --config ../{STUDENT_FILE}"
+            f"student run . --public ../pool.csv --test ../test.csv --label outcome --config ../{STUDENT_FILE}"
             f" --wait 100 --out ../{out}"
         )
         return self.record.run(self.student, command, cwd=self.kit(self.student, student), code=code, says=says)
@@ -219,9 +219,9 @@ class Site:
         return self.record.run(machine, command, cwd=self.kit(machine), **how)
 
     def add_party(self, name: str) -> str:
-        """`provision add-party`; what it printed."""
+        """`provision add`; what it printed."""
         port = f" --port {self._ports[name]}" if self.loopback else ""
-        return self.record.run(self.operator, f"provision add-party kits {name}{port}", says="result", needed=True)
+        return self.record.run(self.operator, f"provision add kits {name}{port}", says="result", needed=True)
 
     def _json(self, machine: Machine, command: str) -> dict[str, Any]:
         done = machine.consilium(*command.split(), cwd=self.kit(machine))

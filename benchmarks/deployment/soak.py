@@ -116,7 +116,7 @@ class Soak:
     def change(self, number: int) -> None:
         """Updates for a new roster at all nodes."""
         site, guest = self.site, f"guest-{(number - 1) // 2}"
-        command = f"provision add-party kits {guest}" if number % 2 else f"provision revoke kits {guest}"
+        command = f"provision add kits {guest}" if number % 2 else f"provision revoke kits {guest}"
         made = site.record.run(site.operator, command, needed=True)
         for machine in site.nodes:
             site.open_update(machine, made)
@@ -148,7 +148,7 @@ class Soak:
             time.sleep(0.2)
         if not killed:
             self._kill(victim)
-        site.at(site.coordinator, "coordinator close . --wait 600", needed=True)
+        site.at(site.coordinator, "node close . --wait 600", needed=True)
         assert site.coordinator.node is not None
         site.coordinator.node.wait(300)
         told = json.loads(site.at(site.coordinator, "audit . --format json", needed=True))

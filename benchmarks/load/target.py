@@ -49,7 +49,7 @@ def labels(folder: Path, port: int) -> None:
     from consilium.coordinator.events import EventLog
     from consilium.coordinator.label_server import Door, serving
     from consilium.coordinator.label_service import LabelService
-    from consilium.coordinator.ledger.store import Ledger
+    from consilium.coordinator.ledger import Ledger
     from consilium.node.kit import open_kit
     from consilium.protocol.noise import SeededNoise
     from tests.coordinator.labels.test_service import T, Votes

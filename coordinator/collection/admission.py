@@ -19,13 +19,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from consilium.coordinator.collection.exchange import Failure, Transport, exchange
+from consilium.coordinator.collection.exchange import (
+    Failure,
+    Member,
+    QuietSteps,
+    Steps,
+    Transport,
+    exchange,
+    require,
+    tell_left_out,
+)
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog
 from consilium.node.supervisor import BackOff
-from consilium.protocol.errors import LedgerError, NotEnoughParties
+from consilium.protocol.errors import LedgerError
 from consilium.protocol.files import replace_private
-from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.messages import (
     PROTOCOL_VERSION,
     HelloReply,
@@ -111,21 +119,6 @@ AGAIN, SOON = BackOff(first=60, most=900), BackOff(first=5, most=60)
 PAUSE_SECONDS = 1.0
 
 
-@dataclass(frozen=True)
-class Member:
-    """A party that serves: its node, its name, its number of teachers, and how often each of their answers counts."""
-
-    node: int
-    party: str
-    teachers: int
-    weight: int = 1
-
-    @property
-    def votes(self) -> int:
-        """That it gives to each query."""
-        return self.teachers * self.weight
-
-
 class KnownNodes(Protocol):
     """The nodes that an operator registered. Both may change while a federation runs."""
 
@@ -148,30 +141,6 @@ class Unregistered:
     def name(self, node: int) -> str | None:
         """See `KnownNodes`."""
         return None
-
-
-class Steps:
-    """Tells of a stage: its beginning, and each step. progress: who waits for it, and is told as well."""
-
-    def __init__(
-        self, log: EventLog, stage: str, total: int, progress: Progress = no_progress, **facts: object
-    ) -> None:
-        self._log, self._stage, self._progress = log, stage, progress
-        log.write("stage", stage=stage, total=total, **facts)
-
-    def __call__(self, done: int, total: int) -> None:
-        self._log.write("progress", stage=self._stage, done=done, total=total)
-        self._progress(self._stage, done, total)
-
-
-class QuietSteps(Steps):
-    """Tells nothing: what is done beside a stage that the run is in."""
-
-    def __init__(self, *_: object) -> None:
-        """Nothing begins."""
-
-    def __call__(self, done: int, total: int) -> None:
-        """Nothing is told."""
 
 
 class Admission:
@@ -365,39 +334,6 @@ def assemble(
             last_state = state
         sleep(PAUSE_SECONDS)
     return []
-
-
-def tell_left_out(log: EventLog, stage: str, failures: Mapping[str, Failure]) -> None:
-    """Write one event for each party that is left out: its name, and why."""
-    for party, failure in sorted(failures.items()):
-        log.write(
-            "left-out",
-            stage=stage,
-            party=party,
-            reason=failure.reason,
-            rule=failure.rule,
-            silent=failure.silent,
-            for_data=failure.for_data,
-        )
-
-
-def require(members: int, minimum: int, stage: str, failures: Mapping[str, Failure]) -> None:
-    """Raise NotEnoughParties if fewer than `minimum` are left; the reasons are counted, most frequent first. What to do
-    about the first for which something is known is said too."""
-    if members >= minimum:
-        return
-    reasons: dict[str, int] = {}
-    for failure in failures.values():
-        reasons[failure.reason] = reasons.get(failure.reason, 0) + 1
-    cure = next(filter(None, (failure.cure() for failure in failures.values())), "")
-    counted = "; ".join(
-        f"{count} x {reason}" for reason, count in sorted(reasons.items(), key=lambda item: -item[1])[:3]
-    )
-    raise NotEnoughParties(
-        f"{members} parties after stage {stage!r}, at least {minimum} are required"
-        + (f" ({counted})" if counted else ""),
-        f"{f'{cure}. ' if cure else ''}See events.jsonl for each party's reason, or lower federation.minimum_parties",
-    )
 
 
 def enrol(

@@ -11,16 +11,18 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 
-from consilium.coordinator.collection.admission import Member, Steps, require, tell_left_out
-from consilium.coordinator.collection.exchange import Failure, Transport, stream
+from consilium.coordinator.collection.admission import Greeting
+from consilium.coordinator.collection.exchange import Failure, Member, Steps, Transport, require, stream, tell_left_out
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog
 from consilium.protocol.choices import add_choices, counted, fault
-from consilium.protocol.errors import DataError
+from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.files import private_folder, replacing
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.messages import LedgerPosition, VoteReply, VoteRequest
@@ -72,6 +74,90 @@ class Standing:
         if self.pool is None:
             return np.zeros(0, dtype=np.uint32), np.zeros((0, HASH_BYTES), dtype=np.uint8)
         return self.pool.prove(query_ids(queries))
+
+
+class Collector(Protocol):
+    """Takes canonical queries (n, features), their hash and a progress callback; returns the sum of the parties' votes.
+
+    Where the noise is in the sums, it is that of the mechanism's round, from 1. `settle` says that what was collected
+    is in the ledger.
+    """
+
+    def __call__(self, queries: np.ndarray, query_set: str, progress: Progress, round_: int = 1, /) -> Histogram: ...
+
+    def settle(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Collecting:
+    """What collectors are made from. members: those that serve; others may be added to the list."""
+
+    transport: Transport
+    config: FederationConfig
+    members: list[Member]
+    run_dir: Path
+    standing: Standing
+    greeting: Greeting
+    log: EventLog
+
+    @property
+    def sessions(self) -> Path:
+        """Folder of the run in which open sessions are kept."""
+        return self.run_dir / "sessions"
+
+
+class VoteKeys(Protocol):
+    """A way to collect votes, with what it needs: a roster and the coordinator's keys, for all but clear ones."""
+
+    @property
+    def least_sum(self) -> int:
+        """Parties that must be in a sum; 0 where any will do."""
+        ...
+
+    def weights(self) -> dict[str, int]:
+        """How often the answers of each party count, by name, where that is fixed before anybody enrols."""
+        ...
+
+    def check(self, config: FederationConfig) -> None:
+        """Raise ConfigError or SecAggError unless they are those of the federation."""
+        ...
+
+    def check_reachable(self, means: Collecting) -> None:
+        """Raise AggregatorAway or AggregatorRefuses where votes could not be collected, before anybody trains."""
+        ...
+
+    def collector(self, means: Collecting, stage: int | None) -> Collector:
+        """Of the schedule's stage with this number, from 1; None where there is no schedule."""
+        ...
+
+
+@dataclass(frozen=True)
+class ClearVotes:
+    """See `VoteKeys`; clear votes need no keys."""
+
+    least_sum: int = 0
+
+    def weights(self) -> dict[str, int]:
+        """See `VoteKeys`: parties tell them as they enrol."""
+        return {}
+
+    def check(self, config: FederationConfig) -> None:
+        """See `VoteKeys`."""
+        if config.collection != "plaintext":
+            raise ConfigError(f"{config.collection} votes need a roster and the coordinator's key", "Name their files")
+
+    def check_reachable(self, means: Collecting) -> None:
+        """See `VoteKeys`: parties are all that is needed."""
+
+    def collector(self, means: Collecting, stage: int | None) -> Collector:
+        """See `VoteKeys`."""
+        sinks: Any = partial(keeping, means.run_dir / "private") if means.config.record_votes else None
+        return ClearCollector(
+            means.transport, means.config, means.members, means.standing, means.log, sinks, stage or 1
+        )
+
+
+CLEAR = ClearVotes()
 
 
 class ClearCollector:

@@ -12,7 +12,9 @@ from typing import Generic, Protocol, TypeVar
 from flwr.app import Array, Message, RecordDict
 from flwr.serverapp import Grid
 
-from consilium.protocol.errors import MalformedMessage
+from consilium.coordinator.events import EventLog
+from consilium.protocol.errors import MalformedMessage, NotEnoughParties
+from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.messages import WireModel
 from consilium.protocol.records import from_record, refusal_from_record, to_record
 from consilium.protocol.refusals import CURES, FOR_DATA, Refusal, Rule
@@ -137,6 +139,78 @@ def _parsed(record: RecordDict, model: type[Reply], most_bytes: int | None) -> R
         return from_record(record, model, most_bytes)
     except MalformedMessage as error:
         return Failure(f"malformed answer: {error.what}")
+
+
+@dataclass(frozen=True)
+class Member:
+    """A party that serves: its node, its name, its number of teachers, and how often each of their answers counts."""
+
+    node: int
+    party: str
+    teachers: int
+    weight: int = 1
+
+    @property
+    def votes(self) -> int:
+        """That it gives to each query."""
+        return self.teachers * self.weight
+
+
+class Steps:
+    """Tells of a stage: its beginning, and each step. progress: who waits for it, and is told as well."""
+
+    def __init__(
+        self, log: EventLog, stage: str, total: int, progress: Progress = no_progress, **facts: object
+    ) -> None:
+        self._log, self._stage, self._progress = log, stage, progress
+        log.write("stage", stage=stage, total=total, **facts)
+
+    def __call__(self, done: int, total: int) -> None:
+        self._log.write("progress", stage=self._stage, done=done, total=total)
+        self._progress(self._stage, done, total)
+
+
+class QuietSteps(Steps):
+    """Tells nothing: what is done beside a stage that the run is in."""
+
+    def __init__(self, *_: object) -> None:
+        """Nothing begins."""
+
+    def __call__(self, done: int, total: int) -> None:
+        """Nothing is told."""
+
+
+def tell_left_out(log: EventLog, stage: str, failures: Mapping[str, Failure]) -> None:
+    """Write one event for each party that is left out: its name, and why."""
+    for party, failure in sorted(failures.items()):
+        log.write(
+            "left-out",
+            stage=stage,
+            party=party,
+            reason=failure.reason,
+            rule=failure.rule,
+            silent=failure.silent,
+            for_data=failure.for_data,
+        )
+
+
+def require(members: int, minimum: int, stage: str, failures: Mapping[str, Failure]) -> None:
+    """Raise NotEnoughParties if fewer than `minimum` are left; the reasons are counted, most frequent first. What to do
+    about the first for which something is known is said too."""
+    if members >= minimum:
+        return
+    reasons: dict[str, int] = {}
+    for failure in failures.values():
+        reasons[failure.reason] = reasons.get(failure.reason, 0) + 1
+    cure = next(filter(None, (failure.cure() for failure in failures.values())), "")
+    counted = "; ".join(
+        f"{count} x {reason}" for reason, count in sorted(reasons.items(), key=lambda item: -item[1])[:3]
+    )
+    raise NotEnoughParties(
+        f"{members} parties after stage {stage!r}, at least {minimum} are required"
+        + (f" ({counted})" if counted else ""),
+        f"{f'{cure}. ' if cure else ''}See events.jsonl for each party's reason, or lower federation.minimum_parties",
+    )
 
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.02, 0.25

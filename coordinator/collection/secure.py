@@ -16,9 +16,8 @@ from typing import Literal, cast
 import numpy as np
 
 from consilium.accounting.events import PartyNoise
-from consilium.coordinator.collection.admission import Member, Steps, tell_left_out
-from consilium.coordinator.collection.clear import Histogram, Standing
-from consilium.coordinator.collection.exchange import Failure, Transport, exchange
+from consilium.coordinator.collection.clear import Collecting, Histogram, Standing
+from consilium.coordinator.collection.exchange import Failure, Member, Steps, Transport, exchange, tell_left_out
 from consilium.coordinator.collection.history import HISTORY, History, narrowed, set_aside
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog
@@ -78,30 +77,48 @@ class SecureKeys:
         return {entry.id: entry.weight for entry in self.roster.parties}
 
     def check(self, config: FederationConfig) -> None:
-        """Raise ConfigError or SecAggError unless they are those of the federation, its noise fits the roster, and
-        exact sums have enough parties."""
+        """See `VoteKeys`: noise that fits the roster, and enough parties for exact sums, too."""
         if config.collection == "verified":
             raise ConfigError(
                 "verified votes have a roster with two aggregators, of which kits are not made yet",
                 "Simulate them, or collect votes as secure",
             )
-        if self.roster.digest != config.roster:
+        check_digest(config, self.roster)
+        check_masked_sums(config, self.roster)
+
+    def check_reachable(self, means: Collecting) -> None:
+        """See `VoteKeys`: parties are all that is needed."""
+
+    def collector(self, means: Collecting, stage: int | None) -> SecureCollector:
+        """See `VoteKeys`."""
+        return SecureCollector(
+            means.transport, means.config, means.members, self, means.sessions, means.standing, means.log, stage
+        )
+
+
+def check_digest(config: FederationConfig, roster: SumRoster) -> None:
+    """Raise ConfigError unless it is the roster that the federation was made with."""
+    if roster.digest != config.roster:
+        raise ConfigError(
+            f"the roster has hash {roster.digest[:12]}, the federation asks for {config.roster[:12]}",
+            "Use the roster that the federation was made with",
+        )
+
+
+def check_masked_sums(config: FederationConfig, roster: Roster) -> None:
+    """Raise ConfigError unless the noise fits the roster, and exact sums have enough parties."""
+    sure = roster.u_min - roster.c
+    for number in config.phase_numbers:
+        noise = config.node_event(0, 0, number).party_noise(1)
+        if noise is not None and noise.shares > sure:
+            where = "" if number is None else f"phase {number}: "
             raise ConfigError(
-                f"the roster has hash {self.roster.digest[:12]}, the federation asks for {config.roster[:12]}",
-                "Use the roster that the federation was made with",
+                f"{where}noise_shares {noise.shares} is above the {sure} honest parties that are sure to"
+                f" be in a sum (u_min {roster.u_min} less {roster.c} colluders)",
+                f"Set it to {sure}",
             )
-        sure = self.roster.u_min - self.roster.c
-        for number in config.phase_numbers:
-            noise = config.node_event(0, 0, number).party_noise(1)
-            if noise is not None and noise.shares > sure:
-                where = "" if number is None else f"phase {number}: "
-                raise ConfigError(
-                    f"{where}noise_shares {noise.shares} is above the {sure} honest parties that are sure to"
-                    f" be in a sum (u_min {self.roster.u_min} less {self.roster.c} colluders)",
-                    f"Set it to {sure}",
-                )
-        if config.collection == "secure":
-            check_enough(self.roster, self.roster.u_min)
+    if config.collection == "secure":
+        check_enough(roster, roster.u_min)
 
 
 def check_enough(roster: SumRoster, least: int) -> None:

@@ -9,12 +9,21 @@ from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
 
-from consilium.coordinator.collection.admission import Greeting, Member, Steps, tell_left_out
-from consilium.coordinator.collection.clear import Histogram, Standing
-from consilium.coordinator.collection.exchange import Failure, Transport, exchange, no_node, stream
+from consilium.coordinator.collection.admission import Greeting
+from consilium.coordinator.collection.clear import Collecting, Histogram, Standing
+from consilium.coordinator.collection.exchange import (
+    Failure,
+    Member,
+    Steps,
+    Transport,
+    exchange,
+    no_node,
+    stream,
+    tell_left_out,
+)
 from consilium.coordinator.collection.history import HISTORY, History
 from consilium.coordinator.collection.kept_session import FAULTS_SHOWN, GivenRecords, KeptSession, keep_fault
-from consilium.coordinator.collection.secure import check_enough
+from consilium.coordinator.collection.secure import check_digest, check_enough
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog
 from consilium.protocol.digests import canonical_digest
@@ -166,11 +175,7 @@ class VerifiedKeys:
 
     def check(self, config: FederationConfig) -> None:
         """Raise ConfigError unless they are those of the federation."""
-        if self.roster.digest != config.roster:
-            raise ConfigError(
-                f"the roster has hash {self.roster.digest[:12]}, the federation asks for {config.roster[:12]}",
-                "Use the roster that the federation was made with",
-            )
+        check_digest(config, self.roster)
         if (self.signer.public.hex(), self.sealing.public.hex()) != (
             self.roster.leader.ed25519_pk,
             self.roster.leader.x25519_pk,
@@ -179,6 +184,26 @@ class VerifiedKeys:
                 "the roster lists the coordinator with other keys than these", "Name the files that belong to it"
             )
         check_verified_sums(config, self.roster)
+
+    def second(self, means: Collecting) -> SecondAggregator:
+        """The second aggregator, as it can be reached."""
+        members = means.members
+
+        def nodes() -> list[int]:
+            return [member.node for member in members]
+
+        return SecondAggregator(means.transport, means.config, self.roster, means.greeting, nodes, means.log)
+
+    def check_reachable(self, means: Collecting) -> None:
+        """See `VoteKeys`."""
+        self.second(means).find()
+
+    def collector(self, means: Collecting, stage: int | None) -> VerifiedCollector:
+        """See `VoteKeys`."""
+        second = self.second(means)
+        return VerifiedCollector(
+            means.transport, means.config, means.members, self, second, means.sessions, means.standing, means.log, stage
+        )
 
 
 def check_verified_sums(config: FederationConfig, roster: VerifiedRoster) -> None:

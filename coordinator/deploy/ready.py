@@ -4,29 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.metadata import version
-from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
 from consilium.coordinator.collection.admission import SEEN_FILE, SeenPositions
 from consilium.coordinator.config import check_sanitised, check_threshold
-from consilium.coordinator.deploy.flower import NodesFile
-from consilium.coordinator.deploy.node_keys import NodeKeys
 from consilium.coordinator.deploy.runs import ROSTER, KitRun
 from consilium.coordinator.expectation import promise_in_words
-from consilium.coordinator.ledger.kit_runs import LEDGER, use_of_phases
-from consilium.coordinator.ledger.privacy import promised
-from consilium.coordinator.ledger.store import Ledger
-from consilium.coordinator.rosters import AnyRoster, check_sums, least_together, load_roster
-from consilium.node.checks import Advice, Check, check_certificate, check_port, check_roster, check_second
+from consilium.coordinator.kit_runs import LEDGER, use_of_phases
+from consilium.coordinator.ledger import Ledger
+from consilium.coordinator.nodes import NodeKeys, NodesFile
+from consilium.coordinator.privacy import promised
+from consilium.coordinator.rosters import AnyRoster, check_sums, least_together
+from consilium.node.checks import (
+    Advice,
+    Check,
+    check_certificate,
+    check_port,
+    check_roster,
+    check_second,
+)
 from consilium.node.flower import program
 from consilium.node.kit import Kit
-from consilium.node.rosters import pinned_roster
 from consilium.protocol.config_files import load
 from consilium.protocol.digests import Hash
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.old_names import public_file
 from consilium.protocol.rows.pool import PoolTree
+from consilium.sums.roster import load_roster
 
 NEWEST = "Open the newest update that the operator sent into this kit"
 STUDENTS = TypeAdapter(dict[str, list[Hash]])
@@ -69,7 +74,7 @@ def label_port(kit: Kit) -> Check:
 
 def roster_of(kit: Kit, run: KitRun) -> AnyRoster | None:
     """The roster that a run was begun with, or would be; None for plaintext votes. Raises ConfigError."""
-    return load_roster(run.config.collection, _roster_file(kit, run))
+    return load_roster(run.config.collection, run / ROSTER if (run / ROSTER).exists() else kit / ROSTER)
 
 
 def _flower(kit: Kit) -> str:
@@ -89,12 +94,12 @@ def _federation(run: KitRun) -> str:
 
 
 def _roster(kit: Kit, run: KitRun) -> str:
-    found = pinned_roster(run.config.collection, _roster_file(kit, run))
-    if found is None:
+    roster = roster_of(kit, run)
+    if roster is None:
         return "none: votes are clear"
-    said = check_roster(kit, found, run.config.roster, found.coordinator)
-    check_sums(run.config, roster_of(kit, run))
-    return said
+    sentence = check_roster(kit, roster, run.config.roster, roster.coordinator_key.hex())
+    check_sums(run.config, roster)
+    return sentence
 
 
 def _second(kit: Kit, run: KitRun) -> str:
@@ -104,11 +109,7 @@ def _second(kit: Kit, run: KitRun) -> str:
             "nodes.json lets no second aggregator in: no vote could be checked",
             "Open the newest update of the operator",
         )
-    return check_second(kit, pinned_roster(run.config.collection, _roster_file(kit, run)))
-
-
-def _roster_file(kit: Kit, run: KitRun) -> Path:
-    return run / ROSTER if (run / ROSTER).exists() else kit / ROSTER
+    return check_second(kit, roster_of(kit, run))
 
 
 def _pool(kit: Kit, run: KitRun) -> str:
@@ -127,7 +128,7 @@ def _nodes(kit: Kit, run: KitRun) -> str:
     if len(nodes) < least:
         raise ConfigError(
             f"{len(nodes)} parties may connect, {least} are required",
-            "Add parties: consilium provision add-party. A federation that is open can be closed without them",
+            "Add parties: consilium provision add. A federation that is open can be closed without them",
         )
     weights = {} if roster is None else {entry.id: entry.weight for entry in roster.parties}
     most = config.most_weight if roster is None else 1  # with plaintext votes a party tells its weight as it enrols
@@ -144,7 +145,7 @@ def _students(kit: Kit) -> str:
     except (OSError, ValidationError):
         raise ConfigError(f"{path} is no list of students' certificates: nobody would be let in", NEWEST) from None
     if not listed:
-        raise Advice("no student may ask", "Have the operator add one: consilium provision add-student")
+        raise Advice("no student may ask", "Have the operator add one: consilium provision add --kind student")
     return f"{len(listed)} may ask: {', '.join(sorted(listed))}"
 
 

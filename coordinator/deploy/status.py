@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from consilium.coordinator.deploy.flower import NodesFile
 from consilium.coordinator.deploy.runs import KitRun, asked_before, current_run, run_of_kit
 from consilium.coordinator.deploy.start import listens
 from consilium.coordinator.events import read_events
 from consilium.coordinator.expectation import towards_nodes
-from consilium.coordinator.ledger.kit_runs import LEDGER, asked_in, use_of_phases
-from consilium.coordinator.ledger.privacy import promised, promised_to_student, towards_coordinator
-from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.kit_runs import LEDGER, asked_in, use_of_phases
+from consilium.coordinator.ledger import Ledger
+from consilium.coordinator.nodes import NodesFile
+from consilium.coordinator.privacy import promised, promised_to_student, towards_coordinator
 from consilium.coordinator.run_state import RunState, SecondEntry
 from consilium.node.kit import Kit
 from consilium.protocol.config_files import load
@@ -64,6 +64,35 @@ class Status:
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
         return asdict(self)
+
+    def lines(self) -> list[str]:
+        """For people."""
+        rows = [
+            ("federation", f"{self.federation} ({self.run})"),
+            *([("next", f"the kit holds another federation, {self.next}: close this one first")] if self.next else []),
+            ("coordinator", "running" if self.running else "not running"),
+            ("stage", f"{self.stage}{f', since {self.since}' if self.since else ''}"),
+            ("left", f"{self.queries_left} queries, {self.answers_left} answers"),
+            *([("public rows", self._pool_words())] if self.rows_open is not None else []),
+            ("guarantee", f"{self.towards_student}, the whole query budget used up, at delta {self.delta:g}"),
+            ("", self.towards_nodes),
+            *((f"phase {phase['phase']}", _phase_words(phase)) for phase in self.phases),
+            *(("party", f"{name}: {state}") for name, state in self.parties.items()),
+            *(("aggregator", f"{name}: {state}") for name, state in self.aggregators.items()),
+            *(("error", text) for text in self.errors),
+        ]
+        return [f"{head:11}  {words}" for head, words in rows]
+
+    def _pool_words(self) -> str:
+        spent = f"; {self.rows_spent} were answered in earlier federations" if self.rows_spent else ""
+        return f"{self.rows_open} rows can still be asked{spent}"
+
+
+def _phase_words(phase: dict[str, Any]) -> str:
+    """What is said of one phase of a schedule."""
+    if phase["over"]:
+        return f"over: {phase['asked']} queries asked, {phase['answered']} answered"
+    return f"{phase['queries_left']} queries, {phase['answers_left']} answers left"
 
 
 def status(kit: Kit) -> Status:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,11 +21,21 @@ app = typer.Typer(no_args_is_help=True, help="Make kits for all nodes (`provisio
 
 Kits = Annotated[Path, typer.Argument(metavar="KITS", help="The folder that `consilium provision` made.")]
 
+SealOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="PASSWORDS",
+        help="Seal each kit with a new password, for a way that others read. File that the passwords are added to, for"
+        " you alone: each is told by telephone.",
+    ),
+]
+
 
 @app.command()
 def make(
     federation: Annotated[Path, typer.Argument(metavar="FEDERATION.toml", help="What the operator decides.")],
     out: Annotated[Path, typer.Option(help="New folder for the authority and the kits.")],
+    seal: SealOption = None,
     output: FormatOption = Format.text,
 ) -> None:
     """Keys, certificates and settings of a new federation: one kit for each node."""
@@ -31,55 +43,50 @@ def make(
 
     with writing(out):
         made = kits.make(federation, out)
-    _tell(made, output)
+        sealed = _sealed(made, seal)
+    _tell(made, output, sealed)
     print(f"keep to yourself, and back up: {out / 'operator'}", file=sys.stderr)
 
 
-@app.command("add-party")
-def add_party(
+class NewKind(StrEnum):
+    """Nodes that can come later."""
+
+    party = "party"
+    aggregator = "aggregator"
+    student = "student"
+
+
+@app.command()
+def add(
     kits: Kits,
     name: str,
+    kind: Annotated[NewKind, typer.Option(help="What the node will be.")] = NewKind.party,
     port: Annotated[int, typer.Option(help="Loopback port of its SuperNode.", min=1, max=65535)] = 9094,
     keys: Annotated[
-        Path | None, typer.Option(help="NAME.enrol.json of a party that made its own keys; else they are made here.")
+        Path | None, typer.Option(help="NAME.enrol.json of a node that made its own keys; else they are made here.")
     ] = None,
-    weight: Annotated[int, typer.Option(help="Times that its answers count, as agreed with it.", min=1)] = 1,
+    weight: Annotated[
+        int, typer.Option(help="Of a party: times that its answers count, as agreed with it.", min=1)
+    ] = 1,
+    seal: SealOption = None,
     output: FormatOption = Format.text,
 ) -> None:
-    """A kit for one more party; kits that are deployed stay as they are."""
+    """A kit for one more party or student, or another second aggregator; kits that are deployed stay as they are."""
     from consilium.coordinator.provision import kits as make_kits
+    from consilium.protocol.errors import ConfigError
 
+    if (kind is not NewKind.party and weight != 1) or (kind is NewKind.student and keys is not None):
+        option = "--keys" if keys is not None and kind is NewKind.student else "--weight"
+        raise ConfigError(f"{option} is not for a node of kind {kind.value}", "Leave it out")
     with writing(kits):
-        made = make_kits.add_party(kits, name, port, keys, weight)
-    _tell(made, output)
-
-
-@app.command("add-aggregator")
-def add_aggregator(
-    kits: Kits,
-    name: str,
-    port: Annotated[int, typer.Option(help="Loopback port of its SuperNode.", min=1, max=65535)] = 9094,
-    keys: Annotated[
-        Path | None, typer.Option(help="NAME.enrol.json of one that made its own keys; else they are made here.")
-    ] = None,
-    output: FormatOption = Format.text,
-) -> None:
-    """A kit for another second aggregator of verified votes, after the first was revoked."""
-    from consilium.coordinator.provision import kits as make_kits
-
-    with writing(kits):
-        made = make_kits.add_aggregator(kits, name, port, keys)
-    _tell(made, output)
-
-
-@app.command("add-student")
-def add_student(kits: Kits, name: str, output: FormatOption = Format.text) -> None:
-    """A kit for one more student."""
-    from consilium.coordinator.provision import kits as make_kits
-
-    with writing(kits):
-        made = make_kits.add_student(kits, name)
-    _tell(made, output)
+        if kind is NewKind.party:
+            made = make_kits.add_party(kits, name, port, keys, weight)
+        elif kind is NewKind.aggregator:
+            made = make_kits.add_aggregator(kits, name, port, keys)
+        else:
+            made = make_kits.add_student(kits, name)
+        sealed = _sealed(made, seal)
+    _tell(made, output, sealed)
 
 
 @app.command()
@@ -134,7 +141,13 @@ def renew(kits: Kits, name: str, output: FormatOption = Format.text) -> None:
     _tell(made, output)
 
 
-def _tell(made: Made, output: Format) -> None:
+def _sealed(made: Made, passwords: Path | None) -> list[Path]:
+    from consilium.node.sending import seal_all
+
+    return [] if passwords is None else seal_all([kit.with_name(f"{kit.name}.tar.gz") for kit in made.kits], passwords)
+
+
+def _tell(made: Made, output: Format, sealed: Sequence[Path] = ()) -> None:
     lines = []
     if made.promised is not None:
         lines.append(f"federation_digest  {made.federation_digest}")
@@ -145,7 +158,8 @@ def _tell(made: Made, output: Format) -> None:
     if made.authority:
         lines.append(f"authority          {made.authority}")
     lines += [f"kit     {kit}.tar.gz" for kit in made.kits]
-    lines += [f"update  {update}  (at the node: consilium kit open FILE --into KIT)" for update in made.updates]
+    lines += [f"sealed  {path}" for path in sealed]
+    lines += [f"update  {update}  (at the node: consilium node join FILE --into KIT)" for update in made.updates]
     lines += made.planned.lines() if made.planned is not None else []
     lines += made.outlook.lines() if made.outlook is not None else []
     for name, fingerprint in made.enrolled.items():
@@ -157,6 +171,7 @@ def _tell(made: Made, output: Format) -> None:
         "towards_nodes": made.towards_nodes,
         "authority": made.authority,
         "kits": [f"{kit}.tar.gz" for kit in made.kits],
+        "sealed": [str(path) for path in sealed],
         "updates": [str(update) for update in made.updates],
         "enrolled": dict(made.enrolled),
         "planned": None if made.planned is None else made.planned.to_json(),

@@ -120,8 +120,8 @@ class ChangeOutlook:
         if self.impossible or not self.is_new:
             return []
         return [
-            "Let students finish; at the coordinator: consilium coordinator close KIT",
-            "Make the change (consilium provision add-party or revoke), and unpack the update at every node",
+            "Let students finish; at the coordinator: consilium node close KIT",
+            "Make the change (consilium provision add or revoke), and unpack the update at every node",
             "At each party, if it agrees to what is said of it above: consilium node accept KIT; likewise at a second"
             " aggregator: consilium node accept KIT",
             "At every node: consilium doctor KIT; then start the coordinator",

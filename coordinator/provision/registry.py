@@ -164,7 +164,7 @@ def _verified(registry: Registry) -> VerifiedRoster:
     second, chosen = registry.aggregator, registry.plan.federation
     if second is None:
         raise ConfigError(
-            "verified votes have no second aggregator any more", "Add one: consilium provision add-aggregator"
+            "verified votes have no second aggregator any more", "Add one: consilium provision add --kind aggregator"
         )
     return VerifiedRoster.build(
         {name: record.identity for name, record in registry.parties.items()},

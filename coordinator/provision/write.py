@@ -18,7 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from pydantic import BaseModel
 
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.deploy.flower import NodesFile
+from consilium.coordinator.nodes import NodesFile
 from consilium.coordinator.provision.authority import Authority, Issued
 from consilium.coordinator.provision.plan import POOL_IDS, POOL_ROWS
 from consilium.coordinator.provision.registry import (

@@ -17,8 +17,8 @@ from consilium.accounting.events import event_from_json
 from consilium.accounting.sanitise.release import sanitise, secret_smoothness
 from consilium.coordinator.collection.clear import seen
 from consilium.coordinator.collection.kept_session import RECORDS, ROSTER, KeptRecord, read_halves, read_records
-from consilium.coordinator.ledger.privacy import answered_batches, by_party, most_teachers
-from consilium.coordinator.ledger.store import Batch
+from consilium.coordinator.ledger import Batch
+from consilium.coordinator.privacy import answered_batches, by_party, most_teachers
 from consilium.coordinator.verify.files import Absent, Contradiction, Damaged, Files, agree, entry
 from consilium.coordinator.verify.recorded import Recorded
 from consilium.protocol.errors import ConfigError, MalformedMessage

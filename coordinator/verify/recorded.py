@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.ledger.store import (
+from consilium.coordinator.ledger import (
     LEFT_OVER_TABLE,
     PHASED_TABLES,
     TABLES,

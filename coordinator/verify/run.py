@@ -13,8 +13,8 @@ from typing import Any
 
 from consilium.coordinator.collection.kept_session import RECORDS
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.ledger.kit_runs import current_folder
-from consilium.coordinator.ledger.privacy import by_phase, promises, spent
+from consilium.coordinator.kit_runs import current_folder
+from consilium.coordinator.privacy import by_phase, promises, spent
 from consilium.coordinator.verify.charges import (
     check_charges,
     check_claims,
@@ -82,7 +82,7 @@ def find_run(path: Path) -> RunPlace:
         if open_kit(path).kind == "party":
             raise ConfigError(
                 f"{path} is the kit of a party, not of a coordinator: it has no ledger",
-                "Ask the coordinator for its statement (consilium coordinator statement), and run:"
+                "Ask the coordinator for its statement (consilium status KIT --statement FILE.json), and run:"
                 f" consilium party audit {path} STATEMENT.json",
             )
         open_kit(path, "coordinator")

@@ -17,7 +17,7 @@ from flwr.app import Context, Error, Message
 
 from consilium.data.private_rows import remarks
 from consilium.node_app import app
-from consilium.party.teachers.teach import build
+from consilium.party.teach import build
 from consilium.protocol.teachers import teacher_from_json
 from consilium.simulations.engines.flower import assume_identity
 

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from consilium.accounting.units import Unit
-from consilium.coordinator.ledger.privacy import promised_to_student
+from consilium.coordinator.privacy import promised_to_student
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.averaging import (
     AveragedNetwork,

@@ -21,7 +21,7 @@ from scipy.special import log_softmax, softmax
 
 from consilium.accounting.curves.gdp import sigma_needed
 from consilium.accounting.units import Neighbouring, Unit, votes_moved
-from consilium.coordinator.ledger.privacy import promised
+from consilium.coordinator.privacy import promised
 from consilium.models.evaluation import evaluate
 from consilium.protocol.teachers import TeacherKind
 from consilium.simulations.divide import Case

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from consilium.accounting.planning.target import as_histograms
-from consilium.coordinator.ledger.privacy import promised_to_student, published_epsilon
+from consilium.coordinator.privacy import promised_to_student, published_epsilon
 from consilium.protocol.errors import ConfigError, NotEnoughParties
 from consilium.protocol.label_source import Outcome
 from consilium.protocol.strict_json import number

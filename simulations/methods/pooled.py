@@ -11,7 +11,7 @@ from scipy.linalg import solve
 
 from consilium.models.specs import OwnCode
 from consilium.models.teachers import NetworkTeacher
-from consilium.party.teachers.teach import fit, sklearn_weight
+from consilium.party.teach import fit, sklearn_weight
 from consilium.protocol.rows.schema import Schema
 from consilium.protocol.teachers import (
     GradientBoostingSpec,

@@ -23,7 +23,7 @@ from consilium.coordinator.provision.plan import Plan, plan_table, validated
 from consilium.data.private_rows import Rows
 from consilium.models.provenance import without
 from consilium.node.progress import CANDIDATES, FORECAST, stage
-from consilium.party.teachers.teach import train_all, vote
+from consilium.party.teach import train_all, vote
 from consilium.protocol.config_files import read_table, validate
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.files import unreadable

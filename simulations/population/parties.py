@@ -15,9 +15,9 @@ from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.collection.verified import VerifiedKeys
 from consilium.coordinator.config import Federation
 from consilium.coordinator.rosters import least_accepted
-from consilium.party.policy import Policy
+from consilium.party.home import Policy
 from consilium.party.promise import Promise, largest_weight
-from consilium.party.teachers.teach import check_rows
+from consilium.party.teach import check_rows
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.refusals import Refused

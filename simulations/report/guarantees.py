@@ -9,7 +9,7 @@ from typing import Any
 
 from consilium.accounting.guarantee import Kind
 from consilium.accounting.units import Towards
-from consilium.coordinator.ledger.privacy import NODES
+from consilium.coordinator.privacy import NODES
 from consilium.protocol.errors import DataError
 from consilium.protocol.messages import CollectionMode
 from consilium.protocol.strict_json import number

@@ -9,7 +9,7 @@ import numpy as np
 from markupsafe import Markup
 
 from consilium.accounting.units import Neighbouring, Unit
-from consilium.coordinator.ledger.privacy import NODES
+from consilium.coordinator.privacy import NODES
 from consilium.report.charts import Axis, RuleAcross, Series, lines_chart, round_ticks, thin, whole_ticks
 from consilium.report.disclosure import ALWAYS, Bound, People, out_of, people, rounded_up, surest_guess
 from consilium.report.exhibits import Cell, Chart, Exhibit, PagePart, Table, TableLine, without_blanks

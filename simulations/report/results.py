@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from consilium.coordinator.ledger.privacy import NODES
+from consilium.coordinator.privacy import NODES
 from consilium.protocol.releases import ReleaseKind
 from consilium.report.charts import (
     SHARES,

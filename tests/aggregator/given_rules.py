@@ -8,8 +8,8 @@ from pathlib import Path
 
 import consilium.aggregator
 import consilium.sums
-from consilium.node import answering
-from consilium.node.answering import RULES, refusal_for
+from consilium.node import limits
+from consilium.node.answering import RULES, AnsweringNode, check_pinned, check_protocol, refusal_for
 from consilium.protocol.refusals import Rule
 from consilium.sums.errors import SecAggError
 
@@ -30,7 +30,7 @@ def errors_raised() -> set[type[SecAggError]]:
 
 def rules_given() -> set[Rule]:
     """Rules of all its refusals, those at its edge too."""
-    texts = [*(path.read_text(encoding="utf-8") for path in OWN), inspect.getsource(refusal_for)]
-    texts.append(inspect.getsource(answering._refusal_of))
+    texts = [path.read_text(encoding="utf-8") for path in OWN]
+    texts += [inspect.getsource(given) for given in (limits, refusal_for, AnsweringNode, check_pinned, check_protocol)]
     named = {Rule[name] for text in texts for name in re.findall(r"\bRule\.([A-Z_]+)\b", text)}
     return named | {RULES[error] for error in errors_raised()}

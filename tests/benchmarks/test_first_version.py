@@ -18,7 +18,7 @@ from benchmarks.pairs import main, pairs
 from benchmarks.plain_network import accuracy, learn, one_hot
 from benchmarks.siamese import SameClass, SameImage, matches, siamese
 from consilium.accounting.curves.gdp import epsilon_of, mu_squared
-from consilium.coordinator.ledger.privacy import promised_to_student
+from consilium.coordinator.privacy import promised_to_student
 from consilium.models.images.loop import Material
 from consilium.models.images.network import network
 from consilium.models.images.pixels import Distortion, Pixels

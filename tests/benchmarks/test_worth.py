@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.worth import BASELINES, half_epsilon, row
-from consilium.coordinator.ledger.privacy import promised
+from consilium.coordinator.privacy import promised
 from consilium.simulations.scenario import load_scenario
 
 

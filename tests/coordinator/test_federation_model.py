@@ -12,9 +12,9 @@ from pydantic import ValidationError
 from consilium.accounting.planning.target import worst_case
 from consilium.accounting.units import Towards, Unit
 from consilium.coordinator.config import Federation, FederationConfig, QueryBudget
-from consilium.coordinator.ledger.privacy import promised, promised_in_other_units, promised_to_student
 from consilium.coordinator.mechanisms import Distributed, GNMax
 from consilium.coordinator.mechanisms.calibration import KINDS, noise_scales
+from consilium.coordinator.privacy import promised, promised_in_other_units, promised_to_student
 from consilium.protocol.teachers import TEACHERS
 from tests.federation import make_config
 

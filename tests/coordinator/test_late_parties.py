@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from consilium.coordinator.collection import admission
+from consilium.coordinator.collection.clear import CLEAR
 from consilium.coordinator.conclusion import conclude_unserved
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.federation import FederationRun, Student
@@ -68,7 +69,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
             tmp_path,
             log,
             Student(lambda source: student(source, hall, log), None),
-            keys,
+            keys or CLEAR,
             nodes=hall,
             door=Door(),
         ).run()

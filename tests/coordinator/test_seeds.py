@@ -8,15 +8,16 @@ from pathlib import Path
 import pytest
 import tomli_w
 
-import consilium.coordinator.federation
+import consilium.coordinator.label_service
 import consilium.party.hidden_votes
+from consilium.coordinator.collection.clear import CLEAR
 from consilium.coordinator.conclusion import normal_for
 from consilium.coordinator.config import FederationConfig, QueryBudget
-from consilium.coordinator.federation import FederationRun, Student, noise_for
+from consilium.coordinator.federation import FederationRun, Student
+from consilium.coordinator.label_service import noise_for
 from consilium.coordinator.mechanisms import AnyMechanism, Confident, Distributed
-from consilium.party.home import open_home
+from consilium.party.home import PartyFile, open_home
 from consilium.party.node import PartyNode
-from consilium.party.policy import PartyFile
 from consilium.protocol.config_files import read_table
 from consilium.protocol.label_source import LabelSource
 from consilium.protocol.noise import SeededNoise, SystemNoise
@@ -28,7 +29,7 @@ DEPLOYED = {"simulation": False, "seed": -1, "noise_seed": None}
 MAY_SEED = {
     "aggregator/node.py",  # only in a federation whose terms say that it is a simulation, at a home that allows one
     "coordinator/collection/verified.py",  # as noise_for
-    "coordinator/federation.py",  # noise_for: None in a configuration outside simulations
+    "coordinator/label_service.py",  # noise_for: None in a configuration outside simulations
     "coordinator/planning/rehearsal.py",  # on made-up votes, before there are any
     "coordinator/cli.py",  # `consilium audit mechanism` draws on made-up votes
     "party/hidden_votes.py",  # only in a federation whose terms say that it is a simulation
@@ -90,7 +91,7 @@ def test_a_whole_federation_makes_no_seeded_noise(
             made.append(seed)
             super().__init__(seed)
 
-    for module in (consilium.coordinator.federation, consilium.party.hidden_votes):
+    for module in (consilium.coordinator.label_service, consilium.party.hidden_votes):
         monkeypatch.setattr(module, "SeededNoise", Watched)
     homes = with_seed(make_homes(tmp_path / "homes", 5))
     keys = make_secure(homes, tmp_path) if votes != "plaintext" else None
@@ -106,7 +107,7 @@ def test_a_whole_federation_makes_no_seeded_noise(
     def student(source: LabelSource) -> None:
         source.ask(rows)
 
-    FederationRun(FakeTransport(homes), config, tmp_path, log, Student(student, None), keys).run()
+    FederationRun(FakeTransport(homes), config, tmp_path, log, Student(student, None), keys or CLEAR).run()
     assert bool(made) == simulation
 
 

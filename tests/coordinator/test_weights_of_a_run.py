@@ -14,9 +14,9 @@ import pytest
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.federation import FederationRun, Student
-from consilium.coordinator.ledger.privacy import promised_at
-from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.mechanisms import NoisyHistogram
+from consilium.coordinator.privacy import promised_at
 from consilium.coordinator.verify import RunPlace, verify_run
 from consilium.protocol.label_source import LabelSource
 from tests.coordinator.verify.runs import rechain

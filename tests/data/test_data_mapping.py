@@ -18,8 +18,8 @@ from pydantic import ValidationError
 from consilium.data.cells import Wanted
 from consilium.data.mapping import DataRules
 from consilium.data.private_rows import load_rows, read_rows
-from consilium.party.policy import PartyFile
-from consilium.party.teachers.teach import train
+from consilium.party.home import PartyFile
+from consilium.party.teach import train
 from consilium.protocol.config_files import load
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError

@@ -18,8 +18,8 @@ from consilium.coordinator.provision import kits
 from consilium.node import keys as own_keys
 from consilium.node.acceptance import PolicyRequest, accept
 from consilium.node.kit import open_kit
-from consilium.party.acceptance import policy_request
 from consilium.party.deployed import PARTY
+from consilium.party.expectation import policy_request
 from consilium.party.home import open_home
 from tests.federation import CLASSES, FEATURES, make_rows
 

@@ -14,21 +14,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-import consilium.coordinator.deploy.doctor
 from consilium.aggregator.deployed import AGGREGATOR
 from consilium.aggregator.home import open_home as open_second
 from consilium.aggregator.store import GivenStore
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.deploy import start as coordinator
+from consilium.coordinator.deploy.deployed import COORDINATOR
 from consilium.coordinator.deploy.runs import begin
-from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.provision.authority import Authority
 from consilium.node.checks import Check, CheckResult, examine
 from consilium.node.kit import open_kit
 from consilium.node.manifest import MANIFEST
 from consilium.party.deployed import PARTY
-from consilium.party.home import open_home
-from consilium.party.policy import Policy
+from consilium.party.home import Policy, open_home
 from consilium.party.spend import SpendStore
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConsiliumError
@@ -40,7 +39,7 @@ from tests.federation import CLASSES, make_rows
 
 Spoil = Callable[[Path], object]
 DOCTORS: dict[str, Callable[..., list[Check]]] = {
-    "coordinator": consilium.coordinator.deploy.doctor.checks,
+    "coordinator": COORDINATOR.checks,
     "party": PARTY.checks,
     "aggregator": AGGREGATOR.checks,
 }

@@ -26,12 +26,11 @@ from consilium.node.checks import examine
 from consilium.node.kit import POLICY_FILE, open_kit
 from consilium.node.manifest import MANIFEST, SignedManifest, check_signed
 from consilium.node.sending import open_archive
-from consilium.party.acceptance import check_is_accepted
 from consilium.party.deployed import PARTY
-from consilium.party.home import open_home
+from consilium.party.expectation import check_is_accepted
+from consilium.party.home import LIMITS as LIMITS_OF_PARTY
+from consilium.party.home import Policy, open_home
 from consilium.party.node import PartyNode
-from consilium.party.policy import LIMITS as LIMITS_OF_PARTY
-from consilium.party.policy import Policy
 from consilium.protocol.errors import ConfigError, NotAccepted
 from consilium.protocol.messages import PROTOCOL_VERSION, HelloReply, HelloRequest
 from consilium.protocol.records import from_record, refusal_from_record, to_record

@@ -17,14 +17,14 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-import consilium.coordinator.deploy.doctor
-import consilium.student.deploy
 from consilium import cli
+from consilium.coordinator.deploy.deployed import COORDINATOR
 from consilium.node import checks
 from consilium.node.checks import CheckResult, examine
 from consilium.node.kit import Kit, open_kit
 from consilium.party.deployed import PARTY
 from consilium.protocol.identity import Identity
+from consilium.student.deployed import StudentKind
 from tests.deploy.kits import STUDENT, edit, make_kits, write_data, write_pool
 from tests.deploy.spoiled import fewer_nodes, other_authority, other_key
 from tests.federation import CLASSES, FEATURES, make_rows
@@ -73,7 +73,7 @@ def wrong(findings: list[CheckResult], *but: str) -> list[CheckResult]:
 
 def test_sound_kits_are_sound(sound: Path) -> None:
     coordinator_kit = open_kit(sound / "coordinator")
-    found = examine(consilium.coordinator.deploy.doctor.checks(coordinator_kit, running=False))
+    found = examine(COORDINATOR.checks(coordinator_kit, running=False))
     assert wanting(found) == {"expectation": "advice"}
     assert {"roster", "certificate", "label port", "ledger", "nodes", "monitor"} <= levels(found).keys()
     with Https(coordinator_kit):
@@ -95,7 +95,7 @@ def test_what_may_be_expected_of_it(tmp_path: Path, teachers: int, expected: dic
         mechanism=mechanism,
         collection="plaintext",
     )
-    found = examine(consilium.coordinator.deploy.doctor.checks(open_kit(out / "coordinator"), running=True))
+    found = examine(COORDINATOR.checks(open_kit(out / "coordinator"), running=True))
     assert {name: level for name, level in wanting(found).items() if name != "gateway"} == expected
     told = next(each for each in found if each.name == "expectation")
     assert ("noise-above-unanimity" in told.what) == bool(expected)
@@ -150,9 +150,9 @@ PARTY_CASES: dict[str, tuple[Callable[[Path], object], str, str, str]] = {
     ),
     "terms damaged": (lambda kit: (kit / "terms.json").write_text("{}"), "policy", "terms.json", "Unpack"),
     "no data": (lambda kit: (kit / "data.npz").unlink(), "data", "data.npz", "docs/parties.md"),
-    "no table": (lambda kit: (kit / "data.npz").write_text("x"), "data", "do not fit", "consilium party check"),
-    "column missing": (bad_rows, "data", "do not fit", "consilium party check"),
-    "too few rows": (lambda kit: write_data(kit, 1, rows=30), "data", "of 4 shards has", "consilium party check"),
+    "no table": (lambda kit: (kit / "data.npz").write_text("x"), "data", "do not fit", "consilium party dry-run"),
+    "column missing": (bad_rows, "data", "do not fit", "consilium party dry-run"),
+    "too few rows": (lambda kit: write_data(kit, 1, rows=30), "data", "of 4 shards has", "consilium party dry-run"),
     "foreign identity": (foreign_identity, "roster", "no entry", "ask the operator"),
     "old roster": (old_roster, "roster", "hash", "newest update"),
     "roster lost": (lambda kit: (kit / "roster.json").unlink(), "roster", "No such file", "operator"),
@@ -192,9 +192,7 @@ COORDINATOR_CASES: dict[str, tuple[Callable[[Path], object], str, str]] = {
 def test_faults_of_a_coordinator(out: Path, case: str) -> None:
     spoil, name, said = COORDINATOR_CASES[case]
     spoil(out / "coordinator")
-    findings = wrong(
-        examine(consilium.coordinator.deploy.doctor.checks(open_kit(out / "coordinator"), running=True)), "gateway"
-    )
+    findings = wrong(examine(COORDINATOR.checks(open_kit(out / "coordinator"), running=True)), "gateway")
     assert said in next(found.what for found in findings if found.name == name)
 
 
@@ -214,7 +212,7 @@ def test_a_full_disk_is_found(out: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     )
     for kit, module in (
         ("party-ward-a", PARTY),
-        ("coordinator", consilium.coordinator.deploy.doctor),
+        ("coordinator", COORDINATOR),
     ):
         found = examine(module.checks(open_kit(out / kit), running=True))
         assert next(item.action for item in found if item.name == "disk") == "Make room"
@@ -260,13 +258,13 @@ def test_certificates_have_their_time(out: Path, days: int, level: str, said: st
 def test_a_student_checks_its_pool(out: Path, tmp_path: Path) -> None:
     kit = open_kit(out / f"student-{STUDENT}")
     pool = write_pool(tmp_path / "public.npz")
-    found = examine(consilium.student.deploy.checks(kit, pool))
+    found = examine(StudentKind(pool).checks(kit, False))
     assert levels(found)["public rows"] == "ok"
     np.savez(pool, features=np.array(FEATURES), queries=np.vstack([make_rows(400, 1000)[0][:3], np.zeros((2, 3))]))
-    told = next(each for each in examine(consilium.student.deploy.checks(kit, pool)) if each.name == "public rows")
+    told = next(each for each in examine(StudentKind(pool).checks(kit, False)) if each.name == "public rows")
     assert told.what == "2 of 5 rows are none of the public rows that the federation is fixed to (first: row 4)"
     np.savez(pool, features=np.array(["a"]), queries=np.zeros((3, 1)))
-    assert levels(examine(consilium.student.deploy.checks(kit, pool)))["public rows"] == "wrong"
+    assert levels(examine(StudentKind(pool).checks(kit, False)))["public rows"] == "wrong"
 
 
 def test_the_command_prints_one_line_each_and_exits_with_1(out: Path) -> None:

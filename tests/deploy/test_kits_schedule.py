@@ -14,7 +14,7 @@ from consilium.coordinator.config import FederationConfig
 from consilium.node.kit import open_kit
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import BudgetExceeded
-from consilium.student.deploy import open_channel
+from consilium.student.deployed import open_channel
 from tests.deploy.kits import PARTIES, STUDENT, make_kits, write_pool
 from tests.deploy.test_kits_loopback import Node, audit, command, wait_for
 from tests.federation import make_rows

@@ -34,11 +34,11 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_ssh_private_key
 
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.provision import kits
 from consilium.node.kit import open_kit
-from consilium.party.teachers import store
-from consilium.party.teachers.teach import vote
+from consilium.party.teach import vote
+from consilium.party.voting import load_teachers
 from consilium.protocol.config_files import load
 from consilium.protocol.rows.queries import canonical_queries, query_ids
 from consilium.protocol.tls import TlsFiles
@@ -302,7 +302,7 @@ def exact_votes(out: Path, name: str, pool: Path) -> np.ndarray:
         queries = canonical_queries(file["queries"], len(FEATURES))
     where = {query_id: index for index, query_id in enumerate(query_ids(queries))}
     [folder] = (out / f"party-{name}" / "state").glob("teachers-*")
-    trained = store.load(folder, config.digest())
+    trained = load_teachers(folder, config.digest())
     asked = queries[[where[query_id] for query_id in batch.query_ids]]
     return vote(trained.teachers, trained.schema.standardise(asked), len(CLASSES))
 

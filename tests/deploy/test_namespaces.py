@@ -20,7 +20,7 @@ import pytest
 import tomli_w
 
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.provision import kits
 from consilium.node.kit import open_kit
 from consilium.protocol.config_files import load

@@ -17,6 +17,7 @@ from consilium.coordinator.deploy.runs import current_run
 from consilium.node import flower, kinds
 from consilium.node.checks import wait_for_ports
 from consilium.node.kit import open_kit
+from consilium.party.deployed import PARTY
 from consilium.protocol.errors import ConsiliumError
 from tests.deploy.kits import SECOND, edit
 from tests.deploy.spoiled import (
@@ -178,7 +179,7 @@ def test_a_port_that_becomes_free_is_taken(nodes: Path) -> None:
             told.append(line)
             stack.close()
 
-        checks = [kinds.port_check(kit)]
+        checks = PARTY.ports(kit)
         wait_for_ports(checks, tell, threading.Event(), seconds=100)
     assert len(told) == 1
 

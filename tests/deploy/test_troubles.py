@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-import consilium.student.deploy
 from consilium.coordinator.provision.authority import Authority
 from consilium.node import checks
 from consilium.node.kit import open_kit
+from consilium.student.deployed import StudentKind
 from tests.deploy.kits import make_kits, write_pool
 from tests.deploy.test_kits_doctor import Https
 from tests.deploy.troubles import PROVOKED, Proxy, Site, behind, proxy, served
@@ -91,7 +91,7 @@ def _pump(source: socket.socket, target: socket.socket) -> None:
 def test_a_student_hears_what_is_left_and_what_it_means(site: Site, tmp_path: Path) -> None:
     pool = write_pool(tmp_path / "public.npz")
     with served(site):
-        found = checks.examine(consilium.student.deploy.checks(site.student, pool))
+        found = checks.examine(StudentKind(pool).checks(site.student, False))
     told = {each.name: each for each in found}
     assert (told["label service"].level, told["terms"].level) == ("ok", "advice")  # epsilon 85
     assert "40 queries left; of 40 rows 40 can be asked, 0 are free, 0 are used up" in told["terms"].what
@@ -99,5 +99,5 @@ def test_a_student_hears_what_is_left_and_what_it_means(site: Site, tmp_path: Pa
     assert "above 5" in told["terms"].action
     (site.coordinator / "students.json").write_text("{}")
     with served(site):
-        found = checks.examine(consilium.student.deploy.checks(site.student, pool))
+        found = checks.examine(StudentKind(pool).checks(site.student, False))
     assert "does not accept this student's certificate" in next(each.what for each in found if each.name == "terms")

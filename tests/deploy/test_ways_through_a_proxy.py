@@ -12,7 +12,7 @@ import pytest
 from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.label_server import Door, serving
 from consilium.coordinator.label_service import LabelService
-from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.ledger import Ledger
 from consilium.node.kit import open_kit
 from consilium.node.supernode import supernode
 from consilium.party.deployed import PARTY

@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 
-import consilium.student.deploy
 from consilium.aggregator.deployed import AGGREGATOR
 from consilium.aggregator.home import open_home as open_second
 from consilium.aggregator.node import AggregatorNode
@@ -24,12 +23,11 @@ from consilium.coordinator.collection.admission import Greeting
 from consilium.coordinator.collection.exchange import no_node
 from consilium.coordinator.collection.verified import SecondAggregator
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.deploy.room import Room
-from consilium.coordinator.deploy.start import gateway
+from consilium.coordinator.deploy.start import Room, gateway
 from consilium.coordinator.events import EventLog, event_of
 from consilium.coordinator.label_server import Door, serving
 from consilium.coordinator.label_service import LabelService
-from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.provision.authority import Authority
 from consilium.node import checks, flower, state
 from consilium.node.answering import refusal_for
@@ -47,6 +45,7 @@ from consilium.protocol.noise import SystemNoise
 from consilium.protocol.records import refusal_to_record
 from consilium.protocol.refusals import Refusal, Refused
 from consilium.student import channel as labels
+from consilium.student.deployed import StudentKind
 from consilium.sums.aggregators.wire import AggregatorRequest
 from consilium.sums.errors import AggregatorWentBack, SecAggError
 from consilium.sums.roster import VerifiedRoster
@@ -164,7 +163,7 @@ def served(site: Site) -> Iterator[None]:
 def other_student(site: Site) -> str:
     site.patch.setattr(labels, "PROTOCOL_VERSION", PROTOCOL_VERSION + 1)
     with served(site):
-        found = checks.examine(consilium.student.deploy.checks(site.student))
+        found = checks.examine(StudentKind().checks(site.student, False))
     (terms,) = (each for each in found if each.name == "terms")
     assert terms.level == "wrong"
     return f"{terms.what}. {terms.action}"

@@ -25,8 +25,7 @@ from consilium.models.published.model import load_model
 from consilium.node.acceptance import read_policy
 from consilium.node.kit import POLICY_FILE
 from consilium.node.log import MonitorSettings
-from consilium.party.home import open_home
-from consilium.party.policy import LIMITS, Policy
+from consilium.party.home import LIMITS, Policy, open_home
 from consilium.protocol.config_files import validate
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import load_scenario

@@ -19,7 +19,7 @@ from click import Group
 import consilium.cli
 from consilium.node.acceptance import read_policy
 from consilium.node.kit import POLICY_FILE
-from consilium.party.policy import LIMITS, Policy
+from consilium.party.home import LIMITS, Policy
 from tests.deploy.kits import request_of_kit
 from tests.deploy.terminal import typed
 from tests.docs.conftest import OWN_KEYS, SHORTER, Desk
@@ -35,11 +35,11 @@ ONLY_PARSED = {
     r"audit (kits|runs)/.*": "a deployed run: tests/simulations/test_deployed.py; a simulated one is audited below",
     r"audit teachers": "minutes: tests/simulations/teacher_audit/test_teacher_audit.py",
     r"(audit|report) \.": "a deployed run: tests/coordinator/deploy/test_runs.py, tests/deploy/test_kits_loopback.py",
-    r"coordinator close": "a federation that was begun: tests/coordinator/deploy/test_runs.py",
-    r"kit (open|seal)": "kits on their way: tests/coordinator/provision/test_signed.py",
+    r"node close": "a federation that was begun: tests/coordinator/deploy/test_runs.py",
+    r"node join (?!\.)": "kits on their way: tests/coordinator/provision/test_signed.py",
     r"node accept": "a person answers: tests/deploy/test_acceptance.py",
-    r"provision (add-aggregator|revoke kits board)": "the same: tests/coordinator/provision/test_second_aggregator.py",
-    r"(node|student) start": "serves until it is stopped: tests/deploy/test_kits_loopback.py",
+    r"provision (add --kind aggregator|revoke kits board)": "see tests/coordinator/provision/test_second_aggregator.py",
+    r"(node start|student run \.)": "serves until it is stopped: tests/deploy/test_kits_loopback.py",
     r"plan .*--labelled": "needs public rows with labels: tests/simulations/planning/test_plan_command.py",
     r"study (hospitals|skewed|cite|cache)": "minutes, and needs what it left: tests/simulations/study/test_command.py",
     r"watch (kits/|.*--wait)": "a coordinator, and a run that is killed: tests/simulations/test_watching.py",

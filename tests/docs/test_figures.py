@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.exact import SHARED
 from benchmarks.held_out import over_thousands
-from consilium.coordinator.ledger.privacy import promised
+from consilium.coordinator.privacy import promised
 from consilium.simulations.scenario import load_scenario
 from docs import figures
 from docs.figures import Figure, FigureError, Table, figure

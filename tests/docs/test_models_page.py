@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 
 from consilium.models.naming import resolve
 from consilium.models.specs import OwnTeacher
-from consilium.party.teachers.teach import check
+from consilium.party.teach import check
 from consilium.protocol.rows.schema import Schema
 from consilium.student.config import StudentSpec
 from consilium.student.learn import check_trainer

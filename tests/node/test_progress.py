@@ -22,7 +22,6 @@ from consilium.node.progress import (
     Bars,
     Display,
     LogLines,
-    Nothing,
     Shared,
     Stages,
     TimeLeft,
@@ -249,10 +248,11 @@ def test_another_attempt_begins_with_no_bars() -> None:
     assert bars(100, ("begin", "train", 3, 0.0), ("restart", 1.0)).strip() == ""
 
 
-class Gone(Nothing):
+class Gone(Display):
     """A terminal that is not there any more."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.calls = 0
 
     def begin(self, stage: str, total: int, at: float) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.ledger import Ledger
 from consilium.node.kit import Kit, open_kit
 from consilium.node.state import STATE_FORMAT, VERSION_FILE, enter
 from consilium.party.spend import FORMAT, SpendStore

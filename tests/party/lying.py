@@ -21,12 +21,13 @@ from scipy.special import log_ndtr
 
 from consilium.accounting.events import event_from_json
 from consilium.accounting.units import votes_moved
+from consilium.node.limits import events_of
 from consilium.party.hidden_votes import QuerySet
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
-from consilium.party.promise import epsilon, parse_events
+from consilium.party.promise import epsilon
 from consilium.party.sum_store import SessionStore, ids_of, phases_of
-from consilium.party.teachers import store
+from consilium.party.voting import save_teachers
 from consilium.protocol.errors import ConfigError, DataError, MalformedMessage
 from consilium.protocol.identity import Identity
 from consilium.protocol.messages import (
@@ -253,7 +254,7 @@ class Game:
         digest = self.terms.federation
         folder = self.node.home.teachers(digest)
         folder.mkdir()
-        store.save(folder, digest, "made", SCHEMA, [Constant()] * self.teachers)  # pyright: ignore[reportArgumentType]
+        save_teachers(folder, digest, "made", SCHEMA, [Constant()] * self.teachers)  # pyright: ignore[reportArgumentType]
         for _ in range(messages):
             try:
                 if self.generator.random() < (0.9 if self.terms.collection == "plaintext" else 0.1):
@@ -375,7 +376,7 @@ class Game:
             return
         given = sum(1 for _, phase in self.outcome.let_out if phase == 1)
         release = replace(event_from_json(json.loads(self.terms.promise)[0]), weight=self.weight)
-        charged = epsilon([replace(e, weight=self.weight) for e in parse_events(self.terms.promise)], policy)
+        charged = epsilon([replace(e, weight=self.weight) for e in events_of(self.terms.promise)], policy)
         moved = votes_moved(policy.unit, self.teachers, policy.neighbouring) * self.weight
         if self.terms.collection == "distributed":
             sure = self.roster.u_min - self.roster.c
@@ -398,7 +399,7 @@ class Game:
 
     def cost_of_a_schedule(self) -> float:
         """The same where requests named several releases: each with the queries that were given for it."""
-        promised = [replace(event, weight=self.weight) for event in parse_events(self.terms.promise)]
+        promised = [replace(event, weight=self.weight) for event in events_of(self.terms.promise)]
         counts = Counter(number for _, number in self.outcome.released)
         given = [(promised[number - 1], count) for number, count in counts.items()]
         return epsilon(

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 
+from consilium.node.answering import home_folder
 from consilium.party import client_app
-from consilium.party.client_app import app, home_folder
+from consilium.party.client_app import app
 from consilium.party.node import PartyNode
 from consilium.protocol.errors import ConfigError, LedgerError
 from consilium.protocol.messages import HelloReply

@@ -1,4 +1,4 @@
-"""`party check` and `party dry-run`: they tell everything here, send and spend nothing, and leave nothing behind."""
+"""`party dry-run`: it tells everything here, sends and spends nothing, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.mechanisms.counts import GNMax
 from consilium.party import dry_run as dry_run_module
 from consilium.party.dry_run import made_up_queries
-from consilium.party.policy import PartyFile
+from consilium.party.home import PartyFile
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
 from consilium.protocol.rows.queries import canonical_queries, query_set_hash
@@ -63,7 +63,9 @@ def test_what_the_pinned_terms_promise(tmp_path: Path, sigma: float, pinned: boo
     home = make_home(tmp_path / "home", "p")
     (home / "terms.json").write_text(config.terms().model_dump_json())
     change(home, **({"terms": "terms.json"} if pinned else {}))
-    done = CliRunner().invoke(cli.app, ["party", "check", str(home), str(federation), "--format", "json"])
+    done = CliRunner().invoke(
+        cli.app, ["party", "dry-run", "--data-only", str(home), str(federation), "--format", "json"]
+    )
     assert done.exit_code == 0, done.output
     assert [each["code"] for each in json.loads(done.stdout)["warnings"]] == expected
 

@@ -15,8 +15,7 @@ from consilium.data.mapping import DataRules, MissingRule
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.party.promise import epsilon
-from consilium.party.teachers import store
-from consilium.party.teachers.voting import Lot, votes_of_teachers
+from consilium.party.voting import Lot, load_teachers, votes_of_teachers
 from consilium.protocol.messages import HelloRequest, TrainReply, TrainRequest, VoteRequest
 from consilium.protocol.refusals import Refusal, Refused, Rule
 from consilium.protocol.rows.queries import canonical_queries, query_ids
@@ -92,7 +91,7 @@ def test_hello_is_refused_by_policy(tmp_path: Path, policy: dict, request_change
 
 
 def test_simulations_are_refused_by_default(tmp_path: Path) -> None:
-    from consilium.party.policy import Policy
+    from consilium.party.home import Policy
 
     assert Policy(allowed_classes=("a", "b")).allow_simulation is False
 
@@ -138,7 +137,7 @@ def test_votes_of_k_teachers_are_k_classes_in_order(tmp_path: Path) -> None:
     assert votes.shape == (30, 4)
     assert (np.diff(votes.astype(int), axis=1) >= 0).all()
     assert len(np.unique(votes.sum(axis=1))) > 2
-    trained = store.load(party.home.teachers(config.digest()), config.digest())
+    trained = load_teachers(party.home.teachers(config.digest()), config.digest())
     rows = canonical_queries(x, 3)
     said = votes_of_teachers(trained, config.rows.inputs(rows), Lot(party.home.name, config.digest(), query_ids(rows)))
     assert (np.diff(said, axis=0) < 0).any()  # they were not in order by themselves
@@ -174,7 +173,7 @@ def test_training_again_changes_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("change", ["data", "mapping", "own teacher"])
 def test_teachers_are_trained_anew_when_what_they_were_made_from_changes(tmp_path: Path, change: str) -> None:
     party = member(tmp_path)
-    before = store.load(party.home.teachers(HASH), HASH)
+    before = load_teachers(party.home.teachers(HASH), HASH)
     match change:
         case "data":
             make_home(tmp_path / "other", "p", seed=9)
@@ -184,7 +183,7 @@ def test_teachers_are_trained_anew_when_what_they_were_made_from_changes(tmp_pat
         case "own teacher":
             party = PartyNode(dataclasses.replace(party.home, teacher=LogisticRegressionSpec(C=2.0)))
     party.train(train())
-    after = store.load(party.home.teachers(HASH), HASH)
+    after = load_teachers(party.home.teachers(HASH), HASH)
     assert after.made_from != before.made_from
     assert after.digest != before.digest  # so the same queries count again
 
@@ -203,11 +202,11 @@ OTHER_ROWS = CONFIG.rows.model_copy(update={"classes": tuple(reversed(CLASSES))}
 )
 def test_a_federation_that_asks_for_other_teachers_later_is_refused(tmp_path: Path, change: dict) -> None:
     party = member(tmp_path, most_teachers=4)
-    before = store.load(party.home.teachers(HASH), HASH)
+    before = load_teachers(party.home.teachers(HASH), HASH)
     again = node(tmp_path, most_teachers=4)  # a new process
     assert refused(again.train, train(**change)) is Rule.PROMISE
     assert refused(again.hello, hello(request=train(**change).digest())) is Rule.PROMISE
-    assert store.load(party.home.teachers(HASH), HASH).digest == before.digest
+    assert load_teachers(party.home.teachers(HASH), HASH).digest == before.digest
     again.train(train())
 
 

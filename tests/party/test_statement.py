@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.deploy.statement import write_statement
-from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.deploy.runs import write_statement
+from consilium.coordinator.ledger import Ledger
 from consilium.node.checks import CheckResult, examine
 from consilium.node.kit import open_kit
 from consilium.party.home import Home, open_home

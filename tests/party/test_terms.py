@@ -16,11 +16,11 @@ from consilium.accounting.units import Unit
 from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.mechanisms import GNMax
 from consilium.coordinator.stages import Privacy
+from consilium.node.limits import events_of
 from consilium.party import node as party_node
-from consilium.party.home import open_home
+from consilium.party.home import PartyFile, Policy, check_terms, open_home
 from consilium.party.node import PartyNode
-from consilium.party.policy import PartyFile, Policy, check_terms
-from consilium.party.promise import epsilon, parse_events
+from consilium.party.promise import epsilon
 from consilium.party.spend import SpendStore
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
@@ -353,7 +353,7 @@ def test_candidate_runs_that_are_stated_are_charged_and_hidden_ones_change_the_f
         mechanism=one.mechanism, query_budget=one.query_budget, privacy=one.privacy.model_copy(update={"candidates": 5})
     )
     policy = Policy(allowed_classes=("a", "b"), unit=one.privacy.unit, delta=1e-5)
-    costs = [epsilon(parse_events(config.promise()), policy) for config in (one, five)]
+    costs = [epsilon(events_of(config.promise()), policy) for config in (one, five)]
     assert costs[1] > 1.8 * costs[0]
     assert costs[1] == pytest.approx(epsilon(one.promised_events() * 5, policy), rel=1e-9)
     home = make_home(tmp_path / "p", "p", most_teachers=3, most_epsilon=1.5 * costs[0], unit=one.privacy.unit.value)

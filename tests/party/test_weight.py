@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 
 from consilium.coordinator.config import QueryBudget
-from consilium.coordinator.ledger.privacy import promised, promised_at
 from consilium.coordinator.mechanisms import Confident, GNMax
+from consilium.coordinator.privacy import promised, promised_at
+from consilium.node.limits import events_of
 from consilium.party import sum_store
 from consilium.party.expectation import own_share, party_warnings, told_share
 from consilium.party.hidden_votes import QuerySet
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
-from consilium.party.promise import epsilon, largest_weight, parse_events, promise_of
+from consilium.party.promise import epsilon, largest_weight, promise_of
 from consilium.party.spend import SpendStore
 from consilium.protocol.refusals import Refusal, Refused, Rule
 from consilium.protocol.rows.queries import canonical_queries
@@ -144,7 +145,7 @@ def test_a_promise_for_no_weight_is_malformed(weight: float) -> None:
     text = CONFIG.promise().replace('"weight": 6', f'"weight": {weight}')
     assert text != CONFIG.promise()
     with pytest.raises(Refused) as caught:
-        parse_events(text)
+        events_of(text)
     assert caught.value.refusal.rule is Rule.MALFORMED
 
 

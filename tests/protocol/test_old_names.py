@@ -18,7 +18,7 @@ from consilium.coordinator.provision.plan import RowsPlan, plan_table
 from consilium.coordinator.stages import Phase
 from consilium.node.acceptance import terms_digest
 from consilium.party.federation import FederationFile
-from consilium.party.policy import Policy
+from consilium.party.home import Policy
 from consilium.protocol import old_names
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.messages import Terms

@@ -11,13 +11,13 @@ from typer.testing import CliRunner
 
 from consilium.cli import app
 from consilium.coordinator.config import QueryBudget
-from consilium.coordinator.deploy import doctor
+from consilium.coordinator.deploy.deployed import COORDINATOR
 from consilium.coordinator.deploy.runs import begin, configuration
 from consilium.coordinator.deploy.status import status
 from consilium.coordinator.events import event_of
-from consilium.coordinator.ledger.kit_runs import PhaseUse, use_of_phases
-from consilium.coordinator.ledger.privacy import promised
-from consilium.coordinator.ledger.store import Batch, Ledger
+from consilium.coordinator.kit_runs import PhaseUse, use_of_phases
+from consilium.coordinator.ledger import Batch, Ledger
+from consilium.coordinator.privacy import promised
 from consilium.node.kit import Kit, open_kit
 from consilium.party.deployed import PARTY
 from consilium.party.expectation import own_share
@@ -102,7 +102,7 @@ class TestStatus:
     def test_doctor_tells_of_each_phase(self, coordinator: Kit) -> None:
         charge(coordinator, 1, 12)
         charge(coordinator, 2, 5)
-        checks = dict(doctor.checks(coordinator, True))
+        checks = dict(COORDINATOR.checks(coordinator, True))
         assert checks["ledger"]() == (
             "phase 1: 12 of 40 queries asked, 12 of 30 answers given, over;"
             " phase 2: 5 of 20 queries asked, 5 of 10 answers given"

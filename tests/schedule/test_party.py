@@ -11,8 +11,8 @@ import pytest
 
 from consilium.accounting.units import Towards, Unit
 from consilium.coordinator.config import QueryBudget
-from consilium.coordinator.ledger.privacy import promised
 from consilium.coordinator.mechanisms import DistributedTwoPhase, GNMax
+from consilium.coordinator.privacy import promised
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.party.promise import Promise, parse_promise

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from consilium.coordinator.ledger.privacy import by_phase
+from consilium.coordinator.privacy import by_phase
 from consilium.protocol.errors import DataError
 from consilium.simulations.report.build import stage_lines
 from tests.schedule.small import FIRST, SECOND, scheduled

@@ -16,9 +16,9 @@ import pytest
 from consilium.coordinator.collection.clear import Histogram
 from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.label_service import LabelService
-from consilium.coordinator.ledger.privacy import by_phase, epsilon_by_query, promised, spent
-from consilium.coordinator.ledger.store import Batch, Ledger
+from consilium.coordinator.ledger import Batch, Ledger
 from consilium.coordinator.mechanisms import GNMax
+from consilium.coordinator.privacy import by_phase, epsilon_by_query, promised, spent
 from consilium.coordinator.stages import Phase
 from consilium.coordinator.verify import find_run, verify_run, verify_student
 from consilium.protocol.errors import BudgetExceeded, ConfigError

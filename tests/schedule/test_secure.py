@@ -12,8 +12,8 @@ import pytest
 from consilium.coordinator.collection.admission import enrol, train
 from consilium.coordinator.collection.secure import SecureCollector, SecureKeys
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.ledger.privacy import promised
-from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.ledger import Ledger
+from consilium.coordinator.privacy import promised
 from consilium.protocol.errors import ConfigError, MalformedMessage
 from consilium.protocol.label_source import no_progress
 from consilium.protocol.messages import MOST_RELEASES

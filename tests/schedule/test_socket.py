@@ -21,7 +21,7 @@ from consilium.coordinator.events import EventLog
 from consilium.coordinator.federation import FederationRun
 from consilium.coordinator.label_server import serving
 from consilium.coordinator.label_service import LabelService
-from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.ledger import Ledger
 from consilium.protocol.errors import BudgetExceeded, ConfigError, MalformedMessage, OutputExists
 from consilium.protocol.label_wire import blocks, terms_from_wire, terms_to_wire
 from consilium.protocol.labels import labels_pb2 as pb

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.ledger.privacy import promised
+from consilium.coordinator.privacy import promised
 from consilium.models.base import Shares
 from consilium.models.specs import CnnStudent, LogisticRegressionStudent, RandomForestStudent
 from consilium.protocol.label_source import NO_LABEL

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from consilium import cli
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.ledger.privacy import promised
+from consilium.coordinator.privacy import promised
 from consilium.coordinator.provision import kits
 from consilium.coordinator.provision.plan import read_plan
 from consilium.coordinator.provision.registry import load_registry

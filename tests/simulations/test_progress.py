@@ -11,17 +11,18 @@ from typing import Any
 import pytest
 
 from consilium.coordinator.events import EventTail, Released, WaitingForParties, event_of
-from consilium.node.progress import Nothing, stage
+from consilium.node.progress import Display, stage
 from consilium.simulations.progress import Showing, following, following_with, recording
 
 AT = "2026-01-01T00:00:10.000+00:00"
 MOMENT = 1767225610.0
 
 
-class Calls(Nothing):
+class Calls(Display):
     """Remembers what it was told to show."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.made: list[tuple[Any, ...]] = []
 
     def begin(self, stage: str, total: int, at: float) -> None:

@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.ledger import Ledger
 from consilium.protocol.errors import ConfigError
 from consilium.simulations.datasets.source import load_dataset
 from consilium.simulations.datasets.spec import PublicSpec

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from consilium.coordinator.ledger.privacy import promised_at
+from consilium.coordinator.privacy import promised_at
 from consilium.protocol.errors import ConfigError
 from consilium.simulations.audit import audit_path
 from consilium.simulations.population.parties import own_limits, simulated_weights

@@ -13,8 +13,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from consilium.coordinator.deploy.console.metrics import coordinator_metrics
-from consilium.coordinator.deploy.console.view import ConsoleView
+from consilium.coordinator.deploy.console import ConsoleView, coordinator_metrics
 from consilium.protocol.labels import labels_pb2
 from consilium.report.disclosure import epsilon_text
 from consilium.simulations.council.runs import Run

@@ -11,7 +11,7 @@ import pytest
 from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.label_server import serving
 from consilium.coordinator.label_service import LabelService
-from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.ledger import Ledger
 from consilium.protocol.errors import BudgetExceeded, DataError, MalformedMessage
 from consilium.protocol.label_source import RowStanding
 from consilium.protocol.label_wire import id_blocks, ids_of, standings_of

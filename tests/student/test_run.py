@@ -24,9 +24,9 @@ from consilium.protocol.label_source import NO_LABEL, Answers, Histograms, Label
 from consilium.report.warnings import listed
 from consilium.student.ask import votes_in_sums
 from consilium.student.config import StudentSpec
+from consilium.student.deployed import StudentBoard, student_monitor
 from consilium.student.pool import Pool, load_pool
 from consilium.student.run import run_student
-from consilium.student.watching import StudentBoard, student_monitor
 from tests.deploy.kits import free_ports
 from tests.federation import FEATURES, make_config, make_rows
 from tests.node.nodes import ask, kit_in

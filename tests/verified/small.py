@@ -14,8 +14,8 @@ from flwr.app import RecordDict
 
 from consilium.aggregator.home import open_home as open_aggregator
 from consilium.aggregator.node import AggregatorNode
-from consilium.coordinator.collection.admission import Greeting, Member
-from consilium.coordinator.collection.exchange import Failure, no_node
+from consilium.coordinator.collection.admission import Greeting
+from consilium.coordinator.collection.exchange import Failure, Member, no_node
 from consilium.coordinator.collection.verified import SecondAggregator, VerifiedCollector, VerifiedKeys
 from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.events import EventLog
@@ -160,12 +160,11 @@ class VerifiedSmall:
 
     def votes(self, index: int, queries: np.ndarray) -> np.ndarray:
         """Of one party, int64 (queries, classes)."""
-        from consilium.party.teachers import store
-        from consilium.party.teachers.voting import Lot, cast
+        from consilium.party.voting import Lot, cast, load_teachers
         from consilium.protocol.rows.queries import query_ids
 
         home, digest = open_home(self.homes[index]), self.config.digest()
-        trained = store.load(home.teachers(digest), digest)
+        trained = load_teachers(home.teachers(digest), digest)
         return cast(trained, self.config.rows.inputs(queries), Lot(home.name, digest, query_ids(queries))).astype(int)
 
     def events(self) -> list[dict]:

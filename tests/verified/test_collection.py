@@ -14,7 +14,7 @@ import pytest
 from flwr.app import RecordDict
 
 from consilium.coordinator.collection import verified
-from consilium.coordinator.collection.admission import Member
+from consilium.coordinator.collection.exchange import Member
 from consilium.coordinator.collection.kept_session import FAULTS_SHOWN, RECORDS, GivenRecords, read_records
 from consilium.coordinator.collection.secure import SecureCollector
 from consilium.coordinator.collection.verified import MOST_REFUSED, SecondAggregator, VerifiedCollector

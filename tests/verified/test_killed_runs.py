@@ -18,7 +18,7 @@ import tomli_w
 from typer.testing import CliRunner
 
 from consilium import cli
-from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.ledger import Ledger
 from consilium.simulations.audit import audit_path
 from tests.simulations.study.tiny import SCENARIO, rows
 

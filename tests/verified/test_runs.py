@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from consilium.coordinator.ledger.privacy import promised
+from consilium.coordinator.privacy import promised
 from consilium.simulations.audit import audit_path
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from consilium.coordinator.federation import noise_for
+from consilium.coordinator.label_service import noise_for
 from consilium.coordinator.mechanisms.base import Drawn, Mechanism
 from consilium.models.base import Shares
 from consilium.protocol.errors import DataError

@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from consilium.coordinator.collection.clear import CLEAR
 from consilium.coordinator.collection.secure import FALSE_VOTES
 from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.federation import FederationRun, Student
 from consilium.coordinator.label_service import LabelService
-from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.ledger import Ledger
 from consilium.party.sum_store import SessionStatus, SessionStore
 from consilium.protocol.label_source import Outcome, no_progress
 from consilium.protocol.noise import SeededNoise
@@ -27,13 +28,12 @@ pytestmark = pytest.mark.slow
 
 def seven_in_clear(made: Cluster, x: np.ndarray, keep: list[int]) -> np.ndarray:
     """The sum of the votes of some of the parties, from their teachers."""
-    from consilium.party.teachers import store
-    from consilium.party.teachers.voting import Lot, cast
+    from consilium.party.voting import Lot, cast, load_teachers
 
     total = np.zeros((len(x), 2), dtype=np.int64)
     for index in keep:
         home, digest = made.transport.parties[index].home, made.config.digest()
-        trained = store.load(home.teachers(digest), digest)
+        trained = load_teachers(home.teachers(digest), digest)
         total += cast(trained, made.config.rows.standardise(x), Lot(home.name, digest, query_ids(x)))
     return total
 
@@ -214,7 +214,8 @@ def test_a_whole_federation_with_secure_votes_gives_the_labels_of_the_clear_one(
             labels.append(source.ask(x))
             source.finish()
 
-        FederationRun(made.transport, config, run_dir, log, Student(student, None), made.keys).run()
+        keys = made.keys if votes == "secure" else CLEAR
+        FederationRun(made.transport, config, run_dir, log, Student(student, None), keys).run()
     assert (labels[0].labels == labels[1].labels).all()
     assert (labels[0].outcomes == labels[1].outcomes).all()
     assert labels[0].answered.any()

@@ -11,12 +11,12 @@ import pytest
 from flwr.app import Error, Message, RecordDict
 
 from consilium.coordinator.collection import clear
-from consilium.coordinator.collection.admission import Member
 from consilium.coordinator.collection.clear import collect
 from consilium.coordinator.collection.exchange import (
     AT_ONCE,
     Failure,
     FlowerTransport,
+    Member,
     exchange,
     no_answer,
     no_node,

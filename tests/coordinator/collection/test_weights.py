@@ -14,8 +14,8 @@ from consilium.coordinator.collection.admission import Admission, enrol, train
 from consilium.coordinator.collection.clear import collect
 from consilium.coordinator.collection.secure import SecureCollector
 from consilium.coordinator.config import check_threshold
-from consilium.coordinator.ledger.privacy import promised_at
 from consilium.coordinator.mechanisms import Confident, Distributed, GNMax
+from consilium.coordinator.privacy import promised_at
 from consilium.party import masked_session
 from consilium.protocol.errors import ConfigError, NotEnoughParties
 from consilium.protocol.rows.queries import canonical_queries, query_set_hash

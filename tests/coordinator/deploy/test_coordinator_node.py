@@ -12,14 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from consilium.coordinator.deploy import flower
 from consilium.coordinator.deploy import start as node
-from consilium.coordinator.deploy.flower import DATABASE, REGISTERED, prepare, sync_nodes
+from consilium.coordinator.deploy import superlink as flower
 from consilium.coordinator.deploy.runs import begin, current_run, run_of_kit
 from consilium.coordinator.deploy.start import close, run_config
 from consilium.coordinator.deploy.status import status
+from consilium.coordinator.deploy.superlink import DATABASE, prepare, sync_nodes
 from consilium.coordinator.events import EventLog, event_of
-from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.ledger import Ledger
+from consilium.coordinator.nodes import REGISTERED
 from consilium.coordinator.provision import kits
 from consilium.coordinator.provision.authority import Authority
 from consilium.node import keys as own_keys
@@ -211,7 +212,7 @@ def test_status_reads_the_files(kit: Kit) -> None:
     Ledger(run / "ledger.db", run.config.digest(), "{}").close()
     found = status(kit)
     assert found.stage == "serving students at 127.0.0.1:1"
-    assert found.parties["ward-b"] == "refused: data. The party's data do not fit: consilium party check"
+    assert found.parties["ward-b"] == "refused: data. The party's data do not fit: consilium party dry-run --data-only"
     assert len(found.errors) == 1
     assert (found.rows_open, found.rows_spent) == (PoolTree.load(kit / "public.npy").terms(0.05).size, 0)
     assert found.epsilon_guaranteed > 0

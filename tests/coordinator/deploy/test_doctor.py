@@ -9,7 +9,7 @@ import pytest
 
 from consilium.accounting.units import Unit
 from consilium.coordinator.config import QueryBudget
-from consilium.coordinator.deploy.doctor import checks
+from consilium.coordinator.deploy.deployed import COORDINATOR
 from consilium.coordinator.deploy.runs import begin
 from consilium.coordinator.deploy.start import close
 from consilium.coordinator.events import EventLog
@@ -42,7 +42,7 @@ def kit(provisioned: Path, tmp_path: Path) -> Kit:
 
 
 def found(kit: Kit, name: str) -> CheckResult:
-    return next(each for each in examine(checks(open_kit(kit.folder), running=False)) if each.name == name)
+    return next(each for each in examine(COORDINATOR.checks(open_kit(kit.folder), running=False)) if each.name == name)
 
 
 def test_rows_that_an_earlier_federation_used_up_are_missed(kit: Kit, provisioned: Path) -> None:

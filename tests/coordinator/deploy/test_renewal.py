@@ -15,9 +15,8 @@ import grpc
 import pytest
 from cryptography import x509
 
-from consilium.coordinator.deploy.flower import prepare, super_link
 from consilium.coordinator.deploy.front import Connection, ConnectionPlaces
-from consilium.coordinator.deploy.loopback import loopback_tls, make_loopback
+from consilium.coordinator.deploy.superlink import loopback_tls, make_loopback, prepare, super_link
 from consilium.coordinator.provision.authority import Authority
 from consilium.coordinator.provision.write import pem
 from consilium.node import checks

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from consilium.coordinator.deploy import start as node
-from consilium.coordinator.deploy.room import LEAST_BYTES, MOST_IN_A_ROW, Room
 from consilium.coordinator.deploy.runs import begin
+from consilium.coordinator.deploy.start import LEAST_BYTES, MOST_IN_A_ROW, Room
 from consilium.node.kit import Kit, open_kit
 from consilium.node.supervisor import Program, Supervisor
 from consilium.protocol.errors import EngineError, StorageError

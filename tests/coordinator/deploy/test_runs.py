@@ -13,9 +13,7 @@ import pytest
 
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.deploy import start as node
-from consilium.coordinator.deploy.doctor import checks
-from consilium.coordinator.deploy.flower import REGISTERED, Registered
-from consilium.coordinator.deploy.registered_nodes import RegisteredNodes
+from consilium.coordinator.deploy.deployed import COORDINATOR
 from consilium.coordinator.deploy.runs import (
     KitRun,
     asked_before,
@@ -27,7 +25,8 @@ from consilium.coordinator.deploy.runs import (
 from consilium.coordinator.deploy.start import close, run_config
 from consilium.coordinator.deploy.status import status
 from consilium.coordinator.events import EventLog
-from consilium.coordinator.ledger.store import Batch, Ledger
+from consilium.coordinator.ledger import Batch, Ledger
+from consilium.coordinator.nodes import REGISTERED, Registered, RegisteredNodes
 from consilium.coordinator.provision import kits
 from consilium.coordinator.verify.run import find_run, verify_run
 from consilium.node.checks import examine
@@ -80,9 +79,9 @@ def test_an_update_changes_nothing_of_a_federation_that_is_open(kit: Kit, provis
     assert find_run(kit.folder).run_dir.resolve() == run.folder.resolve()
     shown = status(kit)
     assert (shown.run, shown.next) == (run.short, run_of_kit(kit).short)
-    found = {each.name: each for each in examine(checks(kit, running=True))}["open federation"]
+    found = {each.name: each for each in examine(COORDINATOR.checks(kit, running=True))}["open federation"]
     assert found.level == "wrong"
-    assert "consilium coordinator close" in found.action
+    assert "consilium node close" in found.action
 
 
 def test_the_update_is_not_started_while_a_federation_is_open(
@@ -92,7 +91,7 @@ def test_the_update_is_not_started_while_a_federation_is_open(
     unpack_update(kit, provisioned)
     with pytest.raises(FederationOpen, match=f"{run.short} is open, and the kit holds another") as refused:
         node.start(kit, lambda *_: None, threading.Event())
-    assert "consilium coordinator close" in refused.value.action
+    assert "consilium node close" in refused.value.action
     assert not run.closed
     assert not run_of_kit(kit).begun
     monkeypatch.setattr(node, "prepare", lambda *_: (_ for _ in ()).throw(EngineError("reached", "")))

@@ -18,7 +18,7 @@ from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.label_server import serving
 from consilium.coordinator.label_service import LabelService
-from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.ledger import Ledger
 from consilium.protocol.label_source import Outcome
 from consilium.protocol.noise import SystemNoise
 from consilium.protocol.rows.queries import canonical_queries, query_ids

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from consilium.coordinator.label_service import LabelService
-from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.ledger import Ledger
 from consilium.protocol.errors import LedgerError
 from consilium.protocol.noise import SystemNoise
 from tests.coordinator.labels.concurrency import shared_config, storm
@@ -50,7 +50,7 @@ FULL = """
 import resource, signal, sys
 from pathlib import Path
 from consilium.coordinator.events import EventLog
-from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.ledger import Ledger
 from consilium.protocol.noise import SystemNoise
 from consilium.coordinator.label_service import LabelService
 from consilium.protocol.errors import LedgerError
@@ -121,7 +121,7 @@ def test_the_lock_is_given_back_when_its_holder_is_killed(tmp_path: Path) -> Non
     config = shared_config(10)
     ledger = Ledger(tmp_path / "ledger.db", config.digest(), "{}")
     script = (
-        "import sys, time\nfrom pathlib import Path\nfrom consilium.coordinator.ledger.store import Ledger\n"
+        "import sys, time\nfrom pathlib import Path\nfrom consilium.coordinator.ledger import Ledger\n"
         f"with Ledger(Path({str(tmp_path / 'ledger.db')!r}), {config.digest()!r}, '{{}}').exclusive():\n"
         "    print('held', flush=True)\n    time.sleep(3600)\n"
     )

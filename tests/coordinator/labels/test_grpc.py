@@ -12,7 +12,7 @@ from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.federation import FederationRun
 from consilium.coordinator.label_server import serving
 from consilium.coordinator.label_service import LabelService
-from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.ledger import Ledger
 from consilium.protocol.errors import (
     BudgetExceeded,
     ConfigError,

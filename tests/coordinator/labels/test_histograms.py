@@ -17,9 +17,9 @@ from consilium.coordinator.collection.clear import Histogram
 from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.label_server import serving
 from consilium.coordinator.label_service import LabelService
-from consilium.coordinator.ledger.privacy import promised, spent
-from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.mechanisms import Distributed, GNMax, NoisyHistogram
+from consilium.coordinator.privacy import promised, spent
 from consilium.coordinator.verify.files import Contradiction
 from consilium.coordinator.verify.recorded import read_ledger
 from consilium.protocol.errors import LedgerError, MalformedMessage

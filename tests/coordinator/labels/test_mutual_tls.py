@@ -14,7 +14,7 @@ import pytest
 from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.label_server import Door, serving, wait_for_close
 from consilium.coordinator.label_service import LabelService
-from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.provision.authority import Authority, Issued
 from consilium.protocol.errors import ConfigError, ServiceError
 from consilium.protocol.labels import labels_pb2 as pb

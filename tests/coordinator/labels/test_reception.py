@@ -17,7 +17,7 @@ import pytest
 from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.label_server import READER, Busy, Desk, Door, Limits, Measure, receive, serving
 from consilium.coordinator.label_service import LabelService
-from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.ledger import Ledger
 from consilium.protocol.errors import MalformedMessage, ServiceError
 from consilium.protocol.label_wire import answers_to_wire, blocks, terms_to_wire
 from consilium.protocol.labels import labels_pb2 as pb

@@ -14,10 +14,10 @@ from consilium.accounting.curves.conversion import DEFAULT_ORDERS
 from consilium.coordinator.collection.clear import Histogram
 from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.label_service import LabelService
-from consilium.coordinator.ledger.privacy import at_hand, epsilon_by_query, promised, spent
-from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.mechanisms.checked import Confident
 from consilium.coordinator.mechanisms.counts import GNMax, LNMax
+from consilium.coordinator.privacy import at_hand, epsilon_by_query, promised, spent
 from consilium.protocol.errors import BudgetExceeded, ConfigError, DataError, LedgerError, NotEnoughParties
 from consilium.protocol.label_source import NO_LABEL, Outcome
 from consilium.protocol.noise import SeededNoise, SystemNoise

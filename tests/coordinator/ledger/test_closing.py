@@ -19,11 +19,11 @@ from consilium.coordinator.collection.clear import Histogram
 from consilium.coordinator.conclusion import normal_for
 from consilium.coordinator.config import FederationConfig, QueryBudget, check_sanitised
 from consilium.coordinator.label_service import LabelService
-from consilium.coordinator.ledger.privacy import answered_batches, close, most_teachers, promised, spent
-from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.mechanisms import Confident, GNMax, Interactive, NoisyHistogram
+from consilium.coordinator.privacy import answered_batches, close, most_teachers, promised, spent
 from consilium.coordinator.stages import Privacy, Sanitised
-from consilium.party.promise import parse_events
+from consilium.node.limits import events_of
 from consilium.protocol.errors import BudgetExceeded, ConfigError, LedgerError
 from consilium.protocol.noise import SeededNoise
 from tests.federation import make_config, make_rows
@@ -102,9 +102,9 @@ def test_the_promise_holds_the_release_too(make) -> None:
     config, _, _ = make()
     without = make_config(mechanism=CONFIDENT)
     assert promised(config).epsilon > promised(without).epsilon
-    events = parse_events(config.promise())
+    events = events_of(config.promise())
     assert [event.TYPE for event in events] == ["confident", "sanitised"]
-    assert [event.TYPE for event in parse_events(without.promise())] == ["confident"]
+    assert [event.TYPE for event in events_of(without.promise())] == ["confident"]
     assert config.digest() != without.digest()
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.coordinator.ledger.store import HISTOGRAM, Batch, Ledger, blobs, chain_hash, open_batch
+from consilium.coordinator.ledger import HISTOGRAM, Batch, Ledger, blobs, chain_hash, open_batch
 from consilium.protocol.errors import BudgetExceeded, LedgerError
 from consilium.protocol.label_source import NO_LABEL, Outcome
 from consilium.protocol.ledger_statement import GENESIS

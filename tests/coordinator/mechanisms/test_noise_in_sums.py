@@ -23,7 +23,7 @@ from consilium.accounting.units import Towards, Unit
 from consilium.coordinator.collection.clear import Histogram
 from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.label_service import LabelService
-from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.mechanisms import Confident, GNMax, Interactive, LNMax, Mechanism, NoisyHistogram
 from consilium.coordinator.mechanisms.base import projected
 from consilium.coordinator.mechanisms.shares import BY_MASKED_PARTIES, BY_TWO_AGGREGATORS, SumNoise

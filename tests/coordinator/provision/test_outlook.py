@@ -76,7 +76,7 @@ def test_adding_a_party_to_a_secure_federation_adds_a_promise_for_all_others(sec
     assert pool is not None
     assert shown.rows_open == pool.size
     text = "\n".join(shown.lines())
-    assert "consilium coordinator close" in text
+    assert "consilium node close" in text
     assert f"{pool.size} rows; all can be asked again, and are charged again" in text
     assert shown.alone == ("ward-d",)
     assert load_registry(secure) == registry  # nothing was made

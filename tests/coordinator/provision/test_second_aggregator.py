@@ -12,13 +12,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-import consilium.coordinator.deploy.doctor
 from consilium import cli
 from consilium.aggregator.deployed import AGGREGATOR
 from consilium.aggregator.home import open_home
 from consilium.aggregator.policy import check_terms
-from consilium.coordinator.deploy.flower import NodesFile
-from consilium.coordinator.deploy.registered_nodes import RegisteredNodes
+from consilium.coordinator.deploy.deployed import COORDINATOR
+from consilium.coordinator.nodes import NodesFile, RegisteredNodes
 from consilium.coordinator.provision import kits
 from consilium.coordinator.provision.registry import load_registry
 from consilium.node import keys as own_keys
@@ -70,7 +69,7 @@ def findings(kit: Path) -> dict[str, CheckResult]:
     module: Any = {
         "aggregator": AGGREGATOR,
         "party": PARTY,
-        "coordinator": consilium.coordinator.deploy.doctor,
+        "coordinator": COORDINATOR,
     }[open_kit(kit).kind]
     return {found.name: found for found in examine(module.checks(open_kit(kit), False)) if found.name != "coordinator"}
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.ledger.privacy import promised, promised_at
+from consilium.coordinator.privacy import promised, promised_at
 from consilium.coordinator.provision import kits
 from consilium.coordinator.provision.registry import load_registry
 from consilium.party.home import open_home

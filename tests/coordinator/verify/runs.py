@@ -11,11 +11,12 @@ from typing import Any
 
 import polars as pl
 
+from consilium.coordinator.collection.clear import CLEAR
 from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.federation import FederationRun, Student
-from consilium.coordinator.ledger.store import open_batch
+from consilium.coordinator.ledger import open_batch
 from consilium.coordinator.verify import Finding, find_run, verify_run, verify_student
 from consilium.protocol.config_files import load
 from consilium.protocol.identity import Identity
@@ -52,7 +53,7 @@ def kit_run(folder: Path, **changes: Any) -> Path:
 
     try:
         transport = FakeTransport([kits / f"party-{name}" for name in PARTIES])
-        FederationRun(transport, config, run, log, Student(student, None), keys, pool=tree).run()
+        FederationRun(transport, config, run, log, Student(student, None), keys or CLEAR, pool=tree).run()
     finally:
         log.close()
     return folder

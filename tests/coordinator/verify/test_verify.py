@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from consilium.coordinator.config import QueryBudget
-from consilium.coordinator.ledger.store import NO_LABEL, Batch, Ledger
+from consilium.coordinator.ledger import NO_LABEL, Batch, Ledger
 from consilium.coordinator.verify import Contradiction, Verdict, find_run, holds, verify_run
 from consilium.coordinator.verify.charges import check_query_budget
 from consilium.coordinator.verify.files import read_events

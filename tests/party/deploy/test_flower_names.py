@@ -19,7 +19,7 @@ from flwr.app import Message, RecordDict
 from flwr.supernode.runtime import run_clientapp as flower
 
 import consilium.node.flower
-from consilium.coordinator.deploy import node_keys
+from consilium.coordinator.nodes import NAMES, NodeKeys
 from consilium.node import installed_app
 from consilium.node.flower import BEFORE, FIRST, require_flower
 from consilium.node.kit import open_kit
@@ -35,7 +35,7 @@ ALL = [
     pytest.param(check, module, name, id=f"{module}.{name}")
     for check, names in (
         (installed_app.check_flower, installed_app.NAMES),
-        (lambda: node_keys.NodeKeys(Path("nowhere")), node_keys.NAMES),
+        (lambda: NodeKeys(Path("nowhere")), NAMES),
         (lambda: flower_internals._task_identity.__wrapped__(), flower_internals.NAMES),
     )
     for module, wanted in names.items()

@@ -19,9 +19,15 @@ from flwr.supercore.superexec.executor import subprocess_executor
 from flwr.supernode.runtime import run_clientapp as flower
 
 import consilium.party.client_app
-from consilium.coordinator.deploy.flower import CONNECTION, environment, prepare, super_link, sync_nodes
-from consilium.coordinator.deploy.loopback import loopback_tls
 from consilium.coordinator.deploy.start import gateway, listens
+from consilium.coordinator.deploy.superlink import (
+    CONNECTION,
+    environment,
+    loopback_tls,
+    prepare,
+    super_link,
+    sync_nodes,
+)
 from consilium.node.flower import flower_environment, program
 from consilium.node.installed_app import OTHERS, PROGRAM, REPLACED, ignore_bundles, write_programs
 from consilium.node.kit import open_kit

@@ -9,10 +9,9 @@ import pytest
 
 from consilium.node.kit import open_kit
 from consilium.node.supernode import BACK, CONNECTED, NodeWatch
-from consilium.party import journal
+from consilium.party import home
 from consilium.party.deployed import PARTY, standing_of
-from consilium.party.home import open_home
-from consilium.party.journal import HELLO, TRAIN, LastAnswer
+from consilium.party.home import FILE, HELLO, TRAIN, LastAnswer, last_answers, note_answer, open_home
 from consilium.protocol.files import held
 from consilium.protocol.messages import PROTOCOL_VERSION, HelloRequest
 from consilium.protocol.records import to_record
@@ -49,7 +48,7 @@ CASES = {
     "trained for another": ({HELLO: answer(1), TRAIN: answer(2, federation="g")}, "enrolled, to be trained"),
     "refused in training": (
         {HELLO: answer(1), TRAIN: answer(2, "refused: data")},
-        "in training, refused: data. The party's data do not fit: consilium party check",
+        "in training, refused: data. The party's data do not fit: consilium party dry-run --data-only",
     ),
     "voted": ({HELLO: answer(1), TRAIN: answer(2), VOTE: answer(3)}, "takes part, and has voted"),
     "voted in an earlier run": (
@@ -85,9 +84,9 @@ def enrol(kit: Path, **changes) -> None:
 
 def test_what_a_party_answers_is_written_down_without_its_rows_or_reasons(kit: Path) -> None:
     enrol(kit, late=True)
-    assert standing_of(journal.read(kit))[0] == "enrolled late, to be trained"
+    assert standing_of(last_answers(kit))[0] == "enrolled late, to be trained"
     enrol(kit, federation="0" * 64)
-    path = kit / "state" / journal.FILE
+    path = kit / "state" / FILE
     assert oct(path.stat().st_mode & 0o777) == "0o600"
     (found,) = json.loads(path.read_text())["answers"].values()
     assert found["refused"] == "refused: pinned-terms"
@@ -99,25 +98,25 @@ def test_what_a_party_answers_is_written_down_without_its_rows_or_reasons(kit: P
 def test_a_simulated_party_writes_nothing(tmp_path: Path) -> None:
     home = make_home(tmp_path / "home", "p")
     call(to_record(hello()), context({"home": str(home)}))
-    assert not (home / "state" / journal.FILE).exists()
+    assert not (home / "state" / FILE).exists()
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"answers": {"query.hello": 3}}', '{"answers": {"x": {}}}'])
 def test_a_damaged_journal_is_none_and_is_replaced(kit: Path, content: str) -> None:
     home = open_home(kit)
-    (home.state / journal.FILE).write_text(content)
-    assert journal.read(kit) == {}
-    journal.note(home, HELLO, "f" * 64, False, Refusal(rule=Rule.DATA))
-    assert journal.read(kit)[HELLO].refused == "refused: data"
+    (home.state / FILE).write_text(content)
+    assert last_answers(kit) == {}
+    note_answer(home, HELLO, "f" * 64, False, Refusal(rule=Rule.DATA))
+    assert last_answers(kit)[HELLO].refused == "refused: data"
 
 
 def test_an_answer_does_not_fail_for_its_journal(kit: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(journal, "replacing", full)
-    journal.note(open_home(kit), HELLO, "f" * 64, False, None)
-    assert journal.read(kit) == {}
+    monkeypatch.setattr(home, "replacing", full)
+    note_answer(open_home(kit), HELLO, "f" * 64, False, None)
+    assert last_answers(kit) == {}
 
 
 def test_the_command_says_connection_standing_and_limits(kit: Path) -> None:

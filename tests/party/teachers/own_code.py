@@ -10,8 +10,8 @@ import tomli_w
 
 from consilium.data.private_rows import Rows
 from consilium.models.specs import EstimatorSpec
-from consilium.party.policy import PartyFile
-from consilium.party.teachers.teach import train_all
+from consilium.party.home import PartyFile
+from consilium.party.teach import train_all
 from consilium.protocol.config_files import load
 from tests.party.test_node import CONFIG, make_rows
 

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 import consilium.models.network_training
 from consilium.data.private_rows import Rows
 from consilium.models.teachers import NetworkTeacher, Teacher, train_many
-from consilium.party.teachers.teach import build, train, train_all, vote
+from consilium.party.teach import build, train, train_all, vote
 from consilium.protocol.teachers import CnnSpec, MlpSpec, NetworkSpec, teacher_spec
 from tests.specs import teacher_of
 

@@ -15,11 +15,10 @@ import pytest
 
 from consilium.data.private_rows import Rows
 from consilium.models.specs import EstimatorSpec, TorchSpec
-from consilium.party.home import open_home
+from consilium.party.home import PartyFile, open_home
 from consilium.party.node import PartyNode
-from consilium.party.policy import PartyFile
-from consilium.party.teachers import store
-from consilium.party.teachers.teach import OwnCodeTeacher, check, train_all, try_again
+from consilium.party.teach import OwnCodeTeacher, check, train_all, try_again
+from consilium.party.voting import MANIFEST, load_teachers
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.refusals import Refused, Rule
@@ -137,14 +136,14 @@ def test_teachers_that_another_version_kept_are_trained_anew(tmp_path: Path) -> 
     folder = party.home.teachers(HASH)
     content = b"cconsilium.party.teachers.one_hot\nOneHotTeacher\n."
     (folder / "teacher-000.pickle").write_bytes(content)
-    manifest = json.loads((folder / store.MANIFEST).read_text())
+    manifest = json.loads((folder / MANIFEST).read_text())
     manifest["teachers"] = [hashlib.sha256(content).hexdigest()]
-    (folder / store.MANIFEST).write_text(json.dumps(manifest))
+    (folder / MANIFEST).write_text(json.dumps(manifest))
     with pytest.raises(Refused) as caught:
-        store.load(folder, HASH)
+        load_teachers(folder, HASH)
     assert caught.value.refusal.rule is Rule.NOT_TRAINED
     join(party)
-    assert len(store.load(folder, HASH).teachers) == 1
+    assert len(load_teachers(folder, HASH).teachers) == 1
 
 
 @pytest.mark.parametrize("error", ["Odd", "SystemExit"])

@@ -14,8 +14,8 @@ from consilium.models.naming import write_estimator
 from consilium.models.specs import EstimatorSpec, PickledSpec, TorchSpec
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
-from consilium.party.teachers import store
-from consilium.party.teachers.teach import OwnCodeTeacher, check, train_all
+from consilium.party.teach import OwnCodeTeacher, check, train_all
+from consilium.party.voting import load_teachers
 from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.refusals import Refused
 from consilium.protocol.rows.schema import Schema
@@ -43,7 +43,7 @@ class TestTorch:
         table = {"model": "torch", "factory": "tests.strangers:Net", "steps": 60, "optimiser": "adam"}
         party = PartyNode(open_home(home_with(tmp_path, table)))
         join(party)
-        (kept,) = store.load(party.home.teachers(HASH), HASH).teachers
+        (kept,) = load_teachers(party.home.teachers(HASH), HASH).teachers
         x, y = make_rows(300, 6)
         assert (party.vote(vote(x)).choices[:, 0] == y).mean() > 0.75
         assert (kept.predict(SCHEMA.inputs(x)) == party.vote(vote(x)).choices[:, 0]).all()  # pyright: ignore
@@ -97,13 +97,13 @@ class TestPickled:
         folder = self.home(tmp_path, LogisticRegression())
         first = PartyNode(open_home(folder))
         join(first)
-        trained = store.load(first.home.teachers(HASH), HASH).digest
+        trained = load_teachers(first.home.teachers(HASH), HASH).digest
         join(PartyNode(open_home(folder)))
-        assert store.load(first.home.teachers(HASH), HASH).digest == trained
+        assert load_teachers(first.home.teachers(HASH), HASH).digest == trained
         (folder / "teacher.pkl").unlink()
         write_estimator(folder / "teacher.pkl", LogisticRegression(C=1e-4))
         join(PartyNode(open_home(folder)))
-        assert store.load(first.home.teachers(HASH), HASH).digest != trained
+        assert load_teachers(first.home.teachers(HASH), HASH).digest != trained
 
     @pytest.mark.parametrize("case", ["elsewhere", "parent", "absent", "others may write", "another file", "changed"])
     def test_a_file_that_is_not_read(self, tmp_path: Path, case: str) -> None:
@@ -150,7 +150,7 @@ class TestMissing:
         with_teacher(folder, teacher, data="data.csv", missing={"rule": "mean"})
         party = PartyNode(open_home(folder))
         join(party)
-        (teacher_,) = store.load(party.home.teachers(HASH), HASH).teachers
+        (teacher_,) = load_teachers(party.home.teachers(HASH), HASH).teachers
         assert party.vote(vote(make_rows(300, 6)[0])).choices.shape == (300, 1)
         return teacher_
 

@@ -18,11 +18,10 @@ from typer.testing import CliRunner
 from consilium import cli
 from consilium.models.specs import SklearnSpec
 from consilium.models.teachers import NetworkTeacher
-from consilium.party.home import open_home
+from consilium.party.home import PartyFile, open_home
 from consilium.party.node import PartyNode
-from consilium.party.policy import PartyFile
-from consilium.party.teachers import store
-from consilium.party.teachers.teach import OwnCodeTeacher
+from consilium.party.teach import OwnCodeTeacher
+from consilium.party.voting import load_teachers
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.messages import TrainRequest
@@ -46,7 +45,7 @@ def home_with(tmp_path: Path, teacher: dict[str, Any], **policy: Any) -> Path:
 def trained(tmp_path: Path, teacher: dict[str, Any], request: TrainRequest | None = None) -> Any:
     party = PartyNode(open_home(home_with(tmp_path, teacher)))
     join(party, request)
-    return store.load(party.home.teachers(HASH), HASH).teachers[0]
+    return load_teachers(party.home.teachers(HASH), HASH).teachers[0]
 
 
 def test_the_own_teacher_is_trained_and_votes(tmp_path: Path) -> None:
@@ -62,7 +61,7 @@ def test_several_own_networks_are_trained_in_one_go(tmp_path: Path) -> None:
     home = home_with(tmp_path, {"model": "mlp", "epochs": 2}, most_teachers=3)
     party = PartyNode(open_home(home))
     join(party, train_request(teachers=3))
-    teachers = store.load(party.home.teachers(HASH), HASH).teachers
+    teachers = load_teachers(party.home.teachers(HASH), HASH).teachers
     assert [type(teacher) for teacher in teachers] == [NetworkTeacher] * 3
     assert len({float(teacher.weights["out.weight"][0, 0]) for teacher in teachers}) == 3  # pyright: ignore
 

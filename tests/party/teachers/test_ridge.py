@@ -8,7 +8,7 @@ from sklearn.linear_model import Ridge
 
 from consilium.data.private_rows import Rows
 from consilium.models.teachers import RidgeTeacher
-from consilium.party.teachers.teach import train, vote
+from consilium.party.teach import train, vote
 from consilium.protocol.teachers import RidgeSpec
 
 

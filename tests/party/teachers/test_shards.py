@@ -24,11 +24,11 @@ from consilium.coordinator.stages import Privacy
 from consilium.data import private_rows as identities
 from consilium.models import network_training
 from consilium.models.teachers import train_many
-from consilium.party.home import open_home
+from consilium.party.home import PartyFile, Policy, open_home
 from consilium.party.node import PartyNode
-from consilium.party.policy import PartyFile, Policy
 from consilium.party.promise import epsilon
-from consilium.party.teachers import shards, store
+from consilium.party.teach import SECRET_BYTES, SECRET_FILE, own_secret, secret_if_there, simulated_secret, split
+from consilium.party.voting import load_teachers
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.refusals import Rule
@@ -49,7 +49,7 @@ def random_identities(count: int, seed: int = 0) -> np.ndarray:
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 25, 250])
 def test_shards_are_disjoint_and_cover_everything(count: int) -> None:
-    parts = shards.split(random_identities(100), count, SECRET)
+    parts = split(random_identities(100), count, SECRET)
     assert len(parts) == count
     assert sorted(np.concatenate(parts).tolist()) == list(range(100))
     assert all((np.diff(part) > 0).all() for part in parts)
@@ -60,7 +60,7 @@ def test_shards_are_disjoint_and_cover_everything(count: int) -> None:
 def test_rows_are_spread_as_by_lot(count: int, numbered: bool) -> None:
     """Chi-square over 20,000 identities, fixed secret; a sound function fails once in a million secrets."""
     ids = identities.of_patients([str(i) for i in range(20_000)]) if numbered else random_identities(20_000)
-    sizes = np.array([len(part) for part in shards.split(ids, count, SECRET)])
+    sizes = np.array([len(part) for part in split(ids, count, SECRET)])
     statistic = ((sizes - 20_000 / count) ** 2 / (20_000 / count)).sum()
     assert chi2.ppf(FALSE_ALARMS, count - 1) < statistic < chi2.ppf(1 - FALSE_ALARMS, count - 1)
 
@@ -77,7 +77,7 @@ def test_a_shard_depends_on_no_other_row(divide: str, holds: bool) -> None:
 
         def shard_of(rows: np.ndarray) -> dict[int, int]:
             if divide == "keyed":
-                parts = shards.split(identities.of_rows(x[rows], y[rows]), count, SECRET)
+                parts = split(identities.of_rows(x[rows], y[rows]), count, SECRET)
             else:
                 parts = by_position(y[rows], count)
             return {int(rows[at]): index for index, part in enumerate(parts) for at in part}
@@ -119,12 +119,12 @@ def test_equal_rows_and_rows_of_one_patient_are_in_one_shard() -> None:
 
 
 def test_the_secret_is_kept_and_is_for_the_party_alone(tmp_path: Path) -> None:
-    assert shards.secret_if_there(tmp_path) is None
-    secret = shards.own_secret(tmp_path)
-    assert len(secret) == shards.SECRET_BYTES
-    assert stat.S_IMODE((tmp_path / shards.SECRET_FILE).stat().st_mode) == 0o600
-    assert shards.own_secret(tmp_path) == shards.secret_if_there(tmp_path) == secret
-    assert [path.name for path in tmp_path.iterdir()] == [shards.SECRET_FILE]
+    assert secret_if_there(tmp_path) is None
+    secret = own_secret(tmp_path)
+    assert len(secret) == SECRET_BYTES
+    assert stat.S_IMODE((tmp_path / SECRET_FILE).stat().st_mode) == 0o600
+    assert own_secret(tmp_path) == secret_if_there(tmp_path) == secret
+    assert [path.name for path in tmp_path.iterdir()] == [SECRET_FILE]
 
 
 def test_processes_that_start_together_agree_on_the_secret(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_processes_that_start_together_agree_on_the_secret(tmp_path: Path) -> No
 
     def first_use() -> None:
         start.wait()
-        found.append(shards.own_secret(tmp_path))
+        found.append(own_secret(tmp_path))
 
     threads = [threading.Thread(target=first_use) for _ in range(8)]
     for thread in threads:
@@ -147,20 +147,20 @@ def test_processes_that_start_together_agree_on_the_secret(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(("content", "mode"), [(b"short", 0o600), (bytes(32), 0o644)])
 def test_a_damaged_or_open_secret_is_refused(tmp_path: Path, content: bytes, mode: int) -> None:
-    path = tmp_path / shards.SECRET_FILE
+    path = tmp_path / SECRET_FILE
     path.write_bytes(content)
     os.chmod(path, mode)
     with pytest.raises(ConfigError, match=r"shards\.key"):
-        shards.own_secret(tmp_path)
+        own_secret(tmp_path)
 
 
 def test_different_secrets_divide_differently() -> None:
     ids = random_identities(1000)
-    secrets = [SECRET, bytes(32), shards.simulated_secret(1, "a"), shards.simulated_secret(2, "a")]
-    secrets.append(shards.simulated_secret(1, "b"))
-    divided = [np.concatenate(shards.split(ids, 2, secret)).tolist() for secret in secrets]
+    secrets = [SECRET, bytes(32), simulated_secret(1, "a"), simulated_secret(2, "a")]
+    secrets.append(simulated_secret(1, "b"))
+    divided = [np.concatenate(split(ids, 2, secret)).tolist() for secret in secrets]
     assert len({tuple(part) for part in divided}) == len(secrets)
-    assert shards.simulated_secret(1, "a") == shards.simulated_secret(1, "a")
+    assert simulated_secret(1, "a") == simulated_secret(1, "a")
 
 
 # -- a party's own path, from its file to its teachers ---------------------------------------------------------------
@@ -205,7 +205,7 @@ def said_by_teachers(node: PartyNode) -> list[np.ndarray]:
     """What every teacher of the party makes of the same queries, to the last bit."""
     node.hello(hello(CONFIG))
     node.train(train(CONFIG))
-    teachers = store.load(node.home.teachers(CONFIG.digest()), CONFIG.digest()).teachers
+    teachers = load_teachers(node.home.teachers(CONFIG.digest()), CONFIG.digest()).teachers
     queries, _ = images(60, seed=99)
     return [teacher.predict_proba(queries) for teacher in teachers]  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -230,7 +230,7 @@ def neighbour(change: str) -> tuple[np.ndarray, np.ndarray, set[int]]:
 
     def shard_of(row: np.ndarray, label: int) -> int:
         ids = identities.of_rows(row[None], np.array([label]))
-        return next(i for i, p in enumerate(shards.split(ids, TEACHERS, shards.simulated_secret(1, "p"))) if len(p))
+        return next(i for i, p in enumerate(split(ids, TEACHERS, simulated_secret(1, "p"))) if len(p))
 
     if change == "remove":
         return np.delete(x, 9, axis=0), np.delete(y, 9), {shard_of(*gone)}
@@ -396,9 +396,9 @@ def test_a_seed_of_the_coordinators_needs_a_simulation(tmp_path: Path) -> None:
     lie = train(real, seed=1)
     party_node.hello(hello(real, request=lie.digest()))
     assert refused(party_node.train, lie) is Rule.SIMULATION
-    assert not (party_node.home.state / shards.SECRET_FILE).exists()
+    assert not (party_node.home.state / SECRET_FILE).exists()
     member(tmp_path / "other", real, allow_simulation=False, most_teachers=2)
-    assert (tmp_path / "other" / "home" / "state" / shards.SECRET_FILE).exists()
+    assert (tmp_path / "other" / "home" / "state" / SECRET_FILE).exists()
     with pytest.raises(ValueError, match="needs simulation"):
         make_config(simulation=False, noise_seed=None, seed=1)
 

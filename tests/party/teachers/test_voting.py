@@ -12,10 +12,8 @@ from consilium.data.private_rows import Rows
 from consilium.models.specs import SklearnSpec
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
-from consilium.party.teachers import store
-from consilium.party.teachers.store import TeacherSet
-from consilium.party.teachers.teach import train_all, vote
-from consilium.party.teachers.voting import Lot, cast, class_scores, thresholds_of, votes_of_teachers
+from consilium.party.teach import train_all, vote
+from consilium.party.voting import Lot, TeacherSet, cast, class_scores, load_teachers, thresholds_of, votes_of_teachers
 from consilium.protocol.choices import counted
 from consilium.protocol.refusals import Rule
 from consilium.protocol.rows.queries import canonical_queries, query_ids, query_set_hash
@@ -197,12 +195,12 @@ def test_thresholds_are_kept_with_the_teachers_and_voting_needs_no_reference_row
     request = CONFIG.train_request()
     node.train(request)
     digest = CONFIG.digest()
-    kept = store.load(node.home.teachers(digest), digest)
+    kept = load_teachers(node.home.teachers(digest), digest)
     assert kept.thresholds is not None and kept.thresholds.shape == (1, 2)
     first = node.vote(vote_request(CONFIG, X)).choices
     again = party(tmp_path / "home")  # a new process: only the disk remembers
     again.train(request)
-    assert store.load(again.home.teachers(digest), digest).digest == kept.digest
+    assert load_teachers(again.home.teachers(digest), digest).digest == kept.digest
     assert (again.vote(vote_request(CONFIG, X)).choices == first).all()
     assert (counted(first, 2) == cast(kept, CONFIG.rows.standardise(X), Lot("p", digest, query_ids(X)))).all()
 

@@ -39,7 +39,7 @@ def vote(self, request):
         case "raise":
             raise RuntimeError("patient 4711")
     return real(self, request)
-consilium.party.client_app._answer.__globals__["PartyNode"].vote = vote
+consilium.party.node.PartyNode.vote = vote
 app = consilium.party.client_app.app
 @app.query("broken")
 def broken(message, context):

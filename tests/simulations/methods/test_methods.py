@@ -12,7 +12,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from consilium.coordinator.ledger.privacy import promised_to_student
+from consilium.coordinator.privacy import promised_to_student
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.label_source import Outcome
 from consilium.simulations.artifact import from_bytes, to_bytes

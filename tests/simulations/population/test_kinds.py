@@ -12,7 +12,7 @@ import torch
 
 from consilium.models import devices
 from consilium.models.devices import VARIABLE
-from consilium.party.teachers import store
+from consilium.party.voting import MANIFEST, load_teachers
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.rows.schema import Schema
 from consilium.protocol.teachers import (
@@ -56,8 +56,8 @@ def kinds(run: Path, federation: str) -> list[str]:
     """Sorted names of the teachers' classes, from the parties' own folders."""
     names = []
     for home in sorted((run / "private/work/parties").iterdir()):
-        (manifest,) = (home / "state").rglob(store.MANIFEST)
-        teachers = store.load(manifest.parent, federation).teachers
+        (manifest,) = (home / "state").rglob(MANIFEST)
+        teachers = load_teachers(manifest.parent, federation).teachers
         assert len({type(teacher) for teacher in teachers}) == 1
         names.append(type(teachers[0]).__name__)
     return names

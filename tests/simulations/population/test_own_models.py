@@ -13,8 +13,8 @@ from lightgbm import LGBMClassifier
 from consilium.models.naming import write_estimator
 from consilium.models.published.model import load_model
 from consilium.models.specs import EstimatorSpec, PickledSpec
-from consilium.party.teachers import store
-from consilium.party.teachers.teach import OwnCodeTeacher
+from consilium.party.teach import OwnCodeTeacher
+from consilium.party.voting import MANIFEST, load_teachers
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.teachers import RidgeSpec
 from consilium.simulations.audit import audit_path
@@ -44,8 +44,8 @@ def test_a_federation_of_models_that_others_wrote(tmp_path: Path, monkeypatch) -
     summary = run_scenario("stroke", scenario, "local", 3, out, quiet, keep_work=True, device="cpu")
     federation = json.loads((out / "manifest.json").read_text())["federation"]
     home = next((out / "private/work/parties").iterdir())
-    (manifest,) = (home / "state").rglob(store.MANIFEST)
-    assert {type(each) for each in store.load(manifest.parent, federation).teachers} == {OwnCodeTeacher}
+    (manifest,) = (home / "state").rglob(MANIFEST)
+    assert {type(each) for each in load_teachers(manifest.parent, federation).teachers} == {OwnCodeTeacher}
     assert (home / "teacher.pkl").stat().st_mode & 0o777 == 0o600
     assert summary["student"]["accuracy"] > 0.6
     assert summary["baselines"]["pooled"]["auc"] > 0.7

@@ -21,9 +21,8 @@ from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.distinguish import GameSetup, audit_mechanism, pair
 from consilium.coordinator.mechanisms import Confident, GNMax
 from consilium.data import private_rows
-from consilium.party.home import open_home
-from consilium.party.policy import PartyFile
-from consilium.party.teachers import teach
+from consilium.party import teach
+from consilium.party.home import PartyFile, open_home
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.noise import SeededNoise

@@ -7,7 +7,7 @@ import numpy as np
 from consilium.accounting.events import event_from_json
 from consilium.coordinator.deploy.runs import KitRun, begin
 from consilium.coordinator.events import EventLog
-from consilium.coordinator.ledger.store import Batch, Ledger
+from consilium.coordinator.ledger import Batch, Ledger
 from consilium.node.kit import Kit
 from consilium.protocol.label_source import NO_LABEL
 

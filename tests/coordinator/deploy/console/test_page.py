@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from consilium.coordinator.deploy.console.page import page, policy
-from consilium.coordinator.deploy.console.view import CertificateLine, ConsoleView, PartyLine, ProcessLine
+from consilium.coordinator.deploy.console import CertificateLine, ConsoleView, PartyLine, ProcessLine, page, policy
 from consilium.coordinator.run_state import Trouble
 from consilium.node.log import MonitorSettings
 from consilium.node.monitor import Answer, MonitorPort

@@ -10,13 +10,17 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from consilium.coordinator.deploy.console.metrics import coordinator_metrics
-from consilium.coordinator.deploy.console.node import watched
-from consilium.coordinator.deploy.console.page import page
-from consilium.coordinator.deploy.console.view import ConsoleReader, certificate_lines, party_lines
+from consilium.coordinator.deploy.console import (
+    ConsoleReader,
+    certificate_lines,
+    coordinator_metrics,
+    page,
+    party_lines,
+    watched,
+)
 from consilium.coordinator.deploy.runs import begin, configuration
 from consilium.coordinator.deploy.status import status
-from consilium.coordinator.ledger.privacy import most_so_far, promised
+from consilium.coordinator.privacy import most_so_far, promised
 from consilium.coordinator.provision.authority import Authority
 from consilium.node.kit import Kit, open_kit
 from consilium.node.log import Heard

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from consilium.coordinator.federation import noise_for
+from consilium.coordinator.label_service import noise_for
 from consilium.models.base import Shares
 from consilium.protocol.errors import DataError
 from consilium.protocol.label_source import NO_LABEL, Outcome

@@ -18,7 +18,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.stages import QueryBudget
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import LedgerError

@@ -1,53 +1,91 @@
-"""Checks of the coordinator's kit before, and while, it serves."""
+"""The coordinator on a machine of its own: what is particular to it among nodes, see `node.kinds`."""
 
 from __future__ import annotations
 
-from consilium.coordinator.deploy.flower import NodesFile
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from consilium.coordinator.deploy.console import watched
 from consilium.coordinator.deploy.ready import ports, set_up
 from consilium.coordinator.deploy.runs import configuration, current_run, run_of_kit, still_open
-from consilium.coordinator.deploy.status import rows_of_pool, state_of
+from consilium.coordinator.deploy.start import start
+from consilium.coordinator.deploy.status import Status, rows_of_pool, state_of, status
 from consilium.coordinator.expectation import expected
-from consilium.coordinator.ledger.kit_runs import LEDGER, use_of_phases
-from consilium.coordinator.ledger.store import Ledger
+from consilium.coordinator.kit_runs import LEDGER, use_of_phases
+from consilium.coordinator.ledger import Ledger
+from consilium.coordinator.nodes import NodesFile
 from consilium.coordinator.run_state import PartyState
 from consilium.node.checks import (
     Advice,
     Check,
-    check_clock,
     check_coordinator,
-    check_disk,
     check_kit,
     check_settings,
     expectation,
 )
-from consilium.node.health import monitor_checks
 from consilium.node.keys import SEALING
+from consilium.node.kinds import NodeKind, Outcome
 from consilium.node.kit import Kit, joined
-from consilium.node.state import check_versions
+from consilium.node.log import Heard, load_monitor
+from consilium.node.monitor import monitored
+from consilium.node.supervisor import Tell
 from consilium.protocol.config_files import load
 from consilium.report.warnings import before_run
 
-LEAST_FREE_BYTES = 2_000_000_000
+
+class CoordinatorKind(NodeKind):
+    """See `NodeKind`."""
+
+    name = "coordinator"
+    least_free_bytes = 2_000_000_000
+
+    def kit_checks(self, kit: Kit) -> list[Check]:
+        """See `NodeKind`."""
+        return check_kit(kit, ["server.key", "identity.pem", *([SEALING] if (kit / SEALING).exists() else [])])
+
+    def set_up(self, kit: Kit) -> list[Check]:
+        """See `NodeKind`."""
+        return set_up(kit, lambda: run_of_kit(kit))
+
+    def further_checks(self, kit: Kit) -> list[Check]:
+        """See `NodeKind`."""
+        return [
+            ("open federation", lambda: _open(kit)),
+            ("expectation", lambda: _expectation(kit)),
+            ("rows left", lambda: _rows(kit)),
+            ("parties", lambda: _parties(kit)),
+            ("addresses", lambda: _addresses(kit)),
+        ]
+
+    def ports(self, kit: Kit) -> list[Check]:
+        """See `NodeKind`."""
+        return ports(kit)
+
+    def way_checks(self, kit: Kit, running: bool) -> list[Check]:
+        """See `NodeKind`."""
+        return [("gateway", lambda: check_coordinator(kit))] if running else []
+
+    def status(self, kit: Kit) -> Status:
+        """See `NodeKind`."""
+        return status(kit)
+
+    def start(self, kit: Kit, tell: Tell, stop: threading.Event, go_on: bool = False) -> Outcome:
+        """See `NodeKind`: until the federation is closed; and `start.start`."""
+        heard = Heard(tell)
+        summary = start(kit, heard.tell, stop, go_on, monitored(load_monitor(kit), watched(kit, heard)))
+        return Outcome({"closed": False}, ()) if summary is None else closed(summary)
 
 
-def checks(kit: Kit, running: bool) -> list[Check]:
-    """In the order in which to mend. running: the coordinator is started, so that its ports are taken by itself."""
-    found: list[Check] = [
-        *check_kit(kit, ["server.key", "identity.pem", *([SEALING] if (kit / SEALING).exists() else [])]),
-        ("versions", lambda: check_versions(kit)),
-        ("clock", lambda: check_clock(kit)),
-        *set_up(kit, lambda: run_of_kit(kit)),
-        ("open federation", lambda: _open(kit)),
-        ("expectation", lambda: _expectation(kit)),
-        ("rows left", lambda: _rows(kit)),
-        ("parties", lambda: _parties(kit)),
-        ("addresses", lambda: _addresses(kit)),
-        ("disk", lambda: check_disk(kit.state, LEAST_FREE_BYTES)),
-        *monitor_checks(kit, running),
-    ]
-    if running:
-        return [*found, ("gateway", lambda: check_coordinator(kit))]
-    return [*found, *ports(kit)]
+COORDINATOR = CoordinatorKind()
+
+
+def closed(summary: Mapping[str, Any]) -> Outcome:
+    """What is said of a federation that was closed."""
+    values = {"closed": True, **{key: summary[key] for key in ("asked", "answered", "parties", "collection")}}
+    parties = ", ".join(summary["parties"]) or "nobody"
+    asked = f"{summary['asked']} queries asked, {summary['answered']} answered"
+    return Outcome(values, (f"closed: {asked}, {summary['collection']} votes of {parties}",))
 
 
 def _open(kit: Kit) -> str:
@@ -74,25 +112,25 @@ def _rows(kit: Kit) -> str:
         if ledger is not None:
             ledger.close()
     still, spent = rows_of_pool(kit, run)
-    told = f"{still} public rows can still be asked, {left} queries are left"
+    sentence = f"{still} public rows can still be asked, {left} queries are left"
     if still < left:
         before = f", since parties answered {spent} in earlier federations and answer none twice" if spent else ""
-        raise Advice(f"{told}{before}", "More public rows need federation.toml, rows.queries, provisioned anew")
-    return told
+        raise Advice(f"{sentence}{before}", "More public rows need federation.toml, rows.queries, provisioned anew")
+    return sentence
 
 
 def _parties(kit: Kit) -> str:
     """Who was refused or left out, and who runs another version, as the run has it so far."""
     run = current_run(kit)
     state = state_of(kit, run)
-    told = [
+    out = [
         f"{name}: {entry.words}"
         for name, entry in state.roll.entries.items()
         if entry.state in (PartyState.REFUSED, PartyState.LEFT_OUT)
     ]
-    told += state.versions.values()
-    if told:
-        raise Advice("; ".join(told), "Each is asked again by itself once that is mended")
+    out += state.versions.values()
+    if out:
+        raise Advice("; ".join(out), "Each is asked again by itself once that is mended")
     return "nobody is refused or left out" if run.begun else "not asked yet: start the coordinator"
 
 

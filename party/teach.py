@@ -10,10 +10,16 @@ party dry-run` say how many do. What is wrong with it on any rows shows on made-
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import logging
+import os
+import secrets
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import singledispatch
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -23,9 +29,10 @@ from consilium.models.guard import GuardedClassifier, rehearse, unless_signalled
 from consilium.models.own_model import OwnCodeTeacher
 from consilium.models.specs import OwnCode
 from consilium.models.teachers import NetworkTeacher, RidgeTeacher, Teacher, train_many
-from consilium.party.teachers.voting import thresholds_of
+from consilium.party.voting import thresholds_of
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.files import read_private, write_private
 from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.rows.schema import Schema, why_no_images
 from consilium.protocol.teachers import (
@@ -331,3 +338,65 @@ def try_again(
     changed = int((again.predict(x) != votes).sum())  # pyright: ignore[reportAttributeAccessIssue]
     alone = [first.predict(x[row : row + 1])[0] for row in range(min(len(x), _ALONE))]  # pyright: ignore
     return OwnCodeTrial(not_fitted(rows, parts, teachers), changed, int((np.array(alone) != votes[:_ALONE]).sum()))
+
+
+SECRET_BYTES = 32
+SECRET_FILE = "shards.key"
+
+
+def split(identities: np.ndarray, count: int, secret: bytes) -> list[np.ndarray]:
+    """Row indices int64, ascending, of each of `count` shards: disjoint, and every row is in one.
+
+    identities : uint8 (n, 32), one row's each. secret : bytes of `SECRET_BYTES`, independent of the data.
+
+    >>> same = np.zeros((3, 32), dtype=np.uint8)
+    >>> sorted(len(part) for part in split(same, 2, bytes(32)))
+    [0, 3]
+    """
+    if count == 1:
+        return [np.arange(len(identities))]
+    drawn = (hmac.digest(secret, identity.tobytes(), "sha256") for identity in identities)
+    shard = np.fromiter((int.from_bytes(value) % count for value in drawn), np.int64, len(identities))
+    return [np.flatnonzero(shard == index) for index in range(count)]
+
+
+def own_secret(state: Path) -> bytes:
+    """The party's secret, made of the system's entropy on first use, mode 0600. It never leaves the party.
+
+    Raises
+    ------
+    ConfigError : the file is damaged, others may read it, or somebody removes it.
+    """
+    found = secret_if_there(state)
+    if found is None:
+        part = state / f"{SECRET_FILE}.{secrets.token_hex(8)}"
+        write_private(part, secrets.token_bytes(SECRET_BYTES))
+        with suppress(FileExistsError):  # another process was first: its secret is the party's
+            os.link(part, state / SECRET_FILE)
+        part.unlink()
+        found = secret_if_there(state)
+    if found is None:
+        raise ConfigError(f"{state / SECRET_FILE} was removed as soon as it was made", "Start the party again")
+    return found
+
+
+def secret_if_there(state: Path) -> bytes | None:
+    """The party's secret, or None where none was made yet. Makes nothing.
+
+    Raises
+    ------
+    ConfigError : see `own_secret`.
+    """
+    path = state / SECRET_FILE
+    if not path.exists():
+        return None
+    secret = read_private(path)
+    if len(secret) != SECRET_BYTES:
+        what = f"{path} holds {len(secret)} bytes, it must hold {SECRET_BYTES}"
+        raise ConfigError(what, "Put it back from a backup; or remove it: rows are then divided anew, at new teachers")
+    return secret
+
+
+def simulated_secret(seed: int, party: str) -> bytes:
+    """The secret of a simulated party, the same in every run with this seed, and known to everybody."""
+    return hashlib.sha256(json.dumps([seed, party, "shards"]).encode()).digest()

@@ -1,54 +1,42 @@
-"""The coordinator's side of Flower's command line: nodes that may connect, and the run."""
+"""Flower's SuperLink on loopback: its certificate, the nodes that may connect to it, and the run that is submitted.
+
+Only the coordinator's own processes reach it, so that the federation's authority need not vouch for its certificate.
+Flower reads a certificate once, when it starts: with one of its own, the federation's can be renewed while it runs."""
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
 
 import tomli_w
-from pydantic import Field
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from consilium.coordinator.deploy.loopback import loopback_tls, make_loopback
-from consilium.coordinator.run_state import shown
+from consilium.coordinator.nodes import REGISTERED, NodesFile, Registered
 from consilium.node import flower
 from consilium.node.flower import flower_environment, program
 from consilium.node.kit import Kit
 from consilium.node.supervisor import Program, Tell, set_aside
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import EngineError
-from consilium.protocol.files import private_folder, replace_text
-from consilium.protocol.messages import PartyName
-from consilium.protocol.models import Frozen
+from consilium.protocol.files import private_folder, replace_text, replacing
+from consilium.protocol.tls import TlsFiles
 from consilium.protocol.versions import DISTRIBUTION
 
 CONNECTION = "consilium"
-DATABASE, REGISTERED = "superlink.db", "registered.json"
+DATABASE = "superlink.db"
 COMMAND_SECONDS = 180
 """A program of Flower's takes seconds to start; on a machine that is short of processors, four at once took over 60."""
 AT_ONCE = 4
 IN_USE = "Public key already in use"
-
-
-class NodesFile(Frozen):
-    """The file `nodes.json`: public keys, in OpenSSH form, of the SuperNodes that may connect: by party, and that of
-    the second aggregator, if there is one, by its name."""
-
-    nodes: dict[PartyName, str]
-    aggregators: dict[PartyName, str] = Field(default_factory=dict)
-
-    @property
-    def all(self) -> dict[str, str]:
-        """By what each is called in logs, see `shown`."""
-        return {**self.nodes, **{shown(name): key for name, key in self.aggregators.items()}}
-
-
-class Registered(Frozen):
-    """The file `state/registered.json`: what was registered with the SuperLink, by public key."""
-
-    nodes: dict[str, int] = Field(default_factory=dict)
 
 
 def environment(kit: Kit) -> dict[str, str]:
@@ -183,3 +171,49 @@ def follow_run(kit: Kit, app: Path) -> subprocess.Popen:
             [program("flwr"), "run", str(app), CONNECTION, "--stream"], env=environment(kit), cwd=kit.state,
             stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
         )  # fmt: skip
+
+
+DAYS = 3650
+EARLY = timedelta(days=1)
+"""It starts so much before now: a clock that is set back while the coordinator runs stops nothing."""
+
+
+def loopback_tls(kit: Kit) -> TlsFiles:
+    """Where it is; it is its own authority."""
+    folder = kit.state / "loopback"
+    return TlsFiles(folder / "superlink.crt", folder / "superlink.key", folder / "superlink.crt")
+
+
+def make_loopback(kit: Kit) -> TlsFiles:
+    """A new one, ECDSA on P-256, for 127.0.0.1 and localhost, in place of the one of the start before."""
+    files = loopback_tls(kit)
+    private_folder(files.key.parent)
+    key = ec.generate_private_key(ec.SECP256R1())
+    public, name = key.public_key(), x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "superlink on loopback")])
+    start = datetime.now(UTC) - EARLY
+    usage = dict.fromkeys(
+        ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement"), False
+    ) | dict.fromkeys(("crl_sign", "encipher_only", "decipher_only"), False)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(public)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(start)
+        .not_valid_after(start + timedelta(days=DAYS))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(x509.KeyUsage(digital_signature=True, key_cert_sign=True, **usage), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+        .add_extension(
+            x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]),
+            critical=False,
+        )
+        .sign(key, hashes.SHA256())
+    )
+    secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    for path, content in ((files.key, secret), (files.certificate, certificate.public_bytes(Encoding.PEM))):
+        with replacing(path, 0o600) as file:
+            file.write(content)
+    return files

@@ -1,8 +1,6 @@
-"""Which registered node a request comes from, by its headers alone: Flower's signed time, checked before any body.
+"""Nodes that may connect to the coordinator, by `nodes.json`, by what the SuperLink took in, and by their signatures.
 
-Flower 1.41: each request of a SuperNode carries its public key (PEM, base64), the time (ISO 8601) and an ECDSA
-signature of the time. The SuperLink checks the same, but only after it has read and decoded the whole body.
-"""
+A request to the gateway is a registered node's if its key is in `nodes.json` and signed the request's head just now."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ import binascii
 import datetime
 import logging
 from base64 import b64decode
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -19,12 +17,76 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from pydantic import Field
 
-from consilium.coordinator.deploy.flower import NodesFile
+from consilium.coordinator.run_state import shown
 from consilium.node.flower import require_flower
 from consilium.node.keys import public_key
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.messages import PartyName
+from consilium.protocol.models import Frozen
+
+REGISTERED = "registered.json"
+
+
+class NodesFile(Frozen):
+    """The file `nodes.json`: public keys, in OpenSSH form, of the SuperNodes that may connect: by party, and that of
+    the second aggregator, if there is one, by its name."""
+
+    nodes: dict[PartyName, str]
+    aggregators: dict[PartyName, str] = Field(default_factory=dict)
+
+    @property
+    def all(self) -> dict[str, str]:
+        """By what each is called in logs, see `shown`."""
+        return {**self.nodes, **{shown(name): key for name, key in self.aggregators.items()}}
+
+
+class Registered(Frozen):
+    """The file `state/registered.json`: what was registered with the SuperLink, by public key."""
+
+    nodes: dict[str, int] = Field(default_factory=dict)
+
+
+class RegisteredNodes:
+    """See `KnownNodes`. Both files are read again when they change, so that a party that is added while a federation
+    runs is known by its name, and a revoked one is awaited no more."""
+
+    def __init__(self, folder: Path) -> None:
+        """folder: of the kit. Raises ConfigError if its list cannot be read."""
+        self._nodes, self._registered = folder / "nodes.json", folder / "state" / REGISTERED
+        self._stamps: tuple[int, ...] = ()
+        self._names: frozenset[str] = frozenset()
+        self._by_node: dict[int, str] = {}
+        self._read()
+
+    def names(self) -> Collection[str]:
+        """See `KnownNodes`."""
+        self._refresh()
+        return self._names
+
+    def name(self, node: int) -> str | None:
+        """See `KnownNodes`; of the second aggregator "aggregator NAME", which no party can be called."""
+        self._refresh()
+        return self._by_node.get(node)
+
+    def _refresh(self) -> None:
+        try:
+            self._read()
+        except (OSError, ConfigError):
+            return  # an update that is being unpacked: what was known stays until the file can be read
+
+    def _read(self) -> None:
+        stamps = tuple(path.stat().st_mtime_ns if path.exists() else -1 for path in (self._nodes, self._registered))
+        if stamps == self._stamps:
+            return
+        found = load(self._nodes, NodesFile)
+        known = load(self._registered, Registered).nodes if self._registered.exists() else {}
+        self._names = frozenset(found.nodes)
+        self._by_node = {known[key]: name for name, key in found.all.items() if known.get(key)}
+        self._stamps = stamps
+
 
 NAMES = {
     "flwr.common.constant": ("TIMESTAMP_HEADER", "TIMESTAMP_TOLERANCE", "SYSTEM_TIME_TOLERANCE"),
@@ -36,7 +98,11 @@ log = logging.getLogger("consilium.gateway")
 
 
 class NodeKeys:
-    """The nodes of `nodes.json`. The file is read again whenever it changes, so that a revoked node is out at once.
+    """Which registered node a request comes from, by its headers alone: Flower's signed time, before any body is read.
+
+    Flower 1.41: each request of a SuperNode carries its public key (PEM, base64), the time (ISO 8601) and an ECDSA
+    signature of the time. The SuperLink checks the same, but only after it has read and decoded the whole body. The
+    file is read again whenever it changes, so that a revoked node is out at once.
 
     Raises
     ------
@@ -55,7 +121,7 @@ class NodeKeys:
         self._behind: float = common.TIMESTAMP_TOLERANCE + common.SYSTEM_TIME_TOLERANCE
         self._path = path
         self._stamp = path.stat().st_mtime_ns if path.exists() else -1
-        self._keys = _read(path)
+        self._keys = _keys_of(path)
 
     def name(self, headers: Mapping[str, str]) -> str | None:
         """The node that signed these headers within Flower's window of time, or None.
@@ -79,14 +145,14 @@ class NodeKeys:
         try:
             stamp = self._path.stat().st_mtime_ns
             if stamp != self._stamp:
-                self._keys = _read(self._path)
+                self._keys = _keys_of(self._path)
                 self._stamp = stamp
         except (OSError, ConfigError):
             # an update that is being unpacked: to answer 401 meanwhile would make every SuperNode end itself
             log.warning("%s cannot be read now: the nodes that were in it stay", self._path.name)
 
 
-def _read(path: Path) -> dict[bytes, tuple[str, ec.EllipticCurvePublicKey]]:
+def _keys_of(path: Path) -> dict[bytes, tuple[str, ec.EllipticCurvePublicKey]]:
     """PEM, as Flower sends it -> name and key."""
     found: dict[bytes, tuple[str, ec.EllipticCurvePublicKey]] = {}
     for name, text in load(path, NodesFile).all.items():

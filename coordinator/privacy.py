@@ -23,7 +23,7 @@ from consilium.accounting.sanitise.release import Answered, sanitise
 from consilium.accounting.units import Towards, Unit
 from consilium.coordinator.config import Federation, FederationConfig
 from consilium.coordinator.events import EventLog
-from consilium.coordinator.ledger.store import Batch, Ledger
+from consilium.coordinator.ledger import Batch, Ledger
 from consilium.protocol.errors import ConfigError, LedgerError
 from consilium.protocol.releases import ReleaseKind
 

@@ -1,1 +1,0 @@
-"""The ledger: what was charged and released, what that costs, and whether the claims of a run hold."""

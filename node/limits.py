@@ -1,0 +1,156 @@
+"""What a party and the second aggregator are promised, and what each allows by itself, whatever the coordinator asks.
+
+Alone in this room it uses accounting, for the two kinds of nodes that count what they give.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Generic, TypeVar
+
+from pydantic import Field, model_validator
+
+from consilium.accounting.errors import AccountingError
+from consilium.accounting.events import ReleaseEvent, event_from_json
+from consilium.accounting.units import Neighbouring, Unit
+from consilium.protocol.messages import (
+    MOST_CANDIDATES,
+    MOST_RELEASES,
+    MOST_TEACHERS,
+    MOST_WEIGHT,
+    PartyName,
+    Terms,
+)
+from consilium.protocol.models import Frozen
+from consilium.protocol.old_names import Outgrown
+from consilium.protocol.refusals import Refused, Rule
+from consilium.sums.roster import MOST_PARTIES
+
+MOST_QUERIES = 10_000_000
+MOST_VOTES = MOST_TEACHERS * MOST_WEIGHT * MOST_PARTIES
+MOST: dict[str, float] = {
+    "asked": MOST_QUERIES,
+    "answered": MOST_QUERIES,
+    "teachers_per_party": MOST_TEACHERS,
+    "weight": MOST_WEIGHT,
+    "candidates": MOST_CANDIDATES,
+    "slack": 1,
+    "threshold": MOST_VOTES,
+    "constant": MOST_VOTES,
+    "noise_shares": MOST_PARTIES,
+    "unstable_cap": MOST_QUERIES,
+    "gamma": 1e3,
+    "sigma": 1e5,
+    "sigma1": 1e5,
+    "sigma2": 1e5,
+    "scale": 1e5,
+    "beta": 10,
+    "sigma_ss": 1e6,
+    "log_scale_sigma": 1e6,
+    "version": 1000,
+}
+"""The largest number that each field of an event may hold: what it costs to compute an epsilon grows with them."""
+LEAST: dict[str, float] = {"gamma": 1e-12, "sigma": 0.01, "sigma1": 0.01, "sigma2": 0.01, "scale": 1e-3}
+
+
+def _bounded_events(text: str) -> list[dict[str, Any]]:
+    """The JSON of a promise -> one table for each event, whose numbers are all within `MOST` and `LEAST`.
+
+    Raises
+    ------
+    Refused (MALFORMED) : no list of so many tables, or a number out of bounds. ValueError, RecursionError : no JSON.
+    """
+    listed = json.loads(text)
+    if not isinstance(listed, list) or not 1 <= len(listed) <= MOST_RELEASES:
+        raise Refused(Rule.MALFORMED, detail=f"a promise lists 1 to {MOST_RELEASES} events")
+    for item in listed:
+        _check_bounds(item)
+    return listed
+
+
+def _check_bounds(item: object) -> None:
+    """Raise Refused (MALFORMED) unless every number of an event's JSON is within `MOST` and `LEAST`."""
+    if not isinstance(item, dict):
+        raise Refused(Rule.MALFORMED, detail="promise: an event is a table")
+    for key, value in item.items():
+        if isinstance(value, str):
+            continue
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or key not in MOST or not LEAST.get(key, 0) <= value <= MOST[key]:
+            raise Refused(Rule.MALFORMED, detail=f"promise: {str(key)[:40]} is out of bounds")
+
+
+def events_of(promise: str) -> tuple[ReleaseEvent, ...]:
+    """JSON of a promise -> its events, whose numbers are all within bounds. Raises Refused (MALFORMED)."""
+    try:
+        return tuple(event_from_json(item) for item in _bounded_events(promise))
+    except (AccountingError, ValueError, TypeError, RecursionError, OverflowError):
+        raise Refused(Rule.MALFORMED, detail="promise: not a list of release events") from None
+
+
+class NodePolicy(Outgrown, Frozen):
+    """The limits that both kinds of nodes have; each has a safe default.
+
+    unit: what the node protects, and what most_epsilon is counted for, in whatever unit a coordinator states its own
+        promise: "party" (everything it has; the strictest), "patient" (all rows of one) or "record".
+    neighbouring: what may happen to such a unit, likewise: "replace" (the strictest) or "add_or_remove".
+    most_epsilon, delta: the largest worst-case epsilon at that delta, over all federations ever served. Federations
+        count with what their query budget allows, whether it was used or not.
+    most_queries: the most queries ever answered, over all federations.
+    exact_sums: take part in sums without noise. What such sums tell together has no epsilon.
+    open_queries: serve secure or verified votes though the queries were not fixed beforehand. A coordinator that makes
+        up questions as it goes can ask nearly the same again.
+    least_parties: parties other than assumed colluders that must be in every such sum.
+    allow_simulation: serve in a federation whose noise is seeded, that is, one without privacy. Never on real data.
+    """
+
+    most_queries: int = Field(default=10_000, ge=0)
+    most_epsilon: float = Field(default=3.0, ge=0)
+    delta: float = Field(default=1e-5, gt=0, lt=1)
+    unit: Unit = Unit.PARTY
+    neighbouring: Neighbouring = Neighbouring.REPLACE
+    exact_sums: bool = False
+    open_queries: bool = Field(default=False, serialization_alias="open_pool")
+    least_parties: int = Field(default=2, ge=2)
+    allow_simulation: bool = False
+
+    def check_exact_sums(self, exact: bool) -> None:
+        """Raise Refused (EXACT_SUMS) for sums without noise that nobody allowed."""
+        if exact and not self.exact_sums:
+            raise Refused(Rule.EXACT_SUMS, detail="exact sums are asked for, and policy.exact_sums is false")
+
+    def check_simulation(self, terms: Terms) -> None:
+        """Raise Refused (SIMULATION) for a federation without privacy that nobody allowed."""
+        if terms.simulation and not self.allow_simulation:
+            raise Refused(Rule.SIMULATION)
+
+
+P = TypeVar("P", bound=NodePolicy)
+
+
+class NodeFile(Frozen, Generic[P]):
+    """Settings that both kinds of nodes have.
+
+    identity, roster: files in the home. terms: file with the terms of the one federation that the node takes part in
+    (`terms.json` of a kit); without it, in any that the policy allows. policy: None in a kit whose people have accepted
+    nothing yet. simulated_noise_seed: of the node's noise in simulations, which must be allowed; elsewhere the
+    operating system's entropy is used whatever this says.
+    """
+
+    name: PartyName
+    identity: str = Field(default="identity.pem", min_length=1)
+    roster: str = Field(default="roster.json", min_length=1)
+    terms: str = ""
+    policy: P | None = None
+    simulated_noise_seed: int | None = Field(default=None, ge=0)
+
+    @model_validator(mode="after")
+    def _seed_only_in_simulations(self) -> NodeFile[P]:
+        if self.simulated_noise_seed is not None and not self.simulates:
+            raise ValueError("simulated_noise_seed needs policy.allow_simulation: seeded noise protects nobody")
+        return self
+
+    @property
+    def simulates(self) -> bool:
+        """Whether it may serve where nothing is protected."""
+        return self.policy is not None and self.policy.allow_simulation

@@ -1,1 +1,0 @@
-"""A party's teachers: how they are trained on disjoint shards, kept, and asked."""

@@ -1,0 +1,190 @@
+"""A student on a machine of its own: the label service with its kit's certificate, checks before it asks, and what can
+be seen of it while it asks and trains."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from consilium.node.checks import (
+    Advice,
+    Check,
+    check_authority,
+    check_certificate,
+    check_private,
+    check_signature,
+    check_tls_server,
+)
+from consilium.node.kinds import NodeKind, Outcome, StatusReport
+from consilium.node.kit import Kit
+from consilium.node.log import Heard, MonitorSettings
+from consilium.node.manifest import check_signed
+from consilium.node.monitor import Watched, monitored
+from consilium.node.supervisor import Tell
+from consilium.protocol.errors import ConfigError, DataError, ServiceError
+from consilium.protocol.label_source import Progress, RowStanding
+from consilium.protocol.old_names import public_file
+from consilium.protocol.rows.queries import canonical_queries, query_ids
+from consilium.protocol.rows.schema import Schema
+from consilium.report.disclosure import in_plain_words
+from consilium.report.warnings import MOST_EPSILON
+from consilium.student.channel import LabelChannel
+from consilium.student.pool import Pool, PoolFile, check_fits
+
+if TYPE_CHECKING:
+    from consilium.node.metrics import MetricFamily
+
+
+SECONDS = 10.0
+"""That the doctor waits for an answer."""
+
+
+def open_channel(kit: Kit, wait: float) -> LabelChannel:
+    """The coordinator's label service, asked with the kit's certificate. Raises ConfigError."""
+    check_signed(kit)
+    return LabelChannel(kit.coordinator.labels, wait, kit.client_tls)
+
+
+class StudentKind(NodeKind):
+    """See `NodeKind`; a student runs once. pool: its rows, to be checked too."""
+
+    name = "student"
+    least_free_bytes = 0
+
+    def __init__(self, pool: Path | None = None) -> None:
+        self._pool = pool
+
+    def kit_checks(self, kit: Kit) -> list[Check]:
+        """See `NodeKind`."""
+        return [
+            ("signature", lambda: check_signature(kit)),
+            ("keys", lambda: check_private(kit.folder, ["client.key"])),
+            ("authority", lambda: check_authority(kit.authority)),
+        ]
+
+    def set_up(self, kit: Kit) -> list[Check]:
+        """See `NodeKind`."""
+        return [("certificate", lambda: check_certificate(kit.client_tls))]
+
+    def further_checks(self, kit: Kit) -> list[Check]:
+        """See `NodeKind`."""
+        path = self._pool
+        return [
+            ("label service", lambda: check_tls_server(kit.coordinator.labels, kit.client_tls)),
+            ("terms", lambda: _terms(kit, path)),
+            *([("public rows", lambda: _pool(kit, path))] if path is not None else []),
+        ]
+
+    def start(self, kit: Kit, tell: Tell, stop: threading.Event) -> Outcome:
+        """Raises ConfigError: it serves nobody."""
+        raise ConfigError(
+            f"{kit.folder} is a student's kit: it serves nobody", f"Run: consilium student run {kit.folder}"
+        )
+
+    def status(self, kit: Kit) -> StatusReport:
+        """Raises ConfigError: it has none."""
+        raise ConfigError(
+            f"{kit.folder} is a student's kit: it runs once, and has no status", f"See: consilium doctor {kit.folder}"
+        )
+
+
+def _terms(kit: Kit, path: Path | None) -> str:
+    """What the coordinator serves: to this student, in this version, with this schema; what is left of it."""
+    try:
+        check_tls_server(kit.coordinator.labels, kit.client_tls)
+    except ServiceError:
+        raise Advice("not known as long as the label service does not answer", "See: label service") from None
+    with LabelChannel(kit.coordinator.labels, SECONDS, kit.client_tls) as channel:
+        sources = channel.phases()
+        terms, left = sources[0].describe(), sum(source.describe().queries_left for source in sources)
+        rows = path or public_file(kit.folder, "public.npz")
+        ids = _ids(PoolFile(rows).load(terms.schema), terms.schema) if rows.exists() else []
+        standings = channel.known(ids)
+    if terms.schema != _schema(kit):
+        raise ConfigError("the coordinator serves another schema than this kit's", "Open the newest update here")
+    sentence = f"{terms.parties} parties, {terms.mechanism}; {left} queries left"
+    if ids:
+        recorded, spent = (int((standings == kind).sum()) for kind in (RowStanding.RECORDED, RowStanding.SPENT))
+        sentence += (
+            f"; of {len(ids)} rows {len(ids) - recorded - spent} can be asked, {recorded} are free, {spent} are used up"
+        )
+    words = in_plain_words(terms.epsilon, terms.delta, terms.unit, terms.neighbouring)
+    sentence += f"; epsilon at most {terms.epsilon:.3f}. {terms.release.sentence} {words}"
+    if left == 0:
+        raise Advice(sentence, "Only rows that are free get labels: more need a new federation")
+    if terms.epsilon > MOST_EPSILON:
+        raise Advice(sentence, f"Epsilon is above {MOST_EPSILON:g}: see docs/warnings.md, large-epsilon")
+    return sentence
+
+
+def _schema(kit: Kit) -> Schema:
+    return Schema.model_validate_json((kit / "schema.json").read_bytes())
+
+
+def _pool(kit: Kit, path: Path) -> str:
+    schema = _schema(kit)
+    pool = PoolFile(path).load(schema)
+    check_fits(pool, schema)
+    fixed = public_file(kit.folder, "public.npz")
+    if fixed.exists():
+        allowed, ids = set(_ids(PoolFile(fixed).load(schema), schema)), _ids(pool, schema)
+        strange = [row for row, query in enumerate(ids) if query not in allowed]
+        if strange:
+            raise DataError(
+                f"{len(strange)} of {len(ids)} rows are none of the public rows that the federation is fixed to"
+                f" (first: row {strange[0] + 1})",
+                f"Ask rows of {fixed} only: parties refuse others",
+            )
+    return f"{len(pool.queries)} rows with the federation's columns"
+
+
+def _ids(pool: Pool, schema: Schema) -> list[str]:
+    return query_ids(canonical_queries(pool.queries, len(schema.features)))
+
+
+class StudentBoard:
+    """What a student is doing: whether it has reached the coordinator, its stage, and how far that is."""
+
+    def __init__(self) -> None:
+        self.connected = False
+        self._stage, self._done, self._total = "", 0, 0
+
+    def follow(self, progress: Progress) -> Progress:
+        """A `Progress` that is noted here and passed on."""
+
+        def noted(stage: str, done: int, total: int) -> None:
+            self._stage, self._done, self._total = stage, done, total
+            progress(stage, done, total)
+
+        return noted
+
+    def waits_for(self) -> list[str]:
+        """What is missing before it does its work."""
+        return [] if self.connected else ["no answer from the label service yet"]
+
+    def metrics(self) -> Iterable[MetricFamily]:
+        """Its stage and how far it is."""
+        from consilium.node.metrics import MetricFamily, one
+
+        yield one("connected", "1 once the label service has answered.", self.connected)
+        if self._stage:
+            yield MetricFamily("stage", "1 for the stage that the student is in.", {(self._stage,): 1.0}, ("stage",))
+            yield one("stage_done", "How far the stage is, of stage_total.", self._done)
+            yield one("stage_total", "Length of the stage; 0 or 1 where nobody knows it.", self._total)
+
+
+@contextmanager
+def student_monitor(kit: Kit, settings: MonitorSettings, tell: Tell) -> Iterator[StudentBoard]:
+    """Let the student be looked at while the context is open.
+
+    Raises
+    ------
+    ConfigError : observers or certificate cannot be used.
+    """
+    board = StudentBoard()
+    certificates = (kit.client_tls.certificate, kit.authority)
+    with monitored(settings, Watched(kit, Heard(tell), board.waits_for, certificates, board.metrics)):
+        yield board
