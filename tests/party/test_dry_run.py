@@ -93,7 +93,7 @@ def test_teachers_are_gone_even_if_voting_fails(tmp_path: Path, federation: Path
 
     home = make_home(tmp_path / "home", "p")
     before = files_of(home)
-    monkeypatch.setattr(dry_run_module, "votes", fail)
+    monkeypatch.setattr(dry_run_module, "votes_of_teachers", fail)
     output, error = of_party("dry-run", home, federation)
     assert isinstance(error, ConsiliumError)
     assert "training failed: ValueError at test_dry_run.py" in str(error)
