@@ -32,30 +32,24 @@ class AggregatorKind(MemberKind):
     counted = "ever in sums that it gave its half of"
 
     def open_home(self, folder: Path) -> AggregatorHome:
-        """See `MemberKind`."""
         return open_home(folder)
 
     def request(self, home: AggregatorHome, terms: Terms) -> PolicyRequest:
-        """See `MemberKind`."""
         return policy_request(home, terms)
 
     def check_is_accepted(self, home: AggregatorHome) -> None:
-        """See `MemberKind`."""
         check_is_accepted(home)
 
     def roster_of(self, kit: Kit) -> VerifiedRoster:
-        """See `MemberKind`."""
         home = open_home(kit.folder)
         return VerifiedRoster.load(home.folder / home.settings.roster)
 
     def check_in_roster(self, roster: SumRoster | None, kit: Kit, keys: OwnKeys, action: str) -> None:
-        """See `MemberKind`."""
         listed = None if roster is None else roster.second
         if listed is None or (listed.ed25519_pk, listed.x25519_pk) != (keys.identity, keys.sealing):
             raise ConfigError("the roster has other keys for the second aggregator", action)
 
     def made_by_operator(self, kit: Kit) -> str:
-        """See `MemberKind`."""
         raise Advice(
             "the operator made both aggregators' keys: it could open every vote",
             f"Make your own, and send {kit.name}.enrol.json to the operator: consilium node keys {kit.name} --kind"
@@ -63,7 +57,6 @@ class AggregatorKind(MemberKind):
         )
 
     def state(self, kit: Kit) -> str:
-        """See `MemberKind`."""
         home = open_home(kit.folder)
         given = refused_is_wrong(
             lambda: given_in(home, self.terms_of(home)), "terms.json", "Unpack the kit again", CURES_OF_SECOND
@@ -71,7 +64,6 @@ class AggregatorKind(MemberKind):
         return f"{given.here + given.elsewhere} queries ever in sums that it gave its half of"
 
     def terms_checks(self, kit: Kit) -> list[Check]:
-        """See `MemberKind`."""
         return [
             ("policy", lambda: self._policy(kit)),
             ("roster", lambda: self._roster(kit)),
@@ -79,14 +71,12 @@ class AggregatorKind(MemberKind):
         ]
 
     def standing(self, kit: Kit) -> str:
-        """See `MemberKind`."""
         try:
             return self._standing(open_home(kit.folder))
         except (ConsiliumError, Refused):
             return "its files cannot be read: consilium doctor"
 
     def status(self, kit: Kit) -> NodeStatus:
-        """See `MemberKind`."""
         home = open_home(kit.folder)
         terms, problem = self.terms_of(home), ""
         try:

@@ -128,7 +128,7 @@ class StatusReport(Protocol):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StartResult:
     """What a start came to: plain values, and lines for people."""
 
     values: Mapping[str, Any]
@@ -162,7 +162,7 @@ class NodeKind(ABC):
         return []
 
     @abstractmethod
-    def start(self, kit: Kit, tell: Tell, stop: threading.Event) -> Outcome:
+    def start(self, kit: Kit, tell: Tell, stop: threading.Event) -> StartResult:
         """Serve until `stop` is set. Raises ConsiliumError: what doctor finds wrong, or it is started already."""
 
     @abstractmethod
@@ -306,7 +306,6 @@ class MemberKind(NodeKind):
         return [("signature", lambda: check_signature(kit)), ("authority", lambda: check_authority(kit.authority))]
 
     def further_checks(self, kit: Kit) -> list[Check]:
-        """See `NodeKind`."""
         answered = is_answered(kit) and not own_keys.lacks_own_keys(kit, self.name)
         return [
             ("own keys", lambda: self._own_keys(kit)),
@@ -319,10 +318,9 @@ class MemberKind(NodeKind):
         return [("port", lambda: check_port(kit.node_port, "127.0.0.1", "node_port"))]
 
     def way_checks(self, kit: Kit, running: bool) -> list[Check]:
-        """See `NodeKind`."""
         return [("coordinator", lambda: check_coordinator(kit))]
 
-    def start(self, kit: Kit, tell: Tell, stop: threading.Event, backoff: BackOff | None = None) -> Outcome:
+    def start(self, kit: Kit, tell: Tell, stop: threading.Event, backoff: BackOff | None = None) -> StartResult:
         """Serve until `stop` is set.
 
         Raises
@@ -354,7 +352,7 @@ class MemberKind(NodeKind):
                 while not stop.wait(WAIT_SECONDS):  # in turns: it may tell a watchdog that its main thread waits on it
                     pass
             tell(self.name, "stopped")
-        return Outcome({"kit": str(kit.folder), "stopped": True}, ())
+        return StartResult({"kit": str(kit.folder), "stopped": True}, ())
 
     def watched(self, kit: Kit, heard: Heard, connected: Callable[[], bool]) -> Watched:
         """The node as it can be looked at by its own people. It is ready while it is connected."""

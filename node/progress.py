@@ -366,22 +366,18 @@ class LogLines(Display):
         self._shares: dict[str, float] = {}
 
     def say(self, text: str, at: float, warning: bool = False) -> None:
-        """See `Display`."""
         self._write(f"{'warning: ' if warning else ''}{text}", at)
 
     def restart(self, at: float) -> None:
-        """See `Display`."""
         self.rest(at)
         super().restart(at)
         self._shares = {}
 
     def tick(self, now: float) -> None:
-        """See `Display`."""
         if self.stages.open and now >= self._last + EVERY_SECONDS:
             self._tell(now)
 
     def end(self, at: float, broken: bool = False) -> None:
-        """See `Display`."""
         if not broken:
             self.rest(at)
 
@@ -433,23 +429,19 @@ class Bars(Display):
         self._progress.start()
 
     def say(self, text: str, at: float, warning: bool = False) -> None:
-        """See `Display`."""
         line = f"warning: {text}" if warning else text
         self._console.print(line, style="yellow" if warning else None, markup=False, highlight=False)
 
     def restart(self, at: float) -> None:
-        """See `Display`."""
         super().restart(at)
         for row in self._rows.values():
             self._progress.remove_task(row)
         self._rows = {}
 
     def tick(self, now: float) -> None:
-        """See `Display`."""
         self._show_ended(self.stages.open, now)
 
     def end(self, at: float, broken: bool = False) -> None:
-        """See `Display`."""
         self.rest(at)
         self._progress.stop()
 

@@ -58,19 +58,15 @@ class Party(MemberKind):
     promise_checks = frozenset({"promise"})
 
     def open_home(self, folder: Path) -> Home:
-        """See `MemberKind`."""
         return open_home(folder)
 
     def request(self, home: Home, terms: Terms) -> PolicyRequest:
-        """See `MemberKind`."""
         return policy_request(home, terms)
 
     def check_is_accepted(self, home: Home) -> None:
-        """See `MemberKind`."""
         check_is_accepted(home)
 
     def keys_of(self, kit: Kit) -> OwnKeys:
-        """See `MemberKind`."""
         return OwnKeys.of_party(Identity.load(open_home(kit.folder).identity_file), NodeKey.load(kit / NODE_KEY))
 
     def roster_of(self, kit: Kit) -> SumRoster | None:
@@ -80,7 +76,6 @@ class Party(MemberKind):
         return load_roster(home.policy.collection if terms is None else terms.collection, home.roster_file)
 
     def check_in_roster(self, roster: SumRoster | None, kit: Kit, keys: OwnKeys, action: str) -> None:
-        """See `MemberKind`."""
         if roster is None:
             return
         listed = roster.keys.get(kit.name)
@@ -90,7 +85,6 @@ class Party(MemberKind):
             raise ConfigError(f"the roster has another signing key for {kit.name!r}", action)
 
     def made_by_operator(self, kit: Kit) -> str:
-        """See `MemberKind`."""
         return "the operator made this party's keys, and can sign in its name if it kept them; see docs/deploy.md"
 
     def state(self, kit: Kit) -> str:
@@ -108,7 +102,6 @@ class Party(MemberKind):
         return f"{refused_is_wrong(read, 'state', 'Restore the newest backup of state/')} queries answered ever"
 
     def terms_checks(self, kit: Kit) -> list[Check]:
-        """See `MemberKind`."""
         return [
             ("policy", lambda: self._policy(kit)),
             ("roster", lambda: self._roster(kit)),
@@ -127,7 +120,6 @@ class Party(MemberKind):
         return standing_of(last_answers(kit.folder))[0]
 
     def status(self, kit: Kit) -> NodeStatus:
-        """See `MemberKind`."""
         home = open_home(kit.folder)
         terms = self.terms_of(home)
         standing, since = standing_of(last_answers(kit.folder))

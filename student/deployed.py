@@ -18,7 +18,7 @@ from consilium.node.checks import (
     check_signature,
     check_tls_server,
 )
-from consilium.node.kinds import NodeKind, Outcome, StatusReport
+from consilium.node.kinds import NodeKind, StartResult, StatusReport
 from consilium.node.kit import Kit
 from consilium.node.log import Heard, MonitorSettings
 from consilium.node.manifest import check_signed
@@ -58,7 +58,6 @@ class StudentKind(NodeKind):
         self._pool = pool
 
     def kit_checks(self, kit: Kit) -> list[Check]:
-        """See `NodeKind`."""
         return [
             ("signature", lambda: check_signature(kit)),
             ("keys", lambda: check_private(kit.folder, ["client.key"])),
@@ -66,11 +65,9 @@ class StudentKind(NodeKind):
         ]
 
     def set_up(self, kit: Kit) -> list[Check]:
-        """See `NodeKind`."""
         return [("certificate", lambda: check_certificate(kit.client_tls))]
 
     def further_checks(self, kit: Kit) -> list[Check]:
-        """See `NodeKind`."""
         path = self._pool
         return [
             ("label service", lambda: check_tls_server(kit.coordinator.labels, kit.client_tls)),
@@ -78,7 +75,7 @@ class StudentKind(NodeKind):
             *([("public rows", lambda: _pool(kit, path))] if path is not None else []),
         ]
 
-    def start(self, kit: Kit, tell: Tell, stop: threading.Event) -> Outcome:
+    def start(self, kit: Kit, tell: Tell, stop: threading.Event) -> StartResult:
         """Raises ConfigError: it serves nobody."""
         raise ConfigError(
             f"{kit.folder} is a student's kit: it serves nobody", f"Run: consilium student run {kit.folder}"

@@ -425,7 +425,6 @@ class VerifiedRoster(SumRoster):
 
     @property
     def second(self) -> AggregatorEntry:
-        """See `SumRoster.second`."""
         return self.helper
 
     @property

@@ -25,7 +25,7 @@ from consilium.node.checks import (
     expectation,
 )
 from consilium.node.keys import SEALING
-from consilium.node.kinds import NodeKind, Outcome
+from consilium.node.kinds import NodeKind, StartResult
 from consilium.node.kit import Kit, joined
 from consilium.node.log import Heard, load_monitor
 from consilium.node.monitor import monitored
@@ -41,15 +41,12 @@ class CoordinatorKind(NodeKind):
     least_free_bytes = 2_000_000_000
 
     def kit_checks(self, kit: Kit) -> list[Check]:
-        """See `NodeKind`."""
         return check_kit(kit, ["server.key", "identity.pem", *([SEALING] if (kit / SEALING).exists() else [])])
 
     def set_up(self, kit: Kit) -> list[Check]:
-        """See `NodeKind`."""
         return set_up(kit, lambda: run_of_kit(kit))
 
     def further_checks(self, kit: Kit) -> list[Check]:
-        """See `NodeKind`."""
         return [
             ("open federation", lambda: _open(kit)),
             ("expectation", lambda: _expectation(kit)),
@@ -59,33 +56,30 @@ class CoordinatorKind(NodeKind):
         ]
 
     def ports(self, kit: Kit) -> list[Check]:
-        """See `NodeKind`."""
         return ports(kit)
 
     def way_checks(self, kit: Kit, running: bool) -> list[Check]:
-        """See `NodeKind`."""
         return [("gateway", lambda: check_coordinator(kit))] if running else []
 
     def status(self, kit: Kit) -> Status:
-        """See `NodeKind`."""
         return status(kit)
 
-    def start(self, kit: Kit, tell: Tell, stop: threading.Event, go_on: bool = False) -> Outcome:
+    def start(self, kit: Kit, tell: Tell, stop: threading.Event, go_on: bool = False) -> StartResult:
         """See `NodeKind`: until the federation is closed; and `start.start`."""
         heard = Heard(tell)
         summary = start(kit, heard.tell, stop, go_on, monitored(load_monitor(kit), watched(kit, heard)))
-        return Outcome({"closed": False}, ()) if summary is None else closed(summary)
+        return StartResult({"closed": False}, ()) if summary is None else closed(summary)
 
 
 COORDINATOR = CoordinatorKind()
 
 
-def closed(summary: Mapping[str, Any]) -> Outcome:
+def closed(summary: Mapping[str, Any]) -> StartResult:
     """What is said of a federation that was closed."""
     values = {"closed": True, **{key: summary[key] for key in ("asked", "answered", "parties", "collection")}}
     parties = ", ".join(summary["parties"]) or "nobody"
     asked = f"{summary['asked']} queries asked, {summary['answered']} answered"
-    return Outcome(values, (f"closed: {asked}, {summary['collection']} votes of {parties}",))
+    return StartResult(values, (f"closed: {asked}, {summary['collection']} votes of {parties}",))
 
 
 def _open(kit: Kit) -> str:

@@ -32,7 +32,6 @@ class Confident(Mechanism):
 
     @property
     def votes_needed(self) -> int:
-        """See `Mechanism.votes_needed`."""
         return self.threshold
 
     def draw(self, votes: np.ndarray, noise: NoiseSource, probabilities: np.ndarray | None = None) -> Drawn:
@@ -61,15 +60,12 @@ class Confident(Mechanism):
         return {1: self.sigma1, 2: self.sigma2}.get(round_)
 
     def tops_up(self, round_: int) -> bool:
-        """See `Mechanism.tops_up`."""
         return round_ == 2
 
     def label_noise(self, parties: int) -> float:
-        """See `Mechanism.label_noise`."""
         return self.sigma2
 
     def describe(self) -> str:
-        """See `Mechanism.describe`."""
         return f"Confident GNMax, threshold {self.threshold}, sigma1 {self.sigma1:g}, sigma2 {self.sigma2:g}"
 
 
@@ -116,11 +112,9 @@ class Interactive(Confident):
         return Drawn(np.where(reinforced, p.argmax(axis=1), NO_LABEL), reinforced), passed
 
     def _evidence(self, event: ReleaseEvent, votes: np.ndarray, probabilities: np.ndarray | None) -> Evidence:
-        """See `Mechanism.evidence`."""
         return event.evidence(votes, probabilities=self._probabilities(votes, probabilities))
 
     def describe(self) -> str:
-        """See `Mechanism.describe`."""
         return (
             f"Interactive GNMax, threshold {self.threshold}, sigma1 {self.sigma1:g}, sigma2 {self.sigma2:g},"
             f" confidence {self.confidence:g}"

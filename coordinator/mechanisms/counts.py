@@ -45,15 +45,12 @@ class GNMax(_NoisyCounts):
         return noise.gaussian(self.sigma, shape)
 
     def tops_up(self, round_: int) -> bool:
-        """See `Mechanism.tops_up`."""
         return True
 
     def label_noise(self, parties: int) -> float:
-        """See `Mechanism.label_noise`."""
         return self.sigma
 
     def describe(self) -> str:
-        """See `Mechanism.describe`."""
         return f"GNMax, sigma {self.sigma:g}"
 
 
@@ -72,7 +69,6 @@ class NoisyHistogram(GNMax):
         return Drawn.from_counts(noisy)
 
     def count_sigma(self, parties: int) -> float:
-        """See `Mechanism.count_sigma`."""
         return self.sigma
 
     def _evidence(self, event: ReleaseEvent, votes: np.ndarray, probabilities: np.ndarray | None) -> Evidence:
@@ -80,7 +76,6 @@ class NoisyHistogram(GNMax):
         return Evidence(None, None)
 
     def describe(self) -> str:
-        """See `Mechanism.describe`."""
         return f"noisy histogram, sigma {self.sigma:g}"
 
 
@@ -99,9 +94,7 @@ class LNMax(_NoisyCounts):
         return noise.laplace(self.gamma, shape)
 
     def label_noise(self, parties: int) -> float:
-        """See `Mechanism.label_noise`."""
         return math.sqrt(2) / self.gamma
 
     def describe(self) -> str:
-        """See `Mechanism.describe`."""
         return f"LNMax, gamma {self.gamma:g}"

@@ -58,7 +58,6 @@ class _NoiseByParties(Mechanism):
 
     @property
     def shares_of_noise(self) -> int:
-        """See `Mechanism.shares_of_noise`."""
         return self._party_noise(1).shares
 
     @abstractmethod
@@ -124,12 +123,10 @@ class Distributed(_NoiseByParties):
         return ReleaseKind.WINNER if self.threshold == 0 and not self.release_counts else super().releases
 
     def count_sigma(self, parties: int) -> float:
-        """See `Mechanism.count_sigma`."""
         return self.label_noise(parties) if self.release_counts else 0.0
 
     @property
     def votes_needed(self) -> int:
-        """See `Mechanism.votes_needed`."""
         return self.threshold
 
     def decide(self, noisy: np.ndarray) -> Drawn:
@@ -161,7 +158,6 @@ class Distributed(_NoiseByParties):
         return self.sigma * math.sqrt(max(1.0, parties / self.noise_shares))
 
     def describe(self) -> str:
-        """See `Mechanism.describe`."""
         check = f"threshold {self.threshold}, bias of the maximum compensated" if self.threshold else "no threshold"
         ending = ", histograms released" if self.release_counts else ""
         return f"{BY_PARTIES}, sigma {self.sigma:g}{_divided(self.noise_shares)}, {check}{ending}"
@@ -193,7 +189,6 @@ class DistributedTwoPhase(_NoiseByParties):
 
     @property
     def votes_needed(self) -> int:
-        """See `Mechanism.votes_needed`."""
         return self.threshold
 
     def screen(self, noisy: np.ndarray) -> np.ndarray:
@@ -235,7 +230,6 @@ class DistributedTwoPhase(_NoiseByParties):
         return self.sigma2 * math.sqrt(max(1.0, parties / self.noise_shares))
 
     def describe(self) -> str:
-        """See `Mechanism.describe`."""
         return (
             f"{BY_PARTIES} in two phases, threshold {self.threshold}, sigma1 {self.sigma1:g},"
             f" sigma2 {self.sigma2:g}{_divided(self.noise_shares)}, bias of the maximum compensated"

@@ -79,7 +79,6 @@ class Immutable(_Raised):
         return claimed_epsilon(asked, self.gamma, delta).epsilon
 
     def describe(self) -> str:
-        """See `Mechanism.describe`."""
         return f"immutable noisy argmax, NOT differentially private, gamma {self.gamma:g}, constant {self.constant}"
 
 
@@ -109,5 +108,4 @@ class ImmutableGaussian(_Raised):
         return claimed_epsilon_gaussian(asked, self.sigma, delta).epsilon
 
     def describe(self) -> str:
-        """See `Mechanism.describe`."""
         return f"immutable noisy argmax, NOT differentially private, sigma {self.sigma:g}, constant {self.constant}"

@@ -75,6 +75,5 @@ class MaskedTerms(SessionTerms):
         return self.sigma / math.sqrt(self.noise_shares) if self.sigma > 0 else 0.0
 
     def canonical(self) -> bytes:
-        """See `SessionTerms.canonical`."""
         unwritten = {"release"} if self.release == 1 else set()
         return canonical_json(self.model_dump(mode="json", exclude=unwritten))
