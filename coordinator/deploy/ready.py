@@ -116,7 +116,7 @@ def _pool(kit: Kit, run: KitRun) -> str:
     wanted = run.config.public
     if wanted is None:
         return "none is fixed: students may ask any rows"
-    tree = PoolTree.load(file := public_file(kit, "public.npy"))
+    tree = PoolTree.load(file := public_file(kit.folder, "public.npy"))
     if tree.terms(wanted.least_distance) != wanted:
         raise ConfigError(f"{file.name} holds other rows than the federation is fixed to", NEWEST)
     return f"{wanted.size} rows may be asked, and no others"

@@ -130,7 +130,7 @@ def run_config(kit: Kit, run: KitRun) -> dict[str, str]:
         "roster-file": str(run / ROSTER) if secure else "",
         "identity-file": str(kit / "identity.pem") if secure else "",
         "sealing-file": str(kit / SEALING) if run.config.collection == "verified" else "",
-        "public-file": str(public_file(kit, "public.npy")) if run.config.public else "",
+        "public-file": str(public_file(kit.folder, "public.npy")) if run.config.public else "",
         "kit": str(kit.folder),
     }
 

@@ -126,7 +126,7 @@ def status(kit: Kit) -> Status:
         delta=config.privacy.delta,
         phases=[phase.to_json() for phase in used] if config.schedule else [],
     )
-    if config.public is not None and public_file(kit, "public.npy").exists():
+    if config.public is not None and public_file(kit.folder, "public.npy").exists():
         found.rows_open, found.rows_spent = rows_of_pool(kit, run)
     state = state_of(kit, run)
     found.parties = {name: entry.words for name, entry in state.roll.entries.items()}
@@ -159,7 +159,7 @@ def state_of(kit: Kit, run: KitRun) -> RunState:
 
 def rows_of_pool(kit: Kit, run: KitRun) -> tuple[int, int]:
     """Rows of the pool that can still be asked, and those that parties answered in earlier federations."""
-    rows = len(PoolTree.load(public_file(kit, "public.npy")).leaves)
+    rows = len(PoolTree.load(public_file(kit.folder, "public.npy")).leaves)
     spent = asked_before(kit, run)
     asked = asked_in(run / LEDGER) if (run / LEDGER).exists() else frozenset()
     return rows - len(spent | asked), len(spent)
