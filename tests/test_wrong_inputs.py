@@ -159,8 +159,8 @@ ROWS = [
     Wrong("node keys p --out home", 6, "home is already there"),
     Wrong(f"node join {PARTY} --keys home", 2, "this kit was not made for keys of your own"),
     Wrong(f"node join {PARTY}", 2, "is unpacked already"),
-    Wrong("node join pool.npz", 2, "where it is to be unpacked is not given"),
-    Wrong("node join pool.npz --into new", 2, "pool.npz is no whole .tar.gz"),
+    Wrong("node join public.npz", 2, "where it is to be unpacked is not given"),
+    Wrong("node join public.npz --into new", 2, "public.npz is no whole .tar.gz"),
     Wrong(f"node fingerprint {COORDINATOR}", 2, "is the kit of a coordinator: the operator made its keys"),
     Wrong("node start home", 2, "home is no kit"),
     # the operator
