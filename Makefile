@@ -28,8 +28,8 @@ run: $(VENV)/.base
 # tests/conftest.py); WORKERS= runs all in one
 SPREAD := --dist loadfile --no-loadscope-reorder
 fast: WORKERS ?= -n 2 $(SPREAD)
-# tests of whole deployments mostly wait, so two processors have work for four
-test: WORKERS ?= -n 4 $(SPREAD)
+# tests of whole deployments mostly wait, so two processors have work for three; each more imports all of it once more
+test: WORKERS ?= -n 3 $(SPREAD)
 # as the command line does: two threads of a library in each of three workers wait for each other most of the time
 fast test proofs nightly: export OMP_NUM_THREADS = 1
 fast test proofs nightly: export OPENBLAS_NUM_THREADS = 1

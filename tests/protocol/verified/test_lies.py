@@ -19,6 +19,7 @@ from consilium.sums.aggregators.field import PRIME
 from consilium.sums.aggregators.sealing import place_key
 from consilium.sums.aggregators.uploads import PART_BYTES, HelperPart, Upload
 from consilium.sums.errors import VoteFault
+from tests.marks import third
 from tests.protocol.verified.federation import VerifiedFederation, collect, settle_all
 from tests.protocol.verified.liars import HALF, PROOFS, THIRD, Forger, fitted, one_hot, true_squares, zero_proof
 
@@ -154,8 +155,7 @@ def must_be_out(federation: VerifiedFederation, lie: bytes, fault: VoteFault, na
     assert np.array_equal(result.sums, federation.total(honest))
 
 
-@pytest.mark.parametrize("prove", PROOFS)
-@pytest.mark.parametrize("kind", FALSE_VOTES)
+@pytest.mark.parametrize(("kind", "prove"), third([(kind, prove) for kind in FALSE_VOTES for prove in PROOFS]))
 def test_false_votes_are_left_out_whatever_their_proof(kind, prove) -> None:
     federation = make_federation()
     matrix = one_hot(federation, LIAR)

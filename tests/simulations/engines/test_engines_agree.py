@@ -25,7 +25,7 @@ def test_clear_on_local_and_secure_on_ray_agree(tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="Ray is not installed (extra `ray`)")
     # fewer hospitals, more teachers each, and a teacher that depends on its seed
     changes = [
-        "data.least_rows=120",
+        "data.least_rows=180",
         "federation.minimum_parties=10",
         "federation.teachers_per_party=3",
         "federation.teacher.model=random_forest",
