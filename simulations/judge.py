@@ -86,7 +86,7 @@ def judged_row_scores(case: Case, predicted: Predicted) -> Arrays:
 def _drawn(predicted: Predicted, test: np.ndarray) -> list[np.ndarray]:
     """Probabilities float64 (test, classes) of each draw of a method's luck."""
     drawn = predicted.arrays.get(TEST_DRAWS)
-    return [test] if drawn is None else [each.astype(np.float64) for each in drawn]
+    return [test] if drawn is None else [draw.astype(np.float64) for draw in drawn]
 
 
 def _own_by_class(method: str, case: Case, predicted: Predicted) -> Iterator[Row]:
@@ -99,37 +99,37 @@ def _own_by_class(method: str, case: Case, predicted: Predicted) -> Iterator[Row
                 yield Row(method, CLASS, name, metric, of_these / of, *wilson(of_these, of))
 
 
-def _on_test_rows(method: str, case: Case, found: Sequence[np.ndarray]) -> Iterator[Row]:
-    """`found`: probabilities float64 (test, classes) of each draw."""
+def _on_test_rows(method: str, case: Case, drawn: Sequence[np.ndarray]) -> Iterator[Row]:
+    """`drawn`: probabilities float64 (test, classes) of each draw."""
     y, names = case.test_y, case.classes
-    intervals = drawn_intervals(found, y, names)
-    metrics = [evaluate(each, y, names) for each in found]
-    yield _row(method, RUN, "", "accuracy", _mean([each["accuracy"] for each in metrics]), intervals["accuracy"])
+    intervals = drawn_intervals(drawn, y, names)
+    metrics = [evaluate(draw, y, names) for draw in drawn]
+    yield _row(method, RUN, "", "accuracy", _mean([draw["accuracy"] for draw in metrics]), intervals["accuracy"])
     if intervals["auc"] is not None:
-        yield _row(method, RUN, "", "auc", _mean([each["auc"] for each in metrics]), intervals["auc"])
-    yield _row(method, RUN, "", "balanced_accuracy", *_balanced(found, y))
-    yield _row(method, RUN, "", "brier", *_mean_over_rows(found, y, brier_row_scores))
-    yield _row(method, RUN, "", "ece", _mean([calibration(each, y, names)["calibration_error"] for each in found]))
+        yield _row(method, RUN, "", "auc", _mean([draw["auc"] for draw in metrics]), intervals["auc"])
+    yield _row(method, RUN, "", "balanced_accuracy", *_balanced(drawn, y))
+    yield _row(method, RUN, "", "brier", *_mean_over_rows(drawn, y, brier_row_scores))
+    yield _row(method, RUN, "", "ece", _mean([calibration(draw, y, names)["calibration_error"] for draw in drawn]))
     counts = np.bincount(y, minlength=len(names))
     for name, count in zip(names, counts.tolist(), strict=True):
         if count:
-            recall = _mean([each["recall_per_class"][name] for each in metrics])
+            recall = _mean([draw["recall_per_class"][name] for draw in metrics])
             yield _row(method, CLASS, name, "recall", recall, intervals["recall_per_class"][name])
             yield _row(method, CLASS, name, "rows", count)
 
 
-def _balanced(found: Sequence[np.ndarray], y: np.ndarray) -> tuple[float, Interval]:
-    if len(found) > 1:
-        return _mean_over_rows(found, y, balanced_row_scores)
-    counts = np.bincount(y, minlength=found[0].shape[1])
-    right = np.bincount(y[found[0].argmax(axis=1) == y], minlength=len(counts))
-    return float(balanced_row_scores(found[0], y).mean()), balanced_interval(right, counts)
+def _balanced(drawn: Sequence[np.ndarray], y: np.ndarray) -> tuple[float, Interval]:
+    if len(drawn) > 1:
+        return _mean_over_rows(drawn, y, balanced_row_scores)
+    counts = np.bincount(y, minlength=drawn[0].shape[1])
+    right = np.bincount(y[drawn[0].argmax(axis=1) == y], minlength=len(counts))
+    return float(balanced_row_scores(drawn[0], y).mean()), balanced_interval(right, counts)
 
 
 def _mean_over_rows(
-    found: Sequence[np.ndarray], y: np.ndarray, scores_of: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    drawn: Sequence[np.ndarray], y: np.ndarray, scores_of: Callable[[np.ndarray, np.ndarray], np.ndarray]
 ) -> tuple[float, Interval]:
-    scores = np.stack([scores_of(each, y) for each in found])
+    scores = np.stack([scores_of(draw, y) for draw in drawn])
     values = scores.mean(axis=1)
     spread = float(values.std(ddof=1)) / np.sqrt(len(values)) if len(values) > 1 else 0.0
     low, high = mean_interval(scores.mean(axis=0), spread)
@@ -143,12 +143,12 @@ def _at_home(method: str, case: Case, home: np.ndarray) -> Iterator[Row]:
     sums = {"accuracy": (right, np.ones(len(truth))), "brier": (brier, np.ones(len(truth)))}
     in_order, pairs = np.zeros(len(case.parties)), np.zeros(len(case.parties))
     for index in np.unique(whose).tolist():
-        own, name = whose == index, case.parties[index]
-        y, count = truth[own], int(own.sum())
+        mine, name = whose == index, case.parties[index]
+        y, count = truth[mine], int(mine.sum())
         yield _row(method, PARTY, name, "rows", count)
-        yield _row(method, PARTY, name, "accuracy", right[own].mean(), wilson(int(right[own].sum()), count))
-        yield _row(method, PARTY, name, "brier", brier[own].mean(), mean_interval(brier[own]) if count > 1 else None)
-        areas = auc_row_scores(home[own], y)
+        yield _row(method, PARTY, name, "accuracy", right[mine].mean(), wilson(int(right[mine].sum()), count))
+        yield _row(method, PARTY, name, "brier", brier[mine].mean(), mean_interval(brier[mine]) if count > 1 else None)
+        areas = auc_row_scores(home[mine], y)
         if areas is not None:
             classes = np.bincount(y)
             yield _row(method, PARTY, name, "auc", areas.mean(), area_interval(areas, int(classes[classes > 0].min())))
@@ -157,7 +157,7 @@ def _at_home(method: str, case: Case, home: np.ndarray) -> Iterator[Row]:
                 in_order[index] = areas.mean() * pairs[index]
     yield _row(method, RUN, "", "home_rows", len(truth))
     for metric, (points, of) in sums.items():
-        totals = [np.bincount(whose, weights=each, minlength=len(case.parties)) for each in (points, of)]
+        totals = [np.bincount(whose, weights=summands, minlength=len(case.parties)) for summands in (points, of)]
         yield _row(method, RUN, "", f"home_{metric}", points.mean(), _clipped(ratio_interval(*_there(*totals))))
     if pairs.any():
         value = float(in_order.sum() / pairs.sum())
@@ -186,19 +186,19 @@ LEAST_OWNERS = 2
 """Of test rows; of fewer the rows are the units, and the population that is spoken of is these owners' rows."""
 
 
-def by_row(found: Sequence[np.ndarray], y: np.ndarray) -> dict[str, np.ndarray]:
+def by_row(drawn: Sequence[np.ndarray], y: np.ndarray) -> dict[str, np.ndarray]:
     """Row scores float64 (test,) of each figure, whose mean it is.
 
-    found: probabilities float64 (test, classes) of each draw of a method's luck. y: int64 (test,).
+    drawn: probabilities float64 (test, classes) of each draw of a method's luck. y: int64 (test,).
     """
-    areas = [each for each in (auc_row_scores(each, y) for each in found) if each is not None]
+    areas = [area for area in (auc_row_scores(draw, y) for draw in drawn) if area is not None]
     scores = {
-        "accuracy": [(each.argmax(axis=1) == y).astype(np.float64) for each in found],
+        "accuracy": [(draw.argmax(axis=1) == y).astype(np.float64) for draw in drawn],
         "auc": areas,
-        "balanced_accuracy": [balanced_row_scores(each, y) for each in found],
-        "brier": [brier_row_scores(each, y) for each in found],
+        "balanced_accuracy": [balanced_row_scores(draw, y) for draw in drawn],
+        "brier": [brier_row_scores(draw, y) for draw in drawn],
     }
-    return {metric: np.mean(each, axis=0) for metric, each in scores.items() if each}
+    return {metric: np.mean(of_draws, axis=0) for metric, of_draws in scores.items() if of_draws}
 
 
 def unit_arrays(case: Case, scores: Mapping[str, np.ndarray]) -> Arrays:
@@ -206,8 +206,8 @@ def unit_arrays(case: Case, scores: Mapping[str, np.ndarray]) -> Arrays:
     unit, which = _units(case)
     ids, place, rows = np.unique(which, return_inverse=True, return_counts=True)
     arrays: Arrays = {"unit": np.array(unit), "ids": ids, "rows": rows.astype(np.int32)}
-    for metric, each in scores.items():
-        off = np.bincount(place, weights=each - each.mean(), minlength=len(ids))
+    for metric, row_scores in scores.items():
+        off = np.bincount(place, weights=row_scores - row_scores.mean(), minlength=len(ids))
         arrays[metric] = (off / len(which)).astype(np.float32)
     return {UNIT_SCORES + name: array for name, array in arrays.items()}
 

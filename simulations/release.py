@@ -68,8 +68,8 @@ class Replayed:
     voted_batch: np.ndarray = field(repr=False)
 
 
-def replay(case: Case, said: TeacherVotes) -> Replayed:
-    """Ask, release, charge, train and close. `said`: what the case's teachers said to the pool.
+def replay(case: Case, votes: TeacherVotes) -> Replayed:
+    """Ask, release, charge, train and close. `votes`: of the case's teachers on the pool.
 
     Raises
     ------
@@ -85,10 +85,10 @@ def replay(case: Case, said: TeacherVotes) -> Replayed:
         with closing(log), closing(ledger):
             if config.most_weight > 1:
                 ledger.pin_weights(dict(zip(case.parties, _weights(case), strict=True)))
-            collector, votes = RecordedVotes(case, said), sum(_weights(case)) * config.teachers_per_party
+            collector, most = RecordedVotes(case, votes), sum(_weights(case)) * config.teachers_per_party
             service, *later = (
                 LabelService(
-                    config, ledger, noise_for(config), collector, len(case.parties), log, phase=phase, most_votes=votes
+                    config, ledger, noise_for(config), collector, len(case.parties), log, phase=phase, most_votes=most
                 )
                 for phase in config.phase_numbers
             )
@@ -126,8 +126,8 @@ def check_can_run(case: Case) -> None:
 class RecordedVotes:
     """A `Collector` without parties: it adds up what they said. `rows`: of the pool, asked of them batch by batch."""
 
-    def __init__(self, case: Case, said: TeacherVotes) -> None:
-        self._case, self._said, self._weights = case, said, _weights(case)
+    def __init__(self, case: Case, votes: TeacherVotes) -> None:
+        self._case, self._votes, self._weights = case, votes, _weights(case)
         self._row: dict[str, int] = {}
         for row, query_id in enumerate(query_ids(case.pool_x)):
             self._row.setdefault(query_id, row)
@@ -145,7 +145,7 @@ class RecordedVotes:
         if phase == 1:
             self.rows.append(rows)
         digest, classes = case.config.digest(), len(case.classes)
-        votes = self._said.totals(rows, case.parties, digest, ids, classes, self._weights)
+        votes = self._votes.totals(rows, case.parties, digest, ids, classes, self._weights)
         drawn = case.config.node_event(0, 0).party_noise(phase) if case.config.noise_in_sums else None
         if drawn is not None:
             givers = case.config.givers(len(case.parties))

@@ -43,7 +43,9 @@ CLEAN: tuple[str, ...] = (
     "protocol/rows",
     "simulations/datasets",
     "simulations/population",
-    "simulations/study/measures",
+    "simulations/council",
+    "simulations/methods",
+    "simulations/study",
     "student",
     "sums",
 )

@@ -82,7 +82,7 @@ class StudyTables:
     def rivals(self, name: str, points: Mapping[Point, str]) -> None:
         """Methods of the same guarantee less the reference: methods down, points across; what is no test is a dash."""
         asked = [question for question in questions(self.view) if question.kind == "methods" and question.tested]
-        found = {(each.method, each.at): each for question in asked for each in question.tested}
+        found = {(each.method, each.point): each for question in asked for each in question.tested}
         rows = [method for method in self.view.methods if any(method == of for of, _ in found)]
         lines = [(f"{title(method)} less {title(asked[0].method)}", method) for method in rows] if asked else []
         cells = {method: [found.get((method, at)) for at in points] for method in rows}
@@ -94,7 +94,7 @@ class StudyTables:
         place = self.view.axes.index(axis)
         lines = []
         for question in asked:
-            found = {each.at[place]: each for each in question.tested}
+            found = {each.point[place]: each for each in question.tested}
             lines.append((title(question.method), [found.get(point) for point in points]))
         heads = [f"{label} in place of {asked[0].against}" for label in points.values()] if asked else []
         self._contrasts(name, ["", *heads], lines, asked)
@@ -106,7 +106,7 @@ class StudyTables:
         by_point: dict[Point, list[MeanContrast | None]] = {}
         for number, question in enumerate(asked):
             for each in question.tested:
-                rest = (*each.at[:place], *each.at[place + 1 :])
+                rest = (*each.point[:place], *each.point[place + 1 :])
                 by_point.setdefault(rest, [None] * len(asked))[number] = each
         order = [self.view.order[other] for other in self.view.axes if other != axis]
         by_place = sorted(

@@ -122,7 +122,7 @@ def naturals(study: StudyTables) -> None:
 
     note = MEANS + ". Worth: labels by hand, median of the seeds"
     study.figure("results/a-dozen-natural-divisions", columns, fill, note)
-    against = {(each.at, each.method): each for question in questions(view) for each in question.tested}
+    against = {(each.point, each.method): each for question in questions(view) for each in question.tested}
     rivals = {"noisy_average": "noisy average", private: "private FedAvg"}
 
     def fill_contrasts(table: Table) -> None:
@@ -138,7 +138,7 @@ def naturals(study: StudyTables) -> None:
 
 def hand_labels(view: StudyView, at: Point) -> str:
     """Median over seeds of what PATE is worth; those above the most that was tried count as that."""
-    rows = view.at(view.frame, at).filter(
+    rows = view.of_point(view.frame, at).filter(
         (pl.col("method") == "pate") & pl.col("metric").is_in(["hand_labels", "hand_labels_above"])
     )
     return f"{np.median(rows['value'].to_numpy()):,.0f}" if rows.height else "–"

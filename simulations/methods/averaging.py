@@ -69,20 +69,20 @@ class AveragedNetwork:
         error = softmax(values[-1], axis=1)
         error[np.arange(len(y)), y] -= 1
         error /= len(y)
-        for index, found in reversed(list(enumerate(self._layers(gradient)))):
-            found[:-1] = values[index].T @ error
-            found[-1] = error.sum(axis=0)
+        for index, layer in reversed(list(enumerate(self._layers(gradient)))):
+            layer[:-1] = values[index].T @ error
+            layer[-1] = error.sum(axis=0)
             if index:
                 error = (error @ layers[index][:-1].T) * (values[index] > 0)
         return gradient
 
     def _layers(self, model: np.ndarray) -> list[np.ndarray]:
         """Views (inputs + 1, outputs) of a model, the bias last."""
-        found, start = [], 0
+        layers, start = [], 0
         for before, after in itertools.pairwise(self.widths):
-            found.append(model[start : start + (before + 1) * after].reshape(before + 1, after))
+            layers.append(model[start : start + (before + 1) * after].reshape(before + 1, after))
             start += (before + 1) * after
-        return found
+        return layers
 
     def _activations(self, model: np.ndarray, x: np.ndarray) -> list[np.ndarray]:
         """What goes into each layer, and last what comes out of the last."""
@@ -128,30 +128,30 @@ class LocalTraining:
 
 def train_locally(
     network: AveragedNetwork,
-    given: np.ndarray,
+    start: np.ndarray,
     rows: TrainingRows,
     training: LocalTraining,
     proximal_mu: float,
     generator: np.random.Generator,
 ) -> np.ndarray:
-    """The party's model float64 (size,) after one round from the model `given`; not finite where it diverged.
+    """The party's model float64 (size,) after one round from the model `start`; not finite where it diverged.
 
-    proximal_mu: of mu / 2 times the squared distance from `given` in the loss (Li et al. 2020, arXiv 1812.06127,
+    proximal_mu: of mu / 2 times the squared distance from `start` in the loss (Li et al. 2020, arXiv 1812.06127,
     equation 2); 0 for none.
     """
-    model, x = given.copy(), rows.x.astype(np.float64)
+    model, x = start.copy(), rows.x.astype(np.float64)
     with np.errstate(all="ignore"):  # whoever asked looks at what comes out
         for chosen in _batches(len(x), training, generator):
             gradient = network.gradient(model, x[chosen], rows.y[chosen])
             if proximal_mu:
-                gradient += proximal_mu * (model - given)
+                gradient += proximal_mu * (model - start)
             model -= training.learning_rate * gradient
     return model
 
 
 def answer(
     network: AveragedNetwork,
-    given: np.ndarray,
+    start: np.ndarray,
     rows: TrainingRows,
     training: LocalTraining,
     proximal_mu: float,
@@ -165,12 +165,12 @@ def answer(
     where training diverged, and always one that differs from it.
     """
     generator = np.random.default_rng([_ROUND, *lots])
-    model = train_locally(network, given, rows, training, proximal_mu, generator)
+    model = train_locally(network, start, rows, training, proximal_mu, generator)
     if not np.isfinite(model).all():
         if not private:
             return None
-        model = given.copy()
-    if private and (model == given).all():
+        model = start.copy()
+    if private and (model == start).all():
         # Flower divides by the length of the update: 0 would end the whole run
         model[np.abs(model).argmin()] += _LEAST_CHANGE
     return model
@@ -249,10 +249,10 @@ def party_app(parties: Sequence[TrainingRows], network: AveragedNetwork, seed: i
     def train(message: Message, context: Context) -> Message:
         config: dict[str, Any] = dict(message.content.config_records[CONFIG])
         index = int(context.node_config["partition-id"])
-        given = message.content.array_records[ARRAYS].to_numpy_ndarrays()[0]
+        start = message.content.array_records[ARRAYS].to_numpy_ndarrays()[0]
         training, mu = LocalTraining.of_config(config), config.get("proximal-mu", 0.0)
         lots = (seed, index, config["server-round"])
-        model = answer(network, given, parties[index], training, mu, lots, private=private)
+        model = answer(network, start, parties[index], training, mu, lots, private=private)
         if model is None:
             return Message(Error(code=DIVERGED, reason="training diverged"), reply_to=message)
         weight = 1 if private else len(parties[index].y)
@@ -400,9 +400,9 @@ def rehearse(
         updates, weights = [], []
         for index in lots.sample(range(len(parties)), rounds.parties_in_each(len(parties))):
             mu, rows = rounds.proximal_mu or 0.0, parties[index]
-            found = answer(network, model, rows, training, mu, (seed, index, number), private=privacy is not None)
-            if found is not None:
-                updates.append(found - model if privacy is None else privacy.clipped(found - model))
+            trained = answer(network, model, rows, training, mu, (seed, index, number), private=privacy is not None)
+            if trained is not None:
+                updates.append(trained - model if privacy is None else privacy.clipped(trained - model))
                 weights.append(len(rows.y) if privacy is None else 1)
         if updates:
             model = model + np.asarray(weights) @ np.stack(updates) / sum(weights)

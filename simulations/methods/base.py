@@ -77,22 +77,22 @@ class Predicted:
 
     def to_arrays(self) -> Arrays:
         """For an artifact."""
-        found: Arrays = {f"own.{name}": value for name, value in self.arrays.items()}
+        arrays: Arrays = {f"own.{name}": value for name, value in self.arrays.items()}
         if self.test is not None:
-            found["test"] = self.test
+            arrays["test"] = self.test
         if self.home is not None:
-            found["home"] = self.home
-        found["figures.names"] = np.array(list(self.figures), dtype=str)
-        found["figures.values"] = np.array(list(self.figures.values()), dtype=np.float64)
-        found["absent"] = np.array(self.absent)
-        return found
+            arrays["home"] = self.home
+        arrays["figures.names"] = np.array(list(self.figures), dtype=str)
+        arrays["figures.values"] = np.array(list(self.figures.values()), dtype=np.float64)
+        arrays["absent"] = np.array(self.absent)
+        return arrays
 
     @classmethod
     def of_arrays(cls, arrays: Arrays) -> Predicted:
         """The inverse of `to_arrays`."""
         figures = dict(zip(arrays["figures.names"].tolist(), arrays["figures.values"].tolist(), strict=True))
-        own = {name.removeprefix("own."): value for name, value in arrays.items() if name.startswith("own.")}
-        return cls(arrays.get("test"), arrays.get("home"), figures, own, str(arrays["absent"]))
+        further = {name.removeprefix("own."): value for name, value in arrays.items() if name.startswith("own.")}
+        return cls(arrays.get("test"), arrays.get("home"), figures, further, str(arrays["absent"]))
 
 
 class StudyMethod(Frozen):
@@ -111,8 +111,8 @@ class StudyMethod(Frozen):
     def label(self) -> str:
         """The name, with the keys that are not at their defaults: "pooled kind=boosted". What tables call it."""
         keys = {key: field.default for key, field in type(self).model_fields.items() if key != "name"}
-        own = {key: getattr(self, key) for key, default in keys.items() if getattr(self, key) != default}
-        return " ".join([self.name, *(f"{key}={value}" for key, value in own.items())])
+        changed = {key: getattr(self, key) for key, default in keys.items() if getattr(self, key) != default}
+        return " ".join([self.name, *(f"{key}={value}" for key, value in changed.items())])
 
     @property
     def private(self) -> bool:

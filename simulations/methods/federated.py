@@ -117,17 +117,17 @@ class FederatedMethod(StudyMethod):
             kinds = {clip: PartyPrivacy(*terms, clip) for clip in clips}
             clip = setting.best(clips, lambda clip: setting.with_rate(rate, kinds[clip]))
             privacy, figures = kinds[clip], {"delta": stated.delta, "clip": clip}
-        found = setting.federated(rate, privacy)
-        if not found.rounds:
+        result = setting.federated(rate, privacy)
+        if not result.rounds:
             return Predicted(absent="no round gave a model: training failed at every party")
-        if found.epsilon is not None:
-            figures["epsilon"] = found.epsilon
-        figures |= {"rounds": found.rounds, "learning_rate": rate, "parties": len(case.parties)}
-        figures |= {"parties_left_out": len(found.left_out)}
+        if result.epsilon is not None:
+            figures["epsilon"] = result.epsilon
+        figures |= {"rounds": result.rounds, "learning_rate": rate, "parties": len(case.parties)}
+        figures |= {"parties_left_out": len(result.left_out)}
         inputs, network = case.config.rows.inputs, setting.network
         return Predicted(
-            network.probabilities(found.model, inputs(case.test_x)) if len(case.test_y) else None,
-            network.probabilities(found.model, inputs(case.home_x)) if len(case.home_y) else None,
+            network.probabilities(result.model, inputs(case.test_x)) if len(case.test_y) else None,
+            network.probabilities(result.model, inputs(case.home_x)) if len(case.home_y) else None,
             figures,
         )
 

@@ -28,7 +28,7 @@ _KINDS = {str(get_args(kind.model_fields["name"].annotation)[0]): kind for kind 
 METHOD_NAMES = tuple(_KINDS)
 
 
-def method_of(given: object, where: str = "methods") -> StudyMethod:
+def method_of(described: object, where: str = "methods") -> StudyMethod:
     """A method from its name, or from a table with `name` and its keys. `where`: the key that it stands at.
 
     Raises
@@ -38,7 +38,7 @@ def method_of(given: object, where: str = "methods") -> StudyMethod:
     >>> method_of("pooled"), method_of({"name": "hand_labels", "labels": 300}).title
     (PooledModel(name='pooled', kind='teacher'), 'labels by hand')
     """
-    table: dict[str, Any] = dict(given) if isinstance(given, Mapping) else {"name": given}
+    table: dict[str, Any] = dict(described) if isinstance(described, Mapping) else {"name": described}
     name = table.get("name")
     kind = _KINDS.get(name) if isinstance(name, str) else None
     if kind is None:

@@ -169,10 +169,10 @@ def _penalty(x: np.ndarray, targets: np.ndarray) -> float:
     along, leverage = left.T @ targets, left**2
     errors = []
     for penalty in PENALTIES * scale:
-        kept = squares / (squares + penalty)
-        residual = targets - left @ (kept[:, None] * along)
-        own = np.minimum(leverage @ kept + 1 / count, 1 - 1e-9)  # what a row adds to its own fitted value
-        errors.append(((residual / (1 - own)[:, None]) ** 2).sum())
+        shrunk = squares / (squares + penalty)
+        residual = targets - left @ (shrunk[:, None] * along)
+        leverages = np.minimum(leverage @ shrunk + 1 / count, 1 - 1e-9)  # what a row adds to its own fitted value
+        errors.append(((residual / (1 - leverages)[:, None]) ** 2).sum())
     return float(PENALTIES[int(np.argmin(errors))] * scale)
 
 
@@ -183,8 +183,8 @@ def _left_vectors(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     else:
         squares, right = np.linalg.eigh(rows.T @ rows)
         left = rows @ right / np.sqrt(np.maximum(squares, 1e-300))
-    kept = squares > squares.max() * 1e-10
-    return left[:, kept], squares[kept]
+    large = squares > squares.max() * 1e-10
+    return left[:, large], squares[large]
 
 
 def _solve(gram: np.ndarray, targets: np.ndarray, penalty: float) -> np.ndarray:
@@ -215,14 +215,14 @@ class HandLabels:
     """Models on true labels of rows that are drawn by lot, judged on the test rows.
 
     Draw d of n labels are the first n rows of `by_lot` d of the pool: more labels are the same ones, and others.
-    `asked` int64 (n,): rows that the student asked for, in its order. `width`: inputs of the plain trainer. `metric`:
+    `queried` int64 (n,): rows that the student asked for, in its order. `width`: inputs of the plain trainer. `metric`:
     what is compared.
     """
 
     def __init__(
-        self, public: PublicTruth, spec: StudentSpec, asked: np.ndarray, seed: int, mode: HandLabelMode
+        self, public: PublicTruth, spec: StudentSpec, queried: np.ndarray, seed: int, mode: HandLabelMode
     ) -> None:
-        self._public, self._spec, self._asked, self._seed = public, spec, asked, seed
+        self._public, self._spec, self._asked, self._seed = public, spec, queried, seed
         self._by_rows = spec.selection in BY_ROWS
         self._mode: HandLabelMode = mode
         self._classes = len(public.schema.classes)
@@ -246,14 +246,14 @@ class HandLabels:
         So the choice of the trainer is made on the test rows, in favour of the labels by hand. A trainer that takes
         long is not tried (`effort`).
         """
-        found = {}
+        scores = {}
         for name in self._searched:
             learn, draws = self._learners[name], 1 if count == len(self._public.labels) else self._draws(name, count)
-            found[name] = np.stack([self._scores(learn(self._by_lot(draw)[:count], draw)) for draw in range(draws)])
-        self.better[count] = max(found, key=lambda name: float(found[name].mean()))
-        return found[self.better[count]]
+            scores[name] = np.stack([self._scores(learn(self._by_lot(draw)[:count], draw)) for draw in range(draws)])
+        self.better[count] = max(scores, key=lambda name: float(scores[name].mean()))
+        return scores[self.better[count]]
 
-    def at(self, count: int) -> dict[str, Any]:
+    def metrics_of(self, count: int) -> dict[str, Any]:
         """Means over draws of `count` labels, on rows as the student chose its own: its metrics, and whose.
 
         That is by lot, or, where its selection looks at the rows alone, on the first that it asked for itself, once.
@@ -262,11 +262,13 @@ class HandLabels:
         the leading metric between draws), intervals (of one draw, see `drawn_intervals`), and the leading metric's mean
         for each trainer by name.
         """
-        found: dict[str, list[np.ndarray]] = {}
+        learnt_by: dict[str, list[np.ndarray]] = {}
         for name, learn in self._learners.items():
             draws = 1 if self._by_rows else self._draws(name, count)
-            found[name] = [learn(self._as_chosen(draw)[:count], draw) for draw in range(draws)]
-        metrics = {name: [self._metrics(each) for each in learnt] for name, learnt in found.items()}
+            learnt_by[name] = [learn(self._as_chosen(draw)[:count], draw) for draw in range(draws)]
+        metrics = {
+            name: [self._metrics(probabilities) for probabilities in learnt] for name, learnt in learnt_by.items()
+        }
         means = {name: mean_metrics(of) for name, of in metrics.items()}
         better = max(means, key=lambda name: means[name][self.metric])
         values = [item[self.metric] for item in metrics[better]]
@@ -277,7 +279,7 @@ class HandLabels:
             **means[better],
             "deviation": float(np.std(values, ddof=1)) if len(values) > 1 else None,
             "draws": len(values),
-            "intervals": drawn_intervals(found[better], self._public.test_y, names, one=True),
+            "intervals": drawn_intervals(learnt_by[better], self._public.test_y, names, one=True),
             **{name: of[self.metric] for name, of in means.items()},
         }
 
@@ -364,10 +366,10 @@ class LabelledByHand(StudyMethod):
         for draw in range(draws):
             chosen = by_lot(case.seed, draw, len(y))[: self.labels]
             drawn.append(learnt_by_hand(schema, spec, rows, y, chosen, case.seed + draw).predict_proba(judging))
-        found = np.stack(drawn)
+        stacked = np.stack(drawn)
         return Predicted(
-            test=found[0, :tested] if tested else None,
-            home=found[0, tested:] if len(case.home_y) else None,
+            test=stacked[0, :tested] if tested else None,
+            home=stacked[0, tested:] if len(case.home_y) else None,
             figures={"labels": float(self.labels), "draws": float(draws)},
-            arrays={TEST_DRAWS: found[:, :tested].astype(np.float32)} if tested else {},
+            arrays={TEST_DRAWS: stacked[:, :tested].astype(np.float32)} if tested else {},
         )

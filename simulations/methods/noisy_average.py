@@ -57,27 +57,27 @@ class NoisyAverages:
 
 
 def noisy_averages(
-    given: ClippedSums, promise: StatedGuarantee, pool_x: np.ndarray, pool_y: np.ndarray, seed: int
+    sums: ClippedSums, promise: StatedGuarantee, pool_x: np.ndarray, pool_y: np.ndarray, seed: int
 ) -> NoisyAverages:
     """`_DRAWS` of them, with the norm whose draws are the best in the mean on the public rows `pool_x` float (pool,
     inputs), by their true labels `pool_y` int64 (pool,). At least one party has given its weights.
     """
-    noise = sigma_needed(1, promise.epsilon, promise.delta, scalar=True)
+    scale = sigma_needed(1, promise.epsilon, promise.delta, scalar=True)
     generator = np.random.default_rng([seed, _PURPOSE])
-    drawn = [generator.standard_normal(given.sums[0].shape) for _ in range(_DRAWS)]
+    drawn = [generator.standard_normal(sums.sums[0].shape) for _ in range(_DRAWS)]
     chosen = np.sort(generator.permutation(len(pool_y))[:_MOST_CHOOSE])
     rows, y = _with_intercept(pool_x[chosen]), pool_y[chosen]
-    from_noise = [rows @ each for each in drawn]
-    metric = leading_metric(y, given.sums[0].shape[1])
+    from_noise = [rows @ noise for noise in drawn]
+    metric = leading_metric(y, sums.sums[0].shape[1])
     best, most = 0, -math.inf
-    for index, total in enumerate(given.sums):
-        scores, deviation = rows @ (total / given.parties), _deviation(given, promise, noise, NORMS[index])
-        found = [row_scores(softmax(scores + deviation * each, axis=1), y, metric).mean() for each in from_noise]
-        if np.mean(found) > most:
-            best, most = index, float(np.mean(found))
-    deviation = _deviation(given, promise, noise, NORMS[best])
-    made = [given.sums[best] / given.parties + deviation * each for each in drawn]
-    return NoisyAverages([each * _factor(rows @ each, y) for each in made], NORMS[best], deviation)
+    for index, total in enumerate(sums.sums):
+        scores, deviation = rows @ (total / sums.parties), _deviation(sums, promise, scale, NORMS[index])
+        scored = [row_scores(softmax(scores + deviation * noise, axis=1), y, metric).mean() for noise in from_noise]
+        if np.mean(scored) > most:
+            best, most = index, float(np.mean(scored))
+    deviation = _deviation(sums, promise, scale, NORMS[best])
+    averages = [sums.sums[best] / sums.parties + deviation * noise for noise in drawn]
+    return NoisyAverages([weights * _factor(rows @ weights, y) for weights in averages], NORMS[best], deviation)
 
 
 def averages_of(
@@ -104,13 +104,13 @@ def judged_noisy_average(
 
     `test_x` float (test, inputs), `test_y` int64 (test,).
     """
-    found = averages.probabilities(test_x)
+    drawn = averages.probabilities(test_x)
     return {
-        **mean_metrics([evaluate(each, test_y, classes) for each in found]),
+        **mean_metrics([evaluate(draw, test_y, classes) for draw in drawn]),
         "norm": averages.norm,
         "noise_deviation": averages.noise_deviation,
-        "draws": len(found),
-        "intervals": drawn_intervals(found, test_y, classes),
+        "draws": len(drawn),
+        "intervals": drawn_intervals(drawn, test_y, classes),
     }
 
 
@@ -125,13 +125,13 @@ def _factor(scores: np.ndarray, y: np.ndarray) -> float:
         return -float(log_softmax(scores * math.exp(exponent), axis=1)[np.arange(len(y)), y].mean())
 
     # the loss is convex in the factor, and so has one valley in its logarithm too
-    found: Any = minimize_scalar(loss, bounds=_FACTORS, method="bounded", options={"xatol": 1e-3})
-    return math.exp(found.x)
+    result: Any = minimize_scalar(loss, bounds=_FACTORS, method="bounded", options={"xatol": 1e-3})
+    return math.exp(result.x)
 
 
-def _deviation(given: ClippedSums, promise: StatedGuarantee, noise: float, norm: float) -> float:
-    """Of the noise on a weight of the average; `noise`: on a sum of sensitivity 1."""
-    return noise * sensitivity(norm, promise.unit, promise.neighbouring, given.teachers_per_party) / given.parties
+def _deviation(sums: ClippedSums, promise: StatedGuarantee, scale: float, norm: float) -> float:
+    """Of the noise on a weight of the average; `scale`: on a sum of sensitivity 1."""
+    return scale * sensitivity(norm, promise.unit, promise.neighbouring, sums.teachers_per_party) / sums.parties
 
 
 def sensitivity(norm: float, unit: Unit, neighbouring: Neighbouring, teachers_per_party: int) -> float:
@@ -202,19 +202,19 @@ class NoisyAverage(StudyMethod):
     def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
         """See `StudyMethod.predict`. Absent where teachers are not linear, or nothing finite is promised."""
         promise = self.guarantee(case)
-        made = averages_of(case, promise, needed(ensemble, self.name), len(case.parties))
-        if isinstance(made, str) or promise is None:
-            return Predicted(absent=str(made))
+        averages = averages_of(case, promise, needed(ensemble, self.name), len(case.parties))
+        if isinstance(averages, str) or promise is None:
+            return Predicted(absent=str(averages))
         schema, tested = case.config.rows, len(case.test_y)
-        drawn = np.stack(made.probabilities(schema.inputs(case.test_x))) if tested else None
+        drawn = np.stack(averages.probabilities(schema.inputs(case.test_x))) if tested else None
         return Predicted(
             test=None if drawn is None else drawn[0],
-            home=made.probabilities(schema.inputs(case.home_x))[0] if len(case.home_y) else None,
+            home=averages.probabilities(schema.inputs(case.home_x))[0] if len(case.home_y) else None,
             figures={
                 "epsilon": promise.epsilon,
                 "delta": promise.delta,
-                "norm": made.norm,
-                "noise_deviation": made.noise_deviation,
+                "norm": averages.norm,
+                "noise_deviation": averages.noise_deviation,
             },
             arrays={} if drawn is None else {TEST_DRAWS: drawn.astype(np.float32)},
         )

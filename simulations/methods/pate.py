@@ -53,62 +53,62 @@ class Pate(StudyMethod):
             check_can_run(case)
         except (NotEnoughParties, ConfigError) as error:
             return Predicted(absent=error.what)
-        found = replay(case, needed(ensemble, self.name).pool)
+        replayed = replay(case, needed(ensemble, self.name).pool)
         return Predicted(
-            test=found.student.predict_proba(case.test_x) if len(case.test_y) else None,
-            home=found.student.predict_proba(case.home_x) if len(case.home_y) else None,
-            figures=_figures(case, found),
-            arrays=_arrays(case, found),
+            test=replayed.student.predict_proba(case.test_x) if len(case.test_y) else None,
+            home=replayed.student.predict_proba(case.home_x) if len(case.home_y) else None,
+            figures=_figures(case, replayed),
+            arrays=_arrays(case, replayed),
         )
 
 
-def _figures(case: Case, found: Replayed) -> dict[str, float]:
+def _figures(case: Case, replayed: Replayed) -> dict[str, float]:
     config = case.config
-    answered = found.outcomes == Outcome.ANSWERED
-    epsilon, given = found.to_student.epsilon, int(answered.sum())
-    right = (case.pool_y[found.rows] == found.labels)[answered]
-    published = published_epsilon(config, found.batches, closed=found.sanitised is not None)
+    answered = replayed.outcomes == Outcome.ANSWERED
+    epsilon, count = replayed.to_student.epsilon, int(answered.sum())
+    right = (case.pool_y[replayed.rows] == replayed.labels)[answered]
+    published = published_epsilon(config, replayed.batches, closed=replayed.sanitised is not None)
     known: dict[str, float | None] = {
-        "asked": float(_asked(found).sum()),
-        "answered": float(given),
-        "reinforced": float((found.outcomes == Outcome.REINFORCED).sum()),
+        "asked": float(_queried(replayed).sum()),
+        "answered": float(count),
+        "reinforced": float((replayed.outcomes == Outcome.REINFORCED).sum()),
         "parties": float(len(case.parties)),
         "teachers": float(len(case.parties) * config.teachers_per_party),
         "epsilon": epsilon,
-        "epsilon_guaranteed": found.promised.epsilon,
-        "epsilon_nodes": None if found.to_nodes is None else found.to_nodes.epsilon,
+        "epsilon_guaranteed": replayed.promised.epsilon,
+        "epsilon_nodes": None if replayed.to_nodes is None else replayed.to_nodes.epsilon,
         "epsilon_as_histogram": as_histograms(config.promised_events(), config.privacy.delta),
-        "epsilon_spent": found.spent["spent"].epsilon,
-        "epsilon_data_dependent": found.spent["data_dependent"].epsilon,
+        "epsilon_spent": replayed.spent["spent"].epsilon,
+        "epsilon_data_dependent": replayed.spent["data_dependent"].epsilon,
         "epsilon_published": published,
-        "epsilon_sanitised": None if found.sanitised is None else number(found.sanitised["guarantee"], "epsilon"),
+        "epsilon_sanitised": None if replayed.sanitised is None else number(replayed.sanitised["guarantee"], "epsilon"),
         "delta": config.privacy.delta,
-        "labels_right": float(right.mean()) if given else None,
-        "labels_per_epsilon": given / epsilon if epsilon > 0 else None,
+        "labels_right": float(right.mean()) if count else None,
+        "labels_per_epsilon": count / epsilon if epsilon > 0 else None,
     }
     return {name: value for name, value in known.items() if value is not None}
 
 
-def _arrays(case: Case, found: Replayed) -> dict[str, np.ndarray]:
-    asked, answered = _asked(found), found.outcomes == Outcome.ANSWERED
-    truth = case.pool_y[found.rows]
+def _arrays(case: Case, replayed: Replayed) -> dict[str, np.ndarray]:
+    queried, answered = _queried(replayed), replayed.outcomes == Outcome.ANSWERED
+    truth = case.pool_y[replayed.rows]
     by_class = {
-        "labels_right": _counts(case, truth, answered & (found.labels == truth), answered),
-        "abstained": _counts(case, truth, found.outcomes == Outcome.ABSTAINED, asked),
-        "answered": _counts(case, truth, answered, asked),
+        "labels_right": _counts(case, truth, answered & (replayed.labels == truth), answered),
+        "abstained": _counts(case, truth, replayed.outcomes == Outcome.ABSTAINED, queried),
+        "answered": _counts(case, truth, answered, queried),
     }
     return {
-        "asked_rows": found.rows,
-        "outcome": found.outcomes,
-        "labels": found.labels,
-        "voted_rows": found.voted_rows,
-        "voted_batch": found.voted_batch,
+        "asked_rows": replayed.rows,
+        "outcome": replayed.outcomes,
+        "labels": replayed.labels,
+        "voted_rows": replayed.voted_rows,
+        "voted_batch": replayed.voted_batch,
         **{BY_CLASS + name: counts for name, counts in by_class.items()},
     }
 
 
-def _asked(found: Replayed) -> np.ndarray:
-    return found.outcomes != Outcome.NOT_ASKED
+def _queried(replayed: Replayed) -> np.ndarray:
+    return replayed.outcomes != Outcome.NOT_ASKED
 
 
 def _counts(case: Case, truth: np.ndarray, which: np.ndarray, among: np.ndarray) -> np.ndarray:

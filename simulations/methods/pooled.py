@@ -175,10 +175,12 @@ class PooledModel(StudyMethod):
         rows = np.concatenate([case.partition.parties[party] for party in case.parties])
         schema, tested = case.config.rows, len(case.test_y)
         judging = schema.inputs(np.concatenate([case.test_x, case.home_x]))
-        found = pooled_probabilities(schema, self._model(case), case.dataset.x[rows], case.dataset.y[rows], judging)
+        probabilities = pooled_probabilities(
+            schema, self._model(case), case.dataset.x[rows], case.dataset.y[rows], judging
+        )
         return Predicted(
-            test=found[:tested] if tested else None,
-            home=found[tested:] if len(case.home_y) else None,
+            test=probabilities[:tested] if tested else None,
+            home=probabilities[tested:] if len(case.home_y) else None,
             figures={"rows": float(len(rows))},
         )
 

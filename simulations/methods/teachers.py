@@ -35,35 +35,35 @@ class LocalOnly(StudyMethod):
 
     def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
         """See `StudyMethod.predict`."""
-        said, y = needed(ensemble, self.name), case.test_y
-        found: dict[str, float | None] = {}
+        voted, y = needed(ensemble, self.name), case.test_y
+        figures: dict[str, float | None] = {}
         arrays: Arrays = {}
         if len(y):
-            found.update(over_parties("accuracy", said.test_right.tolist()))
-            arrays |= _by_row("accuracy", _rights(said, y), found["accuracy"])
+            figures.update(over_parties("accuracy", voted.test_right.tolist()))
+            arrays |= _by_row("accuracy", _rights(voted, y), figures["accuracy"])
         if leading_metric(y, len(case.classes)) == "auc":
-            areas = [one_against_rest(scores, y == 1) for scores in said.test_scores.astype(np.float64)]
-            found.update(over_parties("auc", [float(each.mean()) for each in areas]))
-            arrays |= _by_row("auc", [np.mean(areas, axis=0)], found["auc"])
-        home = said.own_home.astype(np.float64) if len(case.home_y) else None
-        figures = {name: value for name, value in found.items() if value is not None}
-        return Predicted(home=home, figures=figures, arrays=arrays)
+            areas = [one_against_rest(scores, y == 1) for scores in voted.test_scores.astype(np.float64)]
+            figures.update(over_parties("auc", [float(area.mean()) for area in areas]))
+            arrays |= _by_row("auc", [np.mean(areas, axis=0)], figures["auc"])
+        home = voted.own_home.astype(np.float64) if len(case.home_y) else None
+        known = {name: value for name, value in figures.items() if value is not None}
+        return Predicted(home=home, figures=known, arrays=arrays)
 
 
-def _rights(said: Ensemble, y: np.ndarray) -> Iterator[np.ndarray]:
+def _rights(voted: Ensemble, y: np.ndarray) -> Iterator[np.ndarray]:
     """Share of teachers that are right on each test row, float64 (test,): by their votes, by their mean probability.
 
     Under the relative voting rule a vote is not the likeliest class, and several teachers are not their mean."""
-    yield (said.test.cast == y).mean(axis=(0, 1))
-    if said.test_scores.shape[1]:
-        yield ((said.test_scores > 0.5) == (y == 1)).mean(axis=0)
+    yield (voted.test.cast == y).mean(axis=(0, 1))
+    if voted.test_scores.shape[1]:
+        yield ((voted.test_scores > 0.5) == (y == 1)).mean(axis=0)
 
 
 def _by_row(metric: str, candidates: Iterable[np.ndarray], figure: float | None) -> Arrays:
     """The first whose mean is the figure; nothing where none is."""
-    for each in candidates:
-        if figure is not None and abs(float(each.mean()) - figure) < 1e-6:
-            return {BY_ROW + metric: each.astype(np.float32)}
+    for scores in candidates:
+        if figure is not None and abs(float(scores.mean()) - figure) < 1e-6:
+            return {BY_ROW + metric: scores.astype(np.float32)}
     return {}
 
 
@@ -90,8 +90,8 @@ class Plurality(StudyMethod):
 
     def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
         """See `StudyMethod.predict`."""
-        said = needed(ensemble, self.name)
+        voted = needed(ensemble, self.name)
         return Predicted(
-            test=plurality_shares(case, said.test, case.test_x, _NO_FEDERATION) if len(case.test_y) else None,
-            home=plurality_shares(case, said.home, case.home_x, _NO_FEDERATION) if len(case.home_y) else None,
+            test=plurality_shares(case, voted.test, case.test_x, _NO_FEDERATION) if len(case.test_y) else None,
+            home=plurality_shares(case, voted.home, case.home_x, _NO_FEDERATION) if len(case.home_y) else None,
         )

@@ -92,14 +92,14 @@ def crossing(counts: np.ndarray, heights: np.ndarray, level: np.ndarray | float)
     """
     rising, level = isotonic(heights), np.broadcast_to(level, len(heights))
     reached = rising >= level[:, None] - 1e-9  # the same model, added up in another order
-    at = reached.argmax(axis=1)
-    curves, before = np.arange(len(heights)), np.maximum(at - 1, 0)
-    low, high = rising[curves, before], rising[curves, at]
+    place = reached.argmax(axis=1)
+    curves, before = np.arange(len(heights)), np.maximum(place - 1, 0)
+    low, high = rising[curves, before], rising[curves, place]
     with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.where(at == 0, 0.0, (level - low) / (high - low))
+        share = np.where(place == 0, 0.0, (level - low) / (high - low))
     logs = np.log(counts)
-    found = np.exp(logs[before] + share * (logs[at] - logs[before]))
-    return np.where(reached.any(axis=1), np.clip(found, counts[before], counts[at]), np.inf)
+    crossings = np.exp(logs[before] + share * (logs[place] - logs[before]))
+    return np.where(reached.any(axis=1), np.clip(crossings, counts[before], counts[place]), np.inf)
 
 
 def isotonic(heights: np.ndarray) -> np.ndarray:
@@ -117,7 +117,7 @@ def isotonic(heights: np.ndarray) -> np.ndarray:
         np.inf,
     )
     smallest = np.minimum.accumulate(means[:, :, ::-1], axis=2)[:, :, ::-1]  # over all that end at or behind
-    return np.stack([smallest[:, : at + 1, at].max(axis=1) for at in range(size)], axis=1)
+    return np.stack([smallest[:, : place + 1, place].max(axis=1) for place in range(size)], axis=1)
 
 
 @dataclass
@@ -152,9 +152,9 @@ class _Curve:
     def interval(self) -> tuple[float, float]:
         counts = sorted(self.drawn)
         heights = np.stack([self.drawn[count] for count in counts], axis=1)
-        found = np.sort(crossing(np.array(counts), heights, self.weights @ self.student))
+        crossings = np.sort(crossing(np.array(counts), heights, self.weights @ self.student))
         outside = (1 - LEVEL) / 2 * _REPLICATES
-        return float(found[math.floor(outside)]), float(found[-1 - math.floor(outside)])
+        return float(crossings[math.floor(outside)]), float(crossings[-1 - math.floor(outside)])
 
     def middle(self, value: float, ratio: float) -> int | None:
         """What to try next: between the neighbours of `value`, where they are further apart than `ratio`."""
@@ -179,39 +179,39 @@ def worth(
     student: np.ndarray,
     spec: StudentSpec,
     released: int,
-    asked: np.ndarray,
+    queried: np.ndarray,
     seed: int,
     mode: HandLabelMode,
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
     """The block of a student with probabilities `student` float64 (test, classes).
 
-    `released` labels it had, for the rows `asked` int64 (n,) of the pool, in its order. `mode` is not "none".
+    `released` labels it had, for the rows `queried` int64 (n,) of the pool, in its order. `mode` is not "none".
 
     Returns
     -------
     metric : what is compared. student : the student's. released, asked : the same trainer, or the plain one where that
-        is better, on so many true labels, see `HandLabels.at`.
+        is better, on so many true labels, see `HandLabels.metrics_of`.
     hand_labels : the least number of true labels that reaches the student, see `break_even`; 0 where the fewest that
         were tried do, None where the most do not. low, high : its interval, likewise. level : the interval's.
     fewest, most, public_rows : labels that were tried at least and at most, and rows of the pool.
     trainer : which was the better near that number. draws : of labels, at each number where that takes no time.
     """
-    by_hand = HandLabels(public, spec, asked, seed, mode)
+    by_hand = HandLabels(public, spec, queried, seed, mode)
     rows = len(public.labels)
     most = most_plain_rows(rows, by_hand.width, mode)
     scores = by_hand.score(student)
     tries = _Tries(by_hand, most_tries(most) + 2, progress)
-    found = break_even(scores, tries.learnt, most, np.random.default_rng([seed, _PURPOSE]))
-    points = {count: tries.at(count) for count in (released, len(asked))}
+    even = break_even(scores, tries.learnt, most, np.random.default_rng([seed, _PURPOSE]))
+    points = {count: tries.metrics_of(count) for count in (released, len(queried))}
     tries.end()
-    near = min(by_hand.better, key=lambda count: abs(math.log(count) - math.log(max(1.0, min(found.labels, most)))))
+    near = min(by_hand.better, key=lambda count: abs(math.log(count) - math.log(max(1.0, min(even.labels, most)))))
     return {
         "metric": by_hand.metric,
         "student": float(scores.mean()),
-        "hand_labels": _number(found.labels),
-        "low": _number(found.low),
-        "high": _number(found.high),
+        "hand_labels": _number(even.labels),
+        "low": _number(even.low),
+        "high": _number(even.high),
         "level": LEVEL,
         "fewest": min(by_hand.better),
         "most": most,
@@ -219,7 +219,7 @@ def worth(
         "trainer": by_hand.better[near],
         "draws": MOST_DRAWS[mode],
         "released": points[released],
-        "asked": points[len(asked)],
+        "asked": points[len(queried)],
     }
 
 
@@ -237,9 +237,9 @@ class _Tries:
         self._next()
         return scores
 
-    def at(self, count: int) -> dict[str, Any]:
-        """See `HandLabels.at`."""
-        metrics = self._by_hand.at(count)
+    def metrics_of(self, count: int) -> dict[str, Any]:
+        """See `HandLabels.metrics_of`."""
+        metrics = self._by_hand.metrics_of(count)
         self._next()
         return metrics
 

@@ -144,7 +144,7 @@ class StepCache:
         return size
 
     def _folders(self) -> list[Path]:
-        return sorted(each for each in self.folder.iterdir() if re.fullmatch("[0-9a-f]{2}", each.name))
+        return sorted(path for path in self.folder.iterdir() if re.fullmatch("[0-9a-f]{2}", path.name))
 
     def _files(self) -> Iterator[Path]:
         for folder in self._folders():

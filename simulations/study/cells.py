@@ -52,8 +52,8 @@ _STAND_IN = {
 @functools.cache
 def deciding_versions() -> Mapping[str, str]:
     """Versions on which results may depend. All nodes of a study must have the same."""
-    found = versions()
-    return {name: found[name] for name in _DECIDING if name in found}
+    every = versions()
+    return {name: every[name] for name in _DECIDING if name in every}
 
 
 def address(kind: str, **decides: Any) -> str:
@@ -87,7 +87,7 @@ def without_mechanism(table: Mapping[str, Any], where: str) -> Scenario:
 def teaching(scenario: Scenario) -> Scenario:
     """The same division, teachers and votes, and one form of everything else."""
     federation, simulation = scenario.federation, scenario.simulation
-    kept: dict[str, Any] = {
+    federated: dict[str, Any] = {
         "minimum_parties": federation.minimum_parties,
         "teachers_per_party": federation.teachers_per_party,
         "teacher": federation.teacher.model_dump(mode="json"),
@@ -95,8 +95,8 @@ def teaching(scenario: Scenario) -> Scenario:
         "collection": "plaintext",
     }
     if scenario.pool_is_fixed:  # rows that are near each other are then not in the pool
-        kept |= {"collection": federation.collection, "public_least_distance": federation.public_least_distance}
-    plain = Federation.model_validate({"name": "teachers", **kept, **_STAND_IN})
+        federated |= {"collection": federation.collection, "public_least_distance": federation.public_least_distance}
+    plain = Federation.model_validate({"name": "teachers", **federated, **_STAND_IN})
     others = simulation.model_copy(update=dict(type(simulation)()) | _of_teachers(simulation))
     return Scenario(data=scenario.data, federation=plain, simulation=others)
 
@@ -133,10 +133,10 @@ def ensemble_address(scenario: Scenario, division: str) -> str:
 def data_table(scenario: Scenario) -> dict[str, Any]:
     """The table `[data]` without where its files lie, whose content is hashed, and without words for the report."""
     table = scenario.data.model_dump(mode="json")
-    kept = {key: value for key, value in table.items() if key not in (*_WHERE, *_WORDS)}
-    if isinstance(public := kept.get("public"), dict):
-        kept["public"] = {key: value for key, value in public.items() if key not in ("file", "test")}
-    return kept
+    decides = {key: value for key, value in table.items() if key not in (*_WHERE, *_WORDS)}
+    if isinstance(public := decides.get("public"), dict):
+        decides["public"] = {key: value for key, value in public.items() if key not in ("file", "test")}
+    return decides
 
 
 _ID = 12
@@ -192,7 +192,7 @@ def expand(spec: StudySpec) -> list[StudyCell]:
     ConfigError : a scenario or a method says something it may not say; names the axis, its value and the key.
     """
     methods = compared(spec)
-    return [StudyCell(cell_id(plot, each.label), plot, each) for plot in plots(spec) for each in methods]
+    return [StudyCell(cell_id(plot, method.label), plot, method) for plot in plots(spec) for method in methods]
 
 
 def cell_id(plot: Plot, method: str) -> str:
@@ -207,9 +207,9 @@ def compared(spec: StudySpec) -> list[ComparedMethod]:
     ------
     ConfigError : there is no such method, or two are called the same.
     """
-    found: list[ComparedMethod] = []
-    for given in spec.study.methods:
-        table = {"name": given} if isinstance(given, str) else dict(given)
+    methods: list[ComparedMethod] = []
+    for entry in spec.study.methods:
+        table = {"name": entry} if isinstance(entry, str) else dict(entry)
         label = table.pop("label", None)
         method = method_of(table, f"study {spec.name}: study.methods")
         label = method.label if label is None else label
@@ -222,13 +222,13 @@ def compared(spec: StudySpec) -> list[ComparedMethod]:
                     " and reports would take it for that",
                     "Let it begin otherwise",
                 )
-        if label in (*(each.label for each in found), "division", "teachers"):
+        if label in (*(method.label for method in methods), "division", "teachers"):
             raise ConfigError(
                 f"study {spec.name}: study.methods: two things would be called {label!r} in the results",
                 'Give one of them a label: { name = "pooled", label = "..." }',
             )
-        found.append(ComparedMethod(label, method, method.model_dump(mode="json")))
-    return found
+        methods.append(ComparedMethod(label, method, method.model_dump(mode="json")))
+    return methods
 
 
 def plots(spec: StudySpec) -> list[Plot]:
@@ -247,7 +247,7 @@ def plots(spec: StudySpec) -> list[Plot]:
     _known_exceptions(spec, axes)
     bases: dict[str, dict[str, Any]] = {}
     checked: dict[str, Scenario] = {}
-    found = []
+    cases = []
     for labels in product(*axes.values()):
         point = dict(zip(axes, labels, strict=True))
         if any(_covers(exception, point) for exception in spec.exceptions):
@@ -257,15 +257,15 @@ def plots(spec: StudySpec) -> list[Plot]:
             table = _table(spec, [axes[name][label] for name, label in point.items()], bases)
             scenario = _checked(table, where, checked)
         except ConfigError as error:
-            what = error.what if error.what.startswith(where) else f"{where}: {error.what}"
-            raise ConfigError(what, error.action) from None
+            message = error.what if error.what.startswith(where) else f"{where}: {error.what}"
+            raise ConfigError(message, error.action) from None
         decides = {**table, "data": data_table(scenario)}
         for seed in spec.seeds:
             id = canonical_digest([point, seed, spec.study.home_share, decides])[:_ID]
-            found.append(Plot(id, point, seed, table, teaching(scenario), scenario.simulation.most_queries))
-    if not found:
+            cases.append(Plot(id, point, seed, table, teaching(scenario), scenario.simulation.most_queries))
+    if not cases:
         raise ConfigError(f"study {spec.name}: its exceptions leave out every cell", "Remove one of [[except]]")
-    return found
+    return cases
 
 
 def _table(spec: StudySpec, points: list[dict[str, Any]], bases: dict[str, dict[str, Any]]) -> dict[str, Any]:
@@ -315,13 +315,13 @@ def _checked(table: dict[str, Any], where: str, checked: dict[str, Scenario]) ->
 
 
 def _covers(exception: Mapping[str, str | list[str]], point: Mapping[str, str]) -> bool:
-    return all(point[name] in ([given] if isinstance(given, str) else given) for name, given in exception.items())
+    return all(point[name] in ([labels] if isinstance(labels, str) else labels) for name, labels in exception.items())
 
 
 def _known_exceptions(spec: StudySpec, axes: Mapping[str, Mapping[str, Any]]) -> None:
     for number, exception in enumerate(spec.exceptions, 1):
-        for name, given in exception.items():
-            for label in [given] if isinstance(given, str) else given:
+        for name, labels in exception.items():
+            for label in [labels] if isinstance(labels, str) else labels:
                 if label not in axes[name]:
                     raise ConfigError(
                         f"study {spec.name}: except {number}: axis {name} has no {label!r}",

@@ -209,15 +209,15 @@ def data_sets(plots: Mapping[str, Plot]) -> dict[str, str]:
     A name, numbered where several sets have it. No path is in it: results are the same wherever files lie.
     """
     names: dict[str, dict[str, str]] = {}
-    found = {}
+    of_plot = {}
     for id, plot in plots.items():
         data = plot.teaching.data
         options = " ".join(str(value) for value in data.options.values())
         name = f"{data.set} {options}".strip()
         same = names.setdefault(name, {})
         table = canonical_digest(data.model_dump(mode="json", include=_TABLE))
-        found[id] = same.setdefault(table, name if not same else f"{name} ({len(same) + 1})")
-    return found
+        of_plot[id] = same.setdefault(table, name if not same else f"{name} ({len(same) + 1})")
+    return of_plot
 
 
 _NO_ROWS = pl.DataFrame(
@@ -284,7 +284,7 @@ def citation_lines(cited: dict[str, Any]) -> Iterator[str]:
     yield f"specification  sha256 {cited['spec_digest']}"
     yield f"command        {cited['command'] or 'from Python'}"
     yield f"seeds          {', '.join(map(str, cited['seeds']))}; {cited['home_share']:g} of each party's rows held out"
-    yield f"methods        {', '.join(each['label'] for each in cited['methods'])}"
+    yield f"methods        {', '.join(method['label'] for method in cited['methods'])}"
     for data in cited["data"]:
         yield f"data           {data['set']}: {data['title']}. {data['attribution']}".rstrip(". ")
         yield f"               sha256 {data['sha256']}"

@@ -76,14 +76,14 @@ class RowScores:
 
 def write_row_scores(folder: Path, cells: Mapping[str, tuple[str, Arrays]]) -> None:
     """Write row_scores.parquet. cells: of each the hash of its data, and its `unit_arrays`."""
-    found = []
+    entries = []
     for cell, (data, arrays) in sorted(cells.items()):
-        own = {name.removeprefix(UNIT_SCORES): array for name, array in arrays.items()}
-        unit = str(own["unit"])
-        lists = {name: own[name].tolist() if name in own else None for name in ("ids", "rows", *_METRICS)}
-        found.append({"cell": cell, "space": f"{data[:16]} {unit}", "unit": unit, **lists})
+        scores = {name.removeprefix(UNIT_SCORES): array for name, array in arrays.items()}
+        unit = str(scores["unit"])
+        lists = {name: scores[name].tolist() if name in scores else None for name in ("ids", "rows", *_METRICS)}
+        entries.append({"cell": cell, "space": f"{data[:16]} {unit}", "unit": unit, **lists})
     with replacing(folder / ROW_SCORES, mode=0o600) as file:
-        pl.DataFrame(found, schema=_SCHEMA).write_parquet(file, compression="zstd", statistics=True)
+        pl.DataFrame(entries, schema=_SCHEMA).write_parquet(file, compression="zstd", statistics=True)
 
 
 _SCHEMA = {

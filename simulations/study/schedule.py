@@ -181,7 +181,7 @@ class _Round:
         if not self._first and not self._groups:
             return []
         name, group = ("", self._first) if self._first else next(iter(self._groups.items()))
-        if self._running and any(map(self._suspect, (group[0], *(each[0] for each in self._running.values())))):
+        if self._running and any(map(self._suspect, (group[0], *(batch[0] for batch in self._running.values())))):
             return []
         share = 1 if self._first else min(MOST_IN_BATCH, math.ceil(len(group) / self.pool.workers))
         batch = [group.popleft()]

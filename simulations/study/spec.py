@@ -74,9 +74,9 @@ class StudyAxis(Frozen):
 
     @model_validator(mode="after")
     def _says_what_it_varies(self) -> StudyAxis:
-        given = [name for name in ("values", "range", "points") if getattr(self, name)]
-        if len(given) != 1:
-            raise ValueError(f"needs one of values, range and points, has {' and '.join(given) or 'none'}")
+        present = [name for name in ("values", "range", "points") if getattr(self, name)]
+        if len(present) != 1:
+            raise ValueError(f"needs one of values, range and points, has {' and '.join(present) or 'none'}")
         if self.points and self.key:
             raise ValueError("points set keys of their own: leave key out, and give a name")
         if self.points and not self.name:
@@ -121,12 +121,12 @@ class StudyTable(Frozen):
     @field_validator("seeds")
     @classmethod
     def _some_seeds(cls, value: int | tuple[int, ...]) -> int | tuple[int, ...]:
-        found = range(value) if isinstance(value, int) else value
-        if not found:
+        seeds = range(value) if isinstance(value, int) else value
+        if not seeds:
             raise ValueError("must be at least one")
-        if len(set(found)) < len(found):
+        if len(set(seeds)) < len(seeds):
             raise ValueError("must be different ones")
-        if min(found) < 0 or max(found) >= 2**32 or len(found) > 10_000:
+        if min(seeds) < 0 or max(seeds) >= 2**32 or len(seeds) > 10_000:
             raise ValueError("must be at most 10,000 whole numbers from 0 to 4294967295")
         return value
 
@@ -236,13 +236,13 @@ def points_of(axis: StudyAxis) -> dict[str, dict[str, Any]]:
     if axis.points:
         return dict(axis.points)
     values = axis.values if axis.range is None else spread(axis.range)
-    found: dict[str, dict[str, Any]] = {}
+    points: dict[str, dict[str, Any]] = {}
     for value in values:
         label = label_of(value)
-        if label in found:
+        if label in points:
             raise ConfigError(f"axis {axis.column}: {label} stands there twice", "Leave one out")
-        found[label] = nested(axis.key, value)
-    return found
+        points[label] = nested(axis.key, value)
+    return points
 
 
 def spread(numbers: AxisRange) -> list[float | int]:
@@ -288,30 +288,30 @@ def changed(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
     ------
     ConfigError : a key is a value in one and a table in the other.
     """
-    made = copy.deepcopy(dict(table))
-    given = dict(_leaves(changes))
-    data = made.get("data")
-    if _SET in given and isinstance(data, dict):
+    copied = copy.deepcopy(dict(table))
+    leaves = dict(_leaves(changes))
+    data = copied.get("data")
+    if _SET in leaves and isinstance(data, dict):
         for key in set(data) & set(SourceSpec.model_fields):
             del data[key]
-    for key in sorted(given, key=lambda each: each not in TAGS):
-        _put(made, key, given[key])
-    federation = made.get("federation", {})
-    if _EPSILON in given:
-        _drop_noise(federation.get("mechanism"), given)
-        phases = federation.get("schedule", []) if "federation.schedule" not in given else []
+    for key in sorted(leaves, key=lambda key: key not in TAGS):
+        _put(copied, key, leaves[key])
+    federation = copied.get("federation", {})
+    if _EPSILON in leaves:
+        _drop_noise(federation.get("mechanism"), leaves)
+        phases = federation.get("schedule", []) if "federation.schedule" not in leaves else []
         for phase in phases if isinstance(phases, list) else []:
             _drop_noise(phase.get("mechanism") if isinstance(phase, dict) else None, {})
-    return made
+    return copied
 
 
-def _drop_noise(mechanism: object, given: Mapping[str, Any]) -> None:
+def _drop_noise(mechanism: object, leaves: Mapping[str, Any]) -> None:
     """Noise that the table of a mechanism states, where none of it is among the keys that are given."""
     if not isinstance(mechanism, dict):
         return
     kind = KINDS.get(mechanism.get("name", ""))
     scales = {} if kind is None else noise_scales(kind)
-    if not any(f"federation.mechanism.{name}" in given for name in scales):
+    if not any(f"federation.mechanism.{name}" in leaves for name in scales):
         for name in scales:
             mechanism.pop(name, None)
 

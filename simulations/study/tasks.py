@@ -113,14 +113,14 @@ class StepDesk:
         return self._keep("predicted", address, lambda: Predicted.of_arrays(from_bytes(read(address))))
 
     def _keep(self, kind: str, key: str, make: Callable[[], T]) -> T:
-        kept = self._kept[kind]
-        if key in kept:
-            kept.move_to_end(key)
+        recent = self._kept[kind]
+        if key in recent:
+            recent.move_to_end(key)
         else:
-            while len(kept) >= KEPT[kind]:
-                kept.popitem(last=False)  # before the next is made: both may be large
-            kept[key] = make()
-        return kept[key]
+            while len(recent) >= KEPT[kind]:
+                recent.popitem(last=False)  # before the next is made: both may be large
+            recent[key] = make()
+        return recent[key]
 
 
 @dataclass(frozen=True)
@@ -213,8 +213,8 @@ def _plan(step: StudyStep, read: Read, desk: StepDesk) -> bytes:
     table = step.params["table"]
     known = without_mechanism(table, "scenario")
     source = desk.source(known, step.params, read)
-    _, made = planned_scenario(table, "scenario", step.params["seed"], source=source)
-    return json.dumps({"federation": made.table, "trainer": made.trainer}).encode()
+    _, planned = planned_scenario(table, "scenario", step.params["seed"], source=source)
+    return json.dumps({"federation": planned.table, "trainer": planned.trainer}).encode()
 
 
 def _settle(step: StudyStep, read: Read, desk: StepDesk) -> bytes:

@@ -177,7 +177,7 @@ def _differences(view: StudyView) -> list[Exhibit]:
 def _difference_table(
     view: StudyView, question: Family, rows: Sequence[MeanContrast], names: Sequence[str], part: int, tested: bool
 ) -> Exhibit:
-    cells = {(contrast.at, contrast.method): contrast for contrast in rows}
+    cells = {(contrast.point, contrast.method): contrast for contrast in rows}
     points = [point for point in view.points if any((point, name) in cells for name in names)]
     lines = [(view.label(point), [contrast_entry(cells.get((point, name))) for name in names]) for point in points]
     reference, words = title(question.method), metric_words(view.metric or "")
@@ -262,12 +262,12 @@ def _once(question: Family) -> list[MeanContrast]:
 
 def _place(view: StudyView, question: Family, contrast: MeanContrast) -> str:
     """Which point stands in place of which, and at which points of the further axes along which anything changes."""
-    point = contrast.at[view.axes.index(question.axis)]
+    point = contrast.point[view.axes.index(question.axis)]
     others = [axis for axis in view.telling(question.method) if axis != question.axis and len(view.order[axis]) > 1]
     changed = f"{point} in place of {question.against}"
     if question.kind == "ends":
         changed = f"{short(question.axis)} {changed}"
-    return ", ".join([changed, *([view.label(contrast.at, others)] if others else [])])
+    return ", ".join([changed, *([view.label(contrast.point, others)] if others else [])])
 
 
 def _contrast_table(view: StudyView, kind: Kind, families: Sequence[Family]) -> Exhibit:

@@ -128,7 +128,7 @@ def _sizes(view: StudyView) -> Exhibit | None:
     lines: dict[tuple[float, ...], Series] = {}
     points, axes = view.distinct(METHOD)
     for point in points:
-        sizes = tuple(sorted(view.at(first, point)["value"].to_list(), reverse=True))
+        sizes = tuple(sorted(view.of_point(first, point)["value"].to_list(), reverse=True))
         if sizes and sizes not in lines and len(lines) < len(LOOKS):
             places = _evenly(len(sizes), 60).tolist()
             x, y = [place + 1.0 for place in places], [sizes[place] for place in places]
@@ -307,10 +307,10 @@ def _at_home(view: StudyView, metric: str) -> Exhibit | None:
 
 def _cloud(view: StudyView, gains: pl.DataFrame, against: str, axis: str, metric: str) -> Exhibit:
     words = "distance" if against == DISTANCE else "size"
-    judged = [point for point in view.points if view.at(gains, point).height]
+    judged = [point for point in view.points if view.of_point(gains, point).height]
     charts: list[tuple[str, Drawing]] = []
     for point in judged[:MOST_CLOUDS]:
-        pairs = list(view.at(gains, point).select(against, "gain").iter_rows())
+        pairs = list(view.of_point(gains, point).select(against, "gain").iter_rows())
         titles = (axis, f"gain ({metric_words(metric)})")
         chart = cloud_chart(pairs, titles, against == ROWS, [RuleAcross(0.0, key="no gain")])
         charts.append((view.label(point), chart))
@@ -330,7 +330,7 @@ def _losers(view: StudyView, method: str) -> Exhibit:
     for metric in AT_HOME:
         gains = party_gains(view.frame, method, metric)
         for point in view.points:
-            gained = np.array(view.at(gains, point)["gain"].to_list())
+            gained = np.array(view.of_point(gains, point)["gain"].to_list())
             if not len(gained):
                 continue
             counts = len(gained), int((gained < -1e-12).sum()), int((np.abs(gained) <= 1e-12).sum())

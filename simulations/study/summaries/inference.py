@@ -110,19 +110,19 @@ def crossed(values: np.ndarray, scores: np.ndarray, weights: np.ndarray, unit: s
     the share of a seed's rows that are of this unit. Two units or more.
     """
     seeds = len(values)
-    own = _of_seeds(values) if seeds > 1 else 0.0
+    of_seeds = _of_seeds(values) if seeds > 1 else 0.0
     effective = 1 / float((weights.mean(axis=0) ** 2).sum())
-    shared = max(0.0, _covariance(values, scores, weights, own))
-    return Spread(own, seeds - 1.0, shared, max(1.0, effective - 1), unit, scores.shape[1])
+    shared = max(0.0, _covariance(values, scores, weights, of_seeds))
+    return Spread(of_seeds, seeds - 1.0, shared, max(1.0, effective - 1), unit, scores.shape[1])
 
 
 def _of_seeds(values: np.ndarray) -> float:
     """Variance of the mean, at least two seeds; sums in another order are no spread."""
-    found = float(values.var(ddof=1)) / len(values)
-    return found if found > 1e-24 * float(np.abs(values).max()) ** 2 else 0.0
+    variance = float(values.var(ddof=1)) / len(values)
+    return variance if variance > 1e-24 * float(np.abs(values).max()) ** 2 else 0.0
 
 
-def _covariance(values: np.ndarray, scores: np.ndarray, weights: np.ndarray, own: float) -> float:
+def _covariance(values: np.ndarray, scores: np.ndarray, weights: np.ndarray, of_seeds: float) -> float:
     """Of two seeds' figures by the units that both have, in the mean over pairs of seeds; of one seed its variance.
 
     Deviations are from the mean over all seeds, from which seeds with few units differ less than from their own. Both
@@ -137,8 +137,8 @@ def _covariance(values: np.ndarray, scores: np.ndarray, weights: np.ndarray, own
         pairs = (weights.sum(axis=0) ** 2 - (weights**2).sum(axis=0)) / (seeds * (seeds - 1))
     if not pairs.any():
         return 0.0
-    kept = 1 + float((mean**2).sum()) - 2 * float((pairs * mean).sum() / pairs.sum())
-    return (products + own * float(pairs.sum())) / max(_LEAST_KEPT, kept)
+    remaining = 1 + float((mean**2).sum()) - 2 * float((pairs * mean).sum() / pairs.sum())
+    return (products + of_seeds * float(pairs.sum())) / max(_LEAST_KEPT, remaining)
 
 
 _LEAST_KEPT = 0.3
@@ -149,29 +149,30 @@ def minus(one: UnitScores, other: UnitScores) -> UnitScores:
     """Of the difference of two figures. Units of different spaces are taken for different ones."""
     if one.space == other.space:
         ids = np.union1d(one.ids, other.ids)
-        at, to, space = np.searchsorted(ids, one.ids), np.searchsorted(ids, other.ids), one.space
+        first, second, space = np.searchsorted(ids, one.ids), np.searchsorted(ids, other.ids), one.space
     else:
         ids = np.concatenate([one.ids * 2, other.ids * 2 + 1])
-        at, to, space = np.arange(len(one.ids)), np.arange(len(one.ids), len(ids)), f"{one.space} and {other.space}"
+        first, second = np.arange(len(one.ids)), np.arange(len(one.ids), len(ids))
+        space = f"{one.space} and {other.space}"
     scores, rows = np.zeros(len(ids)), np.zeros(len(ids), dtype=np.int64)
-    scores[at], rows[at] = one.scores, one.rows
-    scores[to] -= other.scores
-    rows[to] = np.maximum(rows[to], other.rows)
+    scores[first], rows[first] = one.scores, one.rows
+    scores[second] -= other.scores
+    rows[second] = np.maximum(rows[second], other.rows)
     return UnitScores(space, one.unit, ids, rows, scores)
 
 
 def _by_unit(scores: Sequence[UnitScores]) -> tuple[np.ndarray, np.ndarray] | None:
     """Scores and weights float64 (seeds, units); None of a single unit, which has no spread to see."""
-    spaces = {space: number for number, space in enumerate(dict.fromkeys(each.space for each in scores))}
-    named = [np.stack([np.full(len(each.ids), spaces[each.space]), each.ids], axis=1) for each in scores]
+    spaces = {space: number for number, space in enumerate(dict.fromkeys(seed.space for seed in scores))}
+    named = [np.stack([np.full(len(seed.ids), spaces[seed.space]), seed.ids], axis=1) for seed in scores]
     units, place = np.unique(np.concatenate(named), axis=0, return_inverse=True)
     if len(units) < 2:
         return None
-    seed = np.repeat(np.arange(len(scores)), [len(each.ids) for each in scores])
-    found, weights = np.zeros((2, len(scores), len(units)))
-    found[seed, place.ravel()] = np.concatenate([each.scores for each in scores])
-    weights[seed, place.ravel()] = np.concatenate([each.rows / each.rows.sum() for each in scores])
-    return found, weights
+    number = np.repeat(np.arange(len(scores)), [len(seed.ids) for seed in scores])
+    values, weights = np.zeros((2, len(scores), len(units)))
+    values[number, place.ravel()] = np.concatenate([seed.scores for seed in scores])
+    weights[number, place.ravel()] = np.concatenate([seed.rows / seed.rows.sum() for seed in scores])
+    return values, weights
 
 
 LEAST = 5

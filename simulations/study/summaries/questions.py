@@ -65,13 +65,13 @@ def paired(
     rows = [(np.mean(row["step"]), _spread(row, metric, row_scores)) for row in grouped.iter_rows(named=True)]
     columns = {
         "difference": pl.Series([float(mean) for mean, _ in rows], dtype=pl.Float64),
-        "low": pl.Series([found.interval(mean)[0] for mean, found in rows], dtype=pl.Float64),
-        "high": pl.Series([found.interval(mean)[1] for mean, found in rows], dtype=pl.Float64),
+        "low": pl.Series([over_both.interval(mean)[0] for mean, over_both in rows], dtype=pl.Float64),
+        "high": pl.Series([over_both.interval(mean)[1] for mean, over_both in rows], dtype=pl.Float64),
         "seeds": grouped["step"].list.len().cast(pl.Int64),
-        "over": pl.Series([found.over for _, found in rows], dtype=pl.String),
-        "unit": pl.Series([found.unit for _, found in rows], dtype=pl.String),
-        "units": pl.Series([found.units for _, found in rows], dtype=pl.Int64),
-        "p": pl.Series([found.p(mean) for mean, found in rows], dtype=pl.Float64),
+        "over": pl.Series([over_both.over for _, over_both in rows], dtype=pl.String),
+        "unit": pl.Series([over_both.unit for _, over_both in rows], dtype=pl.String),
+        "units": pl.Series([over_both.units for _, over_both in rows], dtype=pl.Int64),
+        "p": pl.Series([over_both.p(mean) for mean, over_both in rows], dtype=pl.Float64),
     }
     return grouped.select(*by, along).with_columns(**columns)
 
@@ -80,10 +80,10 @@ def _spread(row: Mapping[str, Any], metric: str, row_scores: RowScores | None) -
     """row: step, cell and other_cell, a list over seeds each."""
     scores: list[UnitScores] = []
     for one, other in zip(row["cell"], row["other_cell"], strict=True):
-        found = None if row_scores is None else (row_scores.of(one, metric), row_scores.of(other, metric))
-        if found is None or found[0] is None or found[1] is None:
+        pair = None if row_scores is None else (row_scores.of(one, metric), row_scores.of(other, metric))
+        if pair is None or pair[0] is None or pair[1] is None:
             return spread(np.array(row["step"]))
-        scores.append(minus(found[0], found[1]))
+        scores.append(minus(pair[0], pair[1]))
     return spread(np.array(row["step"]), scores)
 
 
@@ -109,11 +109,11 @@ class Likeness(StrEnum):
 
 @dataclass(frozen=True)
 class MeanContrast:
-    """`difference` of the means, of `method` at the point `at` less `against`: another method at the same point, or
+    """`difference` of the means, of `method` at `point` less `against`: another method at the same point, or
     another point of the question's axis. low, high: its interval; over, unit, units: what that is over, see `paired`.
     p: of this contrast alone, p_holm: in its family; both None where it is not tested."""
 
-    at: Point
+    point: Point
     method: str
     against: str
     difference: float
@@ -149,17 +149,17 @@ class Family:
     @property
     def tested(self) -> list[MeanContrast]:
         """Those that are corrected together."""
-        return [each for each in self.contrasts if each.standing is Likeness.TESTED]
+        return [contrast for contrast in self.contrasts if contrast.standing is Likeness.TESTED]
 
     @property
     def family(self) -> str:
         """In words, with the number of its comparisons."""
-        asked = {
+        families = {
             "methods": f"{title(self.method)} against {self.rivals}",
             "divisions": f"other points of “{self.axis}” in place of {self.against}, {title(self.method)}",
             "ends": f"{short(self.axis)} from end to end, {title(self.method)}",
         }[self.kind]
-        return f"{asked} ({self.count})"
+        return f"{families} ({self.count})"
 
     @property
     def rivals(self) -> str:
@@ -185,26 +185,26 @@ def questions(view: StudyView) -> list[Family]:
     """
     if view.metric is None:
         return []
-    found: list[Family] = []
+    families: list[Family] = []
     if view.reference is not None:
-        found.append(compared(view, view.metric, view.reference))
+        families.append(compared(view, view.metric, view.reference))
     followed = _followed(view)
     for axis in view.axes:
         natural = next((point for point in view.order[axis] if point.lower() in NATURAL), None)
         if natural is not None:
-            found += [along_axis(view, view.metric, natural, axis, name, "divisions") for name in followed]
+            families += [along_axis(view, view.metric, natural, axis, name, "divisions") for name in followed]
     for axis in view.numeric_axes(2):
         ends = view.order[axis][0], view.order[axis][-1]
-        found += [along_axis(view, view.metric, ends[0], axis, name, "ends", ends) for name in followed]
-    return [question for question in found if question.contrasts]
+        families += [along_axis(view, view.metric, ends[0], axis, name, "ends", ends) for name in followed]
+    return [question for question in families if question.contrasts]
 
 
 def compared(view: StudyView, metric: str, reference: str) -> Family:
     """Every other method against the reference, at every point."""
     table = paired(view.frame, metric, reference, row_scores=view.row_scores)
     rows = sorted(table.to_dicts(), key=lambda row: view.methods.index(row["method"]))
-    found = _contrasts(view, metric, rows, "method", reference)
-    return Family("methods", "", reference, reference, reference in view.private, found)
+    contrasts = _contrasts(view, metric, rows, "method", reference)
+    return Family("methods", "", reference, reference, reference in view.private, contrasts)
 
 
 def along_axis(
@@ -221,35 +221,35 @@ def along_axis(
     if points:
         frame = frame.filter(pl.col(axis).is_in(list(points)))
     rows = paired(frame, metric, against, along=axis, row_scores=view.row_scores).to_dicts()
-    found = _contrasts(view, metric, rows, axis, against)
-    return Family(kind, axis, method, against, method in view.private, found)
+    contrasts = _contrasts(view, metric, rows, axis, against)
+    return Family(kind, axis, method, against, method in view.private, contrasts)
 
 
-def contrast_frame(view: StudyView, asked: Sequence[Family]) -> pl.DataFrame:
+def contrast_frame(view: StudyView, families: Sequence[Family]) -> pl.DataFrame:
     """A row for each contrast: family, comparisons, axis, the axes, method, against, difference, low, high, seeds,
     over, unit, units, standing, p, p_holm, significant."""
     rows = [
         {
-            "family": question.family,
-            "comparisons": len(question.tested),
-            "axis": question.axis or "method",
-            **dict(zip(view.axes, each.at, strict=True)),
-            "method": each.method,
-            "against": each.against,
-            "difference": each.difference,
-            "low": each.low,
-            "high": each.high,
-            "seeds": each.seeds,
-            "over": each.over,
-            "unit": each.unit,
-            "units": each.units,
-            "standing": each.standing.value,
-            "p": each.p,
-            "p_holm": each.p_holm,
-            "significant": each.significant,
+            "family": family.family,
+            "comparisons": len(family.tested),
+            "axis": family.axis or "method",
+            **dict(zip(view.axes, contrast.point, strict=True)),
+            "method": contrast.method,
+            "against": contrast.against,
+            "difference": contrast.difference,
+            "low": contrast.low,
+            "high": contrast.high,
+            "seeds": contrast.seeds,
+            "over": contrast.over,
+            "unit": contrast.unit,
+            "units": contrast.units,
+            "standing": contrast.standing.value,
+            "p": contrast.p,
+            "p_holm": contrast.p_holm,
+            "significant": contrast.significant,
         }
-        for question in asked
-        for each in question.contrasts
+        for family in families
+        for contrast in family.contrasts
     ]
     texts = dict.fromkeys(("family", "axis", *view.axes, "method", "against", "over", "unit", "standing"), pl.String)
     floats = dict.fromkeys(("difference", "low", "high", "p", "p_holm"), pl.Float64)
@@ -285,40 +285,40 @@ def _contrasts(
     view: StudyView, metric: str, rows: Sequence[Mapping[str, Any]], along: str, against: str
 ) -> tuple[MeanContrast, ...]:
     """rows: of `paired`. In the order of the points; what does not depend on the axis is no contrast."""
-    place = {at: index for index, at in enumerate(view.points)}
+    place = {point: index for index, point in enumerate(view.points)}
     values, stated = _values(view, metric), stated_terms(view)
-    made: list[MeanContrast] = []
+    contrasts: list[MeanContrast] = []
     seen: set[object] = set()
     for row in sorted(rows, key=lambda row: place[tuple(row[axis] for axis in view.axes)]):
-        at, method = tuple(row[axis] for axis in view.axes), row["method"]
-        other = (at, against) if along == "method" else (_moved(view, at, along, against), method)
-        mine, others = values[at, method], values[other]
+        point, method = tuple(row[axis] for axis in view.axes), row["method"]
+        other = (point, against) if along == "method" else (_moved(view, point, along, against), method)
+        mine, others = values[point, method], values[other]
         both = tuple((seed, mine[seed], others[seed]) for seed in sorted(mine.keys() & others.keys()))
         if along != "method" and all(first == second for _, first, second in both):
             continue
-        standing = _standing(stated.get((at, method)), stated.get(other), row["p"])
+        standing = _standing(stated.get((point, method)), stated.get(other), row["p"])
         key = (method, row.get(along), standing, both)
         standing = Likeness.REPEATED if key in seen else standing
         seen.add(key)
         p = row["p"] if standing is Likeness.TESTED else None
         known = {name: row[name] for name in ("difference", "low", "high", "seeds", "over", "unit", "units")}
-        made.append(MeanContrast(at, method, against, **known, standing=standing, p=p))
-    corrected = holm([each.p for each in made])
-    return tuple(replace(each, p_holm=p) for each, p in zip(made, corrected, strict=True))
+        contrasts.append(MeanContrast(point, method, against, **known, standing=standing, p=p))
+    corrected = holm([contrast.p for contrast in contrasts])
+    return tuple(replace(contrast, p_holm=p) for contrast, p in zip(contrasts, corrected, strict=True))
 
 
-def _moved(view: StudyView, at: Point, axis: str, point: str) -> Point:
+def _moved(view: StudyView, point: Point, axis: str, value: str) -> Point:
     index = view.axes.index(axis)
-    return (*at[:index], point, *at[index + 1 :])
+    return (*point[:index], value, *point[index + 1 :])
 
 
 def _values(view: StudyView, metric: str) -> dict[tuple[Point, str], dict[int, float]]:
     """Of each point and method the value at each seed."""
-    found: dict[tuple[Point, str], dict[int, float]] = {}
+    values: dict[tuple[Point, str], dict[int, float]] = {}
     runs = view.frame.filter((pl.col("scope") == "run") & (pl.col("metric") == metric))
-    for *at, method, seed, value in runs.select(*view.axes, "method", "seed", "value").iter_rows():
-        found.setdefault((tuple(at), method), {})[seed] = value
-    return found
+    for *point, method, seed, value in runs.select(*view.axes, "method", "seed", "value").iter_rows():
+        values.setdefault((tuple(point), method), {})[seed] = value
+    return values
 
 
 Terms = tuple[float | None, float | None, str | None, str | None]
@@ -328,12 +328,12 @@ Terms = tuple[float | None, float | None, str | None, str | None]
 def stated_terms(view: StudyView) -> dict[tuple[Point, str], list[Terms]]:
     """Of each point and method what it guarantees, once for all seeds where that is the same."""
     names = FACTS[:4]
-    found: dict[tuple[Point, str], list[Terms]] = {}
+    terms: dict[tuple[Point, str], list[Terms]] = {}
     runs = view.frame.filter(pl.col("scope") == "run").select(*view.axes, "method", *names).unique(maintain_order=True)
     for row in runs.iter_rows():
-        *at, method = row[: -len(names)]
-        found.setdefault((tuple(at), method), []).append(row[-len(names) :])
-    return found
+        *point, method = row[: -len(names)]
+        terms.setdefault((tuple(point), method), []).append(row[-len(names) :])
+    return terms
 
 
 def _standing(mine: Sequence[Terms] | None, others: Sequence[Terms] | None, p: float | None) -> Likeness:

@@ -53,15 +53,15 @@ def party_gains(frame: pl.DataFrame, method: str, metric: str) -> pl.DataFrame:
     alone = sides.filter(pl.col("method") == ALONE).select(*keys, other="value")
     both = sides.filter(pl.col("method") == method).join(alone, on=keys, how="inner")
     sign = -1.0 if less_is_better(metric) else 1.0
-    found = both.group_by(*axes, "name").agg(
+    gains = both.group_by(*axes, "name").agg(
         gain=sign * (pl.col("value") - pl.col("other")).mean(), seeds=pl.len().cast(pl.Int64)
     )
     for of in ("hellinger", "rows"):
         measured = plain.filter((pl.col("method") == "division") & (pl.col("metric") == of))
-        found = found.join(
+        gains = gains.join(
             measured.group_by(*axes, "name").agg(pl.col("value").mean().alias(of)), on=[*axes, "name"], how="left"
         )
-    return found.rename({"name": "party"}).sort(*axes, "party")
+    return gains.rename({"name": "party"}).sort(*axes, "party")
 
 
 def worst_decile(gains: np.ndarray) -> float:
@@ -137,7 +137,7 @@ def goes_with(frame: pl.DataFrame, axis: str, metric: str, points: Sequence[str]
         return []
     means = plain.group_by(axis, "method", "metric").agg(pl.col("value").mean())
     known = {(row[0], row[1], row[2]): row[3] for row in means.iter_rows()}
-    method, found = private[0], []
+    method, correlations = private[0], []
     outcomes: dict[str | None, np.ndarray] = {None: _values(known, points, method, metric)}
     for other in [name for name in methods_of(frame) if name in ("pooled", "local")]:
         outcomes[other] = _values(known, points, other, metric) - outcomes[None]
@@ -148,8 +148,8 @@ def goes_with(frame: pl.DataFrame, axis: str, metric: str, points: Sequence[str]
                 both = np.isfinite(measured) & np.isfinite(reached)
                 correlation = rank_correlation(measured[both], reached[both])
                 if correlation is not None:
-                    found.append(Going(name, method, against, *correlation))
-    return found
+                    correlations.append(Going(name, method, against, *correlation))
+    return correlations
 
 
 def _values(known: Mapping[tuple[str, str, str], float], points: Sequence[str], method: str, metric: str) -> np.ndarray:
@@ -192,27 +192,27 @@ def findings_of(view: StudyView) -> list[str]:
     """The same of a view."""
     if view.metric is None:
         return []
-    asked = questions(view)
-    found = [*_costs(view)]
-    for question in asked:
+    families = questions(view)
+    sentences = [*_costs(view)]
+    for question in families:
         if question.kind == "methods":
-            found += _rivals(view, question)
-    found += [*_in_place(view, asked), *_along(view, asked)]
-    found += [*_floors(view), *_losers(view), *_privacy(view), *_across(view)]
-    return found
+            sentences += _rivals(view, question)
+    sentences += [*_in_place(view, families), *_along(view, families)]
+    sentences += [*_floors(view), *_losers(view), *_privacy(view), *_across(view)]
+    return sentences
 
 
 def _kind(view: StudyView, name: str) -> str | None:
     """The method of this name, or the first that is called so with keys."""
-    return next((each for each in view.methods if each == name or each.startswith(f"{name} ")), None)
+    return next((method for method in view.methods if method == name or method.startswith(f"{name} ")), None)
 
 
 def _costs(view: StudyView) -> list[str]:
     """What is lost from the pooled model to the plurality, and from there to the private student: gaps, not tested."""
     pooled, plurality = _kind(view, "pooled"), _kind(view, "plurality")
     private = next(iter(view.private), None)
-    found = []
-    for more, less, what in (
+    sentences = []
+    for more, less, words in (
         (pooled, plurality, "Teachers of single parties and their vote, in place of one model of all rows, cost"),
         (plurality, private, "Noise, query budget and learning from labels cost"),
     ):
@@ -220,25 +220,26 @@ def _costs(view: StudyView) -> list[str]:
             continue
         gaps = _once(compared(view, view.metric or "", less), more)
         if gaps:
-            words = f"{metric_words(view.metric or '')}, {title(more)} less {title(less)}"
-            found.append(f"{what} {_spanned(view, gaps, value_text)} ({words}).")
-    return found
+            metric = f"{metric_words(view.metric or '')}, {title(more)} less {title(less)}"
+            sentences.append(f"{words} {_spanned(view, gaps, value_text)} ({metric}).")
+    return sentences
 
 
 def _once(question: Family, method: str) -> list[MeanContrast]:
     """Contrasts of this method, those that were made before left out."""
-    return [each for each in question.contrasts if each.method == method and each.standing is not Likeness.REPEATED]
+    mine = [contrast for contrast in question.contrasts if contrast.method == method]
+    return [contrast for contrast in mine if contrast.standing is not Likeness.REPEATED]
 
 
 def _spanned(view: StudyView, gaps: Sequence[MeanContrast], text: Callable[[float], str]) -> str:
     """The difference with its interval; of several points the least and the largest, with where they are."""
     if len(gaps) == 1:
         return _told(gaps[0], text)
-    least = min(gaps, key=lambda each: each.difference)
-    most = max(gaps, key=lambda each: each.difference)
+    least = min(gaps, key=lambda gap: gap.difference)
+    most = max(gaps, key=lambda gap: gap.difference)
     return (
-        f"from {_told(least, text)} at {view.label(least.at)} to {_told(most, text)} at {view.label(most.at)} over"
-        f" {len(gaps)} points"
+        f"from {_told(least, text)} at {view.label(least.point)} to {_told(most, text)} at {view.label(most.point)}"
+        f" over {len(gaps)} points"
     )
 
 
@@ -258,10 +259,11 @@ def _rivals(view: StudyView, question: Family) -> Iterator[str]:
     """The reference against every other method: first what was tested, with what that shows, then gaps to what
     guarantees something else."""
     gaps = []
-    for rival in [each for each in view.methods if each in {contrast.method for contrast in question.contrasts}]:
-        rows = [_turned(each) for each in _once(question, rival)]
-        alike = [each for each in rows if each.standing in (Likeness.TESTED, Likeness.TOO_LITTLE)]
-        others = [each for each in rows if each not in alike]
+    rivals = {contrast.method for contrast in question.contrasts}
+    for rival in [method for method in view.methods if method in rivals]:
+        rows = [_turned(row) for row in _once(question, rival)]
+        alike = [row for row in rows if row.standing in (Likeness.TESTED, Likeness.TOO_LITTLE)]
+        others = [row for row in rows if row not in alike]
         if alike:
             yield _rival(view, question, rival, alike)
         if others:
@@ -272,21 +274,21 @@ def _rivals(view: StudyView, question: Family) -> Iterator[str]:
 
 
 def _rival(view: StudyView, question: Family, rival: str, rows: Sequence[MeanContrast]) -> str:
-    told = f"{title(question.method)} against {title(rival)} ({metric_words(view.metric or '')}): "
+    start = f"{title(question.method)} against {title(rival)} ({metric_words(view.metric or '')}): "
     if len(rows) == 1:
-        return f"{told}{_told(rows[0], signed_text)}, {_verdict(rows[0])}{_corrected(question)}."
-    better = sum(each.significant and each.difference > 0 for each in rows)
-    worse = sum(each.significant and each.difference < 0 for each in rows)
+        return f"{start}{_told(rows[0], signed_text)}, {_verdict(rows[0])}{_corrected(question)}."
+    better = sum(row.significant and row.difference > 0 for row in rows)
+    worse = sum(row.significant and row.difference < 0 for row in rows)
     return (
-        f"{told}better at {better} of {len(rows)} points, worse at {worse}, not significant at"
+        f"{start}better at {better} of {len(rows)} points, worse at {worse}, not significant at"
         f" {len(rows) - better - worse}{_corrected(question)}; {_spanned(view, rows, signed_text)}."
     )
 
 
 def _gap(view: StudyView, question: Family, rival: str, rows: Sequence[MeanContrast]) -> str:
     why = _WHY_NOT[rows[0].standing]
-    told = f"{title(question.method)} less {title(rival)} ({metric_words(view.metric or '')}; {why}): "
-    return f"{told}{_spanned(view, rows, signed_text)}."
+    start = f"{title(question.method)} less {title(rival)} ({metric_words(view.metric or '')}; {why}): "
+    return f"{start}{_spanned(view, rows, signed_text)}."
 
 
 _WHY_NOT = {
@@ -312,10 +314,10 @@ def _largest(view: StudyView, question: Family) -> list[str]:
     rows = [row for row in question.tested if row.significant]
     if not rows:
         return []
-    row = max(rows, key=lambda each: abs(each.difference))
+    row = max(rows, key=lambda row: abs(row.difference))
     return [
         f"The largest significant difference from {title(question.method)}, among {question.count} with"
-        f" {question.rivals}: {title(row.method)} at {view.label(row.at)},"
+        f" {question.rivals}: {title(row.method)} at {view.label(row.point)},"
         f" {signed_text(row.difference)} {metric_words(view.metric or '')}"
         f" ({range_text(row.low, row.high)}; corrected p {row.p_holm or 0.0:.2g})."
     ]
@@ -328,7 +330,7 @@ def _not_significant(view: StudyView, question: Family) -> list[str]:
         return [_nothing_tested(question)]
     if not unclear:
         return [f"Significant are all of {question.count} of {title(question.method)} with {question.rivals}."]
-    named = [f"{title(row.method)} at {view.label(row.at)}" for row in unclear[:_MOST_NAMED]]
+    named = [f"{title(row.method)} at {view.label(row.point)}" for row in unclear[:_MOST_NAMED]]
     more = f" and {len(unclear) - len(named)} more" if len(unclear) > len(named) else ""
     return [
         f"Not significant are {len(unclear)} of {question.count} of {title(question.method)} with {question.rivals},"
@@ -337,47 +339,47 @@ def _not_significant(view: StudyView, question: Family) -> list[str]:
 
 
 def _nothing_tested(question: Family) -> str:
-    standings = {each.standing for each in question.contrasts}
+    standings = {contrast.standing for contrast in question.contrasts}
     if Likeness.UNKNOWN in standings:
         return "Nothing was tested: these results do not say what methods guarantee. Run the study again."
     if Likeness.TOO_LITTLE in standings:
-        alone = all(each.seeds < 2 for each in question.contrasts)
+        alone = all(contrast.seeds < 2 for contrast in question.contrasts)
         return f"No comparison could be tested: {'every point has one seed' if alone else 'all seeds are alike'}."
     return f"Nothing was tested between methods: none has the guarantee of {title(question.method)}."
 
 
-def _in_place(view: StudyView, asked: Sequence[Family]) -> list[str]:
+def _in_place(view: StudyView, families: Sequence[Family]) -> list[str]:
     """Other divisions in place of the natural one: the plurality and the private methods."""
-    found = []
-    families = [question for question in asked if question.kind == "divisions"]
+    sentences = []
+    families = [question for question in families if question.kind == "divisions"]
     for axis, natural in dict.fromkeys((question.axis, question.against) for question in families):
         of_axis = [question for question in families if question.axis == axis]
         for point in view.order[axis]:
-            told = [part for question in of_axis if (part := _changed(view, question, point))]
-            if told:
+            parts = [part for question in of_axis if (part := _changed(view, question, point))]
+            if parts:
                 words = metric_words(view.metric or "")
-                found.append(f"{point} in place of {natural} ({words}): {'; '.join(told)}.")
-    return found
+                sentences.append(f"{point} in place of {natural} ({words}): {'; '.join(parts)}.")
+    return sentences
 
 
-def _along(view: StudyView, asked: Sequence[Family]) -> list[str]:
+def _along(view: StudyView, families: Sequence[Family]) -> list[str]:
     """From one end of a numeric axis to the other."""
-    found = []
-    ends = [question for question in asked if question.kind == "ends"]
+    sentences = []
+    ends = [question for question in families if question.kind == "ends"]
     for axis in dict.fromkeys(question.axis for question in ends):
         first, last = view.order[axis][0], view.order[axis][-1]
-        told = [part for question in ends if question.axis == axis and (part := _changed(view, question, last))]
-        if told:
-            found.append(
-                f"From {short(axis)} {first} to {last} ({metric_words(view.metric or '')}): {'; '.join(told)}."
+        parts = [part for question in ends if question.axis == axis and (part := _changed(view, question, last))]
+        if parts:
+            sentences.append(
+                f"From {short(axis)} {first} to {last} ({metric_words(view.metric or '')}): {'; '.join(parts)}."
             )
-    return found
+    return sentences
 
 
 def _changed(view: StudyView, question: Family, point: str) -> str:
     """What this point of the question's axis changes; empty where nothing was compared there."""
     place = view.axes.index(question.axis)
-    rows = [each for each in _once(question, question.method) if each.at[place] == point]
+    rows = [row for row in _once(question, question.method) if row.point[place] == point]
     if not rows:
         return ""
     count = len(question.tested)
@@ -385,9 +387,9 @@ def _changed(view: StudyView, question: Family, point: str) -> str:
     if len(rows) == 1:
         verdict = _verdict(rows[0]) + (over if rows[0].standing is Likeness.TESTED else "")
         return f"{title(question.method)} {_told(rows[0], signed_text)}, {verdict}"
-    tested = [each for each in rows if each.standing is Likeness.TESTED]
-    clear = f"significant at {sum(each.significant for each in tested)} of {len(tested)}{over}"
-    untested = next((each for each in rows if each.standing is not Likeness.TESTED), None)
+    tested = [row for row in rows if row.standing is Likeness.TESTED]
+    clear = f"significant at {sum(row.significant for row in tested)} of {len(tested)}{over}"
+    untested = next((row for row in rows if row.standing is not Likeness.TESTED), None)
     verdict = clear if tested or untested is None else _verdict(untested)
     return f"{title(question.method)} {_spanned(view, rows, signed_text)}, {verdict}"
 
@@ -396,22 +398,22 @@ def _floors(view: StudyView) -> list[str]:
     """Where labels differ more than chance gives parties of these sizes."""
     above, within = [], []
     points, axes = view.distinct("division")
-    for at in points:
-        found = view.mean(at, "division", "hellinger_mean")
-        floor = view.means.get((at, "division", "hellinger_mean_floor"))
-        if found is None or floor is None:
+    for point in points:
+        distance = view.mean(point, "division", "hellinger_mean")
+        floor = view.means.get((point, "division", "hellinger_mean_floor"))
+        if distance is None or floor is None:
             continue
         high = floor["mean"] if floor["high"] is None else floor["high"]
-        (above if found > high else within).append(
-            f"{view.label(at, axes)} ({value_text(found)}, {value_text(floor['mean'])})"
+        (above if distance > high else within).append(
+            f"{view.label(point, axes)} ({value_text(distance)}, {value_text(floor['mean'])})"
         )
     if not above and not within:
         return []
     names = _some(within)
-    told = f"; not at {names}" if within else ""
+    others = f"; not at {names}" if within else ""
     return [
         f"Labels differ between parties by more than chance at {len(above)} of {len(above) + len(within)} points (mean"
-        f" Hellinger distance, and its floor){f': {_some(above)}' if above else ''}{told}."
+        f" Hellinger distance, and its floor){f': {_some(above)}' if above else ''}{others}."
     ]
 
 
@@ -427,44 +429,45 @@ def _losers(view: StudyView) -> list[str]:
         return []
     for metric in AT_HOME:
         gains = dict(_by_point(view, party_gains(view.frame, method, metric)))
-        found = {at: lost for at in view.points if (lost := _lost_at(view, at, method, metric, gains)) is not None}
-        if found:
-            return [_told_of_losers(view, method, metric, found)]
+        lost = {point: _lost_at(view, point, method, metric, gains) for point in view.points}
+        losses = {point: loss for point, loss in lost.items() if loss is not None}
+        if losses:
+            return [_told_of_losers(view, method, metric, losses)]
     return []
 
 
 def _by_point(view: StudyView, gains: pl.DataFrame) -> Iterator[tuple[Point, np.ndarray]]:
     """Gains float64 (parties,) of each point."""
-    for at, some in gains.group_by(*view.axes) if view.axes else [((), gains)]:
-        yield tuple(str(value) for value in at), some["gain"].to_numpy()
+    for point, some in gains.group_by(*view.axes) if view.axes else [((), gains)]:
+        yield tuple(str(value) for value in point), some["gain"].to_numpy()
 
 
 def _lost_at(
-    view: StudyView, at: Point, method: str, metric: str, by_point: Mapping[Point, np.ndarray]
+    view: StudyView, point: Point, method: str, metric: str, by_point: Mapping[Point, np.ndarray]
 ) -> _Lost | None:
     """As measured in the cells (means over seeds), else of each party's mean over seeds."""
     names = ("worse", "parties", "worst_decile", "worst_decile_floor")
-    worse, parties, decile, floor = (view.mean(at, method, f"gain_{metric}_{name}") for name in names)
+    worse, parties, decile, floor = (view.mean(point, method, f"gain_{metric}_{name}") for name in names)
     if worse is not None and parties and decile is not None:
         return _Lost(worse, parties, decile, floor)
-    gains = by_point.get(at, np.zeros(0))
+    gains = by_point.get(point, np.zeros(0))
     return _Lost(float((gains < -1e-12).sum()), float(len(gains)), worst_decile(gains), None) if len(gains) else None
 
 
-def _told_of_losers(view: StudyView, method: str, metric: str, found: Mapping[Point, _Lost]) -> str:
-    most = max(found, key=lambda at: found[at].share)
-    lost = found[most]
+def _told_of_losers(view: StudyView, method: str, metric: str, losses: Mapping[Point, _Lost]) -> str:
+    most = max(losses, key=lambda point: losses[point].share)
+    lost = losses[most]
     chance = "" if lost.floor is None else f" (by chance alone {signed_text(lost.floor)})"
-    told = (
+    sentence = (
         f"On their own held-out rows ({metric_words(metric)}) {lost.worse:.0f} of {lost.parties:.0f} parties do worse"
         f" by {title(method)} than alone at {view.label(most)}; the tenth that gains least changes by"
         f" {signed_text(lost.decile)} in the mean{chance}."
     )
-    if len(found) == 1:
-        return told
-    least = min(found, key=lambda at: found[at].share)
-    smallest = f"{found[least].share:.0%} ({view.label(least)})"
-    return f"{told} That is the largest share of {len(found)} points; the least is {smallest}."
+    if len(losses) == 1:
+        return sentence
+    least = min(losses, key=lambda point: losses[point].share)
+    smallest = f"{losses[least].share:.0%} ({view.label(least)})"
+    return f"{sentence} That is the largest share of {len(losses)} points; the least is {smallest}."
 
 
 def _privacy(view: StudyView) -> list[str]:
@@ -473,10 +476,10 @@ def _privacy(view: StudyView) -> list[str]:
     if method is None:
         return []
     rows = []
-    for at in view.points:
-        promised, spent = view.mean(at, method, "epsilon"), view.mean(at, method, "epsilon_data_dependent")
+    for point in view.points:
+        promised, spent = view.mean(point, method, "epsilon"), view.mean(point, method, "epsilon_data_dependent")
         if promised and spent is not None:
-            rows.append((spent / promised, at, promised, spent))
+            rows.append((spent / promised, point, promised, spent))
     if not rows:
         return []
     least, most = min(rows), max(rows)
@@ -485,13 +488,14 @@ def _privacy(view: StudyView) -> list[str]:
             f"The votes save nothing of what {title(method)} promises: at the votes at hand epsilon is at least"
             f" {least[0]:.0%} of the promise at every point."
         ]
-    told = (
+    sentence = (
         f"{title(method)} promises epsilon {value_text(least[2])} at {view.label(least[1])}, and at the votes at hand"
         f" it is {value_text(least[3])} ({least[0]:.0%} of the promise)"
     )
     if len(rows) == 1:
-        return [told + "; only the promise may be published."]
-    return [f"{told}, the smallest share of {len(rows)} points; the largest is {most[0]:.0%} ({view.label(most[1])})."]
+        return [sentence + "; only the promise may be published."]
+    largest = f"{most[0]:.0%} ({view.label(most[1])})"
+    return [f"{sentence}, the smallest share of {len(rows)} points; the largest is {largest}."]
 
 
 def _across(view: StudyView) -> list[str]:
@@ -499,20 +503,20 @@ def _across(view: StudyView) -> list[str]:
     if over is None or view.metric is None:
         return []
     axis, points = over
-    found = goes_with(view.frame, axis, view.metric, points)
-    if not found:
+    correlations = goes_with(view.frame, axis, view.metric, points)
+    if not correlations:
         return []
-    clear = [each for each in found if not each.low <= 0 <= each.high]
+    clear = [going for going in correlations if not going.low <= 0 <= going.high]
     if not clear:
         return [
-            f"None of {len(found)} rank correlations between properties of a division and what is reached or lost over"
-            f" “{axis}” has an interval without 0."
+            f"None of {len(correlations)} rank correlations between properties of a division and what is reached or"
+            f" lost over “{axis}” has an interval without 0."
         ]
-    best = max(clear, key=lambda each: abs(each.value))
+    best = max(clear, key=lambda going: abs(going.value))
     outcome = title(best.method) if best.against is None else f"{title(best.against)} less {title(best.method)}"
     return [
         f"Over “{axis}” {metric_words(best.property)} goes most clearly with the {metric_words(view.metric)} of"
         f" {outcome}: rank correlation {value_text(best.value)} ({range_text(best.low, best.high)}, {best.pairs}"
-        f" data sets); of {len(found)} such correlations {len(clear)} have an interval without 0, and none was fixed"
-        " beforehand."
+        f" data sets); of {len(correlations)} such correlations {len(clear)} have an interval without 0, and none was"
+        " fixed beforehand."
     ]

@@ -61,14 +61,14 @@ def over_seeds(
     known = row_scores if scope == "run" else None
     ends = [_ends(row, known) for row in grouped.iter_rows(named=True)]
     columns = {
-        "low": pl.Series([each[0] for each in ends], dtype=pl.Float64),
-        "high": pl.Series([each[1] for each in ends], dtype=pl.Float64),
-        "over": pl.Series([each[2] for each in ends], dtype=pl.String),
+        "low": pl.Series([end[0] for end in ends], dtype=pl.Float64),
+        "high": pl.Series([end[1] for end in ends], dtype=pl.Float64),
+        "over": pl.Series([end[2] for end in ends], dtype=pl.String),
     }
     counts = pl.col("metric").is_in(list(COUNTS))
     low = pl.when(counts).then(pl.col("low").clip(lower_bound=0.0)).otherwise(pl.col("low"))
-    found = grouped.with_columns(**columns).with_columns(low=low).sort(by)
-    return found.select(*by, "mean", "low", "high", "deviation", "seeds", "over")
+    means = grouped.with_columns(**columns).with_columns(low=low).sort(by)
+    return means.select(*by, "mean", "low", "high", "deviation", "seeds", "over")
 
 
 def _ends(row: Mapping[str, Any], row_scores: RowScores | None) -> tuple[float | None, float | None, str]:
@@ -78,17 +78,17 @@ def _ends(row: Mapping[str, Any], row_scores: RowScores | None) -> tuple[float |
         return None, None, "none"
     share = row["metric"] in SHARES
     scores = [None if row_scores is None else row_scores.of(cell, row["metric"]) for cell in row["cell"]]
-    there = [each for each in scores if each is not None]
-    found = spread(np.array(row["value"]), there if len(there) == len(scores) else None)
+    there = [score for score in scores if score is not None]
+    between = spread(np.array(row["value"]), there if len(there) == len(scores) else None)
     if row["below"] is not None and row["above"] is not None:
         if row["seeds"] == 1:
             return mean - row["below"], mean + row["above"], "rows"
-        if found.over == "seeds" or not found.half():
-            half = found.half()
+        if between.over == "seeds" or not between.half():
+            half = between.half()
             low, high = mean - math.hypot(half, row["below"]), mean + math.hypot(half, row["above"])
             return (max(low, 0.0), min(high, 1.0), "seeds and rows") if share else (low, high, "seeds and rows")
-    low, high = found.share_interval(mean) if share else found.interval(mean)
-    return low, high, found.over
+    low, high = between.share_interval(mean) if share else between.interval(mean)
+    return low, high, between.over
 
 
 Point = tuple[str, ...]
@@ -143,20 +143,20 @@ class StudyView:
         " apart."""
         axes, known = self.telling(method), self._known(method)
         first: dict[Point, Point] = {}
-        for at in [at for at in self.points if at in known]:
-            key = tuple(value for axis, value in zip(self.axes, at, strict=True) if axis in axes)
-            first.setdefault(key, at)
+        for point in [point for point in self.points if point in known]:
+            key = tuple(value for axis, value in zip(self.axes, point, strict=True) if axis in axes)
+            first.setdefault(key, point)
         return list(first.values()), axes
 
     def _known(self, method: str) -> dict[Point, dict[str, tuple[Any, ...]]]:
         """Of each point what there is of this method's runs, by metric."""
-        found: dict[Point, dict[str, tuple[Any, ...]]] = {}
-        for (at, of, metric), row in self.means.items():
+        known: dict[Point, dict[str, tuple[Any, ...]]] = {}
+        for (point, of, metric), row in self.means.items():
             if of == method:
-                found.setdefault(at, {})[metric] = (row["mean"], row["low"], row["high"])
-        return found
+                known.setdefault(point, {})[metric] = (row["mean"], row["low"], row["high"])
+        return known
 
-    def at(self, frame: pl.DataFrame, point: Point) -> pl.DataFrame:
+    def of_point(self, frame: pl.DataFrame, point: Point) -> pl.DataFrame:
         """Those rows of a frame with columns for the axes that are of this point."""
         for axis, value in zip(self.axes, point, strict=True):
             frame = frame.filter(pl.col(axis) == value)
@@ -178,17 +178,18 @@ class StudyView:
 def _changes(known: Mapping[Point, object], place: int) -> bool:
     """Whether what is known of points changes along the axis at this place, the others being equal."""
     seen: dict[Point, object] = {}
-    return any(seen.setdefault((*at[:place], *at[place + 1 :]), found) != found for at, found in known.items())
+    rest = {point: (*point[:place], *point[place + 1 :]) for point in known}
+    return any(seen.setdefault(rest[point], figures) != figures for point, figures in known.items())
 
 
 def study_view(
     results: pl.DataFrame,
-    told: Mapping[str, Sequence[str]],
+    first: Mapping[str, Sequence[str]],
     reference: str | None = None,
     logarithmic: Collection[str] = (),
     row_scores: RowScores | None = None,
 ) -> StudyView:
-    """results: `results.parquet`. told: of axes their points in the order of the study's file.
+    """results: `results.parquet`. first: of axes their points in the order of the study's file.
 
     reference: None takes the first private method, else the last of all.
 
@@ -198,9 +199,9 @@ def study_view(
     """
     frame = tidy(results)
     axes = tuple(axis_names(frame))
-    order = {axis: ordered(frame[axis].to_list(), told.get(axis, ())) for axis in axes}
+    order = {axis: ordered(frame[axis].to_list(), first.get(axis, ())) for axis in axes}
     place = [{value: index for index, value in enumerate(order[axis])} for axis in axes]
-    found = set(frame.select(axes).iter_rows()) if axes else {()}
+    points = set(frame.select(axes).iter_rows()) if axes else {()}
     methods, private = methods_of(frame), private_methods(frame)
     if reference not in methods:
         reference = next(iter([*private, *reversed(methods)]), None)
@@ -212,7 +213,7 @@ def study_view(
         frame,
         axes,
         order,
-        tuple(sorted(found, key=lambda point: [at[value] for at, value in zip(place, point, strict=True)])),
+        tuple(sorted(points, key=lambda point: [places[value] for places, value in zip(place, point, strict=True)])),
         tuple(methods),
         tuple(private),
         lead(frame),

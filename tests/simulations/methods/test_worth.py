@@ -119,8 +119,9 @@ def test_points_take_the_rows_that_were_asked_where_the_rows_decide() -> None:
     typical = StudentSpec(trainer=SPEC.trainer, selection="typical")
     asked = np.flatnonzero(public.labels == 1)
     by_lot, chosen = (HandLabels(public, spec, asked, 0, "quick") for spec in (SPEC, typical))
-    assert by_lot.at(8)["draws"] == 20 and by_lot.at(8)["auc"] > 0.5
-    assert chosen.at(8)["draws"] == 1 and chosen.at(8)["auc"] == 0.5  # labels of one class teach nothing
+    assert by_lot.metrics_of(8)["draws"] == 20 and by_lot.metrics_of(8)["auc"] > 0.5
+    # labels of one class teach nothing
+    assert chosen.metrics_of(8)["draws"] == 1 and chosen.metrics_of(8)["auc"] == 0.5
 
 
 def test_a_slow_trainer_is_not_searched_with() -> None:
@@ -139,7 +140,7 @@ def test_a_network_that_sees_bare_images_is_trained_once() -> None:
     rows = images.reshape(60, -1)
     schema = Schema.of_images(tuple(f"p{index}" for index in range(side * side)), ("down", "up"), "none")
     public = PublicTruth(schema, rows[:40], labels[:40], rows[40:], labels[40:])
-    point = HandLabels(public, StudentSpec(trainer=CnnStudent(steps=30)), ROWS[:0], 0, "quick").at(30)
+    point = HandLabels(public, StudentSpec(trainer=CnnStudent(steps=30)), ROWS[:0], 0, "quick").metrics_of(30)
     assert point["own"] > 0.9 and point["draws"] == {"own": 1, "plain": 20}[point["trainer"]]
 
 

@@ -141,7 +141,7 @@ def asked(view: StudyView, kind: str, method: str) -> Family:
 
 
 def standings(question: Family) -> dict[tuple[str, ...], Likeness]:
-    return {(*each.at, each.method): each.standing for each in question.contrasts}
+    return {(*each.point, each.method): each.standing for each in question.contrasts}
 
 
 TWO = {"pate": values(0.8), "fedavg": values(0.7, 1)}
