@@ -6,22 +6,17 @@ Errors are told, and turned into exit codes, by `consilium.edge`.
 from __future__ import annotations
 
 import json
-import math
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from consilium.accounting.checks import check_count
-from consilium.accounting.curves.conversion import Method
 from consilium.accounting.errors import CalibrationError, UnitError
 from consilium.accounting.units import Neighbouring, Noise, Unit, votes_moved
-
-if TYPE_CHECKING:
-    from consilium.accounting.planning.assessment import Assessment
 
 app = typer.Typer(
     name="accounting",
@@ -31,7 +26,6 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
 )
 Format = Literal["text", "json"]
-Mechanism = Literal["gnmax", "confident", "lnmax"]
 NeighbouringOption = Annotated[
     Neighbouring, typer.Option(help="How it may change: of k > 1 teachers a record replaced moves 2 votes, else 1.")
 ]
@@ -55,99 +49,70 @@ def _print_json(value: dict[str, Any]) -> None:
     typer.echo(json.dumps(value, allow_nan=False))
 
 
-def _need(value: float | None, option: str, mechanism: str) -> float:
-    if value is None:
-        raise CalibrationError(f"--mechanism {mechanism} needs {option}. Give it.")
-    return value
-
-
 @app.command()
 def epsilon(
+    mechanism: Annotated[
+        str, typer.Argument(help="With its parameters, for example 'Confident(threshold=200, sigma1=150, sigma2=40)'.")
+    ],
     votes: Annotated[Path, typer.Option(help="Votes (queries, classes): .npz with key 'votes', or .npy.")],
     delta: Annotated[float, typer.Option(help="Probability that the guarantee may fail.")],
-    mechanism: Annotated[Mechanism, typer.Option(help="Which release.")] = "confident",
-    threshold: Annotated[float | None, typer.Option(help="Votes the noisy top count must reach (confident).")] = None,
-    sigma1: Annotated[float | None, typer.Option(help="Noise of the threshold check (confident).")] = None,
-    sigma2: Annotated[float | None, typer.Option(help="Noise on every count (confident).")] = None,
-    sigma: Annotated[float | None, typer.Option(help="Noise on every count (gnmax).")] = None,
-    gamma: Annotated[float | None, typer.Option(help="Inverse scale of the Laplace noise (lnmax).")] = None,
     queries: Annotated[int | None, typer.Option(help="Use only the first N queries.")] = None,
     classes: Annotated[
         int | None, typer.Option(help="The file holds (teachers, queries): the class of each vote, of so many classes.")
     ] = None,
-    conversion: Annotated[Method, typer.Option(help="cks is tighter; classic is what the PATE papers use.")] = "cks",
+    answers: Annotated[
+        int | None, typer.Option(help="Most labels that may leave, fixed before; left out: all queries.")
+    ] = None,
     unit: Annotated[Unit | None, typer.Option(help="Whose data may change.")] = None,
     neighbouring: NeighbouringOption = Neighbouring.REPLACE,
     teachers_per_party: Annotated[int, typer.Option(help="k: votes that a party moves.")] = 1,
     noise: Annotated[Noise, typer.Option(help="discrete as deployed, continuous as in the papers.")] = Noise.DISCRETE,
-    plan_votes: Annotated[
+    sanitised: Annotated[
+        bool, typer.Option("--sanitised", help="Plan a sanitised epsilon, and release one where all are answered.")
+    ] = False,
+    public_votes: Annotated[
         Path | None,
         typer.Option(help="PUBLIC votes on which the sanitised release is planned; else a made-up profile."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the sampled answers and of the shown sanitised value.")] = 0,
     format: Annotated[Format, typer.Option(help="What goes to stdout; json: one object, errors too.")] = "text",
 ) -> None:
-    """Cost of releasing labels for these votes: worst cases, the published bound, the exact cost, and sanitised.
+    """Cost of releasing labels for these votes: worst cases, the published bound, and the exact cost.
 
-    The worst case is of what leaves; below it stands what the papers charge, for the whole noisy histogram. The
-    data-dependent numbers are functions of the votes: keep them to yourself. Answers and the sanitised value are
-    sampled with a seed here, to look at; this command releases nothing.
+    The worst case is of what leaves; below it stands what the papers charge, for the whole noisy histogram. What the
+    votes decide is marked as secret: keep it to yourself. With --sanitised each call is one more release.
     """
-    import numpy as np
-
-    from consilium.accounting.planning.assessment import assess
     from consilium.accounting.planning.vote_files import load_votes
+    from consilium.accounting.research import costs
 
-    unit = _unit(unit, teachers_per_party)
-    histogram, teachers, _ = load_votes(votes, queries, classes)
-    if mechanism == "confident":
-        parameters = {
-            "threshold": _need(threshold, "--threshold", mechanism),
-            "sigma1": _need(sigma1, "--sigma1", mechanism),
-            "sigma2": _need(sigma2, "--sigma2", mechanism),
-        }
-    elif mechanism == "gnmax":
-        parameters = {"sigma": _need(sigma, "--sigma", mechanism)}
-    else:
-        parameters = {"gamma": _need(gamma, "--gamma", mechanism)}
-    plan = None
-    if plan_votes is not None:
-        plan, plan_teachers, _ = load_votes(plan_votes)
-        if plan_teachers != teachers or plan.shape[1] != histogram.shape[1]:
-            raise CalibrationError("--plan-votes must have the same number of teachers and classes as --votes.")
-    found = assess(
-        histogram,
-        teachers,
+    result = costs.epsilon(
+        load_votes(votes, queries, classes)[0],
         mechanism,
-        parameters,
         delta,
-        noise=noise,
-        unit=unit,
+        _unit(unit, teachers_per_party),
+        teachers_per_party,
         neighbouring=neighbouring,
-        teachers_per_party=teachers_per_party,
-        method=conversion,
-        plan_votes=plan,
-        rng=np.random.default_rng(seed),
+        noise=noise,
+        answers=answers,
+        sanitised=sanitised,
+        public_votes=public_votes,
+        show_secret=True,
     )
     if format == "json":
-        _print_json(found.to_json())
-    else:
-        _show(found)
-
-
-def _show(found: Assessment) -> None:
+        _print_json(result.to_json())
+        return
     console = _console()
     console.print(
-        f"{found.mechanism}, {found.queries} queries, {found.classes} classes, {found.teachers} teachers, "
-        f"{found.noise} noise; expected answers {found.expected_answered:.1f}, sampled {found.sampled_answered}"
+        f"{result.mechanism}, {result.queries} queries, {result.classes} classes, {result.teachers} teachers,"
+        f" {noise} noise; expected answers {result.answered:.1f}"
     )
-    table = Table("epsilon at delta " + f"{found.delta:g}", "value", "order", "may be published", box=None)
-    for name, bound, publishable in found.rows():
-        order = "" if math.isnan(bound.order) else f"{bound.order:g}"
-        table.add_row(name, f"{bound.epsilon:.4f}", order, publishable)
+    table = Table(f"epsilon at delta {delta:g}", "value", "", box=None)
+    for name, value, publishable in result.rows():
+        shown = "none" if value is None else f"{value:.4f}"
+        table.add_row(name, shown, "may be published" if publishable else "secret")
     console.print(table)
-    console.print(found.sanitised_text())
-    console.print(str(found.guarantee))
+    if sanitised:
+        console.print(result.sanitised_text())
+    console.print(str(result.guarantee))
 
 
 @app.command("calibrate")

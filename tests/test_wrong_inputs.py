@@ -135,11 +135,11 @@ ROWS = [
     Wrong("audit teachers home", 2, "a party's home needs the federation's file"),
     Wrong("audit teachers home federation.json --party p", 2, "belong to a scenario"),
     # accounting
-    Wrong("accounting epsilon --votes votes.npz", 2, "missing option '--delta'"),
-    Wrong(f"{EPSILON} --mechanism gnmax", 2, "--mechanism gnmax needs --sigma"),
-    Wrong(f"{EPSILON} --mechanism gnmax --sigma 0", 2, "sigma"),
-    Wrong(f"{EPSILON} --mechanism gnmax --sigma 9", 3, "is not a readable NumPy file", change=cut("votes.npz")),
-    Wrong(f"{EPSILON} --mechanism gnmax --sigma 9", 2, "there is no file votes.npz", change=lacks("votes.npz")),
+    Wrong("accounting epsilon GNMax(sigma=9) --votes votes.npz", 2, "missing option '--delta'"),
+    Wrong(f"{EPSILON} GNMax()", 2, "GNMax takes sigma, got nothing"),
+    Wrong(f"{EPSILON} GNMax(sigma=0)", 2, "sigma"),
+    Wrong(f"{EPSILON} GNMax(sigma=9)", 3, "is not a readable NumPy file", change=cut("votes.npz")),
+    Wrong(f"{EPSILON} GNMax(sigma=9)", 2, "there is no file votes.npz", change=lacks("votes.npz")),
     Wrong(f"{CALIBRATE} --parties 1", 2, "parties"),
     Wrong(f"{CALIBRATE} --consensus none", 2, "none"),
     # parties

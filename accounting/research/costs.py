@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from html import escape
 from itertools import pairwise
@@ -28,7 +29,13 @@ from consilium.accounting.planning.calibration import profile_votes
 from consilium.accounting.planning.target import least_noise
 from consilium.accounting.planning.vote_files import as_histograms
 from consilium.accounting.research.mechanisms import Aggregator, as_aggregator
-from consilium.accounting.sanitise.release import Answered, SanitisedRelease, forecast_sanitised, sanitise
+from consilium.accounting.sanitise.release import (
+    Answered,
+    SanitisedPlan,
+    SanitisedRelease,
+    forecast_sanitised,
+    sanitise,
+)
 from consilium.accounting.units import Neighbouring, Noise, Unit
 
 if TYPE_CHECKING:
@@ -140,6 +147,7 @@ class EpsilonResult:
     order : secret; the Renyi order of ``exact``.
     published, published_classic : secret; the bound of the PATE papers, which covers one direction, and the same
         converted as they did. None where there is none.
+    sanitised_plan : of such a release, made on public votes: what `federation.privacy.sanitised` takes.
     sanitised : a release of the published bound with noise, which may be published; None unless it was asked for.
     sanitised_refusal : why there is none although it was asked for.
     per_query : secret; float64 (queries,), each query's part of the exact Renyi cost at ``order``.
@@ -158,6 +166,7 @@ class EpsilonResult:
     order: float
     published: float | None
     published_classic: float | None
+    sanitised_plan: SanitisedPlan | None
     sanitised: SanitisedRelease | None
     sanitised_refusal: str | None
     per_query: np.ndarray
@@ -189,6 +198,42 @@ class EpsilonResult:
             rows.append(("published bound, sanitised", self.sanitised.guarantee.epsilon, True))
         return rows
 
+    def sanitised_text(self) -> str:
+        """The plan of a sanitised value, what its release costs, or why there is none."""
+        parts = [f"No sanitised value: {self.sanitised_refusal}"] if self.sanitised is None else []
+        if self.sanitised_plan is not None:
+            plan = self.sanitised_plan
+            numbers = f"order {plan.order:g}, beta {plan.beta:.4g}, sigma_ss {plan.sigma_ss:.4g}"
+            parts.append(f"Planned without these votes: {numbers}.")
+        if self.sanitised is not None:
+            parts.append(f"The release costs {self.sanitised.release_cost:.4f}.")
+        return " ".join(parts)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, strict JSON; what votes decide is under `secret`, whoever it is shown to."""
+        secret = {"exact": self.exact, "order": self.order, "answered": self.answered}
+        secret |= {"published": self.published, "published_classic": self.published_classic}
+        table: dict[str, Any] = {
+            "mechanism": str(self.mechanism),
+            "queries": self.queries,
+            "classes": self.classes,
+            "teachers": self.teachers,
+            "answers": self.answers,
+            "guarantee": self.guarantee.to_json(),
+            "worst_case_as_histogram": self.worst_case_as_histogram,
+            "secret": _strict(secret),
+        }
+        if self.sanitised_plan is not None or self.sanitised_refusal is not None:
+            sanitised: dict[str, Any] = {"refused": self.sanitised_refusal}
+            if self.sanitised_plan is not None:
+                sanitised |= asdict(self.sanitised_plan)
+            if self.sanitised is not None:
+                release = self.sanitised
+                sanitised |= {"epsilon": release.guarantee.epsilon, "released_rdp": release.released_rdp}
+                sanitised["release_cost"] = release.release_cost
+            table["sanitised"] = sanitised
+        return _strict(table)
+
     def _shown(self, value: float | None, publishable: bool) -> str:
         if value is None:
             return "none"
@@ -218,6 +263,13 @@ class EpsilonResult:
         show_secret : False for a chart of the worst case alone, which may be published.
         """
         return epsilon_chart(self.growth(), self.delta, show_secret)
+
+
+def _strict(table: dict[str, Any]) -> dict[str, Any]:
+    """Without infinity, as `Guarantee.to_json`."""
+    numbers = {key: value for key, value in table.items() if isinstance(value, float) and not math.isfinite(value)}
+    infinite = [key for key, value in numbers.items() if math.isinf(value)]
+    return {**table, **dict.fromkeys(numbers), **({"infinite": infinite} if infinite else {})}
 
 
 _REACH = 2
@@ -294,7 +346,7 @@ def epsilon(
     promised = chosen.event(queries, cap, **claim)
     # what holds for all votes holds for these; the exact composition of Gaussian noise may be below a Renyi curve
     least = min(found.epsilon, worst_case(event, delta, numerical=False).epsilon)
-    release, refusal = _sanitised(event, batch, mask, delta, public_votes) if sanitised else (None, None)
+    plan, release, refusal = _sanitised(event, batch, mask, delta, public_votes) if sanitised else (None,) * 3
     return EpsilonResult(
         mechanism=chosen,
         queries=queries,
@@ -307,6 +359,7 @@ def epsilon(
         order=found.order,
         published=_converted(published, delta, "cks"),
         published_classic=_converted(published, delta, "classic"),
+        sanitised_plan=plan,
         sanitised=release,
         sanitised_refusal=refusal,
         per_query=exact_rdp_per_query(event, batch, [found.order])[:, 0],
@@ -342,27 +395,26 @@ def _mask(answered: object, queries: int) -> np.ndarray:
 
 def _sanitised(
     event: ReleaseEvent, batch: VoteBatch, mask: np.ndarray | None, delta: float, public_votes: object
-) -> tuple[SanitisedRelease | None, str | None]:
-    """A release, or why there is none."""
-    checked = event.comparison(batch.votes, batch.teachers, batch.predictions) is not None
-    if checked and mask is None:
-        return (
-            None,
-            "a sanitised epsilon is one of the answers that were given. Pass answered, one bool for each query.",
-        )
-    realised = np.ones(event.asked, dtype=np.bool_) if mask is None else mask
+) -> tuple[SanitisedPlan | None, SanitisedRelease | None, str | None]:
+    """What is planned on public votes, and a release, or why there is none."""
     if public_votes is None:
         shape = (event.asked, batch.votes.shape[1])
         public = np.resize(profile_votes("typical", batch.teachers, shape[1]), shape)
     else:
         public, _ = as_histograms(public_votes, teachers=batch.teachers)
+    plan = None
     try:
         plan = forecast_sanitised(event, public, batch.teachers, delta).plan
-        counted = event.with_counts(event.asked, int(realised.sum()))
-        released = Answered(counted, batch.votes, realised, batch.predictions)
-        return sanitise([released], plan, delta, batch.teachers), None
+        if mask is None and event.comparison(batch.votes, batch.teachers, batch.predictions) is not None:
+            raise EventError(
+                "a sanitised epsilon is one of the answers that were given. Pass answered, one bool for each query."
+            )
+        answered = np.ones(event.asked, dtype=np.bool_) if mask is None else mask
+        counted = event.with_counts(event.asked, int(answered.sum()))
+        released = Answered(counted, batch.votes, answered, batch.predictions)
+        return plan, sanitise([released], plan, delta, batch.teachers), None
     except (CalibrationError, ConditionError, EventError, NoiseError) as error:
-        return None, str(error)
+        return plan, None, str(error)
 
 
 def calibrate(

@@ -11,13 +11,13 @@ import pytest
 from consilium.accounting import cli
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, conversion_cost, rdp_to_epsilon
 from consilium.accounting.errors import CalibrationError, VotesError
-from consilium.accounting.planning.assessment import assess
 from consilium.accounting.planning.calibration import PROFILES, budget, calibrate, pr_label, profile_votes
 from consilium.accounting.planning.vote_files import load_votes
+from consilium.accounting.research.costs import epsilon
 from consilium.accounting.units import Noise
 from tests.command_line import consilium
 
-CONFIDENT = ["--mechanism", "confident", "--threshold", "60", "--sigma1", "30", "--sigma2", "10", "--delta", "1e-5"]
+CONFIDENT = ["Confident(threshold=60, sigma1=30, sigma2=10)", "--delta", "1e-5"]
 CALIBRATE = [
     "calibrate",
     "--parties",
@@ -46,8 +46,8 @@ def invoke(*args):
 
 
 def mnist_command(path):
-    command = ["epsilon", "--votes", path, "--mechanism", "confident", "--threshold", 200]
-    command += ["--sigma1", 150, "--sigma2", 40, "--queries", 640, "--delta", "1e-5"]
+    mechanism = "Confident(threshold=200, sigma1=150, sigma2=40)"
+    command = ["epsilon", mechanism, "--votes", path, "--queries", 640, "--delta", "1e-5"]
     return [*command, "--noise", "continuous", "--format", "json"]
 
 
@@ -55,45 +55,29 @@ def mnist_command(path):
 def test_published_mnist_votes(mnist_votes, tmp_path):
     """282.7 expected answers, 1.7117 by CKS: with the options of the paper and its continuous noise."""
     np.savez(tmp_path / "mnist.npz", votes=mnist_votes)
-    cks = json.loads(invoke(*mnist_command(tmp_path / "mnist.npz")).stdout)
-    assert cks["expected_answered"] == pytest.approx(282.721029203409, rel=1e-9)
-    assert cks["data_dependent_secret"]["expected_answers"]["epsilon"] == pytest.approx(1.711708827492732, rel=1e-9)
-    exact = cks["data_dependent_secret"]["exact_expected_answers"]["epsilon"]
-    assert exact == pytest.approx(0.946, abs=1e-3)
-    assert cks["as_histogram_if_all_answered"]["epsilon"] == pytest.approx(3.927, abs=1e-3)
-    assert cks["worst_case_if_all_answered"]["epsilon"] <= cks["as_histogram_if_all_answered"]["epsilon"]
+    found = json.loads(invoke(*mnist_command(tmp_path / "mnist.npz")).stdout)
+    assert found["secret"]["answered"] == pytest.approx(282.721029203409, rel=1e-9)
+    assert found["secret"]["published"] == pytest.approx(1.711708827492732, rel=1e-9)
+    assert found["secret"]["published_classic"] == pytest.approx(1.9988165922689838, rel=1e-9)
+    assert found["secret"]["exact"] == pytest.approx(0.946, abs=1e-3)
+    assert found["worst_case_as_histogram"] == pytest.approx(3.927, abs=1e-3)
+    assert found["guarantee"]["epsilon"] <= found["worst_case_as_histogram"]
 
 
 @pytest.mark.proofs
-def test_published_mnist_votes_as_shown_as_converted_before_and_as_deployed(mnist_votes, tmp_path):
+def test_published_mnist_votes_as_shown_and_as_deployed(mnist_votes, tmp_path):
     np.savez(tmp_path / "mnist.npz", votes=mnist_votes)
     command = mnist_command(tmp_path / "mnist.npz")
     shown = invoke(*command[:-2]).stdout
-    assert "1.7117" in shown
-    assert "0.946" in shown
-    classic = json.loads(invoke(*command, "--conversion", "classic").stdout)
-    assert classic["data_dependent_secret"]["expected_answers"]["epsilon"] == pytest.approx(
-        1.9988165922689838, rel=1e-9
-    )
+    assert all(number in shown for number in ("1.7117", "1.9988", "0.946"))
     deployed = json.loads(invoke(*command[:-4], "--format", "json").stdout)
-    assert deployed["noise"] == "discrete"
-    assert deployed["data_dependent_secret"]["expected_answers"]["epsilon"] == pytest.approx(1.7250, abs=5e-5)
+    assert deployed["secret"]["published"] == pytest.approx(1.7250, abs=5e-5)
 
 
 def test_one_noise_unless_another_is_asked_for():
     """`epsilon` once took continuous noise where `calibrate` took integers: the same run at two prices."""
-    for function in (assess, calibrate, cli.epsilon, cli.calibrate_command):
+    for function in (epsilon, calibrate, cli.epsilon, cli.calibrate_command):
         assert inspect.signature(function).parameters["noise"].default is Noise.DISCRETE, function
-
-
-def test_the_sanitised_value_is_converted_as_asked(votes_file):
-    """`--conversion classic` once left it at CKS: smaller than a classic value can be."""
-    options = ["--votes", votes_file, *CONFIDENT, "--plan-votes", votes_file, "--format", "json"]
-    found = {rule: json.loads(invoke("epsilon", *options, "--conversion", rule).stdout) for rule in ("cks", "classic")}
-    for rule, one in found.items():
-        sanitised = one["sanitised"]
-        added = sanitised["epsilon"] - sanitised["released_rdp"] - sanitised["release_cost"]
-        assert added == pytest.approx(float(conversion_cost([sanitised["order"]], 1e-5, rule)[0]), rel=1e-9)
 
 
 def test_votes_of_teachers(votes_file):
@@ -108,45 +92,40 @@ def test_votes_of_teachers(votes_file):
     assert counted == plain
 
 
-def test_what_is_spent_at_sampled_counts_is_no_promise(votes_file):
-    """What may be published is that of the query budget, here of all queries answered."""
-    found = json.loads(invoke("epsilon", "--votes", votes_file, *CONFIDENT, "--format", "json").stdout)
-    assert found["spent_at_sampled"]["epsilon"] < found["worst_case_if_all_answered"]["epsilon"]
-    assert found["guarantee"]["epsilon"] == found["worst_case_if_all_answered"]["epsilon"]
-    table = invoke("epsilon", "--votes", votes_file, *CONFIDENT).stdout.splitlines()
-    (cap,) = (line for line in table if "if every query is answered" in line)
-    (realised,) = (line for line in table if "spent at sampled answers" in line)
-    assert cap.rstrip().endswith("yes")
-    assert realised.rstrip().endswith("no, no promise")
+def test_what_may_be_published_is_of_the_most_answers(votes_file):
+    every, few = (
+        json.loads(invoke("epsilon", "--votes", votes_file, *CONFIDENT, *more, "--format", "json").stdout)
+        for more in ([], ["--answers", 5])
+    )
+    assert few["guarantee"]["epsilon"] < every["guarantee"]["epsilon"] and few["secret"] == every["secret"]
+    table = invoke("epsilon", "--votes", votes_file, *CONFIDENT, "--answers", 5).stdout.splitlines()
+    (cap,) = (line for line in table if "at most 5 labels for 60 queries" in line)
+    assert cap.rstrip().endswith("may be published")
+    assert all(line.rstrip().endswith("secret") for line in table if line.startswith(("exact", "published bound,")))
 
 
 def test_integer_noise_too_small_to_sanitise_is_a_refusal_not_a_failure(votes_file):
-    arguments = [
-        "--votes",
-        votes_file,
-        "--queries",
-        5,
-        "--mechanism",
-        "gnmax",
-        "--delta",
-        "1e-5",
-        "--format",
-        "json",
-        "--sigma",
-    ]
-    refused = json.loads(invoke("epsilon", *arguments, 1.5).stdout)["sanitised"]["refused"]
-    assert "sigma 1.5 of integer noise is below 2" in refused
-    assert "below 2" not in str(json.loads(invoke("epsilon", *arguments, 1.5, "--noise", "continuous").stdout))
+    options = ["--votes", votes_file, "--queries", 5, "--delta", "1e-5", "--sanitised", "--public-votes", votes_file]
+    refused = json.loads(invoke("epsilon", "GNMax(sigma=1.5)", *options, "--format", "json").stdout)["sanitised"]
+    assert "sigma 1.5 of integer noise is below 2" in refused["refused"]
+    released = json.loads(invoke("epsilon", "GNMax(sigma=20)", *options, "--format", "json").stdout)["sanitised"]
+    assert released["epsilon"] == pytest.approx(
+        released["released_rdp"] + released["release_cost"] + float(conversion_cost([released["order"]], 1e-5)[0])
+    )
+    assert "No sanitised value: " in invoke("epsilon", "GNMax(sigma=1.5)", *options).stdout
+    assert "Planned without these votes: order" in invoke("epsilon", "GNMax(sigma=20)", *options).stdout
+    checked = json.loads(invoke("epsilon", *CONFIDENT, *options[:4], "--sanitised", "--format", "json").stdout)
+    assert {"order", "beta", "sigma_ss"} < checked["sanitised"].keys() and "epsilon" not in checked["sanitised"]
 
 
 @pytest.mark.parametrize(
     "extra",
     [
         CONFIDENT,
-        ["--mechanism", "gnmax", "--sigma", "10", "--delta", "1e-5", "--queries", "10"],
-        ["--mechanism", "lnmax", "--gamma", "0.1", "--delta", "1e-5", "--queries", "10"],
+        ["GNMax(sigma=10)", "--delta", "1e-5", "--queries", "10"],
+        ["LNMax(gamma=0.1)", "--delta", "1e-5", "--queries", "10"],
         [*CONFIDENT, "--queries", "10", "--unit", "party", "--teachers-per-party", "4"],
-        [*CONFIDENT, "--noise", "discrete", "--queries", "20", "--conversion", "classic"],
+        [*CONFIDENT, "--noise", "discrete", "--queries", "20"],
     ],
 )
 def test_epsilon_is_one_json_object_and_a_table(votes_file, extra):
@@ -154,29 +133,25 @@ def test_epsilon_is_one_json_object_and_a_table(votes_file, extra):
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     assert found["guarantee"]["publishable"] is True
-    secret = found["data_dependent_secret"]["sampled_answers"]["epsilon"]
-    assert 0 < secret <= found["spent_at_sampled"]["epsilon"] <= found["worst_case_if_all_answered"]["epsilon"]
+    assert 0 < found["secret"]["exact"] <= found["guarantee"]["epsilon"]
     table = invoke("epsilon", "--votes", votes_file, *extra)
     assert table.exit_code == 0
-    assert "no, secret" in table.stdout
+    assert "secret" in table.stdout
     assert "Unit:" in table.stdout
 
 
-def test_npy_and_npz_agree_and_seeds_repeat(votes_file):
+def test_npy_and_npz_agree(votes_file):
     one = invoke("epsilon", "--votes", votes_file, *CONFIDENT, "--format", "json").stdout
     assert one == invoke("epsilon", "--votes", votes_file.with_suffix(".npy"), *CONFIDENT, "--format", "json").stdout
-    assert one != invoke("epsilon", "--votes", votes_file, *CONFIDENT, "--seed", 9, "--format", "json").stdout
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (["--delta", "2"], "delta"),
-        (["--sigma1", "0"], "sigma1"),
         (["--queries", "1000"], "between 1 and the 60 queries"),
         (["--teachers-per-party", "3"], "needs --unit"),
-        (["--threshold", "-5"], "threshold"),
-        (["--mechanism", "gnmax"], "needs --sigma"),
+        (["--answers", "-1"], "answers"),
     ],
 )
 def test_mistakes_are_short_and_exit_with_2(votes_file, change, message):
@@ -186,6 +161,21 @@ def test_mistakes_are_short_and_exit_with_2(votes_file, change, message):
     assert message in result.stderr
     assert result.stderr.strip().count("\n") <= 1
     assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "message"),
+    [
+        ("Confident(threshold=60, sigma1=0, sigma2=10)", "sigma1"),
+        ("Confident(threshold=-5, sigma1=30, sigma2=10)", "threshold"),
+        ("GNMax()", "GNMax takes sigma, got nothing"),
+        ("gnmax", "gnmax"),
+    ],
+)
+def test_mechanisms_that_are_none(votes_file, mechanism, message):
+    result = invoke("epsilon", mechanism, "--votes", votes_file, "--delta", "1e-5")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
 
 
 def test_unreadable_files(tmp_path):
@@ -263,9 +253,9 @@ def test_profiles_are_histograms():
 
 
 def test_budget_is_used_but_not_passed():
-    for epsilon, delta in ((0.1, 1e-6), (1.0, 1e-5), (8.0, 1e-5), (60.0, 1e-9)):
-        rate = budget(epsilon, delta)
-        assert epsilon * 0.999 < rdp_to_epsilon(rate * DEFAULT_ORDERS, DEFAULT_ORDERS, delta).epsilon <= epsilon
+    for target, delta in ((0.1, 1e-6), (1.0, 1e-5), (8.0, 1e-5), (60.0, 1e-9)):
+        rate = budget(target, delta)
+        assert target * 0.999 < rdp_to_epsilon(rate * DEFAULT_ORDERS, DEFAULT_ORDERS, delta).epsilon <= target
     with pytest.raises(CalibrationError):
         budget(0.0, 1e-5)
 
