@@ -309,7 +309,7 @@ def test_only_what_is_tested_is_a_difference_and_a_star_is_what_is_significant(
     cells = [cell for row in table.rows for cell in row[1:]]
     assert len(tested) == sum(cell != "–" for cell in cells) > 5
     assert sum(cell.endswith("*") for cell in cells) == sum(each.significant for each in tested) > 0
-    skewed = next(each for each in asked[0].tested if each.at == ("skewed",))
+    skewed = next(each for each in asked[0].tested if each.point == ("skewed",))
     assert table.cell("clear plurality", "skewed in place of natural").startswith(signed(skewed.difference))
     assert all(question.family in table.note for question in asked)
     assert found["results/hospitals-methods"].columns == ("", *POINTS)
