@@ -23,10 +23,9 @@ from consilium.node import checks
 from consilium.node.checks import CheckResult, examine
 from consilium.node.kit import Kit, open_kit
 from consilium.party.deployed import PARTY
-from consilium.protocol.identity import Identity
 from consilium.student.deployed import StudentKind
 from tests.deploy.kits import STUDENT, edit, make_kits, write_data, write_pool
-from tests.deploy.spoiled import fewer_nodes, other_authority, other_key
+from tests.deploy.spoiled import fewer_nodes, foreign_identity, other_authority, other_key
 from tests.federation import CLASSES, FEATURES, make_rows
 
 
@@ -105,11 +104,6 @@ def test_what_may_be_expected_of_it(tmp_path: Path, teachers: int, expected: dic
 
 def rename(kit: Path) -> None:
     edit(kit / "party.toml", 'name = "ward-a"', 'name = "ward-x"')
-
-
-def foreign_identity(kit: Path) -> None:
-    (kit / "identity.pem").unlink()
-    Identity.generate().save(kit / "identity.pem")
 
 
 def old_roster(kit: Path) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
-from sklearn.datasets import load_digits
 from torch.nn import functional
 
 from consilium.models.base import Job
@@ -30,17 +28,10 @@ from consilium.models.specs import FeatureMatchingStudent
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.student.config import StudentSpec
 from consilium.student.learn import train
+from tests.models.digits import digits
 from tests.specs import student_of
 
 SPEC = FeatureMatchingStudent()
-
-
-@cache
-def digits() -> tuple[np.ndarray, np.ndarray]:
-    """1,797 digits of 8x8 pixels in 0..16, in an order by lot."""
-    data = load_digits()
-    order = np.random.default_rng(0).permutation(len(data.target))
-    return data.data[order], data.target[order].astype(np.int64)
 
 
 @pytest.fixture
