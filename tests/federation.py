@@ -16,7 +16,7 @@ from consilium.coordinator.collection.exchange import Failure, Member, no_answer
 from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.config import FederationConfig, QueryBudget, Timeouts
 from consilium.coordinator.mechanisms.checked import Confident
-from consilium.coordinator.mechanisms.counts import GNMax
+from consilium.coordinator.mechanisms.counts import GNMax, NoisyHistogram
 from consilium.coordinator.stages import Privacy
 from consilium.node.answering import refusal_of
 from consilium.party.home import open_home
@@ -106,7 +106,7 @@ def make_config(**changes: Any) -> FederationConfig:
     }
     if not values["simulation"] and "seed" not in changes:
         values["seed"] = -1
-    if isinstance(values["mechanism"], GNMax) and "query_budget" not in changes:
+    if isinstance(values["mechanism"], (GNMax, NoisyHistogram)) and "query_budget" not in changes:
         values["query_budget"] = QueryBudget(queries=100, answers=100)
     return FederationConfig(**values)
 

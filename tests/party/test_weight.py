@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from consilium.coordinator.config import QueryBudget
-from consilium.coordinator.mechanisms import Confident, GNMax
+from consilium.coordinator.mechanisms import Confident, NoisyHistogram
 from consilium.coordinator.privacy import promised, promised_at
 from consilium.node.limits import events_of
 from consilium.party import sum_store
@@ -25,7 +25,9 @@ from tests.federation import hello_of, make_config, make_home, make_rows, make_s
 from tests.marks import third
 
 MOST = 6
-CONFIG = make_config(mechanism=GNMax(sigma=60.0), most_weight=MOST)
+NOISE = NoisyHistogram(sigma=60.0)
+"""Its cost has a closed form."""
+CONFIG = make_config(mechanism=NOISE, most_weight=MOST)
 QUERIES = canonical_queries(make_rows(8, 5)[0], 3)
 
 
@@ -70,7 +72,7 @@ def test_it_is_the_one_that_trying_all_of_them_finds(tmp_path: Path) -> None:
 
 def test_a_party_of_a_weight_spends_what_a_federation_does_in_which_all_have_it() -> None:
     for weight in (1, 2, 5):
-        alike = make_config(mechanism=GNMax(sigma=60.0), most_weight=weight)
+        alike = make_config(mechanism=NOISE, most_weight=weight)
         assert own(weight) == promised(alike).epsilon
 
 
@@ -121,7 +123,7 @@ def test_earlier_federations_count_at_the_weight_that_the_party_has_in_them(tmp_
     member.hello(hello_of(CONFIG))
     member.train(CONFIG.train_request())
     member.vote(vote_request(CONFIG, QUERIES))
-    second = make_config(mechanism=GNMax(sigma=60.0), most_weight=MOST, name="second")
+    second = make_config(mechanism=NOISE, most_weight=MOST, name="second")
     first = promise_of(CONFIG.terms()).at(2).events
     both = epsilon([*first, *promise_of(second.terms()).at(3).events], member.home.policy)
     assert refusal(member.hello, hello_of(second)).rule is Rule.MOST_EPSILON
@@ -132,11 +134,11 @@ def test_the_weight_of_a_roster_is_the_one_and_must_fit(tmp_path: Path, monkeypa
     monkeypatch.setattr(sum_store, "check_exact", lambda *_: None)  # a weight of one's own is in no block
     homes = [make_home(tmp_path / name, name, most_epsilon=own(3) * 1.01, seed=at) for at, name in enumerate("pqr")]
     keys = make_secure(homes, tmp_path, weights={"p": 2, "q": 3, "r": 4})
-    config = make_config(mechanism=GNMax(sigma=60.0), most_weight=MOST, collection="secure", roster=keys.roster.digest)
+    config = make_config(mechanism=NOISE, most_weight=MOST, collection="secure", roster=keys.roster.digest)
     p, q, r = (PartyNode(open_home(home)) for home in homes)
     assert (p.hello(hello_of(config)).weight, q.hello(hello_of(config)).weight) == (2, 3)
     assert refusal(r.hello, hello_of(config)).rule is Rule.MOST_EPSILON
-    smaller = make_config(mechanism=GNMax(sigma=60.0), most_weight=2, collection="secure", roster=keys.roster.digest)
+    smaller = make_config(mechanism=NOISE, most_weight=2, collection="secure", roster=keys.roster.digest)
     assert refusal(q.hello, hello_of(smaller)) == Refusal(rule=Rule.PROMISE, limit=2, requested=3)
 
 
@@ -179,9 +181,7 @@ def test_a_partys_own_words_say_its_weight_and_epsilon(tmp_path: Path) -> None:
 
 
 def test_warnings_are_of_the_partys_own_weight(tmp_path: Path) -> None:
-    config = make_config(
-        mechanism=GNMax(sigma=60.0), most_weight=MOST, query_budget=QueryBudget(queries=400, answers=400)
-    )
+    config = make_config(mechanism=NOISE, most_weight=MOST, query_budget=QueryBudget(queries=400, answers=400))
     policy = party(tmp_path / "p").home.policy
     codes = {weight: {each.code for each in party_warnings(config.terms(), policy, weight)} for weight in (1, MOST)}
     assert codes[1] < codes[MOST]

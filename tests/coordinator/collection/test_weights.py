@@ -14,7 +14,7 @@ from consilium.coordinator.collection.admission import Admission, enrol, train
 from consilium.coordinator.collection.clear import collect
 from consilium.coordinator.collection.secure import SecureCollector
 from consilium.coordinator.config import check_threshold
-from consilium.coordinator.mechanisms import Confident, Distributed, GNMax
+from consilium.coordinator.mechanisms import Confident, Distributed, NoisyHistogram
 from consilium.coordinator.privacy import promised_at
 from consilium.party import masked_session
 from consilium.protocol.errors import ConfigError, NotEnoughParties
@@ -41,7 +41,9 @@ X = canonical_queries(make_rows(20, 5)[0], 3)
 WEIGHTS = {"p00": 1, "p01": 3, "p02": 1, "p03": 3, "p04": 2, "p05": 2, "p06": 3}
 """Two or three parties of each: enough for a sum that differs from others by all parties of a weight or by none."""
 TOTAL = sum(WEIGHTS.values())
-CONFIG = make_config(mechanism=GNMax(sigma=60.0), most_weight=3)
+NOISE = NoisyHistogram(sigma=60.0)
+"""Its cost has a closed form."""
+CONFIG = make_config(mechanism=NOISE, most_weight=3)
 
 
 def homes_of(root: Path, config=CONFIG, weights=WEIGHTS) -> list[Path]:
@@ -62,7 +64,12 @@ def in_clear(homes: list[Path], log, faults: dict[tuple[int, str], Fault] | None
 
 def securely(homes: list[Path], root: Path, log, weights=WEIGHTS, faults=None, **changes: Any):
     keys = make_secure(homes, root, weights=weights)
-    votes = {"collection": "secure", "roster": keys.roster.digest, "mechanism": GNMax(sigma=60.0), "most_weight": 3}
+    votes = {
+        "collection": "secure",
+        "roster": keys.roster.digest,
+        "mechanism": NOISE,
+        "most_weight": 3,
+    }
     config, transport = make_config(**{**votes, **changes}), FakeTransport(homes, faults)
     agreed = {entry.id: entry.weight for entry in keys.roster.parties}
     joined = train(transport, config, enrol(transport, config, NO_LEDGER.ledger, log, agreed), log).members
@@ -155,7 +162,7 @@ def test_a_party_that_claims_another_weight_than_was_agreed_is_left_out(tmp_path
 
 def test_where_weights_are_not_allowed_none_is_taken(tmp_path: Path, log) -> None:
     transport = FakeTransport(homes_of(tmp_path), {(1, "query.hello"): with_field("weight", 2)})
-    plain = make_config(mechanism=GNMax(sigma=60.0))
+    plain = make_config(mechanism=NOISE)
     assert [member.weight for member in enrol(transport, plain, NO_LEDGER.ledger, log)] == [1] * 6
     assert left_out(log) == {"p01": "claims weight 2, the federation allows 1"}
 

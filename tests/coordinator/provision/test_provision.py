@@ -234,7 +234,7 @@ def test_nothing_is_left_of_a_plan_that_is_wrong(tmp_path: Path) -> None:
     plan = write_plan(tmp_path, collection="secure", colluders=2)
     with pytest.raises(ConfigError, match="roster"):
         kits.make(plan, tmp_path / "kits")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["federation.toml", "public.npz", "public.csv"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["federation.toml", "public.csv", "public.npz"]
 
 
 def test_kits_are_never_overwritten(tmp_path: Path) -> None:
@@ -310,8 +310,8 @@ def test_a_wrong_plan_is_named(tmp_path: Path, changes: dict, kind: type[Consili
         ({"query_budget": {"queries": 19, "answers": 19}}, ["large-epsilon", "few-answers"]),
         (
             {
-                "privacy": {"unit": "record", "delta": 1e-5, "epsilon": 1.0},
-                "mechanism": {"name": "confident", "threshold": 7},
+                "privacy": {"unit": "record", "delta": 1e-5},
+                "mechanism": {"name": "confident", "threshold": 7, "sigma1": 80.0, "sigma2": 40.0},
             },
             ["noise-above-unanimity", "little-information"],
         ),
