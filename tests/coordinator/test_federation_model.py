@@ -269,8 +269,8 @@ class TestCandidates:
             )
 
     def test_every_phase_of_a_schedule_is_charged_for_all_of_them(self) -> None:
-        later = {"mechanism": {"name": "histogram", "sigma": 90.0}, "query_budget": {"queries": 10, "answers": 10}}
-        mechanism = {"name": "histogram", "sigma": 90.0}
+        later = {"mechanism": {"name": "gnmax", "sigma": 90.0}, "query_budget": {"queries": 10, "answers": 10}}
+        mechanism = {"name": "gnmax", "sigma": 90.0}
         federation = Federation.model_validate(
             table(mechanism, schedule=[later], privacy={"candidates": 3, "epsilon": 9.0})
         )
