@@ -185,7 +185,13 @@ class Measured:
         trainer = TypeAdapter(TrainerSpec).validate_python(made.trainer)
         rest = np.setdiff1d(np.arange(len(rows)), chosen[known])
         model = train_student(
-            rows[chosen[known]], drawn.labels[known], rows[rest], classes, StudentSpec(trainer=trainer), seed, told=told
+            rows[chosen[known]],
+            drawn.labels[known],
+            rows[rest],
+            classes,
+            StudentSpec(trainer=trainer),
+            seed,
+            shares=told,
         )
         probabilities = model.predict_proba(self.schema.inputs(self.test))
         return float(evaluate(probabilities, self.truth, self.dataset.classes)["auc"])

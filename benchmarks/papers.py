@@ -265,7 +265,7 @@ def student(
     given = inputs(spec, place.schema, place.pool)
     rest = np.setdiff1d(np.arange(len(given)), rows)
     classes, represent = len(place.schema.classes), place.inputs
-    model = train_student(given[rows], labels, given[rest], classes, spec, place.seed, represent=represent, told=told)
+    model = train_student(given[rows], labels, given[rest], classes, spec, place.seed, represent=represent, shares=told)
     seconds = round(time.monotonic() - begun, 1)
     found = model.predict_proba(inputs(spec, place.schema, place.test)).argmax(axis=1)
     return {"accuracy": float((found == place.truth).mean()), "seconds": seconds}
