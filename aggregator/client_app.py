@@ -7,8 +7,7 @@ from collections.abc import Mapping
 
 from flwr.app import Context
 
-from consilium.aggregator.acceptance import check_is_accepted
-from consilium.aggregator.home import open_home
+from consilium.aggregator.home import check_is_accepted, open_home
 from consilium.aggregator.node import AggregatorNode
 from consilium.node.answering import TO_PARTIES, AnsweringNode, home_folder
 from consilium.protocol.messages import WireModel

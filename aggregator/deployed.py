@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from consilium.aggregator.acceptance import GivenSoFar, check_is_accepted, given_in, policy_request
-from consilium.aggregator.home import AggregatorHome, open_home
+from consilium.aggregator.home import AggregatorHome, GivenSoFar, check_is_accepted, given_in, open_home, policy_request
 from consilium.aggregator.policy import AggregatorPolicy, check_terms, cost_of
 from consilium.node.acceptance import LIMITS, PolicyRequest
 from consilium.node.checks import Advice, Check, check_roster, refused_is_wrong

@@ -11,14 +11,37 @@ state/given.db       what it was told, what it checked, and every sum that it ga
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from consilium.aggregator.policy import AggregatorFile, AggregatorPolicy
-from consilium.node.acceptance import LIMITS, not_accepted, read_terms, read_with_policy
+from consilium.accounting.events import ReleaseEvent
+from consilium.aggregator.policy import AggregatorFile, AggregatorPolicy, cost_of
+from consilium.aggregator.store import GivenStore
+from consilium.node.acceptance import (
+    LIMITS,
+    PolicyRequest,
+    check_kit_accepted,
+    counting,
+    guarantees,
+    lines_of,
+    load_federation_part,
+    not_accepted,
+    past_in_words,
+    read_policy,
+    read_terms,
+    read_with_policy,
+    rounded_up,
+    written_by_operator,
+)
+from consilium.node.answering import pool_of
+from consilium.node.checks import refused_is_wrong
+from consilium.node.limits import events_of
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.messages import Terms
+from consilium.protocol.refusals import CURES_OF_SECOND
 from consilium.sums.roster import VerifiedRoster
 
 SETTINGS = "aggregator.toml"
@@ -84,3 +107,101 @@ def open_home(folder: Path) -> AggregatorHome:
     ConfigError : the folder or file is missing, or says something it may not say.
     """
     return AggregatorHome(folder, read_with_policy(folder / SETTINGS, AggregatorFile, AggregatorPolicy, LIMITS))
+
+
+@dataclass(frozen=True)
+class GivenSoFar:
+    """introduced: the coordinator came with this federation's terms. here, elsewhere: queries in sums that it gave its
+    half of. promised: queries that this federation may ask; earlier: promises of others that it gave sums in."""
+
+    introduced: bool
+    here: int
+    elsewhere: int
+    promised: int
+    earlier: tuple[str, ...]
+
+
+def check_is_accepted(home: AggregatorHome) -> None:
+    """Raise NotAccepted, see `check_kit_accepted`."""
+    check_kit_accepted(
+        home.folder,
+        "aggregator",
+        AggregatorPolicy,
+        LIMITS,
+        home.pinned_terms,
+        lambda terms: policy_request(home, terms),
+    )
+
+
+def policy_request(home: AggregatorHome, terms: Terms) -> PolicyRequest:
+    """All that these terms ask, beside the defaults and what was accepted before.
+
+    Raises
+    ------
+    ConfigError : a file of the kit cannot be read, or its terms are none. LedgerError : its state cannot be read.
+    """
+    action = "Do not serve: ask the operator"
+    return refused_is_wrong(lambda: _policy_request(home, terms), "terms.json", action, CURES_OF_SECOND)
+
+
+def _policy_request(home: AggregatorHome, terms: Terms) -> PolicyRequest:
+    federation, events, roster = load_federation_part(home.folder), events_of(terms.promise), home.roster()
+    known, past = read_policy(home.folder, AggregatorPolicy, LIMITS), given_in(home, terms)
+    earlier = [event for text in past.earlier for event in events_of(text)]
+    unit, neighbouring, delta = events[0].unit, events[0].neighbouring, federation.privacy.delta
+    exact = not all(event.noise_by_parties for event in events)
+    student = events_of(terms.student) if terms.student else events
+    requested: dict[str, Any] = {
+        "exact_sums": exact,
+        "open_queries": pool_of(terms) is None,
+        "unit": unit.value,
+        "neighbouring": neighbouring.value,
+        "delta": delta,
+        "most_queries": past.elsewhere + past.promised,
+        "least_parties": roster.least_sum - roster.c,
+        "allow_simulation": terms.simulation,
+    }
+    own = AggregatorPolicy.model_validate(counting(LIMITS, requested, known))
+    theirs = own.model_copy(update={"unit": unit, "neighbouring": neighbouring, "delta": delta})
+    together, by = _epsilon([*earlier, *events], own), f"at delta {own.delta:g} for a {own.unit}"
+    return PolicyRequest(
+        kind="aggregator",
+        name=home.name,
+        federation=federation.name,
+        terms=terms,
+        model=AggregatorPolicy,
+        known=known,
+        lines=lines_of(LIMITS, {**requested, "most_epsilon": rounded_up(together)}, AggregatorPolicy, known),
+        guarantees=guarantees(
+            federation.privacy,
+            terms.collection,
+            exact,
+            _epsilon(student, theirs),
+            _epsilon(events, theirs),
+            neighbouring.value,
+        ),
+        facts=past_in_words(len(past.earlier), past.elsewhere, _epsilon(earlier, own), together, by),
+        operator=written_by_operator(home.folder / SETTINGS),
+    )
+
+
+def _epsilon(events: Sequence[ReleaseEvent], policy: AggregatorPolicy) -> float:
+    """Worst case of all of them together; inf where nothing is proved."""
+    return cost_of(events, policy.unit, policy.neighbouring, policy.delta) if events else 0.0
+
+
+def given_in(home: AggregatorHome, terms: Terms) -> GivenSoFar:
+    """What it has given, of this federation and of others.
+
+    Raises
+    ------
+    LedgerError : its state cannot be read. Refused : the promise cannot be read.
+    """
+    releases = [event for event in events_of(terms.promise) if not event.closing]
+    promised = sum(release.queries_in(1) for release in releases)
+    if not (home.folder / "state" / "given.db").exists():
+        return GivenSoFar(False, 0, 0, promised, ())
+    with GivenStore(home.store_file).transaction() as given:
+        here = sum(given.charged(terms.federation, number, 1) for number in range(1, len(releases) + 1))
+        ever, earlier = given.answered(), tuple(given.other_promises(terms.federation))
+        return GivenSoFar(given.terms(terms.federation) is not None, here, ever - here, promised, earlier)

@@ -179,7 +179,7 @@ def row(folder: Path) -> tuple[int, int] | None:
         home: Any = importlib.import_module("consilium.party.home")
         reading: Any = importlib.import_module("consilium.data.private_rows")
         teach: Any = importlib.import_module("consilium.party.teach")
-        federation: Any = importlib.import_module("consilium.party.federation")
+        federation: Any = importlib.import_module("consilium.party.dry_run")
         asked = federation.load_federation(folder / "federation.json")
     except ImportError:
         return None

@@ -131,14 +131,14 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "exact sums against the policy",
-        "if not policy.exact_sums and not all(event.noise_by_parties for event in events):",
-        "if not policy.exact_sums and not any(event.noise_by_parties for event in events):",
+        "policy.check_exact_sums(not all(event.noise_by_parties for event in events))",
+        "policy.check_exact_sums(not any(event.noise_by_parties for event in events))",
         _SECOND,
     ),
     Mutant(
         "exact sums against a party's policy",
-        "return not all(event_from_json(item).noise_by_parties for item in bounded_events(terms.promise))",
-        "return not any(event_from_json(item).noise_by_parties for item in bounded_events(terms.promise))",
+        "return not all(event.noise_by_parties for event in events_of(terms.promise))",
+        "return not any(event.noise_by_parties for event in events_of(terms.promise))",
         _PARTY,
     ),
     # the query budget, and charge before release

@@ -24,10 +24,10 @@ from consilium.coordinator.collection.exchange import Member, Transport
 from consilium.coordinator.conclusion import Participation, conclude
 from consilium.coordinator.config import FederationConfig, check_sanitised, check_threshold
 from consilium.coordinator.events import EventLog
-from consilium.coordinator.expectation import expected
 from consilium.coordinator.label_server import OPEN_DOOR, Door, serving, wait_for_close
 from consilium.coordinator.label_service import LabelService, NotedCollector, SumsOfRun, noise_for
 from consilium.coordinator.ledger import Ledger
+from consilium.coordinator.privacy import expected
 from consilium.coordinator.rosters import least_together
 from consilium.protocol.errors import ConfigError, ServiceError
 from consilium.protocol.rows.pool import PoolTree

@@ -28,7 +28,7 @@ from consilium.coordinator.deploy.runs import CLOSE, KitRun, asked_before
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.federation import FederationRun, Student
 from consilium.coordinator.label_server import OPEN_DOOR, Door
-from consilium.coordinator.nodes import RegisteredNodes
+from consilium.coordinator.rosters import RegisteredNodes
 from consilium.node.kit import Kit, joined, open_kit
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, ConsiliumError

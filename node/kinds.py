@@ -25,6 +25,8 @@ from consilium.node.checks import (
     check_kit,
     check_port,
     check_signature,
+    check_versions,
+    enter,
     examine,
     hold,
     wait_for_ports,
@@ -37,7 +39,6 @@ from consilium.node.kit import EnrolledKind, Kit
 from consilium.node.kit import NodeKind as KitKind
 from consilium.node.log import Heard, load_monitor
 from consilium.node.monitor import Answer, Lasting, Watched, as_json, monitored, refused
-from consilium.node.state import check_versions, enter
 from consilium.node.supernode import NodeWatch, read_connection, supernode
 from consilium.node.supervisor import BackOff, Supervisor, Tell, end_leftovers
 from consilium.protocol.errors import ConfigError, ConsiliumError

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from consilium.data.private_rows import Rows
-    from consilium.party.dry_run import PartyCheck
-    from consilium.party.federation import FederationFile
+    from consilium.party.dry_run import FederationFile, PartyCheck
     from consilium.party.home import PartyFile
     from consilium.party.spend import Share
     from consilium.protocol.rows.schema import Schema
@@ -49,8 +48,7 @@ def dry_run_command(
     output: FormatOption = Format.text,
 ) -> None:
     """Train the teachers and vote, on this machine only: nothing is sent, nothing is spent, nothing is kept."""
-    from consilium.party.dry_run import check, dry_run
-    from consilium.party.federation import load_federation
+    from consilium.party.dry_run import check, dry_run, load_federation
     from consilium.party.home import read_party
 
     settings = read_party(home)

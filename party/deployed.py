@@ -10,7 +10,7 @@ from consilium.node.checks import Advice, Check, check_roster, check_second, exp
 from consilium.node.keys import NODE_KEY, NodeKey, OwnKeys
 from consilium.node.kinds import MemberKind, NodeStatus
 from consilium.node.kit import Kit
-from consilium.party.dry_run import check, usable
+from consilium.party.dry_run import check, load_federation, usable
 from consilium.party.expectation import (
     agreed_weight,
     check_is_accepted,
@@ -21,7 +21,6 @@ from consilium.party.expectation import (
     student_epsilon,
     towards_whom,
 )
-from consilium.party.federation import load_federation
 from consilium.party.home import (
     HELLO,
     LIMITS,

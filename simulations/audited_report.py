@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from consilium.coordinator.expectation import expected
-from consilium.coordinator.privacy import epsilon_by_query
+from consilium.coordinator.privacy import epsilon_by_query, expected
 from consilium.coordinator.verify import Recorded, Verdict, VerifiedRun, holds
 from consilium.coordinator.verify.files import Files
 from consilium.coordinator.verify.student import CARD

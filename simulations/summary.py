@@ -14,8 +14,7 @@ import polars as pl
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import LeftOut as LeftOutEvent
 from consilium.coordinator.events import read_events
-from consilium.coordinator.expectation import expected
-from consilium.coordinator.privacy import NODES
+from consilium.coordinator.privacy import NODES, expected
 from consilium.models.provenance import of_own_votes, well_formed
 from consilium.protocol.files import replace_private
 from consilium.protocol.strict_json import number, strict

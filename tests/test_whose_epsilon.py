@@ -18,9 +18,8 @@ from consilium.accounting.events import DistributedEvent, DistributedTwoPhaseEve
 from consilium.accounting.planning.target import round_up, worst_case
 from consilium.accounting.units import Towards
 from consilium.coordinator.config import FederationConfig, QueryBudget
-from consilium.coordinator.expectation import towards_nodes
 from consilium.coordinator.mechanisms import Confident, Interactive, Mechanism
-from consilium.coordinator.privacy import promised, promised_to_student, promises, towards_coordinator
+from consilium.coordinator.privacy import promised, promised_to_student, promises, towards_coordinator, towards_nodes
 from consilium.party.expectation import student_epsilon, towards_whom
 from consilium.party.home import Policy
 from consilium.party.promise import epsilon, promise_of

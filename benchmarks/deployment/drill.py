@@ -27,7 +27,7 @@ from pathlib import Path
 from benchmarks.deployment.exports import EXPORTS
 from benchmarks.deployment.machines import Machine, machines
 from benchmarks.deployment.record import DrillEnded, Record
-from benchmarks.deployment.site import POOL, Site
+from benchmarks.deployment.site import PASSWORDS, POOL, Site
 from tests.deploy import netns
 
 FIRST, FIFTH, REVOKED, OWN_KEYS = tuple(EXPORTS)[:4], "basel", "zurich", "cleveland"
@@ -58,8 +58,9 @@ def make_kits(site: Site) -> None:
     cells = r"line 2, '> 89'\).*line 3"
     record.run(operator, "provision federation.toml --out kits", code=3, says=cells, never="Traceback")
     pool.write_text(good)
-    record.run(operator, "provision federation.toml --out kits", says="epsilon promised", needed=True)
-    site.seal_and_open(
+    command = f"provision federation.toml --out kits --seal {PASSWORDS}"
+    record.run(operator, command, says="epsilon promised", needed=True)
+    site.send_and_open(
         [
             (site.coordinator, "coordinator"),
             *((site.party(name), f"party-{name}") for name in FIRST),
@@ -141,9 +142,9 @@ def students(site: Site) -> None:
     site.at(machine, "doctor . --public ../pool.csv", says=f"{POOL} rows")
     site.ask(STUDENTS[0], "student-1", QUERIES, says=f"asked {QUERIES}, answered {QUERIES}")
     made = site.record.run(
-        site.operator, f"provision add --kind student kits {STUDENTS[1]}", says="update", needed=True
+        site.operator, f"provision add --kind student kits {STUDENTS[1]} --seal {PASSWORDS}", says="update", needed=True
     )
-    site.seal_and_open([(machine, f"student-{STUDENTS[1]}")])
+    site.send_and_open([(machine, f"student-{STUDENTS[1]}")])
     site.open_update(site.coordinator, made)
     # as many new rows again; what the first one asked is free
     site.ask(STUDENTS[1], "student-2", 2 * QUERIES, says=f"asked {2 * QUERIES}, answered {2 * QUERIES}")
@@ -220,7 +221,7 @@ def add_fifth(site: Site) -> None:
     site.outlook(f"--add {FIFTH} --asked {asked}")
     made = site.add_party(FIFTH)
     site.join(FIFTH)
-    site.seal_and_open([(site.party(FIFTH), f"party-{FIFTH}")])
+    site.send_and_open([(site.party(FIFTH), f"party-{FIFTH}")])
     bring_data(site, FIFTH)
 
     site.open_update(coordinator, made)  # too early: the old federation is open

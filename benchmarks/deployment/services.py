@@ -30,7 +30,7 @@ from tests.deploy.kits import PARTIES, STUDENT, request_of_kit, write_data, writ
 COORDINATOR, UNIVERSITY, KITS = "coordinator", "university", "/srv/consilium"
 ADDRESS = "10.77.0.1"
 BATCH = 10
-NEWER_FORMAT = {"node/state.py": ("STATE_FORMAT = 1", "STATE_FORMAT = 2")}
+NEWER_FORMAT = {"node/checks.py": ("STATE_FORMAT = 1", "STATE_FORMAT = 2")}
 SECONDS = 600
 NOTICED = r"went back|refused: ledger|left out"
 

@@ -26,6 +26,7 @@ OPERATOR, COORDINATOR, STUDENT = "operator", "coordinator", "student"
 POOL, ROWS = 200, 620
 """Rows that may ever be asked, and patients of a hospital: 12 teachers and 20 rows for the smallest of their shards."""
 STUDENT_FILE = "student.toml"
+PASSWORDS = "kits/operator/passwords.txt"
 
 
 class Site:
@@ -94,10 +95,8 @@ class Site:
         for file in ("pool.csv", "test.csv"):
             shutil.copy(self.operator.folder / file, self.student.folder)
 
-    def seal_and_open(self, targets: Sequence[tuple[Machine, str]]) -> None:
-        """Kits, by machine and name without .tar.gz: sealed, sent, and opened with the password that was told."""
-        files = " ".join(f"kits/{name}.tar.gz" for _, name in targets)
-        self.record.run(self.operator, f"kit seal {files} --passwords kits/operator/passwords.txt", needed=True)
+    def send_and_open(self, targets: Sequence[tuple[Machine, str]]) -> None:
+        """Sealed kits, by machine and name without .tar.gz: sent, and opened with the password that was told."""
         told = (self.kits / "operator" / "passwords.txt").read_text(encoding="utf-8").splitlines()
         passwords = dict(line.split(maxsplit=1) for line in told)
         for machine, name in targets:
@@ -221,7 +220,8 @@ class Site:
     def add_party(self, name: str) -> str:
         """`provision add`; what it printed."""
         port = f" --port {self._ports[name]}" if self.loopback else ""
-        return self.record.run(self.operator, f"provision add kits {name}{port}", says="result", needed=True)
+        command = f"provision add kits {name}{port} --seal {PASSWORDS}"
+        return self.record.run(self.operator, command, says="result", needed=True)
 
     def _json(self, machine: Machine, command: str) -> dict[str, Any]:
         done = machine.consilium(*command.split(), cwd=self.kit(machine))

@@ -31,7 +31,7 @@ from scipy.stats import kendalltau
 from benchmarks.deployment.exports import EXPORTS
 from benchmarks.deployment.machines import Machine, machines
 from benchmarks.deployment.record import DrillEnded, Record
-from benchmarks.deployment.site import STUDENT_FILE, Site
+from benchmarks.deployment.site import PASSWORDS, STUDENT_FILE, Site
 
 FIRST = tuple(EXPORTS)[:4]
 QUERIES, TRIES, LATEST, MOST_SECONDS = 4, 8, 60.0, 1800.0
@@ -103,9 +103,9 @@ class Soak:
         """Kits of the first federation, data, policies that allow all that are to come, and the hospitals' nodes."""
         site = self.site
         site.write_plan(FIRST, [], SMALL)
-        site.record.run(site.operator, "provision federation.toml --out kits", needed=True)
+        site.record.run(site.operator, f"provision federation.toml --out kits --seal {PASSWORDS}", needed=True)
         nodes = [(site.party(name), f"party-{name}") for name in FIRST]
-        site.seal_and_open([(site.coordinator, "coordinator"), *nodes, (site.student, "student-university")])
+        site.send_and_open([(site.coordinator, "coordinator"), *nodes, (site.student, "student-university")])
         for name in FIRST:
             site.export(name)
             site.say_columns(name)
@@ -116,7 +116,7 @@ class Soak:
     def change(self, number: int) -> None:
         """Updates for a new roster at all nodes."""
         site, guest = self.site, f"guest-{(number - 1) // 2}"
-        command = f"provision add kits {guest}" if number % 2 else f"provision revoke kits {guest}"
+        command = f"provision add kits {guest} --seal {PASSWORDS}" if number % 2 else f"provision revoke kits {guest}"
         made = site.record.run(site.operator, command, needed=True)
         for machine in site.nodes:
             site.open_update(machine, made)

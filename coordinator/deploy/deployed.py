@@ -11,10 +11,10 @@ from consilium.coordinator.deploy.ready import ports, set_up
 from consilium.coordinator.deploy.runs import configuration, current_run, run_of_kit, still_open
 from consilium.coordinator.deploy.start import start
 from consilium.coordinator.deploy.status import Status, rows_of_pool, state_of, status
-from consilium.coordinator.expectation import expected
 from consilium.coordinator.kit_runs import LEDGER, use_of_phases
 from consilium.coordinator.ledger import Ledger
-from consilium.coordinator.nodes import NodesFile
+from consilium.coordinator.privacy import expected
+from consilium.coordinator.rosters import NodesFile
 from consilium.coordinator.run_state import PartyState
 from consilium.node.checks import (
     Advice,

@@ -28,7 +28,7 @@ from starlette.types import Receive, Scope, Send
 
 from consilium.coordinator.deploy.front import tls_server
 from consilium.coordinator.deploy.superlink import loopback_tls
-from consilium.coordinator.nodes import NodeKeys
+from consilium.coordinator.rosters import NodeKeys
 from consilium.node.kit import Kit, open_kit
 from consilium.node.supervisor import end_with_parent
 from consilium.protocol.errors import ConsiliumError

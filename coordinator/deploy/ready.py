@@ -10,12 +10,10 @@ from pydantic import TypeAdapter, ValidationError
 from consilium.coordinator.collection.admission import SEEN_FILE, SeenPositions
 from consilium.coordinator.config import check_sanitised, check_threshold
 from consilium.coordinator.deploy.runs import ROSTER, KitRun
-from consilium.coordinator.expectation import promise_in_words
 from consilium.coordinator.kit_runs import LEDGER, use_of_phases
 from consilium.coordinator.ledger import Ledger
-from consilium.coordinator.nodes import NodeKeys, NodesFile
-from consilium.coordinator.privacy import promised
-from consilium.coordinator.rosters import AnyRoster, check_sums, least_together
+from consilium.coordinator.privacy import promise_in_words, promised
+from consilium.coordinator.rosters import AnyRoster, NodeKeys, NodesFile, check_sums, least_together
 from consilium.node.checks import (
     Advice,
     Check,

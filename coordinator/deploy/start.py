@@ -24,14 +24,13 @@ from consilium.coordinator.deploy.runs import (
 )
 from consilium.coordinator.deploy.superlink import follow_run, prepare, super_link, sync_nodes, write_app
 from consilium.coordinator.events import Begin, EventTail, Excluded, Promised, ResumedSession, SessionLost
-from consilium.coordinator.expectation import expected, promise_in_words
 from consilium.coordinator.kit_runs import FEDERATION
-from consilium.coordinator.nodes import NodesFile
-from consilium.node.checks import check_disk, hold, wait_for_ports
+from consilium.coordinator.privacy import expected, promise_in_words
+from consilium.coordinator.rosters import NodesFile
+from consilium.node.checks import check_disk, enter, hold, wait_for_ports
 from consilium.node.flower import flower_environment, python_module
 from consilium.node.keys import SEALING
 from consilium.node.kit import Kit
-from consilium.node.state import enter
 from consilium.node.supervisor import BackOff, Program, Supervisor, Tell, end_leftovers, stop_group, wait_until
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import (

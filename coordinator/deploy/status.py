@@ -8,11 +8,10 @@ from typing import Any
 from consilium.coordinator.deploy.runs import KitRun, asked_before, current_run, run_of_kit
 from consilium.coordinator.deploy.start import listens
 from consilium.coordinator.events import read_events
-from consilium.coordinator.expectation import towards_nodes
 from consilium.coordinator.kit_runs import LEDGER, asked_in, use_of_phases
 from consilium.coordinator.ledger import Ledger
-from consilium.coordinator.nodes import NodesFile
-from consilium.coordinator.privacy import promised, promised_to_student, towards_coordinator
+from consilium.coordinator.privacy import promised, promised_to_student, towards_coordinator, towards_nodes
+from consilium.coordinator.rosters import NodesFile
 from consilium.coordinator.run_state import RunState, SecondEntry
 from consilium.node.kit import Kit
 from consilium.protocol.config_files import load

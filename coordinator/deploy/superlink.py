@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from consilium.coordinator.nodes import REGISTERED, NodesFile, Registered
+from consilium.coordinator.rosters import REGISTERED, NodesFile, Registered
 from consilium.node import flower
 from consilium.node.flower import flower_environment, program
 from consilium.node.kit import Kit

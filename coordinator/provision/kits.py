@@ -18,9 +18,8 @@ from pathlib import Path
 from cryptography import x509
 
 from consilium.accounting.guarantee import Guarantee
-from consilium.coordinator.expectation import expected, promise_in_words, towards_nodes
 from consilium.coordinator.planning.plan import PlannedFederation
-from consilium.coordinator.privacy import promised
+from consilium.coordinator.privacy import expected, promise_in_words, promised, towards_nodes
 from consilium.coordinator.provision.authority import Authority
 from consilium.coordinator.provision.outlook import ChangeOutlook, told_of
 from consilium.coordinator.provision.plan import read_planned, read_pool, read_reference, remarks

@@ -18,7 +18,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from pydantic import BaseModel
 
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.nodes import NodesFile
 from consilium.coordinator.provision.authority import Authority, Issued
 from consilium.coordinator.provision.plan import POOL_IDS, POOL_ROWS
 from consilium.coordinator.provision.registry import (
@@ -28,6 +27,7 @@ from consilium.coordinator.provision.registry import (
     MemberKeys,
     Registry,
 )
+from consilium.coordinator.rosters import NodesFile
 from consilium.node.checks import SECOND_FILE, SecondFile
 from consilium.node.kit import KIT_FILE, KitFile, NodeKind, node_id
 from consilium.node.manifest import ALGORITHM, MANIFEST, Manifest, SignedManifest, digests_of, is_setting

@@ -21,8 +21,7 @@ from benchmarks.deployment.record import DrillEnded, Record
 from benchmarks.deployment.site import ROWS, Site
 from benchmarks.deployment.soak import trend
 from consilium.coordinator.provision import kits
-from consilium.party.dry_run import check, usable
-from consilium.party.federation import load_federation
+from consilium.party.dry_run import check, load_federation, usable
 from consilium.party.home import read_party
 from tests.deploy import netns
 
@@ -125,14 +124,14 @@ def test_whoever_ends_the_script_leaves_nothing_running(tmp_path: Path) -> None:
 
 def test_only_commands_of_the_page_are_used() -> None:
     """What the drill and its site write after `consilium`, by their first words, and what docs/deploy.md has."""
-    groups = "provision|kit|party|coordinator|student"
+    groups = "provision|node|party|student"
     source = "".join(Path(module.__file__ or "").read_text(encoding="utf-8") for module in (drill, site_module))
     used = {
         *re.findall(rf'f?"((?:{groups}) [a-z-]+)[ ."]', source),
         *re.findall(r'"(doctor|status|audit|report) \.[ "]', source),
     }
     page = (netns.ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
-    assert len(used) > 15
+    assert len(used) > 13
     assert [command for command in sorted(used) if f"consilium {command}" not in page] == []
 
 

@@ -25,7 +25,7 @@ from starlette.routing import Route
 
 from consilium.coordinator.deploy.front import TIMING, ConnectionPlaces, Timing, tls_server
 from consilium.coordinator.deploy.gateway import ALLOWED, DROPPED, PREFIX, QUOTA, Gateway, Quota
-from consilium.coordinator.nodes import NodeKeys
+from consilium.coordinator.rosters import NodeKeys
 from consilium.node.kit import Kit, open_kit
 from tests.deploy.kits import free_ports, make_kits
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import tomli_w
 
-from consilium.aggregator.acceptance import policy_request as policy_request_of_second
 from consilium.aggregator.deployed import AGGREGATOR
 from consilium.aggregator.home import open_home as open_second
+from consilium.aggregator.home import policy_request as policy_request_of_second
 from consilium.coordinator.config import Federation
 from consilium.coordinator.provision import kits
 from consilium.node import keys as own_keys

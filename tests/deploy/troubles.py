@@ -29,7 +29,7 @@ from consilium.coordinator.label_server import Door, serving
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.provision.authority import Authority
-from consilium.node import checks, flower, state
+from consilium.node import checks, flower
 from consilium.node.answering import refusal_for
 from consilium.node.kit import Kit, open_kit
 from consilium.node.supernode import supernode
@@ -128,7 +128,7 @@ def taken(port: int) -> Iterator[None]:
 
 
 def other_operator(site: Site) -> str:
-    site.patch.setattr(state, "program_versions", lambda: "consilium-pate 9.9, flwr 1.41.0")
+    site.patch.setattr(checks, "program_versions", lambda: "consilium-pate 9.9, flwr 1.41.0")
     return site.doctor(site.party, "versions")
 
 

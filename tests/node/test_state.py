@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from consilium.coordinator.ledger import Ledger
+from consilium.node.checks import STATE_FORMAT, VERSION_FILE, enter
 from consilium.node.kit import Kit, open_kit
-from consilium.node.state import STATE_FORMAT, VERSION_FILE, enter
 from consilium.party.spend import FORMAT, SpendStore
 from consilium.party.sum_store import SessionStore
 from consilium.protocol.errors import ConfigError, LedgerError

@@ -152,7 +152,7 @@ def test_queries_that_do_not_fit_are_refused(tmp_path: Path, federation: Path, c
 
 
 def test_votes_are_those_of_teachers_that_learnt(tmp_path: Path, federation: Path) -> None:
-    from consilium.party.federation import load_federation
+    from consilium.party.dry_run import load_federation
 
     home = make_home(tmp_path / "home", "p", rows=200)
     settings, terms = load(home / "party.toml", PartyFile), load_federation(federation)

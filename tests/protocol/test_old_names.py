@@ -17,7 +17,7 @@ from consilium.coordinator.planning.plan import is_open
 from consilium.coordinator.provision.plan import RowsPlan, plan_table
 from consilium.coordinator.stages import Phase
 from consilium.node.acceptance import terms_digest
-from consilium.party.federation import FederationFile
+from consilium.party.dry_run import FederationFile
 from consilium.party.home import Policy
 from consilium.protocol import old_names
 from consilium.protocol.errors import ConfigError

@@ -13,7 +13,6 @@ from consilium.accounting.accountant import Accountant
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
 from consilium.accounting.planning.target import worst_case
 from consilium.coordinator.config import Federation, FederationConfig, QueryBudget, check_threshold
-from consilium.coordinator.expectation import expected
 from consilium.coordinator.ledger import GENESIS, chain_hash
 from consilium.coordinator.mechanisms import (
     Confident,
@@ -24,7 +23,7 @@ from consilium.coordinator.mechanisms import (
     LNMax,
     NoisyHistogram,
 )
-from consilium.coordinator.privacy import by_phase, promised
+from consilium.coordinator.privacy import by_phase, expected, promised
 from consilium.coordinator.provision.plan import Plan
 from consilium.coordinator.stages import Phase, Privacy, Sanitised
 from consilium.party.promise import parse_promise

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consilium.coordinator.config import QueryBudget
-from consilium.coordinator.expectation import expected
 from consilium.coordinator.mechanisms import AnyMechanism, GNMax, NoisyHistogram
+from consilium.coordinator.privacy import expected
 from consilium.report.warnings import RowFacts
 from consilium.simulations.divide import make_case
 from consilium.simulations.summary import run_warnings, stage_seconds

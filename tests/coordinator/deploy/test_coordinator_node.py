@@ -20,9 +20,9 @@ from consilium.coordinator.deploy.status import status
 from consilium.coordinator.deploy.superlink import DATABASE, prepare, sync_nodes
 from consilium.coordinator.events import EventLog, event_of
 from consilium.coordinator.ledger import Ledger
-from consilium.coordinator.nodes import REGISTERED
 from consilium.coordinator.provision import kits
 from consilium.coordinator.provision.authority import Authority
+from consilium.coordinator.rosters import REGISTERED
 from consilium.node import keys as own_keys
 from consilium.node.kit import Kit, open_kit
 from consilium.node.manifest import MANIFEST

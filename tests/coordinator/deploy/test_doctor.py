@@ -13,9 +13,9 @@ from consilium.coordinator.deploy.deployed import COORDINATOR
 from consilium.coordinator.deploy.runs import begin
 from consilium.coordinator.deploy.start import close
 from consilium.coordinator.events import EventLog
-from consilium.coordinator.expectation import promise_in_words
 from consilium.coordinator.mechanisms.counts import GNMax
 from consilium.coordinator.mechanisms.immutable import Immutable
+from consilium.coordinator.privacy import promise_in_words
 from consilium.coordinator.provision import kits
 from consilium.coordinator.server_app import door_of
 from consilium.coordinator.stages import Privacy, Sanitised

@@ -15,7 +15,7 @@ import pytest
 from consilium.coordinator.deploy import front
 from consilium.coordinator.deploy.front import Connection, ConnectionPlaces, Timing, group_of
 from consilium.coordinator.deploy.gateway import MOST_CALL_BYTES, MOST_OBJECT_BYTES, PREFIX, REFUSED_BYTES, Quota
-from consilium.coordinator.nodes import NodeKeys
+from consilium.coordinator.rosters import NodeKeys
 from consilium.protocol.errors import ConfigError
 from tests.deploy.edge import WAIT, Site, connected, is_closed, sent_until_stopped, until
 from tests.deploy.kits import edit

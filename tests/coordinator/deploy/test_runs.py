@@ -26,8 +26,8 @@ from consilium.coordinator.deploy.start import close, run_config
 from consilium.coordinator.deploy.status import status
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.ledger import Batch, Ledger
-from consilium.coordinator.nodes import REGISTERED, Registered, RegisteredNodes
 from consilium.coordinator.provision import kits
+from consilium.coordinator.rosters import REGISTERED, Registered, RegisteredNodes
 from consilium.coordinator.verify.run import find_run, verify_run
 from consilium.node.checks import examine
 from consilium.node.kit import Kit, open_kit

@@ -26,7 +26,7 @@ from consilium.coordinator.provision.registry import load_registry
 from consilium.node.checks import alternative_names, check_certificate
 from consilium.node.kit import open_kit
 from consilium.node.manifest import MANIFEST
-from consilium.party.federation import load_federation
+from consilium.party.dry_run import load_federation
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.protocol.config_files import load

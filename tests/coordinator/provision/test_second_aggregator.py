@@ -17,9 +17,9 @@ from consilium.aggregator.deployed import AGGREGATOR
 from consilium.aggregator.home import open_home
 from consilium.aggregator.policy import check_terms
 from consilium.coordinator.deploy.deployed import COORDINATOR
-from consilium.coordinator.nodes import NodesFile, RegisteredNodes
 from consilium.coordinator.provision import kits
 from consilium.coordinator.provision.registry import load_registry
+from consilium.coordinator.rosters import NodesFile, RegisteredNodes
 from consilium.node import keys as own_keys
 from consilium.node.checks import CheckResult, examine
 from consilium.node.keys import Enrolment, OwnKeys, read_enrolment

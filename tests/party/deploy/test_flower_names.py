@@ -19,7 +19,7 @@ from flwr.app import Message, RecordDict
 from flwr.supernode.runtime import run_clientapp as flower
 
 import consilium.node.flower
-from consilium.coordinator.nodes import NAMES, NodeKeys
+from consilium.coordinator.rosters import NAMES, NodeKeys
 from consilium.node import installed_app
 from consilium.node.flower import BEFORE, FIRST, require_flower
 from consilium.node.kit import open_kit
