@@ -99,7 +99,7 @@ def test_what_a_party_shows_is_its_own_status(out: Path) -> None:
     assert json.loads(seen.pages["/status.json"]().body)["most_queries"] == 40
     told = {family.name: family.samples[()] for family in seen.metrics()}
     assert (told["queries_given"], told["queries_most"]) == (0, 40)
-    assert 0 < told["epsilon_guaranteed"] <= told["epsilon_most"]
+    assert 0 < told["epsilon_promised"] <= told["epsilon_most"]
     (kit / "party.toml").write_text("[policy")
     broken = PARTY.watched(kit, Heard(lambda *_: None), lambda: True)
     assert broken.pages["/status.json"]().status == 503
