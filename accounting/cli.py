@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.table import Table
 
 from consilium.accounting.checks import check_count
-from consilium.accounting.errors import CalibrationError, UnitError
-from consilium.accounting.units import Neighbouring, Noise, Unit, votes_moved
+from consilium.accounting.errors import UnitError
+from consilium.accounting.units import Neighbouring, Noise, Unit
 
 app = typer.Typer(
     name="accounting",
@@ -117,111 +117,38 @@ def epsilon(
 
 @app.command("calibrate")
 def calibrate_command(
-    parties: Annotated[int, typer.Option(help="Number of data holders.")],
-    classes: Annotated[int, typer.Option(help="Number of classes.")],
+    mechanism: Annotated[
+        str, typer.Argument(help="With any noise, for example 'Confident(threshold=200, sigma1=3, sigma2=1)'.")
+    ],
     epsilon: Annotated[float, typer.Option(help="Worst-case epsilon that the run must not pass.")],
     delta: Annotated[float, typer.Option(help="Probability that the guarantee may fail.")],
     queries: Annotated[int, typer.Option(help="Most queries that will be asked.")],
-    votes: Annotated[
-        Path | None, typer.Option(help="PUBLIC or simulated votes to score on, .npz or .npy. Never private ones.")
-    ] = None,
-    consensus: Annotated[
-        str, typer.Option(help="Made-up consensus profile if no votes are given: strong, typical, weak.")
-    ] = "typical",
+    answers: Annotated[int | None, typer.Option(help="Most labels that may leave; left out: all queries.")] = None,
     unit: Annotated[Unit | None, typer.Option(help="Whose data may change.")] = None,
     neighbouring: NeighbouringOption = Neighbouring.REPLACE,
-    teachers_per_party: Annotated[int, typer.Option(help="k: teachers, so votes, of each party.")] = 1,
+    teachers_per_party: Annotated[int, typer.Option(help="k: votes that a party moves.")] = 1,
     noise: Annotated[Noise, typer.Option(help="discrete as deployed, continuous as in the papers.")] = Noise.DISCRETE,
     format: Annotated[Format, typer.Option(help="What goes to stdout; json: one object, errors too.")] = "text",
 ) -> None:
-    """Threshold, sigmas and query budget whose worst-case epsilon meets a target, with alternatives.
+    """The least noise whose worst-case epsilon meets a target; a threshold and the ratio of two noises stay as given.
 
-    This NEVER reads private votes, and must not: parameters that are tuned on private votes leak about them, and no
-    epsilon covers that. Give public or simulated votes with --votes, or a made-up --consensus profile.
+    It reads no votes, and must not: parameters that are tuned on private votes leak about them, and no epsilon covers
+    that. `consilium plan` chooses mechanism, threshold and query budget too.
     """
-    from consilium.accounting.planning.calibration import calibrate, profile_votes
-    from consilium.accounting.planning.vote_files import load_votes
+    from consilium.accounting.label_costs import worst_case
+    from consilium.accounting.research import costs
 
-    unit = _unit(unit, teachers_per_party)
-    check_count(parties, "--parties", 2, CalibrationError)
-    check_count(classes, "--classes", 2, CalibrationError)
-    check_count(teachers_per_party, "--teachers-per-party", 1, CalibrationError)
-    teachers = parties * teachers_per_party
-    truth = None
-    if votes is not None:
-        public, found_teachers, truth = load_votes(votes)
-        if found_teachers != teachers or public.shape[1] != classes:
-            raise CalibrationError(
-                f"the public votes have {found_teachers} teachers and {public.shape[1]} classes, not the "
-                f"{teachers} and {classes} asked for. Make them agree."
-            )
-        every = max(1, public.shape[0] // 500)
-        public, truth = public[::every], truth[::every] if truth is not None else None
-    else:
-        public = profile_votes(consensus, teachers, classes)
-    moved = votes_moved(unit, teachers_per_party, neighbouring)
-    settings = calibrate(public, teachers, epsilon, delta, queries, votes_moved=moved, noise=noise, truth=truth)
-    source = str(votes) if votes is not None else f"made-up profile '{consensus}'"
+    counts = check_count(queries, "--queries", 1), answers
+    claim: dict[str, Any] = {"unit": _unit(unit, teachers_per_party), "teachers_per_party": teachers_per_party}
+    claim |= {"neighbouring": neighbouring, "noise": noise}
+    result = costs.calibrate(mechanism, epsilon, delta, asked=counts[0], answered=answers, **claim)
+    guarantee = worst_case(result.event(*counts, **claim), delta)
     if format == "json":
-        rows = [
-            {
-                "threshold": s.threshold,
-                "sigma1": s.sigma1,
-                "sigma2": s.sigma2,
-                "asked_cap": s.asked_cap,
-                "answered_cap": s.answered_cap,
-                "epsilon": s.epsilon,
-                "expected_answered": s.answered,
-                "answered_share": s.answered / s.asked_cap,
-                "label_accuracy": s.accuracy,
-                "epsilon_if_private_votes_were_alike": s.epsilon_if_alike,
-            }
-            for s in settings
-        ]
-        _print_json(
-            {
-                "teachers": teachers,
-                "classes": classes,
-                "delta": delta,
-                "unit": unit.value,
-                "neighbouring": neighbouring.value,
-                "votes_moved": moved,
-                "teachers_per_party": teachers_per_party,
-                "noise": noise.value,
-                "scored_on": source,
-                "accuracy_against": "truth" if truth is not None else "plurality of the public votes",
-                "recommended": rows[0],
-                "alternatives": rows[1:],
-            }
-        )
+        _print_json({"mechanism": str(result), **dict(result.parameters), "guarantee": guarantee.to_json()})
         return
     console = _console()
-    console.print(
-        f"{teachers} teachers, {classes} classes, {queries} queries, {noise} noise; unit: {unit}, "
-        f"{neighbouring} ({moved} of its party's votes move); scored on {source}. "
-        "Private votes were not read."
-    )
-    columns = ("threshold", "sigma1", "sigma2", "answer cap", "worst case", "answered", "share", "accuracy", "if alike")
-    table = Table("", *columns, box=None)
-    for index, s in enumerate(settings):
-        table.add_row(
-            "recommended" if index == 0 else "",
-            f"{s.threshold:g}",
-            f"{s.sigma1:g}",
-            f"{s.sigma2:g}",
-            str(s.answered_cap),
-            f"{s.epsilon:.3f}",
-            f"{s.answered:.0f}",
-            f"{s.answered / s.asked_cap:.0%}",
-            f"{s.accuracy:.1%}",
-            f"{s.epsilon_if_alike:.3f}",
-        )
-    console.print(table)
-    console.print(
-        f"worst case: epsilon at delta {delta:g} that the query budget guarantees. accuracy: labels that equal the "
-        + ("truth" if truth is not None else "plurality of the public votes")
-        + ". if alike: data-dependent epsilon if private votes looked like these; a forecast, no guarantee."
-    )
+    console.print(str(result))
+    console.print(str(guarantee))
 
 
 _CHOICE = {

@@ -23,11 +23,11 @@ import numpy as np
 from scipy.special import softmax
 
 from benchmarks.composition import costs
+from benchmarks.label_accuracy import pr_label_laplace
 from benchmarks.papers import Place, spread
 from consilium import accounting
 from consilium.accounting.curves.conversion import rdp_to_epsilon
 from consilium.accounting.curves.laplace import PAPER_MOMENTS, log_q_lnmax, sum_rdp_lnmax
-from consilium.accounting.planning.calibration import pr_label_laplace
 from consilium.accounting.units import Noise
 from consilium.data.private_rows import Rows
 from consilium.models.teachers import Teacher

@@ -29,13 +29,14 @@ import numpy as np
 
 from benchmarks.cells import Cell, Table, power, show_tables
 from benchmarks.exact import SHARED, batch_of, load
+from benchmarks.label_accuracy import pr_label, pr_label_laplace
 from consilium import accounting
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, REFERENCE_ORDERS, conversion_cost, rdp_to_epsilon
 from consilium.accounting.curves.gaussian import log_pr_answered
 from consilium.accounting.curves.laplace import PAPER_MOMENTS, log_q_lnmax, rdp_laplace, sum_rdp_lnmax
 from consilium.accounting.curves.strong import strong_composition, zero_concentrated
 from consilium.accounting.label_costs import exact_rdp, published_rdp, worst_case
-from consilium.accounting.planning.calibration import pr_label, pr_label_laplace, profile_votes
+from consilium.accounting.planning.vote_files import typical_votes
 from consilium.accounting.research.mechanisms import Aggregator
 from consilium.accounting.sanitise.release import Answered, forecast_sanitised, secret_smoothness
 from consilium.accounting.units import Noise
@@ -148,7 +149,7 @@ def sanitised() -> Table:
             return
         for queries in (100, 500, 1000):
             event = accounting.LNMax(GAMMA).event(queries, noise=Noise.DISCRETE)
-            public = np.resize(profile_votes("typical", 250, 10), (queries, 10))
+            public = np.resize(typical_votes(250, 10), (queries, 10))
             plan = forecast_sanitised(event, public, 250, DELTA).plan
             batch = Answered(event, votes[:queries], np.ones(queries, dtype=bool))
             secret = secret_smoothness([batch], plan, 250)

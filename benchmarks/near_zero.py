@@ -24,6 +24,7 @@ import numpy as np
 from benchmarks.cells import Cell, Table, power, show_tables
 from benchmarks.composition import costs, mnist_truth
 from benchmarks.exact import published_votes
+from benchmarks.label_accuracy import pr_label_laplace
 from benchmarks.papers import Kept, Place, spread, student, teachers_votes
 from consilium import accounting
 from consilium.accounting.curves.immutable import (
@@ -34,7 +35,6 @@ from consilium.accounting.curves.immutable import (
     constant_for_laplace,
     log_pr_flip,
 )
-from consilium.accounting.planning.calibration import pr_label_laplace
 from consilium.coordinator.mechanisms import AnyMechanism, Immutable, ImmutableGaussian, LNMax
 from consilium.protocol.noise import SeededNoise
 from docs.figures import figure

@@ -23,12 +23,12 @@ import numpy as np
 from benchmarks.cells import Cell, Table, power, show_tables
 from benchmarks.composition import DELTA, costs, votes_and_truth
 from benchmarks.exact import ROWS, batch_of, load
+from benchmarks.label_accuracy import pr_label
 from consilium import accounting
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, REFERENCE_ORDERS, rdp_to_epsilon
 from consilium.accounting.curves.laplace import PAPER_MOMENTS
 from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.label_costs import VoteBatch, published_rdp
-from consilium.accounting.planning.calibration import pr_label
 from consilium.accounting.research.mechanisms import Aggregator
 from consilium.accounting.units import Noise
 

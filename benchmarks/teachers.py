@@ -26,8 +26,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.composition import DELTA, costs, laplace_and_gauss, sigma_for
+from benchmarks.label_accuracy import pr_label_laplace
 from consilium import accounting
-from consilium.accounting.planning.calibration import pr_label_laplace
 from consilium.protocol.label_source import no_progress
 from consilium.simulations.artifact import from_bytes
 from consilium.simulations.study.cache import Shelf, StepCache, usual_cache

@@ -13,7 +13,6 @@ import click
 import pytest
 import typer
 
-from consilium.accounting.planning.calibration import PROFILES
 from consilium.cli import app
 from consilium.simulations.scenario import load_scenario
 from tests.command_line import consilium
@@ -90,12 +89,6 @@ def test_a_mistake_anywhere_is_an_object() -> None:
     for name in COMMANDS:
         done = consilium(*name.split(), "--no-such-option", "--format", "json")
         assert (done.exit_code, done.json()["error"]["type"], done.stderr) == (2, "Usage", ""), name
-
-
-def test_the_profiles_that_help_names_are_those_that_there_are() -> None:
-    """Named in words, so that help needs no library of numbers."""
-    said = option(COMMANDS["accounting calibrate"], "--consensus")
-    assert said is not None and f"given: {', '.join(PROFILES)}." in (said.help or "")
 
 
 FIRST = """

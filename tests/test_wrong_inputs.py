@@ -69,7 +69,7 @@ def says(name: str, old: str, new: str) -> Change:
 
 PARTY, COORDINATOR, STUDENT = "kits/party-ward-a", "kits/coordinator", "kits/student-university"
 EPSILON = "accounting epsilon --votes votes.npz --delta 1e-5"
-CALIBRATE = "accounting calibrate --parties 250 --classes 10 --epsilon 1 --delta 1e-5 --queries 1000"
+CALIBRATE = "accounting calibrate GNMax(sigma=1) --epsilon 1 --delta 1e-5 --queries 1000"
 ASK = "student run --coordinator 127.0.0.1:9 --wait 0.1 --out new"
 CHECK = "party dry-run home federation.json --data-only"
 
@@ -140,8 +140,8 @@ ROWS = [
     Wrong(f"{EPSILON} GNMax(sigma=0)", 2, "sigma"),
     Wrong(f"{EPSILON} GNMax(sigma=9)", 3, "is not a readable NumPy file", change=cut("votes.npz")),
     Wrong(f"{EPSILON} GNMax(sigma=9)", 2, "there is no file votes.npz", change=lacks("votes.npz")),
-    Wrong(f"{CALIBRATE} --parties 1", 2, "parties"),
-    Wrong(f"{CALIBRATE} --consensus none", 2, "none"),
+    Wrong(f"{CALIBRATE} --queries 0", 2, "queries"),
+    Wrong(f"{CALIBRATE} --epsilon nan", 2, "epsilon must be finite"),
     # parties
     Wrong("party dry-run absent federation.json --data-only", 2, "cannot read absent/party.toml: No such file"),
     Wrong(

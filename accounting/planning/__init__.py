@@ -1,1 +1,1 @@
-"""What a run would cost and answer, from public or simulated votes only: calibration, assessment, vote files."""
+"""What a run would cost and answer, before it: noise for a target, and files of votes."""

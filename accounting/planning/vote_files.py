@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import zipfile
 from pathlib import Path
@@ -130,3 +131,29 @@ def as_histograms(votes: object, classes: int | None = None, teachers: int | Non
     if not len(histograms) or not found:
         raise VotesError("there are no votes to account for. Pass at least one query with at least one vote.")
     return histograms.astype(np.int64, copy=False), found
+
+
+_TYPICAL = (0.3, 0.45, 0.6, 0.7, 0.78, 0.85, 0.9, 0.94, 0.97, 1.0)
+"""Share of the teachers that back the plurality, at ten equally likely kinds of query. Made up, and public."""
+
+
+def typical_votes(teachers: int, classes: int) -> np.ndarray:
+    """Made-up public votes int64 (10, classes): six tenths of the dissent on one rival, the rest spread evenly.
+
+    >>> typical_votes(100, 4)[2].tolist()
+    [60, 24, 8, 8]
+    """
+    rows = np.zeros((len(_TYPICAL), classes), dtype=np.int64)
+    for row, share in zip(rows, _TYPICAL, strict=True):
+        top = math.ceil(max(share * teachers, teachers / classes))
+        row[0] = top
+        rest = teachers - top
+        if classes == 2:
+            row[1] = rest
+            continue
+        row[1] = min(top, max(math.floor(0.6 * rest), math.ceil(rest / (classes - 1))))
+        left = rest - int(row[1])
+        spread, extra = divmod(left, classes - 2)
+        row[2:] = spread
+        row[2 : 2 + extra] += 1
+    return rows

@@ -25,9 +25,8 @@ from consilium.accounting.label_costs import (
     worst_case,
     worst_case_as_histogram,
 )
-from consilium.accounting.planning.calibration import profile_votes
 from consilium.accounting.planning.target import least_noise
-from consilium.accounting.planning.vote_files import as_histograms
+from consilium.accounting.planning.vote_files import as_histograms, typical_votes
 from consilium.accounting.research.mechanisms import Aggregator, as_aggregator
 from consilium.accounting.sanitise.release import (
     Answered,
@@ -399,7 +398,7 @@ def _sanitised(
     """What is planned on public votes, and a release, or why there is none."""
     if public_votes is None:
         shape = (event.asked, batch.votes.shape[1])
-        public = np.resize(profile_votes("typical", batch.teachers, shape[1]), shape)
+        public = np.resize(typical_votes(batch.teachers, shape[1]), shape)
     else:
         public, _ = as_histograms(public_votes, teachers=batch.teachers)
     plan = None

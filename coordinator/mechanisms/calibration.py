@@ -2,8 +2,7 @@
 
 A mechanism with two scales of noise gets sigma1 = sigma2 sqrt(3 queries / answers): its check, which every query pays
 for, then takes a seventh of the worst-case cost (a quarter where it is a whole histogram), and the labels the rest.
-That is within the range of shares that `accounting.planning.calibration` tries on public votes, and close to what it
-chose for the default scenario.
+That is close to what public votes chose for the default scenario.
 """
 
 from __future__ import annotations

@@ -15,9 +15,9 @@ from benchmarks import composition, near_zero, orders
 from benchmarks.cells import shown
 from benchmarks.composition import advanced, mnist_truth
 from benchmarks.exact import SHARED, load
+from benchmarks.label_accuracy import pr_label_laplace
 from consilium.accounting.curves.conversion import rdp_to_epsilon
 from consilium.accounting.curves.laplace import PAPER_MOMENTS, log_q_lnmax, sum_rdp_lnmax
-from consilium.accounting.planning.calibration import pr_label_laplace
 from docs.figures import read
 from docs.marked import DOCS
 from docs.papers import DOCUMENTS, STATES, Item, counts, read_items, with_items

@@ -9,11 +9,11 @@ import pytest
 
 from benchmarks.composition import laplace_and_gauss, sigma_for
 from benchmarks.glyph_students import Taught, together
+from benchmarks.label_accuracy import pr_label
 from benchmarks.orders import GRIDS, at_edge, renyi, sequences
 from benchmarks.papers import Kept
 from benchmarks.private_labels import MECHANISMS, PRIVATE, interval, label_sets, table
 from benchmarks.teachers import STUDY, Heard, accuracy, gaps, heard, leads, print_table, spread
-from consilium.accounting.planning.calibration import pr_label
 from consilium.coordinator.mechanisms import Confident
 from consilium.simulations.study.cache import StepCache
 from consilium.simulations.study.cells import plots
@@ -151,3 +151,14 @@ def test_students_of_glyphs_over_seeds_are_a_figure(tmp_path: Path, monkeypatch:
         1,
     )
     assert made.rows[1][:5] == ("labels by hand: 150", "none", "150", "150", "100.0")
+
+
+def test_label_accuracy_against_simulation():
+    """Quadrature against 200,000 draws; a difference above .006 has p < 1e-7."""
+    rng = np.random.default_rng(4)
+    votes = np.array([[40, 35, 25], [50, 30, 20]])
+    labels = np.array([0, 1])
+    exact = pr_label(votes, 12.0, labels)
+    for row, label, p in zip(votes, labels, exact, strict=True):
+        noisy = row + rng.normal(0, 12.0, (200_000, 3))
+        assert (noisy.argmax(axis=1) == label).mean() == pytest.approx(p, abs=0.006)

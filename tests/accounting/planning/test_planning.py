@@ -17,8 +17,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.label_accuracy import pr_label_laplace
 from consilium.accounting.accountant import Accountant
-from consilium.accounting.curves.conversion import DEFAULT_ORDERS, conversion_cost, rdp_to_epsilon
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS, Method, conversion_cost, rdp_to_epsilon
 from consilium.accounting.curves.gaussian import (
     log_pr_answered,
     log_q_gnmax,
@@ -37,8 +38,8 @@ from consilium.accounting.events.mechanisms import (
     StableEvent,
 )
 from consilium.accounting.guarantee import Kind
-from consilium.accounting.planning.calibration import pr_label_laplace, profile_votes
 from consilium.accounting.planning.target import as_histograms, least_noise
+from consilium.accounting.planning.vote_files import typical_votes
 from consilium.accounting.sanitise.release import forecast_sanitised
 from consilium.accounting.sanitise.smooth import CheckProfile, label_profile, smooth_sensitivity
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
@@ -168,7 +169,7 @@ EVENT = ConfidentEvent(
 )
 
 
-def at_caps(event, asked, answered, delta, method="cks"):
+def at_caps(event, asked, answered, delta, method: Method = "cks"):
     """The epsilon that a whole run cannot exceed, from a query budget that is fixed before it, by the Renyi curve
     alone."""
     return rdp_to_epsilon(
@@ -227,7 +228,7 @@ def test_published_sanitising_and_its_true_cost(votes):
 def test_sound_sanitising(votes):
     tuned = forecast_sanitised(EVENT, votes, 250, 1e-5)
     assert [tuned.epsilon, tuned.noise_std, tuned.plan.order] == pytest.approx([2.160, 0.269, 8.5], abs=1e-3)
-    public = np.resize(profile_votes("typical", 250, 10), (640, 10))
+    public = np.resize(typical_votes(250, 10), (640, 10))
     plan = forecast_sanitised(EVENT, public, 250, 1e-5).plan
     order = np.array([plan.order])
     label = label_profile(votes, 250, 40.0, REAL, order, 1, answered(votes))
