@@ -88,20 +88,20 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "a party answers more than was promised",
-        "if asked > promise.only(release).most(phase):",
-        "if asked > promise.only(release).most(phase) + 1:",
+        "if queries > promise.only(release).most(phase):",
+        "if queries > promise.only(release).most(phase) + 1:",
         f"{_PARTY} tests/schedule/test_party.py",
     ),
     Mutant(
         "earlier federations do not count",
-        "check_within([*_earlier(connection, terms.federation), *promise.at(weight).events], policy)",
-        "check_within([*promise.at(weight).events], policy)",
+        "check_within([*_earlier(connection, terms.federation), *promise.of_weight(weight).events], policy)",
+        "check_within([*promise.of_weight(weight).events], policy)",
         _PARTY,
     ),
     Mutant(
         "a party begins sums that its policy would end",
-        'if terms.collection != "plaintext" and elsewhere + promise.asked > policy.most_queries:',
-        'if terms.collection == "plaintext" and elsewhere + promise.asked > policy.most_queries:',
+        'if terms.collection != "plaintext" and elsewhere + promise.queries > policy.most_queries:',
+        'if terms.collection == "plaintext" and elsewhere + promise.queries > policy.most_queries:',
         _PARTY,
     ),
     Mutant(

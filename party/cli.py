@@ -55,19 +55,19 @@ def dry_run_command(
     terms = load_federation(federation)
     if data_only:
         return _check_data(home, settings, terms, output)
-    asked = None if queries is None else _read_queries(queries, terms.rows)
+    public_rows = None if queries is None else _read_queries(queries, terms.rows)
     start = time.perf_counter()
-    rows, found = check(settings, home, terms)
+    rows, findings = check(settings, home, terms)
     read_seconds = time.perf_counter() - start
-    fitting = _usable(rows, found, settings, output)
+    fitting = _usable(rows, findings, settings, output)
     if output is Format.text:
-        print("\n".join(_lines(found, settings)), flush=True)  # training may take long
-    result = dry_run(fitting, settings.name, home, terms, asked, settings.teacher)
+        print("\n".join(_lines(findings, settings)), flush=True)  # training may take long
+    result = dry_run(fitting, settings.name, home, terms, public_rows, settings.teacher)
     choices = result.reply.choices
     count, classes = len(choices), len(terms.rows.classes)
     kind = (settings.teacher or terms.teacher).title
     if output is Format.json:
-        told = {
+        table = {
             "federation": terms.name,
             "queries": {"count": count, "made_up": queries is None},
             "teachers": {"count": terms.teachers_per_party, "kind": kind, "own": settings.teacher is not None},
@@ -75,9 +75,9 @@ def dry_run_command(
             "would_send": {"collection": terms.collection, **_form(choices, terms.collection == "plaintext", classes)},
             "same_votes_on_every_query": result.constant,
         }
-        if result.own is not None:
-            told["own_code"] = result.own._asdict()
-        show(output, {**_table(found, settings), **told}, ())
+        if result.own_code is not None:
+            table["own_code"] = result.own_code._asdict()
+        show(output, {**_table(findings, settings), **table}, ())
         return
     print(f"queries    {count} {'made up from the schema' if queries is None else f'of {queries}'}")
     whose = " (your own [teacher])" if settings.teacher else ""
@@ -91,7 +91,7 @@ def dry_run_command(
         print(
             "NOTE: every query got the same votes: the teachers may have learnt nothing, or hardly any row of a class."
         )
-    for line in result.own.lines(terms.teachers_per_party) if result.own else ():
+    for line in result.own_code.lines(terms.teachers_per_party) if result.own_code else ():
         print(f"NOTE: {line}")
     print("Nothing was sent, spent or kept. Epsilon is checked when the coordinator asks, with its terms.")
 
@@ -171,26 +171,26 @@ def _warnings(home: Path, share: Share | None) -> list[RunWarning]:
         return []  # why the terms are refused is said by doctor, and by the party itself when it is asked
 
 
-def _lines(found: PartyCheck, settings: PartyFile) -> list[str]:
+def _lines(findings: PartyCheck, settings: PartyFile) -> list[str]:
     """What was found, for the party's own eyes."""
-    report = found.report
+    report = findings.report
     used = "" if report.problems else f", {report.used} used, {report.rows - report.used} dropped"
     lines = [LOCAL_ONLY, f"data       {settings.data}: {report.rows} rows{used}"]
     if report.filled:
-        kept = settings.teacher is not None and settings.teacher.keeps_missing
-        what = "missing    " if kept else "mean for   "
-        lines.append(what + ", ".join(f"{name} {count}" for name, count in report.filled.items()))
+        keeps_missing = settings.teacher is not None and settings.teacher.keeps_missing
+        heading = "missing    " if keeps_missing else "mean for   "
+        lines.append(heading + ", ".join(f"{name} {count}" for name, count in report.filled.items()))
     if report.classes:
         lines.append("classes    " + ", ".join(f"{name} {count}" for name, count in report.classes.items()))
-    if found.unused:
-        lines.append(f"not asked  {', '.join(found.unused)}: in [columns], no feature of this federation")
+    if findings.unused:
+        lines.append(f"not asked  {', '.join(findings.unused)}: in [columns], no feature of this federation")
     lines += [f"DOUBT      {line}" for line in report.remarks]
-    return [*lines, *(f"PROBLEM    {line}" for line in (*found.faults, *found.refusals))]
+    return [*lines, *(f"PROBLEM    {line}" for line in (*findings.faults, *findings.refusals))]
 
 
-def _table(found: PartyCheck, settings: PartyFile) -> dict[str, Any]:
+def _table(findings: PartyCheck, settings: PartyFile) -> dict[str, Any]:
     """The same for a program of the party's own."""
-    report = found.report
+    report = findings.report
     return {
         "local_only": LOCAL_ONLY,
         "data": {
@@ -200,24 +200,24 @@ def _table(found: PartyCheck, settings: PartyFile) -> dict[str, Any]:
             "filled": dict(report.filled),
             "classes": dict(report.classes),
         },
-        "not_asked": list(found.unused),
+        "not_asked": list(findings.unused),
         "doubts": [str(line) for line in report.remarks],
-        "problems": [str(line) for line in (*found.faults, *found.refusals)],
+        "problems": [str(line) for line in (*findings.faults, *findings.refusals)],
     }
 
 
-def _usable(rows: Rows | None, found: PartyCheck, settings: PartyFile, output: Format) -> Rows:
+def _usable(rows: Rows | None, findings: PartyCheck, settings: PartyFile, output: Format) -> Rows:
     """The rows; or the end of the command, with all that was found and the error that it amounts to."""
     from consilium.party.dry_run import usable
     from consilium.protocol.errors import ConsiliumError
 
     try:
-        return usable(rows, found)
+        return usable(rows, findings)
     except ConsiliumError as error:
         if output is Format.text:
-            print("\n".join(_lines(found, settings)))
+            print("\n".join(_lines(findings, settings)))
             raise
-        show(output, {"error": error_table(error), **_table(found, settings)}, ())
+        show(output, {"error": error_table(error), **_table(findings, settings)}, ())
         raise typer.Exit(error.exit_code) from None
 
 

@@ -152,7 +152,7 @@ class Party(MemberKind):
             "Change the policy, or do not take part: the coordinator will ask exactly this",
         )
         share, policy, promise = self._share(kit), home.policy, promise_of(terms)
-        most, phases = promise.weight, f" over its {len(promise.each)} phases" if promise.later else ""
+        most, phases = promise.weight, f" over its {len(promise.by_release)} phases" if promise.later else ""
         weight = f", weight {share.weight} of {most}" if most > 1 else ""
         return (
             f"allows this federation: {terms.collection} votes{weight}, epsilon at most {share.epsilon:.3f}{phases}"
@@ -180,9 +180,9 @@ class Party(MemberKind):
         """Whether the policy's most_queries lasts. With secure votes a party refuses beforehand where it does not."""
         home, terms = open_home(kit.folder), self._terms(kit)
         before, most = SpendStore(home.spend_file).past(terms.federation).elsewhere, home.policy.most_queries
-        asked = promise_of(terms).asked
-        sentence = f"{before} answered in other federations, at most {asked} in this one; policy: {most}"
-        if before + asked > most:
+        in_this_one = promise_of(terms).queries
+        sentence = f"{before} answered in other federations, at most {in_this_one} in this one; policy: {most}"
+        if before + in_this_one > most:
             raise Advice(sentence, CURES[Rule.MOST_QUERIES])
         return sentence
 
@@ -218,19 +218,19 @@ def standing_of(last: dict[str, LastAnswer]) -> tuple[str, str]:
         return "not asked yet", ""
     if hello.refused:
         return _refusal(hello, "")
-    if train is None or train.at < hello.at or train.federation != hello.federation:
-        return f"enrolled{' late' if hello.late else ''}, to be trained", hello.at
+    if train is None or train.moment < hello.moment or train.federation != hello.federation:
+        return f"enrolled{' late' if hello.late else ''}, to be trained", hello.moment
     if train.refused:
         return _refusal(train, "in training, ")
-    voted = [last[kind] for kind in VOTES if kind in last and last[kind].at >= train.at]
+    voted = [last[kind] for kind in VOTES if kind in last and last[kind].moment >= train.moment]
     if voted:
-        newest = max(voted, key=lambda answer: answer.at)
-        return _refusal(newest, "of votes, ") if newest.refused else ("takes part, and has voted", newest.at)
+        newest = max(voted, key=lambda answer: answer.moment)
+        return _refusal(newest, "of votes, ") if newest.refused else ("takes part, and has voted", newest.moment)
     if hello.late:
-        return "takes part; it came late, and votes from the next questions on", train.at
-    return "takes part, and was not asked for votes yet", train.at
+        return "takes part; it came late, and votes from the next questions on", train.moment
+    return "takes part, and was not asked for votes yet", train.moment
 
 
 def _refusal(answer: LastAnswer, where: str) -> tuple[str, str]:
     cure = f". {CURES[answer.rule]}" if answer.rule else ""
-    return f"{where}{answer.refused}{cure}", answer.at
+    return f"{where}{answer.refused}{cure}", answer.moment

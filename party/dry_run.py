@@ -124,14 +124,14 @@ class PartyCheck:
 class DryRun:
     """What `consilium party dry-run` shows. `reply` is what would be sent in plaintext; its votes are not printed.
 
-    constant: every query got the same votes. own: how code that others wrote behaved; None where there is none.
+    constant: every query got the same votes. own_code: how code that others wrote behaved; None where there is none.
     """
 
     reply: VoteReply = field(repr=False)
     train_seconds: float
     vote_seconds: float
     constant: bool = field(repr=False)
-    own: OwnCodeTrial | None = field(default=None, repr=False)
+    own_code: OwnCodeTrial | None = field(default=None, repr=False)
 
 
 def check(settings: PartyFile, home: Path, federation: FederationFile) -> tuple[Rows | None, PartyCheck]:
@@ -171,10 +171,10 @@ def check(settings: PartyFile, home: Path, federation: FederationFile) -> tuple[
         try:
             check_shards(policy, smallest)
         except Refused as error:
-            what = f"the smallest of {federation.teachers_per_party} shards has {smallest} rows"
+            shard = f"the smallest of {federation.teachers_per_party} shards has {smallest} rows"
             least = f"the policy's least_rows_per_teacher is {error.refusal.limit}"
             by_lot = "" if lasting else " (by a secret made up for this check; the first run makes the party's own)"
-            refusals.append(f"{what}{by_lot}, {least}: bring more rows, or agree on fewer teachers")
+            refusals.append(f"{shard}{by_lot}, {least}: bring more rows, or agree on fewer teachers")
     known = {*federation.rows.features, *(column.column for column in federation.rows.columns)}
     unused = tuple(sorted(set(settings.columns) - known))
     return rows, PartyCheck(report, tuple(refusals), unused)
@@ -212,22 +212,22 @@ def dry_run(
         limits = thresholds_of(teachers, schema, federation.voting_rule, federation.reference_rows())
         save_teachers(Path(folder), NOWHERE, NOWHERE, schema, teachers, limits)
         trained = time.perf_counter()
-        kept = load_teachers(Path(folder), NOWHERE)
+        loaded = load_teachers(Path(folder), NOWHERE)
         lot = Lot(name, NOWHERE, query_ids(queries))
-        choices = packed(votes_of_teachers(kept, schema.inputs(queries), lot), len(schema.classes))
+        choices = packed(votes_of_teachers(loaded, schema.inputs(queries), lot), len(schema.classes))
         voted = time.perf_counter()
-        own = try_again(seen, spec, parts, seeds, teachers, schema.inputs(queries))
+        own_code = try_again(seen, spec, parts, seeds, teachers, schema.inputs(queries))
     reply = VoteReply(party=name, query_set=query_set_hash(queries), choices=choices)
-    return DryRun(reply, trained - start, voted - trained, bool((choices == choices[0]).all()), own)
+    return DryRun(reply, trained - start, voted - trained, bool((choices == choices[0]).all()), own_code)
 
 
-def usable(rows: Rows | None, found: PartyCheck) -> Rows:
+def usable(rows: Rows | None, findings: PartyCheck) -> Rows:
     """The rows. Raise DataError or ConfigError if something was found; the lines themselves are shown by the caller."""
-    if rows is None or found.faults:
-        count = len(found.faults)
+    if rows is None or findings.faults:
+        count = len(findings.faults)
         raise DataError(f"the data do not fit: {count} {'problem' if count == 1 else 'problems'}", "Correct them first")
-    if found.refusals:
-        raise ConfigError("; ".join(found.refusals))
+    if findings.refusals:
+        raise ConfigError("; ".join(findings.refusals))
     return rows
 
 
@@ -247,9 +247,9 @@ def _secret(name: str, home: Path, federation: FederationFile) -> tuple[bytes, b
     secret yet gets one for this run only."""
     if federation.seed >= 0:
         return simulated_secret(federation.seed, name), True
-    found = secret_if_there(home / "state")
-    if found is not None:
-        return found, True
+    secret = secret_if_there(home / "state")
+    if secret is not None:
+        return secret, True
     return secrets.token_bytes(SECRET_BYTES), federation.teachers_per_party == 1
 
 
@@ -266,8 +266,8 @@ def contained(stage: str, home: Path | None = None) -> Iterator[None]:
         raise typed(error, home) or error from None
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
-        what = f"{stage} failed: {type(error).__name__} at {Path(where.filename).name}:{where.lineno}"
-        raise ConsiliumError(what, "Report this line") from None
+        message = f"{stage} failed: {type(error).__name__} at {Path(where.filename).name}:{where.lineno}"
+        raise ConsiliumError(message, "Report this line") from None
 
 
 def _terms(federation: FederationFile) -> Terms:

@@ -64,8 +64,8 @@ def own_share(home: Home, terms: Terms) -> Share:
 def weight_line(terms: Terms, policy: Policy, share: Share) -> str:
     """For the party's own people."""
     counted = f"{share.weight} of at most {promise_of(terms).weight}: your answers count {share.weight} times"
-    own = f"your own epsilon is at most {share.epsilon:.3f} at delta {policy.delta:g} for a {policy.unit}"
-    return f"weight     {counted}; {own}"
+    cost = f"your own epsilon is at most {share.epsilon:.3f} at delta {policy.delta:g} for a {policy.unit}"
+    return f"weight     {counted}; {cost}"
 
 
 def told_share(home: Home, terms: Terms) -> tuple[Share | None, list[str]]:
@@ -106,9 +106,9 @@ def student_epsilon(terms: Terms, policy: Policy, weight: int) -> float | None:
 def towards_whom(terms: Terms, charged: float, student: float | None) -> str:
     """Of this party's epsilons, whom each holds towards. charged: `Share.epsilon`. student: `student_epsilon`."""
     disclosed = _disclosed(terms)
-    own = charged if student is None else student
+    to_student = charged if student is None else student
     nodes = disclosed.towards_nodes(charged)
-    return f"epsilon at most {epsilon_text(own)} towards the student and the public; {nodes}"
+    return f"epsilon at most {epsilon_text(to_student)} towards the student and the public; {nodes}"
 
 
 def promise_in_words(terms: Terms, policy: Policy, share: Share) -> str:
@@ -123,7 +123,7 @@ def promise_in_words(terms: Terms, policy: Policy, share: Share) -> str:
 def party_warnings(terms: Terms, policy: Policy, weight: int) -> list[RunWarning]:
     """Of the one federation that these terms are of, at the party's weight. Raises Refused for a promise that cannot be
     read."""
-    promise = promise_of(terms).at(weight)
+    promise = promise_of(terms).of_weight(weight)
     expected = Expected(
         epsilon=epsilon(promise.events, policy),
         delta=policy.delta,
@@ -158,7 +158,7 @@ def _policy_request(home: Home, terms: Terms) -> PolicyRequest:
     known, past = read_policy(home.folder, Policy, LIMITS), SpendStore(home.spend_file).past(terms.federation)
     roster = load_roster(terms.collection, home.roster_file)
     weight = open_kit(home.folder).weight if roster is None else _weight_in(roster, home.name)
-    mine = promise.at(min(past.weight or weight, promise.weight))
+    mine = promise.of_weight(min(past.weight or weight, promise.weight))
     unit, neighbouring = promise.release.unit.value, promise.release.neighbouring.value
     exact, privacy = has_exact_sums(terms), federation.privacy
     requested: dict[str, Any] = {
@@ -168,20 +168,20 @@ def _policy_request(home: Home, terms: Terms) -> PolicyRequest:
         "unit": unit,
         "neighbouring": neighbouring,
         "delta": privacy.delta,
-        "most_queries": past.elsewhere + promise.asked,
+        "most_queries": past.elsewhere + promise.queries,
         "most_teachers": terms.teachers,
         "least_parties": None if roster is None else roster.sure,
         "allow_simulation": terms.simulation,
         "allowed_classes": list(terms.classes),
     }
-    own = Policy.model_validate({"allowed_classes": terms.classes, **counting(LIMITS, requested, known)})
-    theirs = own.model_copy(
+    counted_by = Policy.model_validate({"allowed_classes": terms.classes, **counting(LIMITS, requested, known)})
+    theirs = counted_by.model_copy(
         update={"unit": mine.release.unit, "neighbouring": mine.release.neighbouring, "delta": privacy.delta}
     )
     nodes = _epsilon(mine.events, theirs)
     student = student_epsilon(terms, theirs, mine.weight)
-    together = _epsilon([*past.events, *mine.events], own)
-    by = f"at delta {own.delta:g} for a {own.unit}"
+    together = _epsilon([*past.events, *mine.events], counted_by)
+    by = f"at delta {counted_by.delta:g} for a {counted_by.unit}"
     return PolicyRequest(
         kind="party",
         name=home.name,
@@ -194,7 +194,7 @@ def _policy_request(home: Home, terms: Terms) -> PolicyRequest:
             privacy, terms.collection, exact, nodes if student is None else student, nodes, neighbouring
         ),
         facts={
-            **past_in_words(past.federations, past.elsewhere, _epsilon(past.events, own), together, by),
+            **past_in_words(past.federations, past.elsewhere, _epsilon(past.events, counted_by), together, by),
             "missing values": f"of {shown(federation.may_miss)}: that a value is missing is read too"
             if federation.may_miss
             else "not asked about in any column",

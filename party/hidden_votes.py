@@ -86,7 +86,7 @@ def check_roster(home: Home, agreed: Terms) -> Roster | VerifiedRoster:
         )
     if roster.sure < home.policy.least_parties:
         raise Refused(Rule.LEAST_PARTIES, limit=home.policy.least_parties, requested=roster.sure)
-    for release in promise_of(agreed).each if isinstance(roster, Roster) else ():
+    for release in promise_of(agreed).by_release if isinstance(roster, Roster) else ():
         noise = release.noise(1)
         if noise is not None and noise.shares > roster.sure:
             detail = "noise in more shares than are sure to be"

@@ -281,10 +281,10 @@ VOTES = ("query.vote", "query.sa_masked", "query.sa_unmask", "query.va_upload")
 
 
 class LastAnswer(Frozen):
-    """To one kind of request. refused: the refusal in words, empty where there is none. federation: its digest, empty
-    where the request does not say. late: it was told that the others serve already."""
+    """To one kind of request. moment: when. refused: the refusal in words, empty where there is none. federation: its
+    digest, empty where the request does not say. late: it was told that the others serve already."""
 
-    at: str
+    moment: str = Field(alias="at")
     refused: str = ""
     federation: str = ""
     late: bool = False
@@ -314,7 +314,7 @@ def note_answer(home: Home, kind: str, federation: str, late: bool, refusal: Ref
             kind: LastAnswer(at=now, refused=refused, federation=federation, late=late),
         }
         with replacing(home.state / FILE, mode=0o600, durable=False) as file:
-            file.write(AnswersFile(answers=answers).model_dump_json().encode())
+            file.write(AnswersFile(answers=answers).model_dump_json(by_alias=True).encode())
 
 
 def last_answers(folder: Path) -> dict[str, LastAnswer]:

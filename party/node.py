@@ -68,10 +68,10 @@ class PartyNode:
             request.terms, request.ledger, self.home.policy, agreed_weight(self.home, request.terms)
         )
         seen = self.spend.seen(request.federation, request.position)
-        own = program_versions()
-        if request.program != own:
-            log.warning("another version: the coordinator runs %s, this party %s", request.program or "none", own)
-        return HelloReply(party=self.home.name, teachers=request.teachers, weight=weight, seen=seen, program=own)
+        program = program_versions()
+        if request.program != program:
+            log.warning("another version: the coordinator runs %s, this party %s", request.program or "none", program)
+        return HelloReply(party=self.home.name, teachers=request.teachers, weight=weight, seen=seen, program=program)
 
     def train(self, request: TrainRequest) -> TrainReply:
         """Train the teachers and keep them; a repeated request finds them there and trains nothing.
@@ -83,17 +83,17 @@ class PartyNode:
         Refused : policy, data or schema do not allow it, the request is malformed, or the federation asked for other
             teachers before.
         """
-        told = self.spend.terms(request.federation)
-        if told.request != request.digest():
+        terms = self.spend.terms(request.federation)
+        if terms.request != request.digest():
             raise Refused(Rule.PROMISE, detail="other teachers are asked for than this federation came with")
-        check_terms(self.home.policy, told)
-        if request.seed >= 0 and not told.simulation:
+        check_terms(self.home.policy, terms)
+        if request.seed >= 0 and not terms.simulation:
             # whoever chooses the seed knows shards and the estimators' random choices
             raise Refused(Rule.SIMULATION, detail="a seed for the teachers is chosen outside a simulation")
-        check_promised_unit(told, self.home.rules)  # party.toml may have changed since
-        schema, asked, voting_rule = self._parse(request)
-        spec = self.home.teacher or asked
-        if list(schema.classes) != told.classes or request.teachers != told.teachers:
+        check_promised_unit(terms, self.home.rules)  # party.toml may have changed since
+        schema, stated, voting_rule = self._parse(request)
+        spec = self.home.teacher or stated
+        if list(schema.classes) != terms.classes or request.teachers != terms.teachers:
             raise Refused(Rule.PROMISE, detail="the rows or the number of teachers are not those of the terms")
         check_rows(spec, schema)
         check_reference(voting_rule, schema, request.reference)
@@ -117,16 +117,16 @@ class PartyNode:
         Refused : nothing trained, another ledger than before, queries that are not of the pool, a limit would be
             passed, or the request is malformed.
         """
-        told = self.spend.terms(request.federation)
-        check_terms(self.home.policy, told)
-        if told.collection != "plaintext":
-            raise Refused(Rule.VOTES, detail=f"plaintext votes asked in a federation of {told.collection} ones")
+        terms = self.spend.terms(request.federation)
+        check_terms(self.home.policy, terms)
+        if terms.collection != "plaintext":
+            raise Refused(Rule.VOTES, detail=f"plaintext votes asked in a federation of {terms.collection} ones")
         if request.queries.dtype != QUERY_DTYPE or request.queries.ndim != 2:
             raise Refused(Rule.MALFORMED)
-        asked = QuerySet(request.queries, request.query_set, request.places, request.proof)
+        query_set = QuerySet(request.queries, request.query_set, request.places, request.proof)
         self.spend.follow(request.federation, request.position)
-        said = self._charged(asked, told, 1, request.release)
-        return VoteReply(party=self.home.name, query_set=request.query_set, choices=packed(said, len(told.classes)))
+        votes = self._charged(query_set, terms, 1, request.release)
+        return VoteReply(party=self.home.name, query_set=request.query_set, choices=packed(votes, len(terms.classes)))
 
     def charged_votes(self, query_set: QuerySet, agreed: Terms, phase: int = 1, release: int = 1) -> np.ndarray:
         """Votes uint16 (queries, classes), each counted by the party's weight, after they were charged. Secret.

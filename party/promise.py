@@ -70,7 +70,7 @@ class Promise:
         return sum(event.answered for event in (self.release, *self.later))
 
     @property
-    def asked(self) -> int:
+    def queries(self) -> int:
         """Most queries that may be asked, over all releases."""
         return sum(event.queries_in(1) for event in (self.release, *self.later))
 
@@ -86,7 +86,7 @@ class Promise:
         return self if not self.later else Promise((self.release, *self.later)[release - 1])
 
     @property
-    def each(self) -> tuple[Promise, ...]:
+    def by_release(self) -> tuple[Promise, ...]:
         """What is promised of each release by itself, in order."""
         return tuple(self.only(number) for number in range(1, 2 + len(self.later)))
 
@@ -95,7 +95,7 @@ class Promise:
         """The largest weight of any party, for which the promise is made."""
         return self.release.weight
 
-    def at(self, weight: int) -> Promise:
+    def of_weight(self, weight: int) -> Promise:
         """What it means for a party of this weight."""
         closing = None if self.closing is None else replace(self.closing, weight=weight)
         later = tuple(replace(event, weight=weight) for event in self.later)
@@ -164,22 +164,22 @@ def epsilon(events: Sequence[ReleaseEvent], policy: Policy, *, rough: bool = Fal
 
     rough: as if histograms left whole, which is more and takes no time.
     """
-    own = [replace(event, unit=policy.unit, neighbouring=policy.neighbouring) for event in events]
+    in_own_unit = [replace(event, unit=policy.unit, neighbouring=policy.neighbouring) for event in events]
     try:
-        left = policy.delta - sum(event.added_delta() for event in own)
+        left = policy.delta - sum(event.added_delta() for event in in_own_unit)
         if left <= 0:
             return math.inf
         if rough:
-            return as_histograms(own, policy.delta)
+            return as_histograms(in_own_unit, policy.delta)
         total = np.zeros(len(DEFAULT_ORDERS))
-        for event in own:
+        for event in in_own_unit:
             total += event.worst_case_rdp(DEFAULT_ORDERS)
         bound = rdp_to_epsilon(total, DEFAULT_ORDERS, left).epsilon
     except AccountingError:
         return math.inf  # noise for which nothing is proved
     try:
         accountant = Accountant(DEFAULT_ORDERS)
-        for event in own:
+        for event in in_own_unit:
             accountant.commit(event)
         return min(bound, accountant.least_worst_case_epsilon(policy.delta)[0].epsilon)
     except AccountingError:
@@ -192,9 +192,9 @@ def check_unit(unit: Unit, rules: DataRules) -> None:
     Its rows would be divided one by one, so that a patient with several rows could be in all shards and move all votes.
     """
     if unit is Unit.PATIENT and not rules.patient.known:
-        what = "the federation promises for patients, and party.toml does not say which rows are of one"
+        message = "the federation promises for patients, and party.toml does not say which rows are of one"
         action = "name the column under [patient], or set rows_are_patients = true there if no patient has two rows"
-        raise Refused(Rule.UNIT, detail=f"{what}: {action}")
+        raise Refused(Rule.UNIT, detail=f"{message}: {action}")
 
 
 def check_promised_unit(terms: Terms, rules: DataRules) -> None:
@@ -222,12 +222,14 @@ def largest_weight(promise: Promise, policy: Policy, earlier: Sequence[ReleaseEv
     Refused (MOST_EPSILON) : not even weight 1 fits.
     """
     least, most = 1, promise.weight
-    if _fits([*earlier, *promise.at(most).events], policy):
+    if _fits([*earlier, *promise.of_weight(most).events], policy):
         return most
-    check_within([*earlier, *promise.at(least).events], policy)
+    check_within([*earlier, *promise.of_weight(least).events], policy)
     while most - least > 1:  # `least` fits and `most` does not; the cost grows with the weight
         middle = (least + most) // 2
-        least, most = (middle, most) if _fits([*earlier, *promise.at(middle).events], policy) else (least, middle)
+        least, most = (
+            (middle, most) if _fits([*earlier, *promise.of_weight(middle).events], policy) else (least, middle)
+        )
     return least
 
 
@@ -248,7 +250,7 @@ def own_weight(
         return largest_weight(promise, policy, earlier)
     if agreed > promise.weight:
         raise Refused(Rule.PROMISE, limit=promise.weight, requested=agreed, detail="a larger weight than promised for")
-    check_within([*earlier, *promise.at(agreed).events], policy)
+    check_within([*earlier, *promise.of_weight(agreed).events], policy)
     return agreed
 
 

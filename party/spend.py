@@ -149,7 +149,7 @@ class SpendStore:
         else:
             _check_queries(terms, promise, policy, 0)
             weight = own_weight(promise, policy, agreed=agreed)
-        return Share(weight, epsilon(promise.at(weight).events, policy))
+        return Share(weight, epsilon(promise.of_weight(weight).events, policy))
 
     def answered(self) -> int:
         """Queries ever answered, over all federations."""
@@ -180,9 +180,9 @@ class SpendStore:
         """The terms of the enrolment. Refused (PROMISE) if this federation never enrolled here."""
         if self._path.exists():
             with self._transaction() as connection:
-                found = connection.execute("SELECT content FROM terms WHERE federation = ?", (federation,)).fetchone()
-            if found:
-                return Terms.model_validate_json(found[0])
+                row = connection.execute("SELECT content FROM terms WHERE federation = ?", (federation,)).fetchone()
+            if row:
+                return Terms.model_validate_json(row[0])
         raise Refused(Rule.PROMISE, detail="this federation was never introduced (query.hello)")
 
     def follow(self, federation: str, position: LedgerPosition) -> None:
@@ -208,8 +208,8 @@ class SpendStore:
         with self._transaction() as connection:
             _check_position(connection, federation, position)
             _keep_head(connection, federation, position)
-            found = connection.execute("SELECT batch FROM asked_at WHERE federation = ?", (federation,)).fetchone()
-        return 0 if found is None else found[0] + 1
+            row = connection.execute("SELECT batch FROM asked_at WHERE federation = ?", (federation,)).fetchone()
+        return 0 if row is None else row[0] + 1
 
     def seen_ledger(self, federation: str) -> SeenLedger | None:
         """What is known of the federation's ledger; None where the party never enrolled in it."""
@@ -283,19 +283,19 @@ class SpendStore:
             }
             new = [key for key in keys if key not in counted]
             count = "SELECT COUNT(*) FROM given WHERE federation = ? AND phase = ?"
-            asked = connection.execute(count, (terms.federation, phase)).fetchone()[0] + len(new)
+            queries = connection.execute(count, (terms.federation, phase)).fetchone()[0] + len(new)
             of_release: list[Scheduled] = []
             if promise.later:
                 wanted = [(terms.federation, teachers, release, phase, key) for key in sorted(keys)]
                 of_release = _not_counted(connection, wanted)
-                asked = _asked_for(connection, terms.federation, release, phase, len(of_release))
-            if asked > promise.only(release).most(phase):
-                raise Refused(Rule.PROMISE, limit=promise.only(release).most(phase), requested=asked)
+                queries = _asked_for(connection, terms.federation, release, phase, len(of_release))
+            if queries > promise.only(release).most(phase):
+                raise Refused(Rule.PROMISE, limit=promise.only(release).most(phase), requested=queries)
             spent = _answered(connection)
             if phase == 1 and new and spent + len(new) > policy.most_queries:
                 raise Refused(Rule.MOST_QUERIES, limit=policy.most_queries, requested=spent + len(new))
             weight = _weight_of(connection, terms.federation) or promise.weight
-            check_within([*_earlier(connection, terms.federation), *promise.at(weight).events], policy)
+            check_within([*_earlier(connection, terms.federation), *promise.of_weight(weight).events], policy)
             connection.execute("INSERT OR IGNORE INTO promises VALUES (?, ?)", (terms.federation, terms.promise))
             if new:
                 connection.execute(GIVE, (len(new), teachers, phase, b"".join(sorted(new)), terms.federation))
@@ -306,12 +306,12 @@ class SpendStore:
         self, connection: sqlite3.Connection, federation: str, promise: Promise, policy: Policy, agreed: int | None
     ) -> int:
         """The weight that is kept, else the one to take. Raises Refused if it does not fit."""
-        kept = _weight_of(connection, federation)
-        if kept is not None and agreed is not None and kept != agreed:
+        recorded = _weight_of(connection, federation)
+        if recorded is not None and agreed is not None and recorded != agreed:
             raise Refused(
-                Rule.PROMISE, limit=kept, requested=agreed, detail="another weight than this party began with"
+                Rule.PROMISE, limit=recorded, requested=agreed, detail="another weight than this party began with"
             )
-        return own_weight(promise, policy, _earlier(connection, federation), kept or agreed)
+        return own_weight(promise, policy, _earlier(connection, federation), recorded or agreed)
 
 
 Scheduled = tuple[str, str, int, int, bytes]
@@ -350,23 +350,23 @@ def _earlier(connection: sqlite3.Connection, federation: str) -> list[ReleaseEve
 
 
 def _weight_of(connection: sqlite3.Connection, federation: str) -> int | None:
-    found = connection.execute("SELECT weight FROM weights WHERE federation = ?", (federation,)).fetchone()
-    return None if found is None else found[0]
+    row = connection.execute("SELECT weight FROM weights WHERE federation = ?", (federation,)).fetchone()
+    return None if row is None else row[0]
 
 
 def _keep_first(connection: sqlite3.Connection, federation: str, text: str) -> None:
     connection.execute("INSERT OR IGNORE INTO terms VALUES (?, ?)", (federation, text))
-    kept = connection.execute("SELECT content FROM terms WHERE federation = ?", (federation,)).fetchone()[0]
-    if kept != text:
+    recorded = connection.execute("SELECT content FROM terms WHERE federation = ?", (federation,)).fetchone()[0]
+    if recorded != text:
         raise Refused(Rule.PROMISE, detail="this federation's terms are not those it came with first")
 
 
 def _ledger_of(connection: sqlite3.Connection, federation: str, ledger: str) -> tuple[int, str]:
     """Batch and head where the federation's ledger last stood; Refused (LEDGER) for another ledger."""
-    found = connection.execute("SELECT ledger, batch, head FROM ledgers WHERE federation = ?", (federation,)).fetchone()
-    if found is None or found[0] != ledger:
+    row = connection.execute("SELECT ledger, batch, head FROM ledgers WHERE federation = ?", (federation,)).fetchone()
+    if row is None or row[0] != ledger:
         raise Refused(Rule.LEDGER, detail="not the ledger that this federation came with first")
-    return found[1], found[2]
+    return row[1], row[2]
 
 
 def _check_position(connection: sqlite3.Connection, federation: str, position: LedgerPosition) -> None:
@@ -386,14 +386,14 @@ def _check_queries(terms: Terms, promise: Promise, policy: Policy, elsewhere: in
     A party that refuses in the middle of a sum costs the others, whose queries are used up. Of plaintext votes it is
     left out alone, and answers as many as it likes.
     """
-    if terms.collection != "plaintext" and elsewhere + promise.asked > policy.most_queries:
-        raise Refused(Rule.MOST_QUERIES, limit=policy.most_queries, requested=elsewhere + promise.asked)
+    if terms.collection != "plaintext" and elsewhere + promise.queries > policy.most_queries:
+        raise Refused(Rule.MOST_QUERIES, limit=policy.most_queries, requested=elsewhere + promise.queries)
 
 
 def _answered_elsewhere(connection: sqlite3.Connection, federation: str) -> int:
     """Queries ever answered in other federations."""
-    own = "SELECT COUNT(*) FROM given WHERE federation = ? AND phase = 1"
-    return _answered(connection) - connection.execute(own, (federation,)).fetchone()[0]
+    counted = "SELECT COUNT(*) FROM given WHERE federation = ? AND phase = 1"
+    return _answered(connection) - connection.execute(counted, (federation,)).fetchone()[0]
 
 
 def _answered(connection: sqlite3.Connection) -> int:

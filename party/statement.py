@@ -104,7 +104,7 @@ class StatementCheck:
     def _number(self, number: int, batch: ChargedBatch) -> int:
         """The number of a batch's release, from 1. Raises LedgerError."""
         scheduled = bool(self._promise.later)
-        if scheduled != (batch.phase is not None) or (batch.phase or 1) > len(self._promise.each):
+        if scheduled != (batch.phase is not None) or (batch.phase or 1) > len(self._promise.by_release):
             raise LedgerError(f"batch {number} is of no release that was promised", ASK)
         return batch.phase or 1
 
@@ -125,8 +125,8 @@ class StatementCheck:
     def _events(self) -> str:
         """Each batch is charged for its queries what was promised of such a release."""
         for number, batch in enumerate(self.statement.batches, 1):
-            release, asked = self._to_student[self._number(number, batch) - 1], len(batch.queries)
-            promised, charged = release.with_counts(asked, asked).to_json(), self._charged(number, batch).to_json()
+            release, queries = self._to_student[self._number(number, batch) - 1], len(batch.queries)
+            promised, charged = release.with_counts(queries, queries).to_json(), self._charged(number, batch).to_json()
             if charged != promised:
                 differing = sorted(key for key in promised | charged if charged.get(key) != promised.get(key))
                 raise LedgerError(
@@ -155,11 +155,11 @@ class StatementCheck:
         missing = sum(len(ids - charged.get(release, set())) for release, ids in answered.items())
         if not missing:
             return f"{count} queries that this party answered, each charged"
-        told = f"{missing} of {count} queries that this party answered are charged in no batch"
+        missed = f"{missing} of {count} queries that this party answered are charged in no batch"
         if len(self.statement.batches) == self._seen.asked_at:
-            raise Advice(f"{told} yet: none was written since they were asked", "Ask for a statement after the next")
+            raise Advice(f"{missed} yet: none was written since they were asked", "Ask for a statement after the next")
         raise LedgerError(
-            told, f"A sum that failed leaves such queries, unless they are asked again; its log says so. {ASK}"
+            missed, f"A sum that failed leaves such queries, unless they are asked again; its log says so. {ASK}"
         )
 
     def _query_budget(self) -> str:
@@ -168,7 +168,7 @@ class StatementCheck:
             release = self._number(number, batch)
             spent[release] = spent.get(release, 0) + len(batch.queries) + len(batch.left_over)
         lines = []
-        for release, promise in enumerate(self._promise.each, 1):
+        for release, promise in enumerate(self._promise.by_release, 1):
             if spent.get(release, 0) > promise.release.asked:
                 raise LedgerError(
                     f"{spent[release]} queries were asked for release {release}, promised were at most"
@@ -186,20 +186,20 @@ class StatementCheck:
             replace(self._charged(number, batch), weight=weight)
             for number, batch in enumerate(self.statement.batches, 1)
         ]
-        own = epsilon(self._promise.at(weight).events, policy)
+        account = epsilon(self._promise.of_weight(weight).events, policy)
         to_student = epsilon([replace(event, weight=weight) for event in self._to_student], policy)
         so_far = min(epsilon(charged, policy), to_student) if charged else 0.0
         whom = " towards the student and the public" if self._terms.student else ""
-        told = (
+        summary = (
             f"the coordinator's ledger so far: epsilon at most {so_far:.4f}{whom}; this party's own account of the"
-            f" federation: at most {own:.4f}"
+            f" federation: at most {account:.4f}"
         )
         if self._terms.student:
             seen = [
-                self._promise.at(weight).only(self._number(number, batch)).release.with_counts(asked, asked)
+                self._promise.of_weight(weight).only(self._number(number, batch)).release.with_counts(queries, queries)
                 for number, batch in enumerate(self.statement.batches, 1)
-                for asked in [len(batch.queries) + len(batch.left_over)]
+                for queries in [len(batch.queries) + len(batch.left_over)]
             ]
-            nodes = min(epsilon(seen, policy), own) if seen else 0.0
-            told += f", towards the nodes that see noisy sums; of this, so far at most {nodes:.4f}"
-        return f"{told} (delta {policy.delta:g}, {policy.unit}, {policy.neighbouring.value})"
+            nodes = min(epsilon(seen, policy), account) if seen else 0.0
+            summary += f", towards the nodes that see noisy sums; of this, so far at most {nodes:.4f}"
+        return f"{summary} (delta {policy.delta:g}, {policy.unit}, {policy.neighbouring.value})"

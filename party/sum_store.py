@@ -306,7 +306,7 @@ def check_block(tx: Transaction, roster: SumRoster, place: int) -> None:
 
 def check_exact(state: Path, promise: Promise, roster: SumRoster, place: int) -> None:
     """Raise BrokenBlock if a release of this promise is of exact sums, to which this party may not give."""
-    if all(release.noise(1) is not None for release in promise.each):
+    if all(release.noise(1) is not None for release in promise.by_release):
         return
     store = SessionStore(state / SESSIONS)
     if not store.path.exists():

@@ -275,8 +275,8 @@ def make(
     `rows`: as they were loaded. `reference`: public rows float32 (rows, features), none where the voting rule needs
     none.
     """
-    own = [int(seed.generate_state(1)[0]) for seed in seeds.spawn(len(parts))]
-    teachers = train_all(rows.represented(schema, parts), spec, parts, own, len(schema.classes))
+    states = [int(seed.generate_state(1)[0]) for seed in seeds.spawn(len(parts))]
+    teachers = train_all(rows.represented(schema, parts), spec, parts, states, len(schema.classes))
     return teachers, thresholds_of(teachers, schema, voting_rule, reference)
 
 
@@ -301,22 +301,22 @@ class OwnCodeTrial(NamedTuple):
 
     def lines(self, teachers: int) -> list[str]:
         """What to tell; nothing where all is well."""
-        told = []
+        lines = []
         if self.not_fitted:
-            told.append(
+            lines.append(
                 f"your estimator could not be fitted to {self.not_fitted} of {teachers} shards (too few rows of a"
                 " class, say): these teachers always say their most frequent class."
             )
         if self.changed_votes:
-            told.append(
+            lines.append(
                 f"trained again with the same seed, it gives {self.changed_votes} other votes: give it a random_state,"
                 " or a coordinator that comes again after you lost state/ gets other answers, which count once more."
             )
         if self.changed_alone:
-            told.append(
+            lines.append(
                 f"{self.changed_alone} votes change when a question is asked alone: it must judge each row by itself."
             )
-        return told
+        return lines
 
 
 def try_again(
@@ -331,9 +331,9 @@ def try_again(
     kind that a coordinator may ask for. Other arguments as of `ensemble.train_all`."""
     if not isinstance(spec, OwnCode):
         return None
-    at = max(range(len(parts)), key=lambda index: len(parts[index]))
-    first = teachers[at]
-    (again,) = train_all(rows, spec, [parts[at]], [seeds[at]], int(rows.y.max()) + 1)
+    largest = max(range(len(parts)), key=lambda index: len(parts[index]))
+    first = teachers[largest]
+    (again,) = train_all(rows, spec, [parts[largest]], [seeds[largest]], int(rows.y.max()) + 1)
     votes = first.predict(x)  # pyright: ignore[reportAttributeAccessIssue]
     changed = int((again.predict(x) != votes).sum())  # pyright: ignore[reportAttributeAccessIssue]
     alone = [first.predict(x[row : row + 1])[0] for row in range(min(len(x), _ALONE))]  # pyright: ignore
@@ -367,17 +367,17 @@ def own_secret(state: Path) -> bytes:
     ------
     ConfigError : the file is damaged, others may read it, or somebody removes it.
     """
-    found = secret_if_there(state)
-    if found is None:
+    secret = secret_if_there(state)
+    if secret is None:
         part = state / f"{SECRET_FILE}.{secrets.token_hex(8)}"
         write_private(part, secrets.token_bytes(SECRET_BYTES))
         with suppress(FileExistsError):  # another process was first: its secret is the party's
             os.link(part, state / SECRET_FILE)
         part.unlink()
-        found = secret_if_there(state)
-    if found is None:
+        secret = secret_if_there(state)
+    if secret is None:
         raise ConfigError(f"{state / SECRET_FILE} was removed as soon as it was made", "Start the party again")
-    return found
+    return secret
 
 
 def secret_if_there(state: Path) -> bytes | None:
@@ -392,8 +392,10 @@ def secret_if_there(state: Path) -> bytes | None:
         return None
     secret = read_private(path)
     if len(secret) != SECRET_BYTES:
-        what = f"{path} holds {len(secret)} bytes, it must hold {SECRET_BYTES}"
-        raise ConfigError(what, "Put it back from a backup; or remove it: rows are then divided anew, at new teachers")
+        message = f"{path} holds {len(secret)} bytes, it must hold {SECRET_BYTES}"
+        raise ConfigError(
+            message, "Put it back from a backup; or remove it: rows are then divided anew, at new teachers"
+        )
     return secret
 
 

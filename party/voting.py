@@ -137,17 +137,17 @@ def thresholds_of(
     classes = len(schema.classes)
     orders = voting_rule.orders(classes)
     inputs = query_inputs(schema, reference, query_set_hash(reference))
-    found = np.zeros((len(teachers), classes))
+    thresholds = np.zeros((len(teachers), classes))
     for index, teacher in enumerate(teachers):
         seen = _seen(teacher)
         if len(seen) < 2:
             continue
         scores = class_scores(teacher, inputs)
         if classes == 2:
-            found[index, 1] = np.quantile(scores[:, 1] - scores[:, 0], orders[1])
+            thresholds[index, 1] = np.quantile(scores[:, 1] - scores[:, 0], orders[1])
         else:
-            found[index, seen] = [np.quantile(scores[:, at], orders[label]) for at, label in enumerate(seen)]
-    return found
+            thresholds[index, seen] = [np.quantile(scores[:, place], orders[label]) for place, label in enumerate(seen)]
+    return thresholds
 
 
 def votes_of_teachers(trained: TeacherSet, x: np.ndarray, lot: Decides) -> np.ndarray:
@@ -200,10 +200,10 @@ def _relative(
         above = np.full((len(x), classes), -np.inf)
         above[:, seen] = class_scores(teacher, x) - limits[seen]
     equal = above >= above.max(axis=1, keepdims=True) - EQUAL
-    said = equal.argmax(axis=1)
+    winners = equal.argmax(axis=1)
     for query in np.flatnonzero(equal.sum(axis=1) > 1):
-        said[query] = lot.draw(index, int(query), np.flatnonzero(equal[query]))
-    return said
+        winners[query] = lot.draw(index, int(query), np.flatnonzero(equal[query]))
+    return winners
 
 
 def _seen(teacher: Teacher) -> np.ndarray:

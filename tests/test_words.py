@@ -47,6 +47,7 @@ CLEAN: tuple[str, ...] = (
     "simulations/methods",
     "simulations/study",
     "student",
+    "party",
     "sums",
 )
 """Folders whose code keeps to that; those below them do too."""

@@ -107,7 +107,7 @@ class Collecting:
 
 
 class VoteKeys(Protocol):
-    """A way to collect votes, with what it needs: a roster and the coordinator's keys, for all but clear ones."""
+    """A way to collect votes, with what it needs: a roster and the coordinator's keys, for all but plaintext ones."""
 
     @property
     def least_sum(self) -> int:
@@ -133,7 +133,7 @@ class VoteKeys(Protocol):
 
 @dataclass(frozen=True)
 class ClearVotes:
-    """See `VoteKeys`; clear votes need no keys."""
+    """See `VoteKeys`; plaintext votes need no keys."""
 
     least_sum: int = 0
 

@@ -66,7 +66,7 @@ def test_it_is_the_one_that_trying_all_of_them_finds(tmp_path: Path) -> None:
     promise = promise_of(CONFIG.terms())
     for limit in (own(1), own(1) * 1.5, own(4) * 1.01, own(MOST) * 3):
         policy = party(tmp_path / str(limit), most_epsilon=limit * 1.0001).home.policy
-        fitting = [w for w in range(1, MOST + 1) if epsilon(promise.at(w).events, policy) <= policy.most_epsilon]
+        fitting = [w for w in range(1, MOST + 1) if epsilon(promise.of_weight(w).events, policy) <= policy.most_epsilon]
         assert largest_weight(promise, policy) == max(fitting)
 
 
@@ -124,8 +124,8 @@ def test_earlier_federations_count_at_the_weight_that_the_party_has_in_them(tmp_
     member.train(CONFIG.train_request())
     member.vote(vote_request(CONFIG, QUERIES))
     second = make_config(mechanism=NOISE, most_weight=MOST, name="second")
-    first = promise_of(CONFIG.terms()).at(2).events
-    both = epsilon([*first, *promise_of(second.terms()).at(3).events], member.home.policy)
+    first = promise_of(CONFIG.terms()).of_weight(2).events
+    both = epsilon([*first, *promise_of(second.terms()).of_weight(3).events], member.home.policy)
     assert refusal(member.hello, hello_of(second)).rule is Rule.MOST_EPSILON
     assert with_limit(member, both * 1.001).hello(hello_of(second)).weight == 3
 

@@ -63,7 +63,7 @@ class TestParties:
         pinned, whole = home.pinned_terms(), promised(configuration(coordinator)).epsilon
         assert pinned is not None
         assert pinned == configuration(coordinator).terms()
-        assert len(promise_of(pinned).each) == 2
+        assert len(promise_of(pinned).by_release) == 2
         assert own_share(home, pinned).epsilon == pytest.approx(whole, rel=1e-3)
         assert home.policy.most_epsilon >= whole
         checks = dict(PARTY.checks(open_kit(kits / "party-ward-a"), False))

@@ -225,7 +225,7 @@ class TestWhereItRuns:
         terms = config.terms()
         promise = parse_promise(terms.promise, terms.collection, terms.teachers, terms.simulation)
         assert list(promise.events) == config.promised_events()
-        assert len(promise.each) == 2
+        assert len(promise.by_release) == 2
 
     def test_kits(self) -> None:
         plan = {

@@ -154,5 +154,5 @@ class TestPromises:
     def test_one_by_itself_and_all_at_a_weight(self) -> None:
         promise = Promise.of([FIRST, SECOND])
         assert promise.only(2).events == (SECOND,)
-        assert [event.weight for event in promise.at(3).events] == [3, 3]
+        assert [event.weight for event in promise.of_weight(3).events] == [3, 3]
         assert promise.answered == 35
