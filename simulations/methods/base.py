@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -41,11 +40,6 @@ class StatedGuarantee:
             "unit": self.unit.value,
             "neighbouring": self.neighbouring.value,
         }
-
-    @classmethod
-    def of_json(cls, value: Mapping[str, Any]) -> StatedGuarantee:
-        """The inverse of `to_json`."""
-        return cls(value["epsilon"], value["delta"], Unit(value["unit"]), Neighbouring(value["neighbouring"]))
 
 
 BY_CLASS = "by_class."

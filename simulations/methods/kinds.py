@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, get_args
-
-from pydantic import Field
+from typing import Any, get_args
 
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
@@ -18,9 +16,6 @@ from consilium.simulations.methods.pooled import PooledModel
 from consilium.simulations.methods.teachers import LocalOnly, Plurality
 
 Method = LocalOnly | PooledModel | LabelledByHand | Plurality | Pate | NoisyAverage | FedAvgMethod | FedProxMethod
-AnyMethod = Annotated[Method, Field(discriminator="name")]
-"""The field type of a study: a table whose `name` says which method it is."""
-
 METHODS: tuple[type[StudyMethod], ...] = get_args(Method)
 """Every method."""
 

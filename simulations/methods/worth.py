@@ -6,9 +6,10 @@ true labels. So the guarantee of the labels covers it, and anybody with the trut
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -25,6 +26,7 @@ _REPLICATES = 1000
 _FINE, _COARSE = 1.1, 1.35
 """Ratio of neighbouring numbers at which the search for the number itself, and for its interval's ends, stops."""
 
+T = TypeVar("T")
 Learnt = Callable[[int], np.ndarray]
 """How many labels -> float64 (draws, test): row scores (`row_scores`) of what was learnt, one line for each draw."""
 
@@ -201,10 +203,13 @@ def worth(
     rows = len(public.labels)
     most = most_plain_rows(rows, by_hand.width, mode)
     scores = by_hand.score(student)
-    tries = _Tries(by_hand, most_tries(most) + 2, progress)
-    even = break_even(scores, tries.learnt, most, np.random.default_rng([seed, _PURPOSE]))
-    points = {count: tries.metrics_of(count) for count in (released, len(queried))}
-    tries.end()
+    tries, done = most_tries(most) + 2, Counter[str]()
+    progress(HAND_LABELS, 0, tries)
+    learnt = _counted(by_hand.learnt, tries, done, progress)
+    even = break_even(scores, learnt, most, np.random.default_rng([seed, _PURPOSE]))
+    metrics_of = _counted(by_hand.metrics_of, tries, done, progress)
+    points = {count: metrics_of(count) for count in (released, len(queried))}
+    progress(HAND_LABELS, tries, tries)
     near = min(by_hand.better, key=lambda count: abs(math.log(count) - math.log(max(1.0, min(even.labels, most)))))
     return {
         "metric": by_hand.metric,
@@ -223,33 +228,16 @@ def worth(
     }
 
 
-class _Tries:
-    """Tells how many numbers of labels were tried, of at most so many."""
+def _counted(function: Callable[[int], T], most: int, done: Counter[str], progress: Progress) -> Callable[[int], T]:
+    """The same function, which tells how many numbers of labels were tried, of at most so many."""
 
-    def __init__(self, by_hand: HandLabels, most: int, progress: Progress) -> None:
-        self._by_hand, self._most, self._progress = by_hand, most, progress
-        self._done = 0
-        progress(HAND_LABELS, 0, most)
+    def tried(count: int) -> T:
+        result = function(count)
+        done.update(["tries"])
+        progress(HAND_LABELS, min(done.total(), most - 1), most)
+        return result
 
-    def learnt(self, count: int) -> np.ndarray:
-        """See `HandLabels.learnt`."""
-        scores = self._by_hand.learnt(count)
-        self._next()
-        return scores
-
-    def metrics_of(self, count: int) -> dict[str, Any]:
-        """See `HandLabels.metrics_of`."""
-        metrics = self._by_hand.metrics_of(count)
-        self._next()
-        return metrics
-
-    def _next(self) -> None:
-        self._done = min(self._done + 1, self._most - 1)
-        self._progress(HAND_LABELS, self._done, self._most)
-
-    def end(self) -> None:
-        """All that was needed has been tried."""
-        self._progress(HAND_LABELS, self._most, self._most)
+    return tried
 
 
 def _number(labels: float) -> int | None:

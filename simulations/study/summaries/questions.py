@@ -234,30 +234,24 @@ def contrast_frame(view: StudyView, families: Sequence[Family]) -> pl.DataFrame:
             "comparisons": len(family.tested),
             "axis": family.axis or "method",
             **dict(zip(view.axes, contrast.point, strict=True)),
-            "method": contrast.method,
-            "against": contrast.against,
-            "difference": contrast.difference,
-            "low": contrast.low,
-            "high": contrast.high,
-            "seeds": contrast.seeds,
-            "over": contrast.over,
-            "unit": contrast.unit,
-            "units": contrast.units,
+            **{name: getattr(contrast, name) for name in _COLUMNS},
             "standing": contrast.standing.value,
-            "p": contrast.p,
-            "p_holm": contrast.p_holm,
-            "significant": contrast.significant,
         }
         for family in families
         for contrast in family.contrasts
     ]
-    texts = dict.fromkeys(("family", "axis", *view.axes, "method", "against", "over", "unit", "standing"), pl.String)
-    floats = dict.fromkeys(("difference", "low", "high", "p", "p_holm"), pl.Float64)
-    counts = dict.fromkeys(("comparisons", "seeds", "units"), pl.Int64)
-    order = ("family", "comparisons", "axis", *view.axes, "method", "against", "difference", "low", "high", "seeds")
-    kinds = {**texts, **floats, **counts, "significant": pl.Boolean}
-    names = (*order, "over", "unit", "units", "standing", "p", "p_holm", "significant")
-    return pl.DataFrame(rows, schema={name: kinds[name] for name in names})
+    first = {"family": pl.String, "comparisons": pl.Int64, "axis": pl.String}
+    return pl.DataFrame(rows, schema={**first, **dict.fromkeys(view.axes, pl.String), **_COLUMNS})
+
+
+_COLUMNS = {
+    **dict.fromkeys(("method", "against"), pl.String),
+    **dict.fromkeys(("difference", "low", "high"), pl.Float64),
+    **{"seeds": pl.Int64, "over": pl.String, "unit": pl.String, "units": pl.Int64, "standing": pl.String},
+    **dict.fromkeys(("p", "p_holm"), pl.Float64),
+    "significant": pl.Boolean,
+}
+"""Of a frame of contrasts: their fields."""
 
 
 def holm(values: Sequence[float | None]) -> list[float | None]:

@@ -16,7 +16,14 @@ import polars as pl
 from consilium.report.words import range_text, signed_text, value_text
 from consilium.simulations.study.row_scores import RowScores
 from consilium.simulations.study.summaries.inference import LEAST, rank_correlation
-from consilium.simulations.study.summaries.questions import Family, Likeness, MeanContrast, compared, questions
+from consilium.simulations.study.summaries.questions import (
+    Family,
+    Kind,
+    Likeness,
+    MeanContrast,
+    compared,
+    questions,
+)
 from consilium.simulations.study.summaries.tidy import (
     axis_names,
     less_is_better,
@@ -197,7 +204,7 @@ def findings_of(view: StudyView) -> list[str]:
     for question in families:
         if question.kind == "methods":
             sentences += _rivals(view, question)
-    sentences += [*_in_place(view, families), *_along(view, families)]
+    sentences += [*_changes(view, families, "divisions"), *_changes(view, families, "ends")]
     sentences += [*_floors(view), *_losers(view), *_privacy(view), *_across(view)]
     return sentences
 
@@ -348,31 +355,19 @@ def _nothing_tested(question: Family) -> str:
     return f"Nothing was tested between methods: none has the guarantee of {title(question.method)}."
 
 
-def _in_place(view: StudyView, families: Sequence[Family]) -> list[str]:
-    """Other divisions in place of the natural one: the plurality and the private methods."""
-    sentences = []
-    families = [question for question in families if question.kind == "divisions"]
-    for axis, natural in dict.fromkeys((question.axis, question.against) for question in families):
-        of_axis = [question for question in families if question.axis == axis]
-        for point in view.order[axis]:
-            parts = [part for question in of_axis if (part := _changed(view, question, point))]
-            if parts:
-                words = metric_words(view.metric or "")
-                sentences.append(f"{point} in place of {natural} ({words}): {'; '.join(parts)}.")
-    return sentences
-
-
-def _along(view: StudyView, families: Sequence[Family]) -> list[str]:
-    """From one end of a numeric axis to the other."""
-    sentences = []
-    ends = [question for question in families if question.kind == "ends"]
-    for axis in dict.fromkeys(question.axis for question in ends):
-        first, last = view.order[axis][0], view.order[axis][-1]
-        parts = [part for question in ends if question.axis == axis and (part := _changed(view, question, last))]
-        if parts:
-            sentences.append(
-                f"From {short(axis)} {first} to {last} ({metric_words(view.metric or '')}): {'; '.join(parts)}."
+def _changes(view: StudyView, families: Sequence[Family], kind: Kind) -> list[str]:
+    """Other divisions in place of the natural one, or one end of a numeric axis in place of the other: the plurality
+    and the private methods."""
+    sentences, metric = [], metric_words(view.metric or "")
+    of_kind = [question for question in families if question.kind == kind]
+    for axis, against in dict.fromkeys((question.axis, question.against) for question in of_kind):
+        for point in view.order[axis] if kind == "divisions" else view.order[axis][-1:]:
+            changes = (_changed(view, question, point) for question in of_kind if question.axis == axis)
+            start = (
+                f"{point} in place of {against}" if kind == "divisions" else f"From {short(axis)} {against} to {point}"
             )
+            if parts := [change for change in changes if change]:
+                sentences.append(f"{start} ({metric}): {'; '.join(parts)}.")
     return sentences
 
 
