@@ -56,7 +56,8 @@ def run_tests(markers: str, paths: Sequence[str]) -> tuple[int, int, int]:
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        command = [sys.executable, "-m", "pytest", "-q", "-m", markers, f"--junitxml={report}", *paths]
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", markers]
+        command += [f"--junitxml={report}", *paths]
         subprocess.run(command, cwd=ROOT, env=os.environ | threads | {"TESTS": "whole"}, check=False)
         return counts(report)
 

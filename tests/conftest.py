@@ -60,6 +60,19 @@ def lasting_workers() -> Iterator[None]:
     workers.end()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def kept_curves(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Worst-case curves of accounting are computed once, and kept for the next run."""
+    cache = getattr(request.config, "cache", None)
+    if cache is None or "consilium.accounting.worst.compose" not in sys.modules:
+        yield
+        return
+    from tests.curves import kept_in
+
+    with kept_in(Path(cache.mkdir("curves"))):
+        yield
+
+
 @pytest.fixture
 def shared_data() -> Path:
     """Folder with the data sets that are too large for the repository; skips where it is not."""

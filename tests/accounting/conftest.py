@@ -20,6 +20,11 @@ def _need(path: Path) -> Path:
     return path
 
 
+@pytest.fixture(scope="module", autouse=True)
+def kept_curves() -> None:
+    """None is: they are what is tested."""
+
+
 @pytest.fixture(scope="session")
 def golden() -> Callable[[str], Any]:
     """Load ``NAME`` from shared/golden/accounting, or skip."""

@@ -46,6 +46,11 @@ MADE = Figure(
 )  # fmt: skip
 
 
+@pytest.fixture(scope="module", autouse=True)
+def kept_curves() -> None:
+    """None is: figures are computed anew."""
+
+
 @pytest.fixture
 def docs(tmp_path: Path) -> Path:
     """A folder of documentation with one page and its one figure."""

@@ -1,0 +1,66 @@
+"""Worst-case curves kept by content: what one release costs at most is a function of its noise and of the code alone.
+
+A curve takes a third of a second, and the promises of a few hundred federations in these tests need some. They are kept
+in pytest's cache under a hash of accounting's code and its libraries, for all workers and for the next run. Tests of
+accounting itself do without (tests/accounting/conftest.py).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy
+
+from consilium.accounting.worst import compose, renyi
+
+KEPT = ((renyi, "_one_move"), (compose, "_squared"))
+
+
+@lru_cache(maxsize=1)
+def code() -> str:
+    """Hash of all that decides a curve."""
+    root = Path(renyi.__file__).resolve().parents[1]
+    digest = hashlib.sha256(f"{np.__version__} {scipy.__version__}".encode())
+    for path in sorted(root.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def kept(function: Callable[..., Any], folder: Path) -> Callable[..., Any]:
+    """The function, whose results are files."""
+
+    @lru_cache(maxsize=256)
+    def looked_up(*arguments: Any) -> Any:
+        path = folder / f"{hashlib.sha256(repr((function.__name__, arguments)).encode()).hexdigest()}.npy"
+        if not path.exists():
+            part = path.with_suffix(f".{os.getpid()}")
+            with part.open("wb") as file:
+                np.save(file, function(*arguments))
+            part.replace(path)
+        result = np.load(path)
+        result.setflags(write=False)
+        return result if result.ndim else float(result)
+
+    return looked_up
+
+
+@contextmanager
+def kept_in(cache: Path) -> Iterator[None]:
+    """Within it they are. cache: a folder of curves alone; those of other code are removed."""
+    folder = cache / code()
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in set(cache.iterdir()) - {folder}:
+        shutil.rmtree(old, ignore_errors=True)
+    with pytest.MonkeyPatch.context() as patch:
+        for module, name in KEPT:
+            patch.setattr(module, name, kept(getattr(module, name).__wrapped__, folder))
+        yield
