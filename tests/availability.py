@@ -117,7 +117,7 @@ def _masked(folder: Path, votes: str, n: int):
     log = EventLog(folder / "events.jsonl")
     noise = Distributed(threshold=0, sigma=2.0 * np.sqrt(least_sum(n, 0)), noise_shares=least_sum(n, 0))
     noisy = {"mechanism": noise, "query_budget": QueryBudget(queries=SUMS * QUERIES, answers=SUMS * QUERIES)}
-    made_of = Cluster(folder, log, votes=votes, parties=n, **(noisy if votes == "distributed" else {}))
+    made_of = Cluster(folder, log, collection=votes, parties=n, **(noisy if votes == "distributed" else {}))
     collector = made_of.collector(made_of.ready())
 
     def collect(x: np.ndarray, name: str):
