@@ -233,7 +233,7 @@ class Federation(Outgrown, Countable, Frozen):
     schedule: tuple[Phase, ...] = Field(
         default=(),
         max_length=MOST_RELEASES - 1,
-        description="phases after the first, in their order, each a table with `mechanism` and `query_budget` of its"
+        description="stages after the first, in their order, each a table with `mechanism` and `query_budget` of its"
         " own; the first has those above",
     )
     timeouts: Timeouts = Field(default=Timeouts(), description="how long each stage may take, see below")
@@ -396,7 +396,7 @@ class Federation(Outgrown, Countable, Frozen):
 
     def describe(self) -> str:
         """Mechanism, and how teachers vote, for people: as reports, terms and cards name them."""
-        parts = (f"phase {number}: {phase.describe()}" for number, phase in enumerate(self.phases, 1))
+        parts = (f"stage {number}: {phase.describe()}" for number, phase in enumerate(self.phases, 1))
         text = "; ".join(parts) if self.schedule else self.mechanism.describe()
         givers = "each of two aggregators" if self.collection == "verified" else "the parties"
         text = text.replace(BY_PARTIES, f"noise by {givers}")

@@ -341,7 +341,7 @@ class Released(Event):
 
     @property
     def words(self) -> str:
-        where = f" in phase {self.phase}" if self.phase is not None else ""
+        where = f" in stage {self.phase}" if self.phase is not None else ""
         return f"{self.asked} queries asked, {self.answered} answered{where}"
 
 

@@ -105,7 +105,7 @@ class PhaseUse:
 
     def describe(self) -> str:
         """For people."""
-        where = "" if self.number is None else f"phase {self.number}: "
+        where = "" if self.number is None else f"stage {self.number}: "
         most = self.query_budget
         used = f"{self.asked} of {most.queries} queries asked, {self.answered} of {most.answers} answers given"
         return f"{where}{used}{', over' if self.over else ''}"
@@ -113,7 +113,7 @@ class PhaseUse:
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
         left = {"queries_left": self.queries_left, "answers_left": self.answers_left}
-        return {"phase": self.number, "asked": self.asked, "answered": self.answered, **left, "over": self.over}
+        return {"stage": self.number, "asked": self.asked, "answered": self.answered, **left, "over": self.over}
 
 
 def use_of_phases(config: FederationConfig, ledger: Ledger | None) -> list[PhaseUse]:

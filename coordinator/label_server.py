@@ -205,7 +205,7 @@ def receive(stream: Iterator[pb.QueryBlock], measure: Measure, limits: Limits = 
     for block in in_time(stream, limits.stall, limits.stall + measure.rows * measure.row / limits.rate):
         rows = measure.check(block)
         if parts and block.phase != phase:
-            raise MalformedMessage("query blocks of one request name different phases")
+            raise MalformedMessage("query blocks of one request name different stages")
         phase = block.phase
         count += rows
         if count > measure.rows:
@@ -438,12 +438,12 @@ class _Servicer:
             return self._services[0]
         if count == 1:
             raise MalformedMessage(
-                f"the request is of phase {phase}, and this federation has no schedule", "Ask without a phase"
+                f"the request is of stage {phase}, and this federation has no schedule", "Ask without a stage"
             )
         if not 1 <= phase <= count:
-            named = f"names phase {phase}" if phase else "names none"
+            named = f"names stage {phase}" if phase else "names none"
             raise MalformedMessage(
-                f"this federation has {count} phases, and the request {named}",
+                f"this federation has {count} stages, and the request {named}",
                 f"Ask in a phase from 1 to {count}; nothing was charged",
             )
         return self._services[phase - 1]

@@ -253,7 +253,7 @@ class LabelService:
             raise BudgetExceeded(CLOSED, "Labels of queries asked before can still be had; start another federation")
         if self._over():
             raise BudgetExceeded(
-                f"{new} new queries asked in phase {self._number}, which is over: phase {self._ledger.last_phase()} has"
+                f"{new} new queries asked in stage {self._number}, which is over: stage {self._ledger.last_phase()} has"
                 " begun",
                 "Ask in that one; labels of queries asked before can still be had, and nothing was charged",
             )

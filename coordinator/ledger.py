@@ -365,7 +365,7 @@ class Ledger:
                     raise LedgerError(f"{self.path}: {CLOSED}", "Nothing was released")
                 asked_before, answered_before = self.spent(batch.phase)
                 if batch.phase is not None and batch.phase < self.last_phase():
-                    raise BudgetExceeded(f"phase {batch.phase} is over: phase {self.last_phase()} has begun")
+                    raise BudgetExceeded(f"stage {batch.phase} is over: stage {self.last_phase()} has begun")
                 if asked_before + len(rows) > most_queries or answered_before + int(answered.sum()) > most_answers:
                     raise BudgetExceeded(
                         f"the batch needs {len(rows)} queries and {int(answered.sum())} answers,"

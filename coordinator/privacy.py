@@ -171,7 +171,7 @@ def by_party(config: Federation, weights: Mapping[str, int]) -> dict[str, Any]:
 
 
 def by_phase(config: Federation, batches: list[Batch]) -> dict[str, Any]:
-    """`phases`: of each phase of the schedule its mechanism, its query budget, what came of it, and the epsilon that it
+    """`stages`: of each stage of the schedule its mechanism, its query budget, what came of it, and the epsilon that it
     may cost by itself; empty where there is no schedule. As much may be told as of the numbers of all queries.
 
     Raises
@@ -180,7 +180,7 @@ def by_phase(config: Federation, batches: list[Batch]) -> dict[str, Any]:
     """
     if not config.schedule:
         return {}
-    phases = []
+    stages = []
     for number, phase in enumerate(config.phases, 1):
         mine, query_budget = [batch for batch in batches if batch.phase == number], phase.query_budget
         try:
@@ -189,7 +189,7 @@ def by_phase(config: Federation, batches: list[Batch]) -> dict[str, Any]:
             ).to_json()
         except AccountingError as error:
             raise ConfigError(f"mechanism {phase.mechanism.name}: {error}") from None
-        phases.append(
+        stages.append(
             {
                 "mechanism": phase.mechanism.describe(),
                 "most_queries": query_budget.queries,
@@ -200,7 +200,7 @@ def by_phase(config: Federation, batches: list[Batch]) -> dict[str, Any]:
                 **{key: alone[key] for key in ("epsilon", "infinite") if key in alone},
             }
         )
-    return {"phases": phases}
+    return {"stages": stages}
 
 
 def spent(config: FederationConfig, batches: list[Batch], closed: bool = False) -> dict[str, Guarantee]:

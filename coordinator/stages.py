@@ -131,9 +131,9 @@ class QueryBudget(Frozen):
 class Phase(Outgrown, Frozen):
     """One phase of a federation's schedule: how a label comes from the votes, and how often."""
 
-    mechanism: AnyMechanism = Field(description="how a label comes from the votes in this phase")
+    mechanism: AnyMechanism = Field(description="how a label comes from the votes in this stage")
     query_budget: QueryBudget = Field(
-        serialization_alias="caps", description="how much is asked and answered at most in this phase"
+        serialization_alias="caps", description="how much is asked and answered at most in this stage"
     )
 
     @model_validator(mode="after")
@@ -197,19 +197,19 @@ def check_schedule(
         mechanism = phase.mechanism
         if mechanism.count_sigma(1) > 0 or not mechanism.private:
             raise ValueError(
-                f"phase {number}: {mechanism.name} cannot be in a schedule: choose a mechanism that is private and that"
+                f"stage {number}: {mechanism.name} cannot be in a schedule: choose a mechanism that is private and that"
                 " releases labels"
             )
         if mechanism.noise_by_parties != phases[0].mechanism.noise_by_parties:
             raise ValueError(
-                f"phase {number}: {mechanism.name} and {phases[0].mechanism.name} cannot be in one schedule: in one of"
+                f"stage {number}: {mechanism.name} and {phases[0].mechanism.name} cannot be in one schedule: in one of"
                 " them the parties add the noise"
             )
         try:
             check_votes(mechanism, collection, noise_in_sums, simulation)
             check_query_budget(mechanism, phase.query_budget, collection)
         except ValueError as error:
-            raise ValueError(f"phase {number}: {error}") from None
+            raise ValueError(f"stage {number}: {error}") from None
 
 
 CLOSE = 5e-3
@@ -279,7 +279,7 @@ def with_equal_spend(
         already = worst_case(fixed, delta).epsilon
         if already >= epsilon:
             raise CalibrationError(
-                f"phases that state their noise cost epsilon {already:.4g} by themselves, privacy.epsilon is"
+                f"stages that state their noise cost epsilon {already:.4g} by themselves, privacy.epsilon is"
                 f" {epsilon:g}. Raise it, or leave their noise out."
             )
 
@@ -308,7 +308,7 @@ def with_equal_spend(
                 break
             share = _next(share, whole, (1 - CLOSE / 4) * epsilon, opened)
     if best is None:
-        raise CalibrationError(f"no noise of the phases keeps epsilon {epsilon:g} together. Raise it, or ask less.")
+        raise CalibrationError(f"no noise of the stages keeps epsilon {epsilon:g} together. Raise it, or ask less.")
     return best
 
 

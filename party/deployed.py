@@ -152,7 +152,7 @@ class Party(MemberKind):
             "Change the policy, or do not take part: the coordinator will ask exactly this",
         )
         share, policy, promise = self._share(kit), home.policy, promise_of(terms)
-        most, phases = promise.weight, f" over its {len(promise.by_release)} phases" if promise.later else ""
+        most, phases = promise.weight, f" over its {len(promise.by_release)} stages" if promise.later else ""
         weight = f", weight {share.weight} of {most}" if most > 1 else ""
         return (
             f"allows this federation: {terms.collection} votes{weight}, epsilon at most {share.epsilon:.3f}{phases}"

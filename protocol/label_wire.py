@@ -61,7 +61,7 @@ def terms_from_wire(message: pb.Terms) -> LabelTerms:
         raise MalformedMessage("the coordinator's schema is malformed") from None
     if not (message.phases == message.phase == 0 or 1 <= message.phase <= message.phases <= MOST_RELEASES):
         raise MalformedMessage(
-            f"the coordinator's terms are of phase {message.phase} of {message.phases}; there are at most"
+            f"the coordinator's terms are of stage {message.phase} of {message.phases}; there are at most"
             f" {MOST_RELEASES}, from 1"
         )
     fields = {name: getattr(message, name) for name in _TERMS}

@@ -38,7 +38,7 @@ from consilium.coordinator.verify.student import LABELS, read_labels
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError, DataError, PathError
 from consilium.protocol.label_source import Outcome
-from consilium.protocol.old_names import OF_SUMMARY, renamed
+from consilium.protocol.old_names import OF_COORDINATOR, OF_SUMMARY, renamed
 from consilium.protocol.releases import ReleaseKind
 from consilium.protocol.rows.queries import query_ids
 from consilium.report.warnings import SINCE_0_9, listed, well_formed
@@ -229,8 +229,9 @@ class _Simulation:
             "queries": {key: coordinator.get(key) for key in ("asked", "answered", "reinforced")},
             "student": card.get("metrics"),
         }
-        for key in ("by_party", "phases"):
-            agree(f"{SUMMARY}: {key}", summary.get(key), coordinator.get(key))
+        now, of_coordinator = renamed(summary, OF_COORDINATOR), renamed(coordinator, OF_COORDINATOR)
+        for key in ("by_party", "stages"):
+            agree(f"{SUMMARY}: {key}", now.get(key), of_coordinator.get(key))
         digest = config.federation_digest()
         agree(f"{MANIFEST}: federation_digest", manifest.get("federation_digest"), digest)
         agree(f"{SUMMARY}: federation_digest", summary.get("federation_digest"), digest)
@@ -312,7 +313,7 @@ class _Simulation:
             **{key: summary.get(key) for key in ("parties", "teachers", "student", "baselines", "worth", "warnings")},
             "invited": entry(manifest, MANIFEST, "data", "parties"),
             "by_party": summary.get("by_party", {}),
-            "phases": summary.get("phases", []),
+            "stages": renamed(summary, OF_COORDINATOR).get("stages", []),
             "title": scenario.federation.name,
             "description": scenario.description.strip(),
             "attribution": dataset.attribution,

@@ -96,7 +96,7 @@ def _data(audited: Audited, recorded: Recorded, student: Path | None) -> ReportD
         missing=[*([NO_STUDENT] if student is None else []), *NOBODY_KNOWS],
         unfinished=_unfinished(audited),
         by_party=coordinator.get("by_party", {}),
-        phases=coordinator.get("phases", []),
+        stages=coordinator.get("stages", []),
         warnings=_warnings(audited, parties, student, recorded),
         provenance=_provenance(student),
     )

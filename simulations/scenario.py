@@ -90,7 +90,7 @@ class Scenario(Terse, Frozen):
         later, phases = len(self.student.later), len(self.federation.schedule)
         if later not in (0, phases):
             raise ValueError(
-                f"student.later has {later} students for the {phases} phases of federation.schedule: give one for each,"
+                f"student.later has {later} students for the {phases} stages of federation.schedule: give one for each,"
                 " or leave it out"
             )
         return self

@@ -148,7 +148,7 @@ def run_summary(manifest: Mapping[str, Any], space: Workspace, case: Case, analy
         "parties_left_out_for_data": coordinator["parties_left_out_for_data"],
         "owners_left_out": case.partition.left_out,
         "parties_made": looked.parties,
-        **{key: coordinator[key] for key in ("by_party", "phases") if key in coordinator},
+        **{key: coordinator[key] for key in ("by_party", "stages") if key in coordinator},
         "queries": {key: coordinator[key] for key in ("asked", "answered", "reinforced")},
         "privacy": {
             "unit": config.privacy.unit.value,
@@ -219,7 +219,7 @@ def report_data(
         quality=analysis.quality,
         warnings=summary["warnings"],
         by_party=summary.get("by_party", {}),
-        phases=summary.get("phases", []),
+        stages=summary.get("stages", []),
         provenance=[entry.model_dump(mode="json") for entry in scenario.tuned],
         open_figures=analysis.open_figures,
         secret_figures=analysis.secret_figures,

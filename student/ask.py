@@ -171,7 +171,7 @@ def students_of(spec: StudentSpec, sources: Sequence[LabelSource]) -> list[tuple
     specs = spec.phases if spec.later else spec.phases * len(sources)
     if len(specs) != len(sources):
         raise ConfigError(
-            f"student.later has {len(specs) - 1} students, the federation {len(sources) - 1} phases after the first",
+            f"student.later has {len(specs) - 1} students, the federation {len(sources) - 1} stages after the first",
             "Give one for each, or leave it out",
         )
     return list(zip(sources, specs, strict=True))

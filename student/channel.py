@@ -80,7 +80,7 @@ class LabelChannel:
         terms = terms_from_wire(reply)
         if self._phase not in (0, terms.phase):
             raise MalformedMessage(
-                f"the coordinator described phase {terms.phase}, this student asked for phase {self._phase}",
+                f"the coordinator described stage {terms.phase}, this student asked for stage {self._phase}",
                 "Start the student again; if it stays so, ask the federation's operator",
             )
         self._terms = terms

@@ -53,9 +53,9 @@ class StudentSpec(Terse, Frozen):
     self_training_rounds: int = Field(default=3, ge=1, le=50, description="times that it trains again")
     later: tuple[StudentSpec, ...] = Field(
         default=(),
-        description="students of the phases after the first, where the federation has a schedule, each a table with the"
-        " keys above but `prevalence`; each begins with the labels of the phases before, and the last is published;"
-        " left out: this one in all phases",
+        description="students of the stages after the first, where the federation has a schedule, each a table with the"
+        " keys above but `prevalence`; each begins with the labels of the stages before, and the last is published;"
+        " left out: this one in all stages",
     )
 
     provenance: tuple[Provenance, ...] = Field(

@@ -111,7 +111,7 @@ def check_masked_sums(config: FederationConfig, roster: Roster) -> None:
     for number in config.phase_numbers:
         noise = config.node_event(0, 0, number).party_noise(1)
         if noise is not None and noise.shares > sure:
-            where = "" if number is None else f"phase {number}: "
+            where = "" if number is None else f"stage {number}: "
             raise ConfigError(
                 f"{where}noise_shares {noise.shares} is above the {sure} honest parties that are sure to"
                 f" be in a sum (u_min {roster.u_min} less {roster.c} colluders)",

@@ -35,7 +35,7 @@ class Status:
     it another one. parties: how each stands, in words; roll: the same in parts.
     aggregators: how the second aggregator of verified votes stands, by its name. rows_open, rows_spent: of the fixed
     pool, how many can still be asked, and how many the parties answered in earlier federations; None without a pool.
-    phases: of each phase of a schedule what `ledger.left.PhaseUse` tells; empty where there is none.
+    stages: of each stage of a schedule what `ledger.left.PhaseUse` tells; empty where there is none.
     """
 
     federation: str
@@ -57,7 +57,7 @@ class Status:
     towards_student: str = ""
     towards_nodes: str = ""
     delta: float = 0.0
-    phases: list[dict[str, Any]] = field(default_factory=list)
+    stages: list[dict[str, Any]] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
@@ -75,7 +75,7 @@ class Status:
             *([("public rows", self._pool_words())] if self.rows_open is not None else []),
             ("guarantee", f"{self.towards_student}, the whole query budget used up, at delta {self.delta:g}"),
             ("", self.towards_nodes),
-            *((f"phase {phase['phase']}", _phase_words(phase)) for phase in self.phases),
+            *((f"stage {stage['stage']}", _stage_words(stage)) for stage in self.stages),
             *(("party", f"{name}: {state}") for name, state in self.parties.items()),
             *(("aggregator", f"{name}: {state}") for name, state in self.aggregators.items()),
             *(("error", text) for text in self.errors),
@@ -87,11 +87,11 @@ class Status:
         return f"{self.rows_open} rows can still be asked{spent}"
 
 
-def _phase_words(phase: dict[str, Any]) -> str:
-    """What is said of one phase of a schedule."""
-    if phase["over"]:
-        return f"over: {phase['asked']} queries asked, {phase['answered']} answered"
-    return f"{phase['queries_left']} queries, {phase['answers_left']} answers left"
+def _stage_words(stage: dict[str, Any]) -> str:
+    """What is said of one stage of a schedule."""
+    if stage["over"]:
+        return f"over: {stage['asked']} queries asked, {stage['answered']} answered"
+    return f"{stage['queries_left']} queries, {stage['answers_left']} answers left"
 
 
 def status(kit: Kit) -> Status:
@@ -123,7 +123,7 @@ def status(kit: Kit) -> Status:
         towards_student=f"epsilon at most {epsilon_text(student)} towards the student and the public",
         towards_nodes=towards_nodes(config),
         delta=config.privacy.delta,
-        phases=[phase.to_json() for phase in used] if config.schedule else [],
+        stages=[phase.to_json() for phase in used] if config.schedule else [],
     )
     if config.public is not None and public_file(kit.folder, "public.npy").exists():
         found.rows_open, found.rows_spent = rows_of_pool(kit, run)

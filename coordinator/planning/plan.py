@@ -390,8 +390,8 @@ def _check_no_schedule(schedule: object) -> None:
     """Raise ConfigError where there are several phases: a plan is for one mechanism."""
     if schedule:
         raise ConfigError(
-            "federation.schedule has further phases, and a plan is for one mechanism",
-            "Plan without it, or state every phase; noise that phases leave out is calibrated to privacy.epsilon",
+            "federation.schedule has further stages, and a plan is for one mechanism",
+            "Plan without it, or state every stage; noise that stages leave out is calibrated to privacy.epsilon",
         )
 
 

@@ -90,7 +90,7 @@ def check_query_budget(recorded: Recorded) -> str:
     for place, phase in enumerate(config.phases, 1):
         batches = [batch for batch in recorded.batches if batch.phase in (None, place)]
         queries, answered = sum(len(b.query_ids) for b in batches), sum(int(b.answered.sum()) for b in batches)
-        query_budget, where = phase.query_budget, f" in phase {place}" if config.schedule else ""
+        query_budget, where = phase.query_budget, f" in stage {place}" if config.schedule else ""
         if queries > query_budget.queries:
             raise Contradiction(f"{queries} queries were asked{where}, the cap is {query_budget.queries}")
         if answered > query_budget.answers:

@@ -150,14 +150,14 @@ def _check_phases(config: FederationConfig, batches: list[Batch], phases: dict[i
             raise Contradiction("batches are of phases, though the federation has no schedule")
         return
     if len(phases) != len(batches):
-        raise Contradiction("the phase of a batch is missing, or a phase has no batch")
+        raise Contradiction("the stage of a batch is missing, or a stage has no batch")
     before = 1
     for number, batch in enumerate(batches, 1):
         phase = batch.phase
         if type(phase) is not int or not 1 <= phase <= len(config.phases):
-            raise Contradiction(f"batch {number} is of no phase of the schedule (1 to {len(config.phases)})")
+            raise Contradiction(f"batch {number} is of no stage of the schedule (1 to {len(config.phases)})")
         if phase < before:
-            raise Contradiction(f"batch {number} is of phase {phase}, which was over")
+            raise Contradiction(f"batch {number} is of stage {phase}, which was over")
         before = phase
 
 

@@ -259,7 +259,7 @@ def _counts(files: Files, recorded: Recorded, proved: _Found) -> str:
     }
     for key, value in truth.items():
         agree(f"{COORDINATOR}: {key}", entry(summary, COORDINATOR, key), value)
-    agree(f"{COORDINATOR}: phases", summary.get("phases"), by_phase(config, recorded.batches).get("phases"))
+    agree(f"{COORDINATOR}: stages", summary.get("stages"), by_phase(config, recorded.batches).get("stages"))
     parties, teachers = entry(summary, COORDINATOR, "parties"), entry(summary, COORDINATOR, "teachers")
     if not isinstance(parties, list) or not all(isinstance(party, str) for party in parties):
         raise Damaged(f"{COORDINATOR}: parties is no list of names")

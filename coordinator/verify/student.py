@@ -11,7 +11,7 @@ from consilium.coordinator.verify.files import Checks, Contradiction, Damaged, F
 from consilium.coordinator.verify.recorded import Recorded
 from consilium.protocol.errors import DataError
 from consilium.protocol.label_source import NO_LABEL, Outcome
-from consilium.protocol.old_names import OF_CARD, renamed
+from consilium.protocol.old_names import OF_CARD, renamed, todays_stages
 
 LABELS, CARD, PLAN = "labels.parquet", "student/student.json", "student/plan.json"
 
@@ -103,7 +103,7 @@ def _card(files: Files, recorded: Recorded, promised: dict[str, Any] | None) -> 
     truth |= {key: list(getattr(config.rows, key)) for key in ("classes", "features", "center", "scale")}
     truth["representation"] = config.rows.representation
     for key, value in truth.items():
-        agree(f"{CARD}: {key}", entry(card, CARD, key), value)
+        agree(f"{CARD}: {key}", todays_stages(entry(card, CARD, key)), value)
     privacy = {"unit": config.privacy.unit.value, "delta": config.privacy.delta, "simulation": config.simulation}
     for key, value in privacy.items():
         agree(f"{CARD}: {key}", entry(card, CARD, "privacy", key), value)

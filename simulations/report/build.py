@@ -305,7 +305,7 @@ def stage_lines(stages: Sequence[Mapping[str, Any]]) -> tuple[TableLine, ...]:
 
 def _stages(data: ReportData) -> Exhibit | None:
     columns = ("stage", "mechanism", "asked", "answered", "confirmed", "epsilon by itself")
-    table = Table(columns, stage_lines(data.phases), frozenset((2, 3, 4, 5)), look="")
+    table = Table(columns, stage_lines(data.stages), frozenset((2, 3, 4, 5)), look="")
     return Exhibit("stages", table=table) if table.lines else None
 
 

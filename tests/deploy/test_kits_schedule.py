@@ -66,11 +66,11 @@ def test_two_phases_from_their_kits(tmp_path: Path, votes: str) -> None:
             "--out", str(tmp_path / "student"), "--config", str(spec), "--format", "json",
         )  # fmt: skip
         assert asked.returncode == 0, asked.stderr
-        with open_channel(student, 1000) as channel, pytest.raises(BudgetExceeded, match="phase 1, which is over"):
+        with open_channel(student, 1000) as channel, pytest.raises(BudgetExceeded, match="stage 1, which is over"):
             channel.phases()[0].ask(rows[100:101])
         seen = json.loads(command("status", str(kit), "--format", "json").stdout)
-        assert [phase["over"] for phase in seen["phases"]] == [True, False]
-        left = seen["phases"][1]["queries_left"]
+        assert [phase["over"] for phase in seen["stages"]] == [True, False]
+        left = seen["stages"][1]["queries_left"]
         assert 5 <= left <= 10  # of the student's ten rows, those that are among the first five cost nothing
         checked = command("doctor", str(kit))
         assert checked.returncode == 0, checked.stdout
@@ -81,6 +81,6 @@ def test_two_phases_from_their_kits(tmp_path: Path, votes: str) -> None:
     config = load(kit / "federation.json", FederationConfig)
     told = json.loads((kit / "state" / f"run-{config.digest()[:12]}" / "coordinator.json").read_text())
     assert len(pl.read_parquet(tmp_path / "student" / "labels.parquet")) == 22
-    assert [phase["asked"] for phase in told["phases"]][1] == 15 - left
-    assert 12 <= told["phases"][0]["asked"] <= 17  # the student's rows, and the five before, of which it may share some
+    assert [phase["asked"] for phase in told["stages"]][1] == 15 - left
+    assert 12 <= told["stages"][0]["asked"] <= 17  # the student's rows, and the five before, of which it may share some
     assert audit(out, tmp_path / "student")["holds"]

@@ -90,7 +90,9 @@ def run(
         run_student(known[0], pool(rows), spec, out, 3, later=known[1:])
 
     try:
-        FederationRun(transport(parties), config, out, log, Student(student, None), keys).run()
+        FederationRun(
+            transport(parties), config, out, log, Student(student, None), **({"keys": keys} if keys else {})
+        ).run()
     finally:
         log.close()
     return out

@@ -67,7 +67,7 @@ class TestParties:
         assert own_share(home, pinned).epsilon == pytest.approx(whole, rel=1e-3)
         assert home.policy.most_epsilon >= whole
         checks = dict(PARTY.checks(open_kit(kits / "party-ward-a"), False))
-        assert "over its 2 phases at delta 1e-05" in checks["policy"]()
+        assert "over its 2 stages at delta 1e-05" in checks["policy"]()
 
     def test_a_limit_that_only_the_first_phase_fits_is_told_beforehand(self, kits: Path, coordinator: Kit) -> None:
         config = configuration(coordinator)
@@ -85,15 +85,15 @@ class TestStatus:
     def test_a_phase_that_is_over_has_nothing_left(self, coordinator: Kit) -> None:
         found = status(coordinator)
         assert (found.queries_left, found.answers_left) == (60, 40)
-        assert [phase["queries_left"] for phase in found.phases] == [40, 20]
+        assert [phase["queries_left"] for phase in found.stages] == [40, 20]
         charge(coordinator, 1, 12)
         assert status(coordinator).queries_left == 48
         charge(coordinator, 2, 5)
         found = status(coordinator)
         assert (found.queries_left, found.answers_left) == (15, 5)
-        assert found.phases == [
-            {"phase": 1, "asked": 12, "answered": 12, "queries_left": 0, "answers_left": 0, "over": True},
-            {"phase": 2, "asked": 5, "answered": 5, "queries_left": 15, "answers_left": 5, "over": False},
+        assert found.stages == [
+            {"stage": 1, "asked": 12, "answered": 12, "queries_left": 0, "answers_left": 0, "over": True},
+            {"stage": 2, "asked": 5, "answered": 5, "queries_left": 15, "answers_left": 5, "over": False},
         ]
         shown = CliRunner().invoke(app, ["status", str(coordinator.folder)]).output
         assert "over: 12 queries asked, 12 answered" in shown
@@ -104,14 +104,14 @@ class TestStatus:
         charge(coordinator, 2, 5)
         checks = dict(COORDINATOR.checks(coordinator, True))
         assert checks["ledger"]() == (
-            "phase 1: 12 of 40 queries asked, 12 of 30 answers given, over;"
-            " phase 2: 5 of 20 queries asked, 5 of 10 answers given"
+            "stage 1: 12 of 40 queries asked, 12 of 30 answers given, over;"
+            " stage 2: 5 of 20 queries asked, 5 of 10 answers given"
         )
-        assert "phase 2: Interactive GNMax" in checks["federation"]()
+        assert "stage 2: Interactive GNMax" in checks["federation"]()
 
     def test_nothing_is_told_of_phases_without_a_schedule(self, tmp_path: Path) -> None:
         plain = open_kit(make_kits(tmp_path) / "coordinator")
-        assert status(plain).phases == []
+        assert status(plain).stages == []
         (used,) = use_of_phases(configuration(plain), None)
         assert asdict(used) == asdict(PhaseUse(None, 0, 0, QueryBudget(queries=40, answers=30), over=False))
         assert used.describe() == "0 of 40 queries asked, 0 of 30 answers given"
@@ -119,4 +119,4 @@ class TestStatus:
     def test_a_line_of_the_log(self) -> None:
         event = {"event": "released", "asked": 5, "answered": 3, "parties": 4}
         assert event_of(event).words == "5 queries asked, 3 answered"
-        assert event_of({**event, "phase": 2}).words == "5 queries asked, 3 answered in phase 2"
+        assert event_of({**event, "phase": 2}).words == "5 queries asked, 3 answered in stage 2"

@@ -83,7 +83,7 @@ class TestPromise:
         bound = rdp_to_epsilon(total, DEFAULT_ORDERS, config.privacy.delta).epsilon
         each = [worst_case([event], config.privacy.delta).epsilon for event in alone]
         assert max(each) < promised(config).epsilon <= bound
-        assert [phase["epsilon"] for phase in by_phase(config, [])["phases"]] == each
+        assert [phase["epsilon"] for phase in by_phase(config, [])["stages"]] == each
 
     @pytest.mark.slow
     def test_gaussian_phases_compose_exactly(self) -> None:
@@ -111,7 +111,7 @@ class TestPromise:
         assert config.whole_budget == QueryBudget(queries=50, answers=35)
         assert config.phase_numbers == (1, 2)
         assert FIRST.describe() in config.describe()
-        assert "phase 2: Interactive GNMax" in config.describe()
+        assert "stage 2: Interactive GNMax" in config.describe()
         assert expected(config, 4, 2, asks_typical=None).answers == 35
         assert expected(config, 4, 2, asks_typical=None).noise == 1.5
 
@@ -247,7 +247,7 @@ class TestRefused:
                 {"collection": "distributed", "roster": "a" * 64, "mechanism": BY_PARTIES, "query_budget": CAPS},
                 "in one schedule",
             ),
-            ({"schedule": (Phase(mechanism=BY_PARTIES, query_budget=CAPS),)}, "phase 2: distributed and confident"),
+            ({"schedule": (Phase(mechanism=BY_PARTIES, query_budget=CAPS),)}, "stage 2: distributed and confident"),
             (
                 {
                     "mechanism": BY_PARTIES,
@@ -260,20 +260,20 @@ class TestRefused:
             ),
             (
                 {"mechanism": BY_PARTIES, "query_budget": CAPS, "schedule": (TWO_BY_PARTIES,)},
-                "phase 2: .* charges for all",
+                "stage 2: .* charges for all",
             ),
             (
                 {"schedule": (Phase(mechanism=NoisyHistogram(sigma=9.0), query_budget=CAPS),)},
-                "phase 2: histogram cannot be",
+                "stage 2: histogram cannot be",
             ),
-            ({"mechanism": NoisyHistogram(sigma=9.0), "query_budget": CAPS}, "phase 1: histogram cannot be"),
+            ({"mechanism": NoisyHistogram(sigma=9.0), "query_budget": CAPS}, "stage 1: histogram cannot be"),
             (
                 {
                     "schedule": (
                         Phase(mechanism=Immutable(gamma=1, constant=2, unsafe_not_private=True), query_budget=CAPS),
                     )
                 },
-                "phase 2: immutable cannot be",
+                "stage 2: immutable cannot be",
             ),
             ({"schedule": (SECOND,) * MOST_RELEASES}, "at most 7 items"),
             (

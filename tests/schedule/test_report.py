@@ -11,7 +11,7 @@ from consilium.protocol.errors import DataError
 from consilium.simulations.report.build import stage_lines
 from tests.schedule.small import FIRST, SECOND, scheduled
 
-STAGES = by_phase(scheduled(), [])["phases"]
+STAGES = by_phase(scheduled(), [])["stages"]
 
 
 def test_a_line_for_each_stage() -> None:

@@ -85,10 +85,10 @@ class TestServices:
         first.ask(rows[:2])
         second.ask(rows[2:4])
         assert (first.describe().queries_left, first.describe().answers_left) == (0, 0)
-        with pytest.raises(BudgetExceeded, match="phase 1, which is over: phase 2 has begun"):
+        with pytest.raises(BudgetExceeded, match="stage 1, which is over: stage 2 has begun"):
             first.ask(rows[4:5])
         late = Batch({}, T, ("ab",), np.zeros(1, dtype=np.int64), np.zeros(1, dtype=bool), phase=1)
-        with pytest.raises(BudgetExceeded, match="phase 1 is over"):
+        with pytest.raises(BudgetExceeded, match="stage 1 is over"):
             ledger.commit(late, 10, 10)
         assert ledger.spent() == (4, 4)
 
@@ -155,21 +155,21 @@ class TestRun:
     def test_the_coordinator_tells_of_each_phase(self, closed: Path) -> None:
         config = scheduled()
         told = json.loads((closed / "coordinator.json").read_text())
-        assert told["phases"] == by_phase(config, batches_of(closed))["phases"]
-        assert sum(phase["asked"] for phase in told["phases"]) == told["asked"]
-        assert [phase["most_queries"] for phase in told["phases"]] == [20, 30]
+        assert told["stages"] == by_phase(config, batches_of(closed))["stages"]
+        assert sum(phase["asked"] for phase in told["stages"]) == told["asked"]
+        assert [phase["most_queries"] for phase in told["stages"]] == [20, 30]
         assert told["privacy"]["guarantee"]["epsilon"] == promised(config).epsilon
 
     def test_students_of_other_numbers_than_phases_are_refused_before_anything_is_asked(self, tmp_path: Path) -> None:
         spec = StudentSpec(later=(StudentSpec(), StudentSpec()))
-        with pytest.raises(ConfigError, match=r"student\.later has 2 students, the federation 1 phases"):
+        with pytest.raises(ConfigError, match=r"student\.later has 2 students, the federation 1 stages"):
             run(tmp_path, scheduled(), spec=spec)
         assert batches_of(tmp_path / "run") == []
 
     def test_one_student_for_all_phases_and_a_pool_that_ends_in_the_second(self, tmp_path: Path) -> None:
         out = run(tmp_path, scheduled(), spec=StudentSpec(trainer=LINEAR), rows=25)
         told = json.loads((out / "coordinator.json").read_text())
-        assert [phase["asked"] <= most for phase, most in zip(told["phases"], (20, 5), strict=True)] == [True, True]
+        assert [phase["asked"] <= most for phase, most in zip(told["stages"], (20, 5), strict=True)] == [True, True]
         assert findings(out) == {}
 
 
@@ -239,24 +239,24 @@ class TestAudit:
             (
                 forged("UPDATE phases SET phase = 1"),
                 "ledger.db: query budget never passed",
-                "in phase 1, the cap is 20",
+                "in stage 1, the cap is 20",
             ),
             (
                 forged("UPDATE phases SET phase = 1 WHERE seq = (SELECT MIN(seq) FROM phases WHERE phase = 2)"),
                 "ledger.db: events of the configured mechanism",
                 "the event differs in",
             ),
-            (forged("UPDATE phases SET phase = 3 - phase"), STRUCTURE, "phase 1, which was over"),
-            (forged("UPDATE phases SET phase = 3 WHERE phase = 2"), STRUCTURE, "no phase of the schedule (1 to 2)"),
-            (forged("UPDATE phases SET phase = 0 WHERE seq = 1"), STRUCTURE, "no phase of the schedule (1 to 2)"),
-            (forged("DELETE FROM phases WHERE seq = 1"), STRUCTURE, "the phase of a batch is missing"),
-            (forged("DROP TABLE phases"), STRUCTURE, "the phase of a batch is missing"),
-            (forged("INSERT INTO phases VALUES (99, 2)"), STRUCTURE, "the phase of a batch is missing"),
-            (told(lambda it: it.pop("phases")), "coordinator.json: counts and parties", "phases"),
+            (forged("UPDATE phases SET phase = 3 - phase"), STRUCTURE, "stage 1, which was over"),
+            (forged("UPDATE phases SET phase = 3 WHERE phase = 2"), STRUCTURE, "no stage of the schedule (1 to 2)"),
+            (forged("UPDATE phases SET phase = 0 WHERE seq = 1"), STRUCTURE, "no stage of the schedule (1 to 2)"),
+            (forged("DELETE FROM phases WHERE seq = 1"), STRUCTURE, "the stage of a batch is missing"),
+            (forged("DROP TABLE phases"), STRUCTURE, "the stage of a batch is missing"),
+            (forged("INSERT INTO phases VALUES (99, 2)"), STRUCTURE, "the stage of a batch is missing"),
+            (told(lambda it: it.pop("stages")), "coordinator.json: counts and parties", "stages"),
             (
-                told(lambda it: it["phases"][1].update(epsilon=0.1)),
+                told(lambda it: it["stages"][1].update(epsilon=0.1)),
                 "coordinator.json: counts and parties",
-                "phases",
+                "stages",
             ),
             (told(lambda it: it["privacy"]["guarantee"].update(epsilon=0.1)), "coordinator.json: epsilon", "epsilon"),
             (other_plan, "student/plan.json: what was asked", "not those that it chose"),
@@ -289,7 +289,7 @@ def test_outcomes_that_a_phase_cut_are_told(tmp_path: Path) -> None:
     out = run(tmp_path, config)
     outcomes = pl.read_parquet(out / "labels.parquet")["outcome"].to_list()
     assert outcomes.count(Outcome.NOT_ASKED.name.lower()) > 0
-    assert {phase["asked"] > 0 for phase in json.loads((out / "coordinator.json").read_text())["phases"]} == {True}
+    assert {phase["asked"] > 0 for phase in json.loads((out / "coordinator.json").read_text())["stages"]} == {True}
     found = verify_run(find_run(out))
     assert found.recorded is not None
     all_ = [*found.findings, *verify_student(out, found.recorded, found.guarantees["student"]).findings]

@@ -150,7 +150,7 @@ class TestKeys:
         keys.check(config)
         later = config.schedule[0]
         wide = later.model_copy(update={"mechanism": later.mechanism.model_copy(update={"noise_shares": 5})})
-        with pytest.raises(ConfigError, match=r"phase 2: noise_shares 5 is above the 4 honest parties"):
+        with pytest.raises(ConfigError, match=r"stage 2: noise_shares 5 is above the 4 honest parties"):
             keys.check(config.model_copy(update={"schedule": (wide,)}))
 
 
@@ -170,14 +170,14 @@ class TestRuns:
         assert pl.read_parquet(out / "labels.parquet").equals(pl.read_parquet(in_clear / "labels.parquet"))
         assert findings(out) == {}
         told = json.loads((out / "coordinator.json").read_text())
-        assert [phase["asked"] > 0 for phase in told["phases"]] == [True, True]
+        assert [phase["asked"] > 0 for phase in told["stages"]] == [True, True]
 
     def test_phases_of_which_the_parties_add_the_noise(self, tmp_path: Path) -> None:
         config, keys = made(tmp_path, by_parties)
         out = run(tmp_path, config, keys=keys)
         assert findings(out) == {}
         told = json.loads((out / "coordinator.json").read_text())
-        assert [phase["asked"] for phase in told["phases"]] == [12, 8]
+        assert [phase["asked"] for phase in told["stages"]] == [12, 8]
         assert told["privacy"]["guarantee"]["epsilon"] == promised(config).epsilon
         assert [event.to_json()["type"] for event in config.promised_events()] == [
             "distributed",

@@ -61,7 +61,7 @@ class TestRequests:
             for over, within in zip(given, inside, strict=True):
                 assert (over.labels == within.labels).all()
             assert [ledger.spent(phase)[0] for phase in (1, 2)] == [10, 20]
-            with pytest.raises(BudgetExceeded, match="phase 1, which is over: phase 2 has begun"):
+            with pytest.raises(BudgetExceeded, match="stage 1, which is over: stage 2 has begun"):
                 first.ask(ROWS[30:31])
             second.finish()
             assert all(service.finished.is_set() for service in services)
@@ -73,7 +73,7 @@ class TestRequests:
             source = channel.phases()[0]
             source.describe()
             source._phase = phase
-            with pytest.raises(MalformedMessage, match="this federation has 2 phases, and the request names"):
+            with pytest.raises(MalformedMessage, match="this federation has 2 stages, and the request names"):
                 source.ask(ROWS[:3])
             assert ledger.spent() == (0, 0)
 
@@ -82,7 +82,7 @@ class TestRequests:
             assert channel.phases() == (channel,)
             channel.describe()
             channel._phase = 1
-            with pytest.raises(MalformedMessage, match="of phase 1, and this federation has no schedule"):
+            with pytest.raises(MalformedMessage, match="of stage 1, and this federation has no schedule"):
                 channel.ask(ROWS[:3])
             assert ledger.spent() == (0, 0)
 
@@ -94,7 +94,7 @@ class TestRequests:
             grpc.insecure_channel(address) as channel,
         ):
             (reply,) = rpc.LabelServiceStub(channel).Ask(iter(stream))
-            assert reply.refusal.what == "query blocks of one request name different phases"
+            assert reply.refusal.what == "query blocks of one request name different stages"
             assert ledger.spent() == (0, 0)
 
     @pytest.mark.parametrize(("asked", "told"), [(0, (2, 1)), (1, (2, 1)), (2, (2, 2))])
@@ -115,21 +115,21 @@ class TestTerms:
     def test_numbers_of_phases_that_cannot_be(self, tmp_path: Path, log, phases: int, phase: int) -> None:
         with served(tmp_path, log, make_config()) as (_, (service,), _):
             terms = replace(service.describe(), phases=phases, phase=phase)
-        with pytest.raises(MalformedMessage, match="the coordinator's terms are of phase"):
+        with pytest.raises(MalformedMessage, match="the coordinator's terms are of stage"):
             terms_from_wire(terms_to_wire(terms))
 
     def test_a_coordinator_that_describes_another_phase(self, tmp_path: Path, log) -> None:
         config = scheduled()
         with served(tmp_path, log, config) as (address, services, _), LabelChannel(address, WAIT) as channel:
             services[1].describe = services[0].describe
-            with pytest.raises(MalformedMessage, match="described phase 1, this student asked for phase 2"):
+            with pytest.raises(MalformedMessage, match="described stage 1, this student asked for stage 2"):
                 channel.phases()[1].describe()
 
     def test_students_of_other_numbers_than_phases_ask_nothing(self, tmp_path: Path, log) -> None:
         spec = STUDENT.model_copy(update={"later": STUDENT.later * 2})
         with served(tmp_path, log, scheduled()) as (address, _, ledger), LabelChannel(address, WAIT) as channel:
             first, *later = channel.phases()
-            with pytest.raises(ConfigError, match=r"student\.later has 2 students, the federation 1 phases"):
+            with pytest.raises(ConfigError, match=r"student\.later has 2 students, the federation 1 stages"):
                 run_student(first, pool(), spec, tmp_path / "out", 3, later=later)
             assert ledger.spent() == (0, 0)
 
@@ -180,5 +180,5 @@ def test_a_student_that_is_killed_between_the_phases_goes_on_and_pays_nothing_tw
     assert after[0] == before[0]
     assert pl.read_parquet(out / "labels.parquet").equals(pl.read_parquet(inside / "labels.parquet"))
     told = json.loads((folder / "coordinator.json").read_text())
-    assert [phase["asked"] for phase in told["phases"]] == after
+    assert [phase["asked"] for phase in told["stages"]] == after
     assert findings(folder, out) == {}
