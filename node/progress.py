@@ -288,10 +288,10 @@ class Display:
 
 
 def _passed_on(name: str) -> Callable[..., None]:
-    def method(self: Shared, *arguments: Any) -> None:
+    def method(self: Shared, *arguments: Any, **named: Any) -> None:
         with self._lock:
             try:
-                getattr(self._inner, name)(*arguments)
+                getattr(self._inner, name)(*arguments, **named)
             except (OSError, ValueError):  # the terminal, or the stream, is gone
                 self._inner = Display()
 

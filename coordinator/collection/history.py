@@ -1,5 +1,5 @@
-"""What the coordinator remembers from one session to the next: who is not asked any more, and whose block may spoil
-exact sums.
+"""What collectors of sums that nobody reads whole have in common, and what they remember from one session to the next:
+who is not asked any more, and whose block may spoil exact sums.
 
 In whose block is the party that gives an exact sum a wrong total? Masks hide who it is. But exact sums are over whole
 blocks (`sums.roster`), asking one again uses nothing up, and honest parties never spoil a total: one of the blocks that
@@ -12,14 +12,21 @@ can have another block left out."""
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+from consilium.accounting.events import PartyNoise
+from consilium.coordinator.collection.clear import Standing
+from consilium.coordinator.collection.exchange import Member, Transport
+from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.events import EventLog
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import replace_private
+from consilium.sums.roster import SumRoster
+from consilium.sums.terms import SessionTerms
 
 Block = frozenset[int]
 """Places in the roster."""
@@ -127,3 +134,65 @@ class History:
 
 def _unusable(path: Path, fault: str) -> ConfigError:
     return ConfigError(f"{path} {fault}", "Restore it. Without it parties that lied are asked again")
+
+
+Terms = TypeVar("Terms", bound=SessionTerms)
+
+
+class SumCollector:
+    """A `Collector` whose sums nobody reads whole. The state of a session is on disk from before its first request
+    until its labels are in the ledger.
+
+    folder: where the states of open sessions are, made on first use. number: of the federation's phase that all its
+    queries are for, from 1; None where there is no schedule. SUFFIX: of a session's file or folder.
+    """
+
+    SUFFIX: ClassVar[str]
+    _history: History
+
+    def __init__(
+        self,
+        transport: Transport,
+        config: FederationConfig,
+        members: list[Member],
+        roster: SumRoster,
+        folder: Path,
+        standing: Standing,
+        log: EventLog,
+        number: int | None,
+    ) -> None:
+        self._transport, self._config, self._members, self._roster = transport, config, members, roster
+        self._folder, self._standing, self._log, self._number = folder, standing, log, number
+        self._finished: list[Callable[[], object]] = []
+
+    def settle(self) -> None:
+        """Forget the sessions that gave the last sums: these are in the ledger. Those that failed are kept."""
+        for forget in self._finished:
+            forget()
+        self._finished.clear()
+
+    def _begin(self, query_set: str, phase: int) -> Path:
+        """The place of a session, and the history as it is now."""
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        self._history = History(self._folder / HISTORY, self._roster.digest)
+        # the phase is in the name: a session that an earlier one left unfinished was signed for that one's release
+        where = "" if self._number is None else f"-of-{self._number}"
+        return self._folder / f"{query_set[:32]}-{phase}{where}{self.SUFFIX}"
+
+    def _giver_noise(self, phase: int) -> PartyNoise:
+        """What each party, or each aggregator, adds in this phase."""
+        return self._config.node_event(0, 0, self._number).party_noise(phase) or PartyNoise(0.0, 0)
+
+    def _new_terms(self, kind: type[Terms], queries: np.ndarray, phase: int, **others: object) -> Terms:
+        """Of a new session on these queries. others: fields of this kind of terms."""
+        return kind.create(
+            self._roster,
+            self._config.digest(),
+            queries,
+            len(self._config.rows.classes),
+            self._config.teachers_per_party,
+            position=self._standing.position(),
+            phase=phase,
+            release=self._number or 1,
+            **others,
+        )

@@ -11,14 +11,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, cast
 
 import numpy as np
 
-from consilium.accounting.events import PartyNoise
 from consilium.coordinator.collection.clear import Collecting, Histogram, Standing
 from consilium.coordinator.collection.exchange import Failure, Member, Steps, Transport, exchange, tell_left_out
-from consilium.coordinator.collection.history import HISTORY, History, narrowed, set_aside
+from consilium.coordinator.collection.history import SumCollector, narrowed, set_aside
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog
 from consilium.protocol.errors import ConfigError
@@ -155,12 +153,10 @@ def can_be_unmasked(summed: int, over: int, least: int) -> bool:
     return summed - over >= least
 
 
-class SecureCollector:
-    """The `Collector` of secure and distributed votes.
+class SecureCollector(SumCollector):
+    """The `Collector` of secure and distributed votes; see `SumCollector`."""
 
-    folder: where the states of open sessions are kept, made on first use. number: of the federation's phase that all
-    its queries are for, from 1; None where there is no schedule.
-    """
+    SUFFIX = ".session"
 
     def __init__(
         self,
@@ -174,11 +170,8 @@ class SecureCollector:
         number: int | None = None,
     ) -> None:
         keys.check(config)
-        self._standing, self._number = standing, number
-        self._transport, self._config, self._keys, self._log = transport, config, keys, log
-        self._members = members
-        self._folder = folder
-        self._summed: list[Path] = []
+        super().__init__(transport, config, members, keys.roster, folder, standing, log, number)
+        self._keys = keys
         self._accused: dict[str, set[str]] = {}
         self._over: set[str] = set()
         self._failures: dict[str, Failure] = {}
@@ -193,12 +186,8 @@ class SecureCollector:
         ThresholdNotMet, BadShare, BadSum : there is no sum. Unless it was unmasked, the same queries can
             be asked again.
         """
-        self._folder.mkdir(mode=0o700, exist_ok=True)
-        self._history = History(self._folder / HISTORY, self._keys.roster.digest)
-        # the phase is in the name: a session that an earlier one left unfinished was signed for that one's release
-        where = "" if self._number is None else f"-of-{self._number}"
-        path = self._folder / f"{query_set[:32]}-{phase}{where}.session"
-        self._summed.append(path)
+        path = self._begin(query_set, phase)
+        self._finished.append(lambda: path.unlink(missing_ok=True))
         if path.exists():
             done = self._resume(path, queries, query_set, phase, progress)
             if done is not None:
@@ -206,7 +195,8 @@ class SecureCollector:
         proof, choose = self._standing.proof(queries), self._chooser(query_set, phase)
         sessions = 0
         while True:
-            terms = self._terms(queries, phase)
+            noise = self._giver_noise(phase)
+            terms = self._new_terms(MaskedTerms, queries, phase, sigma=noise.sigma, noise_shares=noise.shares)
             machine = Aggregation(self._keys.roster, self._keys.signer, terms, queries, self._invited(), proof, choose)
             try:
                 return self._histogram(self._run(machine, path, progress))
@@ -220,12 +210,6 @@ class SecureCollector:
                 sessions += 1
                 if sessions == MOST_SESSIONS:
                     raise
-
-    def settle(self) -> None:
-        """Forget the sessions that gave the last sums: these are in the ledger. Those that failed are kept."""
-        for path in self._summed:
-            path.unlink(missing_ok=True)
-        self._summed.clear()
 
     @property
     def _nodes(self) -> dict[str, int]:
@@ -266,7 +250,7 @@ class SecureCollector:
 
     def _chooser(self, query_set: str, phase: int) -> Choose:
         roster, rng = self._keys.roster, np.random.default_rng(int(query_set[:16], 16))
-        if self._party_noise(phase).sigma > 0:
+        if self._giver_noise(phase).sigma > 0:
             return everybody
         choose = whole_blocks(roster, roster.u_min)
 
@@ -275,24 +259,6 @@ class SecureCollector:
             return there - set_aside(self._history.suspects, there, roster.u_min, rng)
 
         return without_suspects
-
-    def _party_noise(self, phase: int) -> PartyNoise:
-        return self._config.node_event(0, 0, self._number).party_noise(phase) or PartyNoise(0.0, 0)
-
-    def _terms(self, queries: np.ndarray, phase: int) -> MaskedTerms:
-        noise = self._party_noise(phase)
-        return MaskedTerms.create(
-            self._keys.roster,
-            self._config.digest(),
-            queries,
-            len(self._config.rows.classes),
-            self._config.teachers_per_party,
-            position=self._standing.position(),
-            sigma=noise.sigma,
-            noise_shares=noise.shares,
-            phase=cast(Literal[1, 2], phase),
-            release=self._number or 1,
-        )
 
     def _resume(
         self, path: Path, queries: np.ndarray, query_set: str, phase: int, progress: Progress

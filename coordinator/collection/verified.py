@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from consilium.coordinator.collection.exchange import (
     stream,
     tell_left_out,
 )
-from consilium.coordinator.collection.history import HISTORY, History
+from consilium.coordinator.collection.history import SumCollector
 from consilium.coordinator.collection.kept_session import FAULTS_SHOWN, GivenRecords, KeptSession, keep_fault
 from consilium.coordinator.collection.secure import check_digest, check_enough
 from consilium.coordinator.config import FederationConfig
@@ -244,12 +244,10 @@ PASSING = frozenset({Rule.STORAGE, Rule.INTERNAL, Rule.POLICY})
 """Refusals that may be mended at the second aggregator: the session is kept, since its half may have been given."""
 
 
-class VerifiedCollector:
-    """The `Collector` of verified votes.
+class VerifiedCollector(SumCollector):
+    """The `Collector` of verified votes; see `SumCollector`."""
 
-    folder: where the states of open sessions are kept, made on first use. number: of the federation's phase that all
-    its queries are for, from 1; None where there is no schedule.
-    """
+    SUFFIX = ".verified"
 
     def __init__(
         self,
@@ -264,9 +262,8 @@ class VerifiedCollector:
         number: int | None = None,
     ) -> None:
         keys.check(config)
-        self._transport, self._config, self._members, self._keys = transport, config, members, keys
-        self._second, self._folder, self._standing, self._log, self._number = second, folder, standing, log, number
-        self._summed: list[KeptSession] = []
+        super().__init__(transport, config, members, keys.roster, folder, standing, log, number)
+        self._keys, self._second = keys, second
         self._records = GivenRecords(folder.parent, keys.roster)
 
     def __call__(
@@ -281,19 +278,20 @@ class VerifiedCollector:
             is no sum; nothing is used up unless the second aggregator gave its half. MalformedMessage :
             `aggregator.jsonl` is damaged; the session is kept.
         """
-        self._folder.mkdir(mode=0o700, exist_ok=True)
         self._signed = len(self._records)  # a damaged file is said before the session could be forgotten
-        self._history = History(self._folder / HISTORY, self._keys.roster.digest)
-        where = "" if self._number is None else f"-of-{self._number}"
-        session = KeptSession(self._folder / f"{query_set[:32]}-{phase}{where}.verified")
-        self._summed.append(session)
+        session = KeptSession(self._begin(query_set, phase))
+        self._finished.append(session.forget)
         resumed, self._fewer = session.begun, False
         self._refused: set[str] = set()
         for left in reversed(range(MOST_SESSIONS)):
             try:
                 if not session.begun:
                     fresh = new_private()
-                    session.begin(self._new_terms(queries, phase, public_of(fresh)), self._keys.signer, fresh)
+                    sigma, key = self._giver_noise(phase).sigma, public_of(fresh).hex()
+                    terms = self._new_terms(
+                        VerifiedTerms, queries, phase, leader_key=key, leader_sigma=sigma, helper_sigma=sigma
+                    )
+                    session.begin(terms, self._keys.signer, fresh)
                 elif resumed:
                     self._log.write("resumed-session", stage="chosen" if session.chosen() is not None else "votes")
                 return self._histogram(self._sum(session, queries, query_set, progress, phase))
@@ -311,29 +309,6 @@ class VerifiedCollector:
                 self._log.write("session-lost", reason=type(error).__name__)
                 resumed = False
         raise ThresholdNotMet("votes", 0, self._keys.roster.least_accepted, ())
-
-    def settle(self) -> None:
-        """Forget the sessions that gave the last sums: these are in the ledger."""
-        for session in self._summed:
-            session.forget()
-        self._summed.clear()
-
-    def _new_terms(self, queries: np.ndarray, phase: int, leader_key: bytes) -> VerifiedTerms:
-        noise = self._config.node_event(0, 0, self._number).party_noise(phase)
-        sigma = 0.0 if noise is None else noise.sigma
-        return VerifiedTerms.create(
-            self._keys.roster,
-            self._config.digest(),
-            queries,
-            len(self._config.rows.classes),
-            self._config.teachers_per_party,
-            leader_key=leader_key.hex(),
-            position=self._standing.position(),
-            leader_sigma=sigma,
-            helper_sigma=sigma,
-            phase=cast(Literal[1, 2], phase),
-            release=self._number or 1,
-        )
 
     def _sum(
         self, session: KeptSession, queries: np.ndarray, query_set: str, progress: Progress, phase: int

@@ -268,6 +268,12 @@ def test_nobodys_work_fails_for_a_terminal_that_is_gone() -> None:
     assert gone.calls == 1
 
 
+def test_what_is_shared_is_passed_on_as_it_was_said() -> None:
+    file = io.StringIO()
+    Shared(LogLines(file)).say("few parties", 1.0, warning=True)
+    assert file.getvalue().endswith("warning: few parties\n")
+
+
 @pytest.mark.parametrize("terminal", [False, True])
 def test_bars_on_a_terminal_and_lines_elsewhere(monkeypatch, capfd, terminal: bool) -> None:
     monkeypatch.setenv("TERM", "xterm")
