@@ -200,10 +200,10 @@ class _Simulation:
 
     def _summary_epsilon(self, run: VerifiedRun) -> str:
         claims = renamed(entry(self.files.object(SUMMARY), SUMMARY, "privacy"), OF_SUMMARY)
-        names = ["guarantee", "student", "spent", "data_dependent", "sanitised"]
+        names = ["guaranteed", "student", "spent", "data_dependent", "sanitised"]
         lines = []
         for name in names:
-            truth = run.guarantees.get(name)
+            truth = run.guarantees.get("guarantee" if name == "guaranteed" else name)
             if truth is None:
                 agree(f"{SUMMARY}: epsilon_{name}", entry(claims, SUMMARY, f"epsilon_{name}"), None)
                 continue

@@ -111,7 +111,7 @@ def test_control_a_promise_that_is_summed_over_all_its_events_is_broken(tmp_path
             return sum(event.asked if phase == 1 else event.answered for event in self.all_events)
 
     def lenient(text, votes, teachers, simulation):
-        events = promise.parse_events(text)
+        events = promise.events_of(text)
         made = Summed(events[0])
         object.__setattr__(made, "all_events", events)
         return made
