@@ -14,8 +14,9 @@ accountant  composition: dry run, then commit, under a cap that was fixed before
 guarantee   an epsilon with its unit, relation, audience and kind
 label_costs what an event costs where nothing but labels leaves
 sanitise    a data-dependent epsilon that may be published
-planning    parameters from public or simulated votes, and the least noise for a target
-research    all of it in five lines: the names below
+target      the least noise for an epsilon
+vote_files  votes as researchers hold them, and made-up ones
+vote_costs  all of it in five lines, with `aggregators` and `dp_events`: the names below
 cli         `consilium accounting`
 
 The names in `__all__` are for researchers (docs/researchers.md). Each is imported when it is first used, so that
@@ -27,9 +28,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from consilium.accounting.research.costs import EpsilonResult, calibrate, compare, epsilon
-    from consilium.accounting.research.dp_events import from_dp_event, to_dp_event
-    from consilium.accounting.research.mechanisms import (
+    from consilium.accounting.aggregators import (
         Confident,
         Distributed,
         GNMax,
@@ -37,6 +36,8 @@ if TYPE_CHECKING:
         Interactive,
         LNMax,
     )
+    from consilium.accounting.dp_events import from_dp_event, to_dp_event
+    from consilium.accounting.vote_costs import EpsilonResult, calibrate, compare, epsilon
 
 __all__ = [
     "Confident",
@@ -54,11 +55,11 @@ __all__ = [
 ]
 
 _MODULES = {
-    "costs": ("EpsilonResult", "calibrate", "compare", "epsilon"),
+    "vote_costs": ("EpsilonResult", "calibrate", "compare", "epsilon"),
     "dp_events": ("from_dp_event", "to_dp_event"),
-    "mechanisms": ("Confident", "Distributed", "GNMax", "Histogram", "Interactive", "LNMax"),
+    "aggregators": ("Confident", "Distributed", "GNMax", "Histogram", "Interactive", "LNMax"),
 }
-"""Public names by the module of `research` that they come from."""
+"""Public names by the module that they come from."""
 
 if not TYPE_CHECKING:  # a type checker would take any name for there
 
@@ -68,7 +69,7 @@ if not TYPE_CHECKING:  # a type checker would take any name for there
 
         for module, names in _MODULES.items():
             if name in names:
-                globals()[name] = value = getattr(import_module(f"{__name__}.research.{module}"), name)
+                globals()[name] = value = getattr(import_module(f"{__name__}.{module}"), name)
                 return value
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -81,8 +81,8 @@ def epsilon(
     The worst case is of what leaves; below it stands what the papers charge, for the whole noisy histogram. What the
     votes decide is marked as secret: keep it to yourself. With --sanitised each call is one more release.
     """
-    from consilium.accounting.planning.vote_files import load_votes
-    from consilium.accounting.research import costs
+    from consilium.accounting import vote_costs as costs
+    from consilium.accounting.vote_files import load_votes
 
     result = costs.epsilon(
         load_votes(votes, queries, classes)[0],
@@ -135,8 +135,8 @@ def calibrate_command(
     It reads no votes, and must not: parameters that are tuned on private votes leak about them, and no epsilon covers
     that. `consilium plan` chooses mechanism, threshold and query budget too.
     """
+    from consilium.accounting import vote_costs as costs
     from consilium.accounting.label_costs import worst_case
-    from consilium.accounting.research import costs
 
     counts = check_count(queries, "--queries", 1), answers
     claim: dict[str, Any] = {"unit": _unit(unit, teachers_per_party), "teachers_per_party": teachers_per_party}
@@ -178,8 +178,8 @@ def tuned(
     federation.privacy.candidates charges all of them. The best alone costs less only if the number of runs is drawn
     beforehand by that law and kept secret, each run takes its parameters by lot, and nobody ever sees another run.
     """
+    from consilium.accounting.aggregators import as_aggregator
     from consilium.accounting.label_costs import costs_of_choice
-    from consilium.accounting.research.mechanisms import as_aggregator
 
     count = check_count(candidates, "--candidates", 2)
     event = as_aggregator(mechanism).event(

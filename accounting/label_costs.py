@@ -75,7 +75,7 @@ def costs_of_choice(event: ReleaseEvent, candidates: int, delta: float) -> dict[
     the law of their number the best alone, where it was drawn beforehand with this mean, kept secret, and no other run
     was ever seen (`curves.selection`). The laws are left out where a curve is not all that is charged.
 
-    >>> from consilium.accounting.research.mechanisms import Histogram
+    >>> from consilium.accounting.aggregators import Histogram
     >>> costs = costs_of_choice(Histogram(sigma=112.1).event(300), 10, 1e-5)
     >>> {name: round(bound.epsilon, 3) for name, bound in costs.items()}
     {'one': 0.799, 'all': 2.867, 'logarithmic': 1.553, 'geometric': 1.879, 'poisson': 2.041}

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from consilium.accounting.errors import AccountingError
 from consilium.accounting.events import ReleaseEvent
-from consilium.accounting.planning.target import as_histograms, worst_case
+from consilium.accounting.target import as_histograms, worst_case
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.aggregator.store import GivenSums
 from consilium.node.answering import pool_of

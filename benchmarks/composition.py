@@ -31,15 +31,15 @@ from benchmarks.cells import Cell, Table, power, show_tables
 from benchmarks.exact import SHARED, batch_of, load
 from benchmarks.label_accuracy import pr_label, pr_label_laplace
 from consilium import accounting
+from consilium.accounting.aggregators import Aggregator
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, REFERENCE_ORDERS, conversion_cost, rdp_to_epsilon
 from consilium.accounting.curves.gaussian import log_pr_answered
 from consilium.accounting.curves.laplace import PAPER_MOMENTS, log_q_lnmax, rdp_laplace, sum_rdp_lnmax
 from consilium.accounting.curves.strong import strong_composition, zero_concentrated
 from consilium.accounting.label_costs import exact_rdp, published_rdp, worst_case
-from consilium.accounting.planning.vote_files import typical_votes
-from consilium.accounting.research.mechanisms import Aggregator
 from consilium.accounting.sanitise.release import Answered, forecast_sanitised, secret_smoothness
 from consilium.accounting.units import Noise
+from consilium.accounting.vote_files import typical_votes
 
 DELTA = 1e-5
 GAMMA = 0.05

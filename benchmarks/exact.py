@@ -23,6 +23,7 @@ import numpy as np
 
 from consilium import accounting
 from consilium.accounting.accountant import Accountant
+from consilium.accounting.aggregators import Aggregator
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, REFERENCE_ORDERS, Method, rdp_to_epsilon
 from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.label_costs import (
@@ -33,7 +34,6 @@ from consilium.accounting.label_costs import (
     worst_case,
     worst_case_as_histogram,
 )
-from consilium.accounting.research.mechanisms import Aggregator
 from consilium.accounting.units import Noise, Towards
 from consilium.coordinator.privacy import promised, promised_to_student
 from consilium.simulations.scenario import load_scenario

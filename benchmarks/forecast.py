@@ -39,7 +39,7 @@ from consilium.protocol.label_source import NO_LABEL
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.rows.queries import canonical_queries
 from consilium.simulations.datasets.base import Dataset
-from consilium.simulations.planning.subject import LabelledRows, LabelledTasks
+from consilium.simulations.plan_subject import LabelledRows, LabelledTasks
 from consilium.simulations.population.public import public_facts, queries, schema
 from consilium.simulations.scenario import Scenario, divided_data, load_scenario
 from consilium.student.config import StudentSpec

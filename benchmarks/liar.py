@@ -21,7 +21,7 @@ from sklearn.metrics import roc_auc_score
 
 from benchmarks.cells import spread
 from benchmarks.papers import Place
-from consilium.accounting.planning.target import worst_case
+from consilium.accounting.target import worst_case
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.mechanisms import NoisyHistogram
 from consilium.data.private_rows import Rows

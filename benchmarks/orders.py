@@ -25,11 +25,11 @@ from benchmarks.composition import DELTA, costs, votes_and_truth
 from benchmarks.exact import ROWS, batch_of, load
 from benchmarks.label_accuracy import pr_label
 from consilium import accounting
+from consilium.accounting.aggregators import Aggregator
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, REFERENCE_ORDERS, rdp_to_epsilon
 from consilium.accounting.curves.laplace import PAPER_MOMENTS
 from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.label_costs import VoteBatch, published_rdp
-from consilium.accounting.research.mechanisms import Aggregator
 from consilium.accounting.units import Noise
 
 GRIDS = {"8 moments": PAPER_MOMENTS + 1.0, "2018": REFERENCE_ORDERS, "ours": DEFAULT_ORDERS}

@@ -21,9 +21,9 @@ from consilium.accounting.curves.discrete import NO_SLACK
 from consilium.accounting.errors import AccountingError, CalibrationError, NoiseError
 from consilium.accounting.events import DistributedEvent, DistributedTwoPhaseEvent
 from consilium.accounting.events.release import ReleaseEvent
-from consilium.accounting.planning.target import as_histograms, worst_case
 from consilium.accounting.sanitise.release import check_plan
 from consilium.accounting.sanitise.smooth import check_walkable
+from consilium.accounting.target import as_histograms, worst_case
 from consilium.accounting.units import Noise, Towards
 from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.coordinator.mechanisms.calibration import with_noise

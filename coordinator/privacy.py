@@ -18,8 +18,8 @@ from consilium.accounting.errors import AccountingError
 from consilium.accounting.events import Evidence, ReleaseEvent, event_from_json
 from consilium.accounting.guarantee import Guarantee, Kind
 from consilium.accounting.label_costs import VoteBatch, exact_rdp, exact_rdp_per_query
-from consilium.accounting.planning.target import worst_case
 from consilium.accounting.sanitise.release import Answered, sanitise
+from consilium.accounting.target import worst_case
 from consilium.accounting.units import Towards, Unit
 from consilium.coordinator.config import Federation, FederationConfig
 from consilium.coordinator.events import EventLog

@@ -14,8 +14,8 @@ from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from consilium.accounting.errors import CalibrationError
 from consilium.accounting.events.release import ReleaseEvent
-from consilium.accounting.planning.target import as_histograms, worst_case
 from consilium.accounting.sanitise.release import SanitisedPlan
+from consilium.accounting.target import as_histograms, worst_case
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.coordinator.mechanisms.calibration import KINDS, WIDE, noise_scales, with_noise

@@ -19,7 +19,7 @@ from consilium.accounting.accountant import Accountant
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
 from consilium.accounting.errors import AccountingError
 from consilium.accounting.events import PartyNoise, ReleaseEvent
-from consilium.accounting.planning.target import as_histograms
+from consilium.accounting.target import as_histograms
 from consilium.accounting.units import Noise, Towards, Unit
 from consilium.data.mapping import DataRules
 from consilium.node.limits import events_of

@@ -15,7 +15,7 @@ import typer
 
 from consilium.protocol.files import new_here, writing
 from consilium.protocol.output import Format, FormatOption, QuietOption, show, tell_warnings
-from consilium.simulations.planning.command import plan_command
+from consilium.simulations.plan_command import plan_command
 
 if TYPE_CHECKING:
     from consilium.coordinator.verify import Finding
@@ -85,7 +85,7 @@ def run(
         display.say(description, time.time())  # before libraries load, for seconds
         display.begin(LOAD, 1, time.time())
         from consilium.protocol.config_files import validate
-        from consilium.simulations.engines.cluster.probe import RaySpec
+        from consilium.simulations.engines.cluster_probe import RaySpec
         from consilium.simulations.progress import following
         from consilium.simulations.run import resume_run, run_scenario
         from consilium.simulations.scenario import load_scenario

@@ -26,7 +26,7 @@ from consilium.simulations.analysis import analyse
 from consilium.simulations.attempt import FORMAT, Attempt, unfinished
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.divide import Case, divide
-from consilium.simulations.engines.cluster.probe import RaySpec
+from consilium.simulations.engines.cluster_probe import RaySpec
 from consilium.simulations.engines.local import RUN_ID, LocalGrid, Worker, run_local, running_workers
 from consilium.simulations.engines.ray import OWN_RAY, check_ray, run_ray
 from consilium.simulations.interruption import interruptible

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from consilium.accounting.events import DistributedEvent, DistributedTwoPhaseEvent
-from consilium.accounting.planning.target import round_up, worst_case
+from consilium.accounting.target import round_up, worst_case
 from consilium.accounting.units import Towards
 from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.mechanisms import Confident, Interactive, Mechanism

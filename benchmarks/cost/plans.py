@@ -24,7 +24,7 @@ from benchmarks.cost.model import (
 )
 from consilium.coordinator.config import Federation
 from consilium.coordinator.planning.plan import is_open
-from consilium.simulations.planning.subject import PlanSubject, subject_of
+from consilium.simulations.plan_subject import PlanSubject, subject_of
 from docs.figures import figure
 
 SPLIT = "a function of public settings and of constants that were fitted to measurements"

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from consilium.accounting.events import Evidence, ReleaseEvent
-from consilium.accounting.planning.target import round_down, round_up
+from consilium.accounting.target import round_down, round_up
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
 from consilium.protocol.errors import ConfigError, ConsiliumError
 from consilium.protocol.label_source import NO_LABEL

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from consilium.accounting.planning.target import least_noise
+from consilium.accounting.target import least_noise
 from consilium.coordinator.mechanisms import ALL_MECHANISMS, AnyMechanism
 from consilium.coordinator.mechanisms.base import Mechanism, NoiseScale
 

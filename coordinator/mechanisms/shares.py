@@ -10,7 +10,7 @@ import numpy as np
 from consilium.accounting.curves.discrete import convolution_slack, pair_slack
 from consilium.accounting.errors import NoiseError
 from consilium.accounting.events import PartyNoise
-from consilium.accounting.planning.target import round_up
+from consilium.accounting.target import round_up
 from consilium.protocol.noise import NoiseSource
 
 BY_MASKED_PARTIES, BY_TWO_AGGREGATORS = 2 / 3, 1 / 2

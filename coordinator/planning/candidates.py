@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from consilium.accounting.planning.target import as_histograms
+from consilium.accounting.target import as_histograms
 from consilium.coordinator.config import Federation, QueryBudget, sum_noises
 from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.coordinator.mechanisms.calibration import KINDS, WIDE, noise_scales, with_noise

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from consilium.accounting.errors import AccountingError, CalibrationError
-from consilium.accounting.planning.target import worst_case
+from consilium.accounting.target import worst_case
 from consilium.coordinator.config import Federation, QueryBudget
 from consilium.coordinator.planning.candidates import Candidate, candidates
 from consilium.coordinator.planning.facts import MOST_ROWS, PublicFacts

@@ -15,7 +15,7 @@ from typing import Any
 
 from consilium.accounting.errors import AccountingError
 from consilium.accounting.events.release import ReleaseEvent
-from consilium.accounting.planning.target import worst_case
+from consilium.accounting.target import worst_case
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.provision.registry import (
     Registry,

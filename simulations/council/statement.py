@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from consilium.accounting.planning.target import worst_case
+from consilium.accounting.target import worst_case
 from consilium.coordinator.config import Federation
 from consilium.coordinator.verify import Finding
 from consilium.protocol.messages import CollectionMode

@@ -16,14 +16,14 @@ from consilium.node.flower import QUIET, flower_environment
 from consilium.protocol import errors
 from consilium.protocol.errors import ConsiliumError, EngineError
 from consilium.protocol.files import replace_private
-from consilium.simulations.engines.cluster.probe import FIGURES, ClusterSettings, RaySpec, check_cluster
+from consilium.simulations.engines.cluster_probe import FIGURES, ClusterSettings, RaySpec, check_cluster
 from consilium.simulations.engines.flower import NODE_APP, RAY_ALONE, flwr_run, super_link, write_shim
 from consilium.sums import errors as errors_of_sums
 from consilium.sums.errors import SecAggError
 
 CLUSTER_APP = (
-    "import consilium.simulations.engines.cluster.driver\n\n"
-    "app = consilium.simulations.engines.cluster.driver.client_app()\n"
+    "import consilium.simulations.engines.cluster_driver\n\n"
+    "app = consilium.simulations.engines.cluster_driver.client_app()\n"
 )
 OWN_RAY = RaySpec()
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from consilium.accounting.planning.target import as_histograms
+from consilium.accounting.target import as_histograms
 from consilium.coordinator.privacy import promised_to_student, published_epsilon
 from consilium.protocol.errors import ConfigError, NotEnoughParties
 from consilium.protocol.label_source import Outcome

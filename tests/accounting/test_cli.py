@@ -11,9 +11,9 @@ import pytest
 from consilium.accounting import cli
 from consilium.accounting.curves.conversion import conversion_cost
 from consilium.accounting.errors import VotesError
-from consilium.accounting.planning.vote_files import load_votes, typical_votes
-from consilium.accounting.research.costs import calibrate, epsilon
 from consilium.accounting.units import Noise
+from consilium.accounting.vote_costs import calibrate, epsilon
+from consilium.accounting.vote_files import load_votes, typical_votes
 from tests.command_line import consilium
 
 CONFIDENT = ["Confident(threshold=60, sigma1=30, sigma2=10)", "--delta", "1e-5"]

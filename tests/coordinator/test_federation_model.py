@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from consilium.accounting.planning.target import worst_case
+from consilium.accounting.target import worst_case
 from consilium.accounting.units import Towards, Unit
 from consilium.coordinator.config import Federation, FederationConfig, QueryBudget
 from consilium.coordinator.mechanisms import Distributed, GNMax, NoisyHistogram

@@ -40,7 +40,7 @@ ONLY_PARSED = {
     r"node accept": "a person answers: tests/deploy/test_acceptance.py",
     r"provision (add --kind aggregator|revoke kits board)": "see tests/coordinator/provision/test_second_aggregator.py",
     r"(node start|student run \.)": "serves until it is stopped: tests/deploy/test_kits_loopback.py",
-    r"plan .*--labelled": "needs public rows with labels: tests/simulations/planning/test_plan_command.py",
+    r"plan .*--labelled": "needs public rows with labels: tests/simulations/test_plan_command.py",
     r"study (hospitals|skewed|cite|cache)": "minutes, and needs what it left: tests/simulations/study/test_command.py",
     r"watch (kits/|.*--wait)": "a coordinator, and a run that is killed: tests/simulations/test_watching.py",
     r"student run --coordinator": "needs a coordinator that serves: tests/deploy/test_kits_loopback.py",

@@ -18,7 +18,7 @@ from consilium.simulations.scenario import load_scenario
 from docs import figures
 from docs.figures import Figure, FigureError, Table, figure
 from docs.marked import DOCS, names
-from tests.accounting.research.test_epsilon import printed
+from tests.accounting.test_vote_costs import printed
 
 NAMES = sorted(f"{path.parent.name}/{path.stem}" for path in DOCS.glob("figures/*/*.json"))
 FIGURES = list(figures.read_all().values())
@@ -267,7 +267,7 @@ def test_readme_repeats_tables_between_marks_alone() -> None:
 
 
 def test_readme_repeats_promises_and_the_page_of_researchers() -> None:
-    """The MNIST scenario's promise, computed; what published votes cost, as `tests/accounting/research` computes it."""
+    """The MNIST scenario's promise, computed; what published votes cost, as tests of `accounting.vote_costs` do."""
     text = (DOCS.parent / "README.md").read_text(encoding="utf-8")
     promise = promised(load_scenario("mnist-250").federation).epsilon
     rows = printed("2018 MNIST Confident")

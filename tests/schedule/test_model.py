@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from consilium.accounting.accountant import Accountant
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
-from consilium.accounting.planning.target import worst_case
+from consilium.accounting.target import worst_case
 from consilium.coordinator.config import Federation, FederationConfig, QueryBudget, check_threshold
 from consilium.coordinator.ledger import GENESIS, chain_hash
 from consilium.coordinator.mechanisms import (

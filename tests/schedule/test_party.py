@@ -96,7 +96,7 @@ class TestEpsilon:
 
 
 def _alone(event) -> float:
-    from consilium.accounting.planning.target import worst_case
+    from consilium.accounting.target import worst_case
 
     return worst_case([event], CONFIG.privacy.delta).epsilon
 

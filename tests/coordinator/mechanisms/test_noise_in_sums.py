@@ -18,7 +18,7 @@ import pytest
 from consilium.accounting.curves.discrete import NO_SLACK
 from consilium.accounting.errors import EventError, NoDataDependentBoundError, NoiseError
 from consilium.accounting.events import ReleaseEvent, event_from_json
-from consilium.accounting.planning.target import worst_case
+from consilium.accounting.target import worst_case
 from consilium.accounting.units import Towards, Unit
 from consilium.coordinator.collection.clear import Histogram
 from consilium.coordinator.config import FederationConfig, QueryBudget

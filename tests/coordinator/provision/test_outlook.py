@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from consilium.accounting.planning.target import worst_case
+from consilium.accounting.target import worst_case
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.provision import kits
 from consilium.coordinator.provision.outlook import outlook

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from itertools import count
 
-from consilium.simulations.engines.cluster.backend import MOST_FAILED_STARTS, Crew, Hand
+from consilium.simulations.engines.cluster import MOST_FAILED_STARTS, Crew, Hand
 
 
 class PlayedRay:

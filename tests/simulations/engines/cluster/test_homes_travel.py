@@ -21,11 +21,11 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from consilium.party.client_app import app
 from consilium.protocol.errors import EngineError, NotEnoughParties
 from consilium.protocol.records import refusal_from_record, to_record
-from consilium.simulations.engines.cluster import node as node_module
-from consilium.simulations.engines.cluster.homes import Brought, HomeFile, Homes, Parcel, digest_of, packed
-from consilium.simulations.engines.cluster.node import NodeDesk, desk_of
+from consilium.simulations.engines import cluster_node as node_module
+from consilium.simulations.engines.cluster_node import NodeDesk, desk_of
 from consilium.simulations.engines.flower import COORDINATOR_NODE, assume_identity
 from consilium.simulations.engines.local import RUN_ID, run_local
+from consilium.simulations.engines.travelling_homes import Brought, HomeFile, Homes, Parcel, digest_of, packed
 from consilium.simulations.workspace import Workspace
 from tests.federation import FEATURES, hello_of, make_config, make_homes, make_rows, make_secure
 from tests.simulations.engines.cluster.travelling import Store, TravellingGrid
@@ -268,7 +268,7 @@ def test_homes_of_dead_processes_are_removed_and_of_living_ones_not(own_tmp: Pat
     code = (
         "import sys, tempfile\n"
         "tempfile.gettempdir = lambda: sys.argv[1]\n"
-        "from consilium.simulations.engines.cluster.node import desk_of\n"
+        "from consilium.simulations.engines.cluster_node import desk_of\n"
         "desk_of('run')\nprint('there', flush=True)\nsys.stdin.read()\n"
     )
     with subprocess.Popen(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from consilium.protocol.errors import ConfigError, EngineError
-from consilium.simulations.engines.cluster.probe import CODE, RaySpec, check_cluster, judge, not_joined, own_versions
+from consilium.simulations.engines.cluster_probe import CODE, RaySpec, check_cluster, judge, not_joined, own_versions
 from consilium.simulations.run import Order, ray_again, run_scenario
 from consilium.simulations.scenario import load_scenario
 

@@ -18,7 +18,7 @@ import tomli_w
 
 from consilium.coordinator.verify import holds
 from consilium.simulations.audit import audit_path
-from consilium.simulations.engines.cluster.node import FOLDER
+from consilium.simulations.engines.cluster_node import FOLDER
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
 from tests.simulations.engines.cluster.two_machines import TwoMachines, why_not

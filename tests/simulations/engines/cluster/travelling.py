@@ -10,9 +10,9 @@ from typing import Any
 from flwr.app import Message
 
 from consilium.party.client_app import app
-from consilium.simulations.engines.cluster.homes import RECORD, Brought, Homes
-from consilium.simulations.engines.cluster.node import NodeDesk
+from consilium.simulations.engines.cluster_node import NodeDesk
 from consilium.simulations.engines.flower import COORDINATOR_NODE, NodesGrid, assign_message_id, assume_identity
+from consilium.simulations.engines.travelling_homes import RECORD, Brought, Homes
 
 RUN_ID = 1
 

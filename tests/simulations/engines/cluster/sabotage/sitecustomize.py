@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 
-NODE = "consilium.simulations.engines.cluster.node"
+NODE = "consilium.simulations.engines.cluster_node"
 
 
 class Saboteur:

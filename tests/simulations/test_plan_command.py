@@ -17,12 +17,12 @@ from consilium.coordinator.provision import plan as planned
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import DataError, NotEnoughParties, PathError
 from consilium.protocol.rows.schema import Schema
+from consilium.simulations import plan_subject as labelled
+from consilium.simulations import plan_subject as subject
 from consilium.simulations import scenario
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.divide import federation_config, make_case
-from consilium.simulations.planning import subject
-from consilium.simulations.planning import subject as labelled
-from consilium.simulations.planning.subject import read_labelled
+from consilium.simulations.plan_subject import read_labelled
 from consilium.simulations.scenario import load_scenario
 from tests.command_line import consilium
 from tests.simulations.methods.cases import run_alone

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from consilium.accounting.aggregators import Aggregator, as_aggregator
 from consilium.accounting.checks import check_count, check_delta
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, Method, rdp_to_epsilon
 from consilium.accounting.errors import CalibrationError, ConditionError, EventError, NoiseError, ThresholdError
@@ -25,9 +26,6 @@ from consilium.accounting.label_costs import (
     worst_case,
     worst_case_as_histogram,
 )
-from consilium.accounting.planning.target import least_noise
-from consilium.accounting.planning.vote_files import as_histograms, typical_votes
-from consilium.accounting.research.mechanisms import Aggregator, as_aggregator
 from consilium.accounting.sanitise.release import (
     Answered,
     SanitisedPlan,
@@ -35,7 +33,9 @@ from consilium.accounting.sanitise.release import (
     forecast_sanitised,
     sanitise,
 )
+from consilium.accounting.target import least_noise
 from consilium.accounting.units import Neighbouring, Noise, Unit
+from consilium.accounting.vote_files import as_histograms, typical_votes
 
 if TYPE_CHECKING:
     import altair as alt

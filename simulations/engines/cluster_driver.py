@@ -14,7 +14,7 @@ from flwr.clientapp import ClientApp
 
 from consilium.node.flower import require_flower
 from consilium.node_app import app
-from consilium.simulations.engines.cluster.probe import ClusterSettings
+from consilium.simulations.engines.cluster_probe import ClusterSettings
 
 VCE = "flwr.server.superlink.fleet.vce"
 BACKEND, LOOP, ACTORS = f"{VCE}.backend.raybackend", f"{VCE}.vce_api", "flwr.simulation.ray_transport.ray_actor"
@@ -30,7 +30,7 @@ MOST_AT_ONCE = 4_096
 def client_app() -> ClientApp:
     """The parties' app, and from here on this run's backend. Raises EngineError for a Flower that is not known."""
     require_flower(NAMES)
-    from consilium.simulations.engines.cluster.backend import ClusterBackend
+    from consilium.simulations.engines.cluster import ClusterBackend
 
     backend = partial(ClusterBackend, settings=ClusterSettings.told())
     setattr(import_module(BACKEND), "RayBackend", backend)  # noqa: B010 a module of others

@@ -21,7 +21,7 @@ from flwr.app import Context, Message, RecordDict
 
 from consilium.protocol.errors import EngineError
 from consilium.protocol.files import is_held, take_lock
-from consilium.simulations.engines.cluster.homes import RECORD, Brought, Parcel, digest_of, packed, unpacked
+from consilium.simulations.engines.travelling_homes import RECORD, Brought, Parcel, digest_of, packed, unpacked
 
 FOLDER, LOCK = "consilium-ray", "lock"
 

@@ -1,7 +1,7 @@
 """The cluster of the engine `ray`: its address, what a party is given there, and whether it can compute a run.
 
 Is there a cluster, does it run what this machine runs, and has it room for a party? Asked before anything is made, in a
-process of its own (`python -m consilium.simulations.engines.cluster.probe ADDRESS CPUS GPUS`): Ray takes over signals
+process of its own (`python -m consilium.simulations.engines.cluster_probe ADDRESS CPUS GPUS`): Ray takes over signals
 of a process, and cannot be loaded twice with other settings."""
 
 from __future__ import annotations

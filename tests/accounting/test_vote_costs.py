@@ -16,6 +16,7 @@ import pytest
 
 from benchmarks import exact
 from consilium import accounting
+from consilium.accounting.aggregators import as_aggregator
 from consilium.accounting.errors import (
     CalibrationError,
     DeltaError,
@@ -27,9 +28,8 @@ from consilium.accounting.errors import (
     VotesPathError,
 )
 from consilium.accounting.label_costs import worst_case
-from consilium.accounting.planning.vote_files import load_votes
-from consilium.accounting.research.mechanisms import as_aggregator
 from consilium.accounting.units import Noise
+from consilium.accounting.vote_files import load_votes
 from tests.docs.pages import ROOT
 
 CONFIDENT = accounting.Confident(threshold=200, sigma1=150, sigma2=40)

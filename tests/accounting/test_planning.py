@@ -38,11 +38,11 @@ from consilium.accounting.events.mechanisms import (
     StableEvent,
 )
 from consilium.accounting.guarantee import Kind
-from consilium.accounting.planning.target import as_histograms, least_noise
-from consilium.accounting.planning.vote_files import typical_votes
 from consilium.accounting.sanitise.release import forecast_sanitised
 from consilium.accounting.sanitise.smooth import CheckProfile, label_profile, smooth_sensitivity
+from consilium.accounting.target import as_histograms, least_noise
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
+from consilium.accounting.vote_files import typical_votes
 
 
 def power(amount: float) -> float:

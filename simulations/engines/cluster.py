@@ -23,9 +23,9 @@ from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 
 from consilium.protocol.errors import EngineError
 from consilium.protocol.files import replace_private
-from consilium.simulations.engines.cluster.homes import RECORD, Brought, Homes, Parcel
-from consilium.simulations.engines.cluster.node import AppOnNode, Forget
-from consilium.simulations.engines.cluster.probe import ClusterSettings
+from consilium.simulations.engines.cluster_node import AppOnNode, Forget
+from consilium.simulations.engines.cluster_probe import ClusterSettings
+from consilium.simulations.engines.travelling_homes import RECORD, Brought, Homes, Parcel
 
 PAUSE = 0.1
 MOST_FAILED_STARTS = 20

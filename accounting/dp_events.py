@@ -45,7 +45,7 @@ def to_dp_event(*events: ReleaseEvent) -> DpEvent:
     EventError : a release has no equal there: it may fail, or is no sum of Gaussian or Laplace noise.
     MissingPackageError : dp-accounting is not installed.
 
-    >>> from consilium.accounting.research.mechanisms import GNMax
+    >>> from consilium.accounting.aggregators import GNMax
     >>> to_dp_event(GNMax(sigma=40).event(640)).event.noise_multiplier == 40 / 2**0.5
     True
     """
@@ -102,7 +102,7 @@ def from_dp_event(
     EventError : no release here has the same cost, as for a single Laplace number, sampling, or no privacy at all.
     MissingPackageError : dp-accounting is not installed.
 
-    >>> from consilium.accounting.research.mechanisms import Histogram
+    >>> from consilium.accounting.aggregators import Histogram
     >>> there = to_dp_event(Histogram(sigma=40).event(100))
     >>> (back,) = from_dp_event(there, unit="party", neighbouring="replace", teachers_per_party=1, towards="student",
     ...                         noise="discrete")

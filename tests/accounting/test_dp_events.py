@@ -11,11 +11,11 @@ from dp_accounting import dp_event
 from dp_accounting.rdp import RdpAccountant
 
 from consilium import accounting
+from consilium.accounting.aggregators import as_aggregator
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS
 from consilium.accounting.errors import EventError, MissingPackageError
 from consilium.accounting.events import ImmutableEvent, ImmutableGaussianEvent, StableEvent
 from consilium.accounting.label_costs import worst_case_as_histogram
-from consilium.accounting.research.mechanisms import as_aggregator
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
 
 CLAIM = {

@@ -53,7 +53,7 @@ def plan_command(
     import tomli_w
 
     from consilium.node.progress import progress_on, showing
-    from consilium.simulations.planning.subject import subject_of
+    from consilium.simulations.plan_subject import subject_of
 
     if epsilon is not None and not 0 < epsilon < float("inf"):
         raise ConfigError(f"--epsilon is {epsilon}, it must be a number above 0", "Give, for example, --epsilon 1")

@@ -1,1 +1,0 @@
-"""Engine `ray` on a cluster that is there already, whose nodes share no folder: parties' homes travel."""

@@ -1,1 +1,0 @@
-"""`consilium plan`: what a scenario or a provisioning file would be worth, before anything is asked."""
