@@ -57,10 +57,10 @@ class AggregatorKind(MemberKind):
 
     def state(self, kit: Kit) -> str:
         home = open_home(kit.folder)
-        given = refused_is_wrong(
+        past = refused_is_wrong(
             lambda: given_in(home, self.terms_of(home)), "terms.json", "Unpack the kit again", CURES_OF_SECOND
         )
-        return f"{given.here + given.elsewhere} queries ever in sums that it gave its half of"
+        return f"{past.in_this + past.elsewhere} queries ever in sums that it gave its half of"
 
     def terms_checks(self, kit: Kit) -> list[Check]:
         return [
@@ -79,22 +79,24 @@ class AggregatorKind(MemberKind):
         home = open_home(kit.folder)
         terms, problem = self.terms_of(home), ""
         try:
-            given = given_in(home, terms)
+            past = given_in(home, terms)
             check_is_accepted(home)
-            check_terms(home.policy, terms, home.roster(), list(given.earlier))
+            check_terms(home.policy, terms, home.roster(), list(past.earlier))
         except Refused as error:
             problem = f"its own policy refuses this federation: {error}. {CURES_OF_SECOND[error.refusal.rule]}"
-            given = GivenSoFar(False, 0, 0, 0, ())
+            past = GivenSoFar(False, 0, 0, 0, ())
         except NotAccepted as error:
             problem = str(error)
         standing = self._standing(home) if not problem else "does not serve this federation"
-        return self.base_status(kit, home, terms, given.here + given.elsewhere, standing=standing, problem=problem)
+        return self.base_status(kit, home, terms, past.in_this + past.elsewhere, standing=standing, problem=problem)
 
     def _standing(self, home: AggregatorHome) -> str:
-        given = given_in(home, self.terms_of(home))
-        if not given.introduced:
+        past = given_in(home, self.terms_of(home))
+        if not past.introduced:
             return NOT_YET
-        return f"serves, {given.here} queries in sums of this federation" if given.here else "serves, no sum given yet"
+        return (
+            f"serves, {past.in_this} queries in sums of this federation" if past.in_this else "serves, no sum given yet"
+        )
 
     def _policy(self, kit: Kit) -> str:
         home = open_home(kit.folder)
@@ -132,11 +134,9 @@ class AggregatorKind(MemberKind):
     def _queries(self, kit: Kit) -> str:
         """Whether the policy's most_queries lasts."""
         home = open_home(kit.folder)
-        given, most = given_in(home, self.terms_of(home)), home.policy.most_queries
-        sentence = (
-            f"{given.elsewhere} in sums of other federations, at most {given.promised} in this one; policy: {most}"
-        )
-        if given.elsewhere + given.promised > most:
+        past, most = given_in(home, self.terms_of(home)), home.policy.most_queries
+        sentence = f"{past.elsewhere} in sums of other federations, at most {past.promised} in this one; policy: {most}"
+        if past.elsewhere + past.promised > most:
             raise Advice(sentence, CURES_OF_SECOND[Rule.MOST_QUERIES])
         return sentence
 

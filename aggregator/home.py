@@ -70,8 +70,8 @@ class AggregatorHome:
         """Its own copy. Raises ConfigError if there is none, or if it lists this aggregator with other keys."""
         path = self.folder / self.settings.roster
         roster = VerifiedRoster.load(path)
-        own = self.identity().public.hex(), self.sealing().public.hex()
-        if own != (roster.helper.ed25519_pk, roster.helper.x25519_pk):
+        keys = self.identity().public.hex(), self.sealing().public.hex()
+        if keys != (roster.helper.ed25519_pk, roster.helper.x25519_pk):
             raise ConfigError(
                 f"{path} lists the second aggregator with other keys than this node has", "Take the roster of this kit"
             )
@@ -111,11 +111,11 @@ def open_home(folder: Path) -> AggregatorHome:
 
 @dataclass(frozen=True)
 class GivenSoFar:
-    """introduced: the coordinator came with this federation's terms. here, elsewhere: queries in sums that it gave its
-    half of. promised: queries that this federation may ask; earlier: promises of others that it gave sums in."""
+    """introduced: the coordinator came with this federation's terms. in_this, elsewhere: queries in sums that it gave
+    its half of. promised: queries that this federation may ask; earlier: promises of others that it gave sums in."""
 
     introduced: bool
-    here: int
+    in_this: int
     elsewhere: int
     promised: int
     earlier: tuple[str, ...]
@@ -161,9 +161,9 @@ def _policy_request(home: AggregatorHome, terms: Terms) -> PolicyRequest:
         "least_parties": roster.least_sum - roster.c,
         "allow_simulation": terms.simulation,
     }
-    own = AggregatorPolicy.model_validate(counting(LIMITS, requested, known))
-    theirs = own.model_copy(update={"unit": unit, "neighbouring": neighbouring, "delta": delta})
-    together, by = _epsilon([*earlier, *events], own), f"at delta {own.delta:g} for a {own.unit}"
+    counted_by = AggregatorPolicy.model_validate(counting(LIMITS, requested, known))
+    theirs = counted_by.model_copy(update={"unit": unit, "neighbouring": neighbouring, "delta": delta})
+    together, by = _epsilon([*earlier, *events], counted_by), f"at delta {counted_by.delta:g} for a {counted_by.unit}"
     return PolicyRequest(
         kind="aggregator",
         name=home.name,
@@ -180,7 +180,7 @@ def _policy_request(home: AggregatorHome, terms: Terms) -> PolicyRequest:
             _epsilon(events, theirs),
             neighbouring.value,
         ),
-        facts=past_in_words(len(past.earlier), past.elsewhere, _epsilon(earlier, own), together, by),
+        facts=past_in_words(len(past.earlier), past.elsewhere, _epsilon(earlier, counted_by), together, by),
         operator=written_by_operator(home.folder / SETTINGS),
     )
 
@@ -201,7 +201,7 @@ def given_in(home: AggregatorHome, terms: Terms) -> GivenSoFar:
     promised = sum(release.queries_in(1) for release in releases)
     if not (home.folder / "state" / "given.db").exists():
         return GivenSoFar(False, 0, 0, promised, ())
-    with GivenStore(home.store_file).transaction() as given:
-        here = sum(given.charged(terms.federation, number, 1) for number in range(1, len(releases) + 1))
-        ever, earlier = given.answered(), tuple(given.other_promises(terms.federation))
-        return GivenSoFar(given.terms(terms.federation) is not None, here, ever - here, promised, earlier)
+    with GivenStore(home.store_file).transaction() as sums:
+        in_this = sum(sums.charged(terms.federation, number, 1) for number in range(1, len(releases) + 1))
+        ever, earlier = sums.answered(), tuple(sums.other_promises(terms.federation))
+        return GivenSoFar(sums.terms(terms.federation) is not None, in_this, ever - in_this, promised, earlier)

@@ -63,16 +63,16 @@ class AggregatorNode:
         check_protocol(request.protocol_version)
         check_pinned(self.home.pinned_terms(), request.terms)
         roster = self.home.roster()
-        with self._transaction() as given:
-            known = given.terms(request.federation)
+        with self._transaction() as sums:
+            known = sums.terms(request.federation)
             if known is not None and known != request.terms:
                 raise Refused(Rule.PROMISE, detail="this federation's terms are not those it came with first")
-            check_terms(self.home.policy, request.terms, roster, given.other_promises(request.federation))
-            given.keep_terms(request.terms)
-        own = program_versions()
-        if request.program != own:
-            log.warning("another version: the coordinator runs %s, this node %s", request.program or "none", own)
-        return AggregatorReply(name=self.home.name, key=roster.helper.ed25519_pk, program=own)
+            check_terms(self.home.policy, request.terms, roster, sums.other_promises(request.federation))
+            sums.keep_terms(request.terms)
+        program = program_versions()
+        if request.program != program:
+            log.warning("another version: the coordinator runs %s, this node %s", request.program or "none", program)
+        return AggregatorReply(name=self.home.name, key=roster.helper.ed25519_pk, program=program)
 
     def open(self, request: OpenRequest) -> OpenReply:
         """Begin a session on these queries, if it is what was promised and nothing of it was given before.
@@ -92,21 +92,21 @@ class AggregatorNode:
         ids = query_ids(queries)
         if query_set_hash(queries) != terms.query_set or len(set(ids)) != terms.queries:
             raise Refused(Rule.MALFORMED, detail="the queries are not those of the session, or one stands twice")
-        with self._transaction() as given:
-            known = given.session(terms.sid)
+        with self._transaction() as sums:
+            known = sums.session(terms.sid)
             if known is None:
-                told = self._accept(given, terms)
-                pool = pool_of(told)
+                agreed = self._accept(sums, terms)
+                pool = pool_of(agreed)
                 if pool is not None and not proves(pool, ids, request.places, request.proof):
                     raise Refused(Rule.POOL, detail="a query is not proved to be a public row")
-                helper = self._helper(given, roster, terms, told, ids, None)
-                given.open(terms.sid, request.terms, ids, self.clock())
-                given.save(terms.sid, helper.state())
+                helper = self._helper(sums, roster, terms, agreed, ids, None)
+                sums.open(terms.sid, request.terms, ids, self.clock())
+                sums.save(terms.sid, helper.state())
             elif known.terms != request.terms:
                 raise Replay(f"session {terms.sid} is known with other terms")
             else:
-                helper = self._restored(given, roster, terms, known)
-            signed = given.signed(terms.federation)
+                helper = self._restored(sums, roster, terms, known)
+            signed = sums.signed(terms.federation)
         keys = b"" if helper is None or helper.closed else helper.keys(self.home.identity()).content
         return OpenReply(sid=terms.sid_bytes, signed=signed, keys=as_array(keys))
 
@@ -121,17 +121,17 @@ class AggregatorNode:
         answer = ANSWERS.get(content[1] if len(content) > 1 else 0)
         if answer is None:
             raise Refused(Rule.MALFORMED, detail="no message of the first aggregator")
-        with self._transaction() as given:
-            known = given.session(sid)
+        with self._transaction() as sums:
+            known = sums.session(sid)
             if known is None:
                 raise StageOrder(f"session {sid} was never opened here")
             terms = VerifiedTerms.parse(known.terms)
-            helper = self._restored(given, roster, terms, known)
+            helper = self._restored(sums, roster, terms, known)
             if helper is None:
                 raise StageOrder(f"session {sid} was given up here: its keys are deleted")
             reply = answer(helper, content)
-            given.save(sid, helper.state())
-            record, signature = self._record(given, terms, known, helper) if helper.closed else (b"", b"")
+            sums.save(sid, helper.state())
+            record, signature = self._record(sums, terms, known, helper) if helper.closed else (b"", b"")
         return LinkReply(sid=request.sid, content=as_array(reply), record=record, signature=signature)
 
     @property
@@ -142,63 +142,61 @@ class AggregatorNode:
     @contextmanager
     def _transaction(self) -> Iterator[GivenSums]:
         """Of one message; sessions that have lived their time are given up first."""
-        with self.store.transaction() as given:
-            given.erase_before(self.clock() - LIFETIME)
-            yield given
+        with self.store.transaction() as sums:
+            sums.erase_before(self.clock() - LIFETIME)
+            yield sums
 
-    def _accept(self, given: GivenSums, terms: VerifiedTerms) -> Terms:
+    def _accept(self, sums: GivenSums, terms: VerifiedTerms) -> Terms:
         """What the federation came with, if this session is one that it promised and that the policy allows.
 
         The noise must be, to the digit, that of the release that is charged.
         """
-        told = given.terms(terms.federation)
-        if told is None:
+        agreed = sums.terms(terms.federation)
+        if agreed is None:
             raise Refused(Rule.PROMISE, detail="this federation was never introduced (query.va_hello)")
-        check_pinned(self.home.pinned_terms(), told)
-        check_terms(self.home.policy, told, self.home.roster(), given.other_promises(terms.federation))
-        if (terms.teachers, terms.classes) != (told.teachers, len(told.classes)):
-            raise Refused(Rule.PROMISE, limit=told.teachers, requested=terms.teachers)
-        sigma = sigma_of(release_of(told.promise, terms.release), terms.phase)
+        check_pinned(self.home.pinned_terms(), agreed)
+        check_terms(self.home.policy, agreed, self.home.roster(), sums.other_promises(terms.federation))
+        if (terms.teachers, terms.classes) != (agreed.teachers, len(agreed.classes)):
+            raise Refused(Rule.PROMISE, limit=agreed.teachers, requested=terms.teachers)
+        sigma = sigma_of(release_of(agreed.promise, terms.release), terms.phase)
         if (terms.leader_sigma, terms.helper_sigma) != (sigma, sigma):
             raise Refused(Rule.PROMISE, detail="the noise of the session is not that of the promise")
-        return told
+        return agreed
 
-    def _rules(self, given: GivenSums, roster: VerifiedRoster, told: Terms, ids: list[str]) -> KeptRules:
-        return KeptRules(given, self.home.policy, roster, told, ids)
+    def _rules(self, sums: GivenSums, roster: VerifiedRoster, agreed: Terms, ids: list[str]) -> KeptRules:
+        return KeptRules(sums, self.home.policy, roster, agreed, ids)
 
     def _restored(
-        self, given: GivenSums, roster: VerifiedRoster, terms: VerifiedTerms, known: OpenSession
+        self, sums: GivenSums, roster: VerifiedRoster, terms: VerifiedTerms, known: OpenSession
     ) -> Helper | None:
         """The helper of a session that was opened before; None where it was given up."""
         if known.state is None:
             return None
-        return self._helper(given, roster, terms, self._accept(given, terms), list(known.ids), known.state)
+        return self._helper(sums, roster, terms, self._accept(sums, terms), list(known.ids), known.state)
 
     def _helper(
         self,
-        given: GivenSums,
+        sums: GivenSums,
         roster: VerifiedRoster,
         terms: VerifiedTerms,
-        told: Terms,
+        agreed: Terms,
         ids: list[str],
         state: bytes | None,
     ) -> Helper:
-        rules = [self._rules(given, roster, told, ids)]
-        noise = self._noise(terms, told)
+        rules = [self._rules(sums, roster, agreed, ids)]
+        noise = self._noise(terms, agreed)
         return Helper(terms, roster, self.home.sealing().private(), rules, noise, state=state)
 
-    def _noise(self, terms: VerifiedTerms, told: Terms) -> NoiseSource:
+    def _noise(self, terms: VerifiedTerms, agreed: Terms) -> NoiseSource:
         seed = self.home.settings.simulated_noise_seed
-        if seed is None or not told.simulation:
+        if seed is None or not agreed.simulation:
             return SystemNoise()
         parts = [seed, "second aggregator", terms.query_set, terms.phase, terms.release]
         return SeededNoise(int(canonical_digest(parts), 16))
 
-    def _record(
-        self, given: GivenSums, terms: VerifiedTerms, known: OpenSession, helper: Helper
-    ) -> tuple[bytes, bytes]:
+    def _record(self, sums: GivenSums, terms: VerifiedTerms, known: OpenSession, helper: Helper) -> tuple[bytes, bytes]:
         """What is signed of a half that is given, and the signature; the same each time."""
-        before = given.record(terms.sid)
+        before = sums.record(terms.sid)
         if before is not None:
             return before
         record = GivenRecord(
@@ -217,5 +215,5 @@ class AggregatorNode:
             half=helper.commitments[1],
         )
         signed = record.canonical(), record.sign(self.home.identity())
-        given.keep_record(terms.sid, *signed)
+        sums.keep_record(terms.sid, *signed)
         return signed

@@ -112,23 +112,23 @@ class KeptRules:
     ids: of the session's queries, which this aggregator has seen.
     """
 
-    given: GivenSums
+    sums: GivenSums
     policy: AggregatorPolicy
     roster: VerifiedRoster
-    told: Terms
+    agreed: Terms
     ids: Sequence[str] = field(repr=False)
 
     def admit(self, terms: VerifiedTerms) -> None:
         """Raise AlreadyAnswered, or Refused (PROMISE, MOST_QUERIES) where the query budget is used up."""
-        answered = self.given.given(self.ids, _phases(terms))
+        answered = self.sums.in_sums(self.ids, _phases(terms))
         if answered:
             raise AlreadyAnswered(answered, len(self.ids))
         release, phase = terms.release, terms.phase
-        most = release_of(self.told.promise, release).queries_in(phase)
-        asked = self.given.charged(terms.federation, release, phase) + len(self.ids)
-        if asked > most:
-            raise Refused(Rule.PROMISE, limit=most, requested=asked)
-        ever = self.given.answered() + len(self.ids) - self.given.known(self.ids)
+        most = release_of(self.agreed.promise, release).queries_in(phase)
+        queries = self.sums.charged(terms.federation, release, phase) + len(self.ids)
+        if queries > most:
+            raise Refused(Rule.PROMISE, limit=most, requested=queries)
+        ever = self.sums.answered() + len(self.ids) - self.sums.known(self.ids)
         if phase == 1 and ever > self.policy.most_queries:
             raise Refused(Rule.MOST_QUERIES, limit=self.policy.most_queries, requested=ever)
 
@@ -138,18 +138,18 @@ class KeptRules:
         WholeBlocks(self.roster).allow(terms, accepted)
         if terms.helper_sigma > 0:
             return
-        if self.given.gave_before_blocks():
+        if self.sums.gave_before_blocks():
             raise BrokenBlock("this node gave halves of exact sums of version 0.9, which were no sums of blocks")
         for block in self._blocks(accepted):
-            for first in self.given.blocks(block):
+            for first in self.sums.blocks(block):
                 check_kept(block, first)
 
     def remember(self, terms: VerifiedTerms, accepted: frozenset[int]) -> None:
         """The half is about to be given."""
-        self.given.charge(terms.federation, terms.release, terms.phase, self.ids, _phases(terms))
+        self.sums.charge(terms.federation, terms.release, terms.phase, self.ids, _phases(terms))
         if terms.helper_sigma == 0:
             for block in self._blocks(accepted):
-                self.given.keep_block(block)
+                self.sums.keep_block(block)
 
     def _blocks(self, accepted: frozenset[int]) -> list[frozenset[str]]:
         """Keys of each block that is in the sum."""

@@ -79,7 +79,7 @@ class GivenSums:
         row = self._connection.execute("SELECT terms, ids, state FROM sessions WHERE sid = ?", (sid,)).fetchone()
         if row is None:
             return None
-        ids = tuple(row[1][at : at + ID_BYTES].hex() for at in range(0, len(row[1]), ID_BYTES))
+        ids = tuple(row[1][place : place + ID_BYTES].hex() for place in range(0, len(row[1]), ID_BYTES))
         return OpenSession(row[0], ids, row[2])
 
     def open(self, sid: str, terms: bytes, ids: Sequence[str], moment: float) -> None:
@@ -106,7 +106,7 @@ class GivenSums:
         """The state of the protocol's helper."""
         self._connection.execute("UPDATE sessions SET state = ? WHERE sid = ?", (state, sid))
 
-    def given(self, ids: Iterable[str], phases: int) -> int:
+    def in_sums(self, ids: Iterable[str], phases: int) -> int:
         """How many of these queries are in a noisy sum that was given, in one of these phases, a set of bits."""
         return self._count(ids, f"phases & {phases:d}")
 
@@ -115,12 +115,12 @@ class GivenSums:
         return self._count(ids, "1")
 
     def _count(self, ids: Iterable[str], condition: str) -> int:
-        keys, found = [bytes.fromhex(each) for each in ids], 0
+        keys, count = [bytes.fromhex(query_id) for query_id in ids], 0
         for start in range(0, len(keys), MOST_VARIABLES):
             part = keys[start : start + MOST_VARIABLES]
             statement = f"SELECT COUNT(*) FROM given WHERE {condition} AND query IN ({','.join('?' * len(part))})"
-            found += self._connection.execute(statement, part).fetchone()[0]
-        return found
+            count += self._connection.execute(statement, part).fetchone()[0]
+        return count
 
     def answered(self) -> int:
         """Queries ever in a sum that was given."""
@@ -136,7 +136,7 @@ class GivenSums:
 
     def charge(self, federation: str, release: int, phase: int, ids: Iterable[str], phases: int) -> None:
         """A sum on these queries is about to be given."""
-        keys = [bytes.fromhex(each) for each in ids]
+        keys = [bytes.fromhex(query_id) for query_id in ids]
         self._connection.execute(
             "INSERT INTO charged VALUES (?, ?, ?, ?)"
             " ON CONFLICT (federation, release, phase) DO UPDATE SET queries = queries + excluded.queries",
@@ -149,8 +149,8 @@ class GivenSums:
 
     def blocks(self, keys: Iterable[str]) -> set[frozenset[str]]:
         """The blocks in which parties with these public keys were in exact sums."""
-        found = (self._connection.execute("SELECT block FROM blocks WHERE key = ?", (key,)).fetchone() for key in keys)
-        return {frozenset(row[0].split()) for row in found if row}
+        rows = (self._connection.execute("SELECT block FROM blocks WHERE key = ?", (key,)).fetchone() for key in keys)
+        return {frozenset(row[0].split()) for row in rows if row}
 
     def keep_block(self, keys: frozenset[str]) -> None:
         """An exact sum with all parties of this block in it is about to be given."""

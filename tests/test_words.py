@@ -47,6 +47,7 @@ CLEAN: tuple[str, ...] = (
     "simulations/methods",
     "simulations/study",
     "student",
+    "aggregator",
     "party",
     "sums",
 )

@@ -105,8 +105,8 @@ def test_a_noisy_sum_uses_its_queries_up_in_its_own_phase(tmp_path: Path) -> Non
     with board.node.store.transaction() as given:
         kept = rules(board, given, QUERIES)
         kept.remember(board.session(**noise), EVERYBODY)
-        assert given.given(kept.ids, 0b01) == len(QUERIES)
-        assert given.given(kept.ids, 0b10) == 0
+        assert given.in_sums(kept.ids, 0b01) == len(QUERIES)
+        assert given.in_sums(kept.ids, 0b10) == 0
 
 
 def test_the_policys_queries_count_over_all_sums(tmp_path: Path) -> None:
