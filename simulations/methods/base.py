@@ -99,7 +99,7 @@ class StudyMethod(Frozen):
     needs_ensemble: ClassVar[bool]
     """Whether `predict` is given the teachers' votes."""
     format: ClassVar[int] = 1
-    """A number that changes whenever `predict` gives something else for the same case; see `study.cells.FORMATS`."""
+    """A number that changes whenever `predict` gives something else for the same case; see `study.tasks.StepKind`."""
 
     @property
     def label(self) -> str:

@@ -26,20 +26,6 @@ from consilium.simulations.methods.kinds import METHOD_NAMES, method_of
 from consilium.simulations.scenario import Scenario, anchor, scenario_table, shipped
 from consilium.simulations.study.spec import MOST_CELLS, SCENARIO, StudySpec, changed, points_of
 
-FORMATS = {
-    "plan": 1,
-    "settle": 2,
-    "ensemble": 1,
-    "predict": 1,
-    "judge": 2,
-    "worth": 1,
-    "division": 1,
-    "teachers": 1,
-    "influence": 1,
-    "gain": 1,
-}
-"""Kind of a step -> a number that changes whenever the step gives something else for the same input."""
-
 _DECIDING = ("python", "consilium-pate", "numpy", "scipy", "scikit-learn", "torch", "flwr", "flwr-datasets")
 _WHERE, _WORDS = ("path", "list"), ("title", "attribution", "owner_label", "label_cost")
 _STAND_IN = {
@@ -54,11 +40,6 @@ def deciding_versions() -> Mapping[str, str]:
     """Versions on which results may depend. All nodes of a study must have the same."""
     every = versions()
     return {name: every[name] for name in _DECIDING if name in every}
-
-
-def address(kind: str, **decides: Any) -> str:
-    """Of a step: SHA-256 in hex. decides: plain data."""
-    return canonical_digest({"kind": kind, "format": FORMATS[kind], "versions": deciding_versions(), **decides})
 
 
 def without_mechanism(table: Mapping[str, Any], where: str) -> Scenario:
@@ -122,12 +103,6 @@ def division_address(scenario: Scenario, seed: int, home_share: float, data: str
             "home_share": home_share,
         }
     )
-
-
-def ensemble_address(scenario: Scenario, division: str) -> str:
-    """Of an ensemble on the division of this address."""
-    normal = teaching(scenario).model_dump(mode="json", exclude={"data", "description"})
-    return address("ensemble", division=division, scenario=normal)
 
 
 def data_table(scenario: Scenario) -> dict[str, Any]:

@@ -14,18 +14,18 @@ from consilium.protocol.label_source import Progress
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.datasets.source import open_source
 from consilium.simulations.datasets.spec import MEMORY, SourceSpec
+from consilium.simulations.scenario import Scenario
 from consilium.simulations.study.cache import StepCache
 from consilium.simulations.study.cells import (
     ComparedMethod,
     Plot,
-    address,
     data_table,
     division_address,
-    ensemble_address,
+    teaching,
 )
 from consilium.simulations.study.sources import is_everywhere, packed, source_digest
 from consilium.simulations.study.spec import StudySpec
-from consilium.simulations.study.tasks import StepFailure, StudyStep, failure_of
+from consilium.simulations.study.tasks import StepFailure, StudyStep, address, failure_of
 
 _NO_PLAN = ("name", "timeouts")
 """Keys of a federation that decide nothing of a plan."""
@@ -184,6 +184,12 @@ class Graph:
 
 def _label(kind: str, plot: Plot) -> str:
     return f"{kind}: {plot.teaching.data.set}"
+
+
+def ensemble_address(scenario: Scenario, division: str) -> str:
+    """Of an ensemble on the division of this address."""
+    normal = teaching(scenario).model_dump(mode="json", exclude={"data", "description"})
+    return address("ensemble", division=division, scenario=normal)
 
 
 @dataclass

@@ -46,7 +46,7 @@ from consilium.simulations.study.row_scores import write_row_scores
 from consilium.simulations.study.schedule import StepPool, Tally, compute, local_pool, missing
 from consilium.simulations.study.spec import StudySpec
 from consilium.simulations.study.summaries.tidy import as_number
-from consilium.simulations.study.tasks import ABSENT, StepFailure, frame_and_matrices
+from consilium.simulations.study.tasks import ABSENT, KINDS, StepFailure, frame_and_matrices
 
 
 @dataclass(frozen=True)
@@ -136,8 +136,6 @@ def outlook(spec: StudySpec, cache: StepCache, workers: int) -> Outlook:
     )
 
 
-STAGES = {"plan": SETTLE, "settle": SETTLE, "ensemble": ENSEMBLES, "gain": MEASURE}
-"""What people are shown while a kind of step is done; of all others that methods are compared."""
 _STAGES = (SETTLE, COMPARE, ENSEMBLES, MEASURE)
 """In this order: a stage that ends also ends those that were opened after it, and teachers are needed first."""
 _DRAWN = ("division", "teachers")
@@ -257,7 +255,7 @@ class _Study:
 
         def report(kinds: Mapping[str, tuple[int, int]]) -> None:
             for name in _STAGES:
-                same = [counts for kind, counts in kinds.items() if STAGES.get(kind, COMPARE) == name]
+                same = [counts for kind, counts in kinds.items() if KINDS[kind].stage == name]
                 count = sum(done for done, _ in same), sum(total for _, total in same)
                 if same and count != shown.get(name):
                     shown[name] = count

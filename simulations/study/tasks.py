@@ -16,6 +16,7 @@ import polars as pl
 
 from consilium.accounting.errors import AccountingError
 from consilium.models.devices import one_thread
+from consilium.node.progress import COMPARE, ENSEMBLES, MEASURE, SETTLE
 from consilium.protocol.config_files import validate
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConsiliumError, DataError
@@ -187,7 +188,7 @@ def compute_batch(steps: Sequence[StudyStep], read: Read, desk: StepDesk, node: 
 def _done(step: StudyStep, read: Read, desk: StepDesk) -> StepDone:
     began = time.perf_counter()
     try:
-        content = KINDS[step.kind](step, read, desk)
+        content = KINDS[step.kind].compute(step, read, desk)
     except LostStep as error:
         return StepDone(step.address, lost=error.address)
     except Exception as error:
@@ -322,16 +323,31 @@ def _check_finite(predicted: Predicted) -> None:
         )
 
 
-KINDS: dict[str, Callable[[StudyStep, Read, StepDesk], bytes]] = {
-    "plan": _plan,
-    "settle": _settle,
-    "ensemble": _ensemble,
-    "predict": _predict,
-    "judge": _judge,
-    "worth": _worth,
-    "division": _division,
-    "teachers": _teachers,
-    "influence": _influence,
-    "gain": _gain,
+@dataclass(frozen=True)
+class StepKind:
+    """compute: from a step, what reads and what is kept, to its bytes. stage: what people are shown meanwhile.
+    format: a number that changes whenever the step gives something else for the same input."""
+
+    compute: Callable[[StudyStep, Read, StepDesk], bytes]
+    stage: str = COMPARE
+    format: int = 1
+
+
+KINDS = {
+    "plan": StepKind(_plan, SETTLE),
+    "settle": StepKind(_settle, SETTLE, format=2),
+    "ensemble": StepKind(_ensemble, ENSEMBLES),
+    "predict": StepKind(_predict),
+    "judge": StepKind(_judge, format=2),
+    "worth": StepKind(_worth),
+    "division": StepKind(_division),
+    "teachers": StepKind(_teachers),
+    "influence": StepKind(_influence),
+    "gain": StepKind(_gain, MEASURE),
 }
-"""Kind of a step -> its function."""
+"""The kinds of steps by name."""
+
+
+def address(kind: str, **decides: Any) -> str:
+    """Of a step: SHA-256 in hex. decides: plain data."""
+    return canonical_digest({"kind": kind, "format": KINDS[kind].format, "versions": deciding_versions(), **decides})

@@ -15,7 +15,8 @@ from consilium.simulations.datasets.source import open_source
 from consilium.simulations.divide import make_case
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.scenario import Scenario
-from consilium.simulations.study.cells import division_address, ensemble_address, teaching, without_mechanism
+from consilium.simulations.study.cells import division_address, teaching, without_mechanism
+from consilium.simulations.study.graph import ensemble_address
 from consilium.simulations.study.sources import packed, source_digest, unpacked
 from consilium.simulations.study.spec import changed
 from consilium.simulations.vote import train_ensemble
