@@ -18,9 +18,9 @@ import numpy as np
 import tomli_w
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
+from consilium.coordinator.collection.clear import CLEAR
 from consilium.coordinator.collection.exchange import Failure, exchange
 from consilium.coordinator.events import EventLog
-from consilium.coordinator.collection.clear import CLEAR
 from consilium.coordinator.federation import FederationRun, Student
 from consilium.coordinator.mechanisms import GNMax
 from consilium.party.home import PartyFile, open_home
@@ -214,7 +214,8 @@ def attack(folder: Path, votes: str, copies: int, seed: int = 0) -> HostileTrans
         source.ask(pool[:20])
 
     try:
-        FederationRun(transport, config, folder, log, Student(student, None), keys if roster else CLEAR, pool=tree).run()
+        collect = keys if roster else CLEAR
+        FederationRun(transport, config, folder, log, Student(student, None), collect, pool=tree).run()
     finally:
         log.close()
     return transport
