@@ -86,7 +86,7 @@ def keys_of(table: Mapping[str, Any], prefix: str = "") -> set[str]:
     """All dotted keys of nested tables, those of the tables among them.
 
     >>> sorted(keys_of({"query_budget": {"queries": 3}, "name": "x"}))
-    ['query_budget', 'query_budget.queries', 'name']
+    ['name', 'query_budget', 'query_budget.queries']
     """
     found = set()
     for key, value in table.items():

@@ -389,4 +389,4 @@ class TestEveryPage:
         picture = pictures((ROOT / "docs" / "run.svg").read_text(encoding="utf-8")).split("\n\n")
         assert "noisy counts or a noisy winner, or an abstention" in picture
         assert "never crosses: exact votes and sums" in picture
-        assert f"{' '.join(MODES)} votes =" in picture
+        assert f"{' '.join(MODES)} collection =" in picture
