@@ -31,6 +31,7 @@ from consilium.protocol.errors import ConfigError, NotAccepted
 from consilium.protocol.files import replace_private
 from consilium.protocol.messages import CollectionMode, Terms
 from consilium.protocol.models import Frozen
+from consilium.protocol.old_names import todays, todays_key
 from consilium.protocol.output import Format, show
 from consilium.protocol.rows.schema import Schema
 from consilium.report.disclosure import ALWAYS, epsilon_text, in_plain_words, out_of, surest_guess
@@ -241,7 +242,9 @@ def read_policy(folder: Path, model: type[P], limits: Mapping[str, Limit]) -> Po
             f"{path} has only one of [policy] and [accepted]",
             "Write your own limits under [limits]; `accept` writes the other two",
         )
-    own_limits = {key: _own_limit(path, key, value, model, limits) for key, value in content.limits.items()}
+    own_limits = {
+        key: _own_limit(path, key, value, model, limits) for key, value in todays(content.limits, model).items()
+    }
     return content.model_copy(update={"limits": own_limits})
 
 
@@ -531,7 +534,7 @@ def accept(
     keys = [line.key for line in request.looser]
     if yes is None:
         _ask(request, tell)
-    elif sorted(yes) != sorted(keys):
+    elif sorted(yes := [todays_key(key, request.model) for key in yes]) != sorted(keys):
         named = " ".join(f"--yes {key}" for key in keys) or "no --yes"
         wrong = [f"{key} is not looser" for key in yes if key not in keys]
         wrong += [f"{key} is not named" for key in keys if key not in yes]

@@ -16,9 +16,9 @@ from consilium.coordinator.config import Federation, FederationConfig
 from consilium.coordinator.planning.plan import is_open
 from consilium.coordinator.provision.plan import RowsPlan, plan_table
 from consilium.coordinator.stages import Phase
-from consilium.node.acceptance import terms_digest
+from consilium.node.acceptance import read_policy, terms_digest
 from consilium.party.dry_run import FederationFile
-from consilium.party.home import Policy
+from consilium.party.home import LIMITS, Policy
 from consilium.protocol import old_names
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.messages import Terms
@@ -203,6 +203,13 @@ def test_an_operators_file_of_0_9(tmp_path: Path) -> None:
     assert plan_table(tmp_path / "federation.toml")["federation"]["collection"] == "clear"
     (tmp_path / "named.toml").write_text('federation = "federation.toml"')
     assert plan_table(tmp_path / "named.toml")["federation"]["collection"] == "clear"
+
+
+def test_limits_of_0_9(tmp_path: Path) -> None:
+    """In a kit's policy.toml; they bind as those of today do."""
+    (tmp_path / "policy.toml").write_text('[limits]\nvotes = "clear"\nopen_pool = false\n')
+    limits = read_policy(tmp_path, Policy, LIMITS).limits
+    assert limits == {"collection": "plaintext", "open_queries": False}
 
 
 @pytest.mark.parametrize("name", ["public.npy", "public.npz"])
