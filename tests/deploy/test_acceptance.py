@@ -21,7 +21,7 @@ import consilium.aggregator.client_app as second_app
 from consilium.coordinator.provision import kits
 from consilium.coordinator.provision.registry import load_registry
 from consilium.node import acceptance
-from consilium.node.acceptance import accept, markdown_page
+from consilium.node.acceptance import accept, markdown_page, read_policy
 from consilium.node.checks import examine
 from consilium.node.kit import POLICY_FILE, open_kit
 from consilium.node.manifest import MANIFEST, SignedManifest, check_signed
@@ -397,7 +397,7 @@ def test_what_was_accepted_needs_no_second_yes(kit: Path) -> None:
 
 def test_a_stricter_limit_is_never_passed(kit: Path) -> None:
     for key, value in (("most_epsilon", 3.0), ("most_queries", 39), ("most_teachers", 3), ("least_parties", 9),
-                       ("votes", "distributed"), ("allowed_classes", ["well", "sick"])):  # fmt: skip
+                       ("collection", "distributed"), ("allowed_classes", ["well", "sick"])):  # fmt: skip
         (kit / POLICY_FILE).unlink(missing_ok=True)
         limit(kit, **{key: value})
         before = (kit / POLICY_FILE).read_bytes()
@@ -406,6 +406,10 @@ def test_a_stricter_limit_is_never_passed(kit: Path) -> None:
         assert f"{key}: " in refused.stderr and f"limits.{key}" in refused.stderr
         assert "BEYOND YOUR LIMIT" in refused.stdout
         assert (kit / POLICY_FILE).read_bytes() == before
+    (kit / POLICY_FILE).unlink()
+    limit(kit, votes="distributed")  # as 0.9 called it
+    assert read_policy(kit, Policy, LIMITS_OF_PARTY).limits == {"collection": "distributed"}
+    (kit / POLICY_FILE).unlink()
     limit(kit, most_epsilon=86.0, most_queries=40)  # the control
     assert by_script(kit, *looser(kit)).exit_code == 0
     assert tomllib.loads((kit / POLICY_FILE).read_text())["limits"] == {"most_epsilon": 86.0, "most_queries": 40}
@@ -596,7 +600,7 @@ def test_an_agreed_weight_is_asked_and_not_allowed(tmp_path: Path) -> None:
 
 VALUES: dict[str, list[Any]] = {
     **{key: [False, True] for key in ("exact_sums", "open_queries", "allow_simulation")},
-    "votes": ["plaintext", "secure", "distributed", "verified"],
+    "collection": ["plaintext", "secure", "distributed", "verified"],
     "unit": ["party", "patient", "record"],
     "neighbouring": ["replace", "add_or_remove"],
     "allowed_classes": [["a", "b"], ["a", "b", "c"]],
