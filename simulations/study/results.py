@@ -17,9 +17,10 @@ import polars as pl
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError, DataError, OutputExists, PathError
 from consilium.protocol.files import replace_private, replacing, take_lock, writing
-from consilium.protocol.old_names import OF_SPENT
+from consilium.protocol.old_names import OF_SPENT, todays_key
 from consilium.protocol.strict_json import dumps
 from consilium.simulations.artifact import Arrays, from_bytes, to_bytes
+from consilium.simulations.scenario import Scenario
 from consilium.simulations.study.cells import Plot, cell_id
 from consilium.simulations.study.row_scores import RowScores
 from consilium.simulations.study.spec import COLUMNS, FACTS, StudySpec
@@ -232,8 +233,9 @@ def write_results(out: Path, table: pl.DataFrame) -> None:
 
 
 def read_results(path: Path) -> pl.DataFrame:
-    """results.parquet, also of version 0.9: metrics have today's names. Raises OSError, PolarsError."""
-    return pl.read_parquet(path).with_columns(pl.col("metric").replace(OF_SPENT))
+    """results.parquet, also of version 0.9: metrics and axes have today's names. Raises OSError, PolarsError."""
+    table = pl.read_parquet(path).with_columns(pl.col("metric").replace(OF_SPENT))
+    return table.rename({name: todays_key(name, Scenario) for name in table.columns})  # axes without a name of theirs
 
 
 def write_matrices(out: Path, cases: Mapping[K, Sequence[str]], load: Callable[[K], Arrays]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from pydantic import ValidationError
 
@@ -25,6 +26,7 @@ from consilium.protocol.messages import Terms
 from consilium.protocol.models import Frozen
 from consilium.protocol.records import BODY, from_record, to_record
 from consilium.simulations.scenario import Scenario, load_scenario, scenario_table
+from consilium.simulations.study.results import read_results
 from consilium.simulations.study.spec import StudySpec, load_study
 from tests.federation import make_config
 
@@ -196,6 +198,15 @@ points = { small = { federation = { votes = "secure" } }, large = { data = { par
     assert StudySpec.model_validate(spec.model_dump(mode="json", by_alias=True)) == spec.model_copy(
         update={"name": "study", "folder": Path()}
     )
+
+
+def test_results_of_a_study_of_0_9(tmp_path: Path) -> None:
+    """An axis without a name of its own is a column under its key."""
+    table = pl.DataFrame({"federation.votes": ["clear"], "metric": ["epsilon_promised"], "value": [1.0]})
+    table.write_parquet(tmp_path / "results.parquet")
+    read = read_results(tmp_path / "results.parquet")
+    assert read.columns == ["federation.collection", "metric", "value"]
+    assert read["metric"].to_list() == ["epsilon_guaranteed"]
 
 
 def test_an_operators_file_of_0_9(tmp_path: Path) -> None:
