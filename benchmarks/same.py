@@ -67,6 +67,32 @@ PASSING = {"seconds", "out", "created", "versions", "command", "workers", "steps
     "results", "federation_digest_of_code"}  # fmt: skip
 
 
+NAMES = {
+    "votes": "collection", "ballot": "voting_rule", "caps": "query_budget", "pool": "public",
+    "pool_least_distance": "public_least_distance", "promised": "guarantee", "epsilon_promised": "epsilon_guaranteed",
+    "phases": "stages", "phase": "stage",
+}  # fmt: skip
+"""Keys of 0.9 and of today, wherever one stands; `TEXTS` the same within texts."""
+TEXTS = {
+    "federation.caps.": "federation.query_budget.", "federation.ballot.": "federation.voting_rule.",
+    "federation.votes": "federation.collection", "the caps": "the query budget",
+    "epsilon_promised": "epsilon_guaranteed",
+}  # fmt: skip
+
+
+def todays(value: Any) -> Any:
+    """What a revision wrote, in today's words: both sides are compared so."""
+    if isinstance(value, dict):
+        return {NAMES.get(key, key): todays(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [todays(item) for item in value]
+    if isinstance(value, str):
+        for old, new in TEXTS.items():
+            value = value.replace(old, new)
+        return "plaintext" if value == "clear" else value
+    return value
+
+
 def merged(table: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     for key, value in changes.items():
         table[key] = merged(dict(table.get(key, {})), value) if isinstance(value, dict) else value
@@ -144,7 +170,7 @@ def results(folder: Path) -> dict[str, Any]:
             frame = pl.read_parquet(path)
             if path.name == "metrics.parquet":
                 frame = frame.filter(pl.col("name") != "seconds")
-            compared[name] = {column: digest(frame[column].to_list()) for column in frame.columns} | {
+            compared[name] = {column: digest(todays(frame[column].to_list())) for column in frame.columns} | {
                 "rows": frame.height, "first": plain(frame.head(5).to_dicts(), folder)}  # fmt: skip
         elif path.suffix in (".npz",):
             with np.load(path, allow_pickle=False) as file:
@@ -173,7 +199,16 @@ def events(path: Path) -> dict[str, int]:
 def ledger(path: Path) -> dict[str, Any]:
     with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as base:
         tables = [row[0] for row in base.execute("select name from sqlite_master where type = 'table' order by 1")]
-        return {name: digest(list(rows(base, name))) for name in tables}
+        compared: dict[str, Any] = {name: digest(list(rows(base, name))) for name in tables if name != "meta"}
+        meta = dict(base.execute("select key, value from meta where key not in ('id', 'salt')"))
+        return compared | {"meta": {key: meta_value(text) for key, text in meta.items()}}
+
+
+def meta_value(text: Any) -> Any:
+    try:
+        return json.loads(text)
+    except (TypeError, ValueError):
+        return text
 
 
 def rows(base: sqlite3.Connection, table: str) -> Iterator[Any]:
@@ -181,7 +216,7 @@ def rows(base: sqlite3.Connection, table: str) -> Iterator[Any]:
     names = [name for name in columns if name not in ("at", "previous", "hash")]  # hashes are of times and salts too
     yield names
     selected = base.execute(f"""select {", ".join(f'"{name}"' for name in names)} from "{table}" """)
-    yield from (row for row in selected if table != "meta" or row[0] not in ("id", "salt"))
+    yield from selected
 
 
 def plain(value: Any, folder: Path) -> Any:
@@ -243,7 +278,8 @@ def differs(name: str, before: Path, kept: Path, data: Path | None) -> bool:
     """Print what of a case differs."""
     if not kept.exists():
         kept.write_text(json.dumps(measured(before, name, data)))
-    lines = list(differences(json.loads(kept.read_text()), measured(ROOT, name, data)))
+    before_it, now = todays(json.loads(kept.read_text())), todays(measured(ROOT, name, data))
+    lines = list(differences(before_it, now))
     print(f"{name}: {f'{len(lines)} differences' if lines else 'the same'}", flush=True)
     for line in lines[:40]:
         print(f"  {line}")
