@@ -20,9 +20,9 @@ from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import DataError
 from consilium.protocol.messages import Terms
 from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
+from consilium.protocol.pool import proves
+from consilium.protocol.queries import canonical_queries, query_ids, query_set_hash
 from consilium.protocol.refusals import Refused, Rule
-from consilium.protocol.rows.pool import proves
-from consilium.protocol.rows.queries import canonical_queries, query_ids, query_set_hash
 from consilium.protocol.versions import program_versions
 from consilium.sums.aggregators.half import ASKED, BATCH
 from consilium.sums.aggregators.helper import Helper

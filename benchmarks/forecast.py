@@ -37,7 +37,7 @@ from consilium.models.specs import TrainerSpec
 from consilium.party.teach import train, vote
 from consilium.protocol.label_source import NO_LABEL
 from consilium.protocol.noise import SeededNoise
-from consilium.protocol.rows.queries import canonical_queries
+from consilium.protocol.queries import canonical_queries
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.plan_subject import LabelledRows, LabelledTasks
 from consilium.simulations.population.public import public_facts, queries, schema

@@ -30,7 +30,7 @@ from consilium.models.kernel import spread_labels
 from consilium.models.shares import KernelShares
 from consilium.models.specs import EvenStudent, SpreadingStudent
 from consilium.models.teachers import RidgeTeacher
-from consilium.protocol.rows.images import represent
+from consilium.protocol.images import represent
 from consilium.simulations.datasets.source import open_source
 from consilium.simulations.scenario import divided_data, load_scenario
 from docs.figures import figure

@@ -27,8 +27,8 @@ from scipy.linalg import eigh
 
 from benchmarks.cells import command_of, spread
 from consilium.models.teachers import RidgeTeacher
+from consilium.protocol.images import represent
 from consilium.protocol.label_source import Outcome
-from consilium.protocol.rows.images import represent
 from consilium.simulations.divide import Case, make_case
 from consilium.simulations.metrics import mean_interval
 from consilium.simulations.release import replay

@@ -20,7 +20,7 @@ import numpy as np
 
 from consilium.data.private_rows import Rows
 from consilium.party.teach import train
-from consilium.protocol.rows.images import Representation, represent
+from consilium.protocol.images import Representation, represent
 from consilium.protocol.teachers import teacher_spec
 from consilium.simulations.datasets.source import open_source
 from consilium.simulations.scenario import divided_data, load_scenario

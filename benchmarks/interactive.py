@@ -28,8 +28,8 @@ from consilium.coordinator.privacy import promised, spent
 from consilium.coordinator.stages import Privacy
 from consilium.models.specs import LogisticRegressionStudent
 from consilium.protocol.label_source import Outcome, Progress
-from consilium.protocol.rows.queries import query_set_hash
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.queries import query_set_hash
+from consilium.protocol.schema import Schema
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
 from consilium.student.config import StudentSpec

@@ -21,7 +21,7 @@ from consilium.coordinator.collection.clear import kept_votes
 from consilium.data.private_rows import Rows
 from consilium.party.teach import train, vote
 from consilium.protocol.digests import canonical_digest
-from consilium.protocol.rows.queries import canonical_queries, query_ids
+from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.simulations.datasets.source import load_dataset
 from consilium.simulations.divide import federation_config
 from consilium.simulations.population.partition import natural_partition

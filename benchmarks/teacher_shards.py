@@ -17,7 +17,7 @@ from consilium.data.mapping import DataRules
 from consilium.data.private_rows import Rows, load_rows
 from consilium.party import node
 from consilium.protocol.noise import SeededNoise
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.schema import Schema
 from consilium.simulations.audit_teachers import AuditEffort, TeacherAudit, audit_teachers, subject_of_scenario
 from docs.figures import figure
 

@@ -35,9 +35,9 @@ from consilium.models.evaluation import area_under_curve
 from consilium.models.images.graph_cnn import smooth_shares
 from consilium.models.kernel import kernel_ridge, principal_places
 from consilium.models.teachers import RidgeTeacher
+from consilium.protocol.images import represent
 from consilium.protocol.noise import SeededNoise
-from consilium.protocol.rows.images import represent
-from consilium.protocol.rows.queries import query_ids
+from consilium.protocol.queries import query_ids
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.datasets.embedded import load_stroke
 from consilium.simulations.datasets.source import load_dataset

@@ -54,10 +54,10 @@ from consilium.protocol.messages import (
 )
 from consilium.protocol.models import Countable, Frozen
 from consilium.protocol.old_names import Outgrown
+from consilium.protocol.pool import PoolTerms
+from consilium.protocol.queries import reference_of, why_no_reference
 from consilium.protocol.releases import widest
-from consilium.protocol.rows.pool import PoolTerms
-from consilium.protocol.rows.queries import reference_of, why_no_reference
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.schema import Schema
 from consilium.protocol.teachers import LogisticRegressionSpec, TeacherSpec
 from consilium.protocol.voting_rule import TopRule, VotingRuleSpec
 from consilium.report.disclosure import Disclosure
@@ -458,11 +458,11 @@ class FederationConfig(Federation):
     """A federation as its coordinator runs it: what `[federation]` says, and what follows from who takes part.
 
     rows: what a row means. roster: hash of the roster, which all but plaintext votes need.
-    public: all rows that may ever be asked, see `protocol.rows.pool`; parties refuse secure votes without it by
+    public: all rows that may ever be asked, see `protocol.pool`; parties refuse secure votes without it by
     default. simulation: true only where all parties are simulated; noise_seed, seed >= 0 and record_votes need it, and
     parties
         refuse it by default.
-    reference: rows by which teachers vote under a voting rule that needs some, as `protocol.rows.reference` writes
+    reference: rows by which teachers vote under a voting rule that needs some, as `protocol.queries` writes
     them. seed: seed of the teachers' training, -1 for entropy. noise_seed: null for the operating system's entropy.
     record_votes: write every party's votes under `private/`; plaintext votes only.
     service: host:port on which the label service listens for a student; port 0 for any free one.

@@ -30,7 +30,7 @@ from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.privacy import expected
 from consilium.coordinator.rosters import least_together
 from consilium.protocol.errors import ConfigError, ServiceError
-from consilium.protocol.rows.pool import PoolTree
+from consilium.protocol.pool import PoolTree
 from consilium.report.warnings import before_run
 
 

@@ -33,8 +33,8 @@ from consilium.protocol.label_wire import (
 )
 from consilium.protocol.labels import labels_pb2 as pb
 from consilium.protocol.messages import PROTOCOL_VERSION
-from consilium.protocol.rows.queries import QUERY_DTYPE
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.queries import QUERY_DTYPE
+from consilium.protocol.schema import Schema
 from consilium.protocol.tls import AllowList, TlsFiles, server_credentials
 
 Message = TypeVar("Message")

@@ -32,8 +32,8 @@ from consilium.protocol.label_source import (
 )
 from consilium.protocol.messages import LedgerPosition
 from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
-from consilium.protocol.rows.pool import PoolTree
-from consilium.protocol.rows.queries import canonical_queries, query_ids, query_set_hash
+from consilium.protocol.pool import PoolTree
+from consilium.protocol.queries import canonical_queries, query_ids, query_set_hash
 
 NoiseFor = Callable[[int], NoiseSource]
 """The noise of the batch with this number in the ledger. In a simulation it depends on seed and number alone, so that a

@@ -35,7 +35,7 @@ from consilium.protocol.errors import ConfigError, ConsiliumError
 from consilium.protocol.files import replace_private, typed
 from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.messages import CollectionMode
-from consilium.protocol.rows.pool import PoolTree
+from consilium.protocol.pool import PoolTree
 from consilium.sums.roster import Roster, VerifiedRoster
 
 app = ServerApp()

@@ -28,7 +28,7 @@ from consilium.data.cells import (
 )
 from consilium.protocol.errors import DataError
 from consilium.protocol.models import Frozen
-from consilium.protocol.rows.schema import MOST_LETTERS, MOST_VALUES, ColumnEncoding, Kind, Name, features_of
+from consilium.protocol.schema import MOST_LETTERS, MOST_VALUES, ColumnEncoding, Kind, Name, features_of
 
 if TYPE_CHECKING:
     import polars as pl

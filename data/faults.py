@@ -15,7 +15,7 @@ from consilium.data.distances import FAR, SHIFTED, compared
 from consilium.data.files import Lines, Role
 from consilium.data.mapping import DataRules, RawField
 from consilium.protocol.refusals import Refused, Rule
-from consilium.protocol.rows.schema import Range
+from consilium.protocol.schema import Range
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from consilium.data.cells import CellRule, Column, Wanted
 from consilium.data.encoding import features_from
 from consilium.data.files import CsvRule
 from consilium.protocol.models import Frozen
-from consilium.protocol.rows.schema import ColumnEncoding, Schema
+from consilium.protocol.schema import ColumnEncoding, Schema
 
 Missing = Literal["refuse", "drop-row", "mean"]
 """A value that is missing: is an error, drops its row, or becomes the mean of the schema's public rows."""

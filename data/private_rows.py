@@ -16,8 +16,8 @@ from consilium.data.cells import Column, ValueState, Wanted, read_cells
 from consilium.data.faults import DataReport, Problem
 from consilium.data.files import BadTable, Coded, CsvRule, Lines, NpzTable, TornRows, in_file, is_pattern, open_table
 from consilium.data.mapping import DataRules, RawField, fields_of, takes_columns
-from consilium.protocol.rows.images import represent
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.images import represent
+from consilium.protocol.schema import Schema
 
 if TYPE_CHECKING:
     import polars as pl

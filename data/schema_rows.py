@@ -19,7 +19,7 @@ from consilium.data.encoding import Doubt, encode
 from consilium.data.files import BadTable, CsvRule, Hints, open_table
 from consilium.data.table import TableRule, read_raw
 from consilium.protocol.files import unreadable
-from consilium.protocol.rows.schema import ColumnEncoding, Schema
+from consilium.protocol.schema import ColumnEncoding, Schema
 
 NO_LABEL = -1
 _MOST_SHOWN = 5

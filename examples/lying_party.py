@@ -20,7 +20,7 @@ from consilium import ConsiliumError, accounting
 from consilium.party.masked_session import PartySession
 from consilium.protocol.choices import fault
 from consilium.protocol.identity import Identity
-from consilium.protocol.rows.queries import canonical_queries
+from consilium.protocol.queries import canonical_queries
 from consilium.sums.masks.machine import Aggregation, SecureSum, drive, whole_blocks
 from consilium.sums.masks.messages import Stage
 from consilium.sums.masks.terms import MaskedTerms

@@ -25,7 +25,7 @@ import numpy as np
 
 from consilium.models.devices import one_thread
 from consilium.models.naming import UnusableModel, told, unpickled
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.schema import Schema
 
 _PROBED = 8
 """Rows that it must answer for as soon as it is trained."""

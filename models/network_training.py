@@ -22,7 +22,7 @@ from torch.func import vmap
 from torch.nn import functional
 
 from consilium.models.devices import asked_device, resolve_device
-from consilium.protocol.rows.images import ImageShape, image_shape
+from consilium.protocol.images import ImageShape, image_shape
 from consilium.protocol.teachers import DENSE, NetworkSpec
 
 MOST_STACKED = 256

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from consilium.models.devices import asked_device, one_thread, resolve_device
 from consilium.models.naming import UnusableModel
-from consilium.protocol.rows.images import ImageShape, image_shape
+from consilium.protocol.images import ImageShape, image_shape
 
 _BLOCK = 1000
 _OPTIMISERS: dict[str, Callable[..., torch.optim.Optimizer]] = {

@@ -39,7 +39,7 @@ from consilium.models.specs import (
     VatStudent,
 )
 from consilium.models.tabular import BoostingTrainer, ForestTrainer, LinearTrainer, MlpTrainer
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.schema import Schema
 
 
 def trainer_of(spec: TrainerKind, aids: Aids) -> Trainer:

@@ -33,7 +33,7 @@ from consilium.protocol.messages import CollectionMode, Terms
 from consilium.protocol.models import Frozen
 from consilium.protocol.old_names import todays, todays_key
 from consilium.protocol.output import Format, show
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.schema import Schema
 from consilium.report.disclosure import ALWAYS, epsilon_text, in_plain_words, out_of, surest_guess
 
 P = TypeVar("P", bound=Frozen)

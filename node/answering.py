@@ -30,9 +30,9 @@ from consilium.protocol.messages import (
     VoteRequest,
     WireModel,
 )
+from consilium.protocol.pool import PoolTerms
 from consilium.protocol.records import from_record, refusal_to_record, to_record
 from consilium.protocol.refusals import Refusal, Refused, Rule
-from consilium.protocol.rows.pool import PoolTerms
 from consilium.sums import errors
 from consilium.sums.aggregators.wire import AggregatorRequest, LinkRequest, OpenRequest, UploadRequest
 from consilium.sums.errors import AggregatorsDisagree, BadLink, OtherVersion, SecAggError, SumTooLarge

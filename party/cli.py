@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from consilium.party.dry_run import FederationFile, PartyCheck
     from consilium.party.home import PartyFile
     from consilium.party.spend import Share
-    from consilium.protocol.rows.schema import Schema
+    from consilium.protocol.schema import Schema
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -228,7 +228,7 @@ def _read_queries(path: Path, schema: Schema) -> np.ndarray:
     from consilium.data.schema_rows import Reading, read_schema_rows
     from consilium.protocol.errors import DataError
     from consilium.protocol.files import unreadable
-    from consilium.protocol.rows.queries import canonical_queries
+    from consilium.protocol.queries import canonical_queries
 
     if path.suffix.lower() in (".csv", ".parquet"):
         how = Reading(CsvRule(), in_file("csv"), "the federation's", public=True)

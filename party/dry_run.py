@@ -37,10 +37,10 @@ from consilium.protocol.files import typed
 from consilium.protocol.messages import MOST_TEACHERS, StatedMode, Terms, VoteReply
 from consilium.protocol.models import Frozen
 from consilium.protocol.old_names import Outgrown
+from consilium.protocol.pool import PoolTerms
+from consilium.protocol.queries import canonical_queries, query_ids, query_set_hash, reference_of
 from consilium.protocol.refusals import Refused
-from consilium.protocol.rows.pool import PoolTerms
-from consilium.protocol.rows.queries import canonical_queries, query_ids, query_set_hash, reference_of
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.schema import Schema
 from consilium.protocol.teachers import TeacherKind, TeacherSpec
 from consilium.protocol.voting_rule import TopRule, VotingRuleSpec
 

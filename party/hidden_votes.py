@@ -56,7 +56,7 @@ MASKED: frozenset[CollectionMode] = frozenset({"secure", "distributed"})
 @dataclass(frozen=True)
 class QuerySet:
     """Queries, float32 (queries, features), their hash, and the proof that they are rows of the pool
-    (`protocol.rows.pool`)."""
+    (`protocol.pool`)."""
 
     queries: np.ndarray = field(repr=False)
     query_set: str

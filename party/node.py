@@ -38,10 +38,10 @@ from consilium.protocol.messages import (
     VoteReply,
     VoteRequest,
 )
+from consilium.protocol.pool import proves
+from consilium.protocol.queries import QUERY_DTYPE, canonical_queries, query_set_hash
 from consilium.protocol.refusals import Refused, Rule
-from consilium.protocol.rows.pool import proves
-from consilium.protocol.rows.queries import QUERY_DTYPE, canonical_queries, query_set_hash
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.schema import Schema
 from consilium.protocol.teachers import TeacherKind, teacher_from_json
 from consilium.protocol.versions import program_versions
 from consilium.protocol.voting_rule import VotingRule, voting_rule_from_json

@@ -27,7 +27,7 @@ import numpy as np
 from consilium.party.promise import Promise
 from consilium.party.spend import FORMAT
 from consilium.protocol.files import begun, committed
-from consilium.protocol.rows.queries import query_ids
+from consilium.protocol.queries import query_ids
 from consilium.sums.errors import AlreadyAnswered, BrokenBlock, Replay
 from consilium.sums.masks.messages import Stage
 from consilium.sums.masks.party import Memory, matrix

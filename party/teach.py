@@ -34,7 +34,7 @@ from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import read_private, write_private
 from consilium.protocol.refusals import Refused, Rule
-from consilium.protocol.rows.schema import Schema, why_no_images
+from consilium.protocol.schema import Schema, why_no_images
 from consilium.protocol.teachers import (
     GradientBoostingSpec,
     LogisticRegressionSpec,

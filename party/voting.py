@@ -26,9 +26,9 @@ from consilium.models.naming import unpickled
 from consilium.models.teachers import NetworkTeacher, RidgeTeacher, Teacher
 from consilium.protocol.choices import counted
 from consilium.protocol.files import replacing
+from consilium.protocol.queries import query_ids, query_set_hash, why_no_reference
 from consilium.protocol.refusals import Refused, Rule
-from consilium.protocol.rows.queries import query_ids, query_set_hash, why_no_reference
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.schema import Schema
 from consilium.protocol.voting_rule import VotingRule
 
 K = TypeVar("K", bound=Hashable)

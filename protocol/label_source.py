@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from consilium.protocol.releases import ReleaseKind
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.schema import Schema
 
 NO_LABEL = -1
 """Stands in a label array where there is none."""

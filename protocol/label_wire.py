@@ -11,9 +11,9 @@ from consilium.protocol.errors import BudgetExceeded, ConsiliumError, DataError,
 from consilium.protocol.label_source import NO_LABEL, Answers, Histograms, LabelTerms, Outcome, RowStanding
 from consilium.protocol.labels import labels_pb2 as pb
 from consilium.protocol.messages import MOST_RELEASES, PROTOCOL_VERSION
+from consilium.protocol.queries import QUERY_DTYPE
 from consilium.protocol.releases import ReleaseKind
-from consilium.protocol.rows.queries import QUERY_DTYPE
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.schema import Schema
 
 BLOCK_BYTES = 1_000_000
 """Rows of a query set travel in blocks of about this size; gRPC's own limit is 4 MB a message."""

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, PlainSe
 from consilium.protocol.digests import Hash, OptionalHash, canonical_digest
 from consilium.protocol.models import Strict, Terse
 from consilium.protocol.old_names import Outgrown, hashed_mode, sent_mode, todays_mode
-from consilium.protocol.rows.queries import MOST_NUMBERS, QUERY_DTYPE, query_set_hash
+from consilium.protocol.queries import MOST_NUMBERS, QUERY_DTYPE, query_set_hash
 
 PROTOCOL_VERSION = 7
 VOTE_DTYPE = np.dtype("<u2")
@@ -201,7 +201,7 @@ class VoteRequest(WireModel):
     """All queries of a round in one message: float32 (queries, features).
 
     ledger, batch, head: see `LedgerPosition`. places, proof: that the queries are rows of the pool
-    (`protocol.rows.pool.PoolTree.prove`); both empty where the terms name no pool. release: number of the one promised
+    (`protocol.pool.PoolTree.prove`); both empty where the terms name no pool. release: number of the one promised
     release that the queries are for, from 1.
     """
 

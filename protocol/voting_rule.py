@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import Field, TypeAdapter, model_validator
 
 from consilium.protocol.models import Frozen
-from consilium.protocol.rows.queries import MOST_REFERENCE_ROWS
+from consilium.protocol.queries import MOST_REFERENCE_ROWS
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 

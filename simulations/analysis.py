@@ -20,8 +20,8 @@ from consilium.models.evaluation import evaluate
 from consilium.models.published.model import MODEL_FILE, Published, load_model
 from consilium.node.progress import ACCOUNTING, BASELINES, CURVES, POOLED, stage
 from consilium.protocol.label_source import NO_LABEL, Progress, no_progress
+from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.releases import ReleaseKind
-from consilium.protocol.rows.queries import canonical_queries, query_ids
 from consilium.simulations.divide import Case
 from consilium.simulations.judge import confusion, student_figures
 from consilium.simulations.learn import ReleasedAnswers, learning_curves

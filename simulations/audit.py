@@ -39,8 +39,8 @@ from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError, DataError, PathError
 from consilium.protocol.label_source import Outcome
 from consilium.protocol.old_names import OF_COORDINATOR, OF_SUMMARY, renamed
+from consilium.protocol.queries import query_ids
 from consilium.protocol.releases import ReleaseKind
-from consilium.protocol.rows.queries import query_ids
 from consilium.report.warnings import SINCE_0_9, listed, well_formed
 from consilium.simulations import attempt
 from consilium.simulations.attempt import FORMAT

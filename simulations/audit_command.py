@@ -108,7 +108,7 @@ def _of_home(where: Path, federation: Path | None, pool: Path | None) -> tuple[H
     from consilium.party.dry_run import made_up_queries
     from consilium.party.home import open_home
     from consilium.protocol.config_files import load
-    from consilium.protocol.rows.queries import canonical_queries
+    from consilium.protocol.queries import canonical_queries
     from consilium.simulations.audit_teachers import MADE_UP
     from consilium.student.pool import PoolFile
 

@@ -36,8 +36,8 @@ from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.messages import PROTOCOL_VERSION, HelloRequest
 from consilium.protocol.noise import NoiseSource
+from consilium.protocol.queries import query_ids, query_set_hash
 from consilium.protocol.refusals import Refused
-from consilium.protocol.rows.queries import query_ids, query_set_hash
 
 ChangeKind = Literal["add", "remove", "replace"]
 
@@ -507,7 +507,7 @@ def subject_of_scenario(
     from dataclasses import replace
 
     from consilium.party.home import open_home
-    from consilium.protocol.rows.queries import canonical_queries
+    from consilium.protocol.queries import canonical_queries
     from consilium.simulations.divide import divide
     from consilium.simulations.scenario import load_scenario
     from consilium.simulations.workspace import Workspace, lay_out

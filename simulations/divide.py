@@ -14,8 +14,8 @@ import numpy as np
 from consilium.coordinator.config import FederationConfig
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.messages import CollectionMode
-from consilium.protocol.rows.queries import canonical_queries, draw_reference, reference_text
-from consilium.protocol.rows.schema import why_no_images
+from consilium.protocol.queries import canonical_queries, draw_reference, reference_text
+from consilium.protocol.schema import why_no_images
 from consilium.simulations.datasets.base import Dataset, Source
 from consilium.simulations.population import public
 from consilium.simulations.population.parties import (

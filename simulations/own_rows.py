@@ -22,7 +22,7 @@ from consilium.node.progress import AT_HOME
 from consilium.party.home import open_home
 from consilium.party.teach import train_all
 from consilium.protocol.label_source import Progress, no_progress
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.schema import Schema
 from consilium.protocol.teachers import LogisticRegressionSpec, NetworkSpec, RidgeSpec, TeacherKind
 from consilium.simulations.divide import Case
 from consilium.simulations.workspace import Workspace

@@ -28,7 +28,7 @@ from consilium.protocol.config_files import read_table, validate
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.files import unreadable
 from consilium.protocol.label_source import Progress, no_progress
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.schema import Schema
 from consilium.protocol.teachers import TeacherKind
 from consilium.simulations.population.public import schema
 from consilium.simulations.scenario import Scenario, apply_override, divided_data, facts_of, scenario_table, shipped

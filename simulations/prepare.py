@@ -13,7 +13,7 @@ import tomli_w
 from consilium.coordinator.provision import kits
 from consilium.coordinator.provision.plan import read_planned
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.rows.schema import ColumnEncoding
+from consilium.protocol.schema import ColumnEncoding
 from consilium.simulations.datasets.source import open_source
 from consilium.simulations.datasets.table import raw_rows
 from consilium.simulations.divide import divide

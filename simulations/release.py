@@ -33,7 +33,7 @@ from consilium.models.published.own_models import ESTIMATOR, TORCH
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.label_source import NO_LABEL, Outcome, Progress, no_progress
 from consilium.protocol.noise import SeededNoise
-from consilium.protocol.rows.queries import query_ids
+from consilium.protocol.queries import query_ids
 from consilium.simulations.divide import Case
 from consilium.simulations.population.parties import simulated_weights
 from consilium.simulations.vote import TeacherVotes

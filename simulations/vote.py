@@ -16,7 +16,7 @@ import numpy as np
 from consilium.party.teach import Teacher
 from consilium.party.voting import Lot, TeacherSet, query_inputs, votes_of_teachers
 from consilium.protocol.label_source import Progress, no_progress
-from consilium.protocol.rows.queries import query_ids, query_set_hash
+from consilium.protocol.queries import query_ids, query_set_hash
 from consilium.simulations.divide import Case
 from consilium.simulations.teach import ClippedSums, class_probabilities, linear_scores, teach
 

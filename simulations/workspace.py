@@ -32,7 +32,7 @@ from consilium.party.home import SETTINGS
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.files import take_lock
 from consilium.protocol.old_names import public_file
-from consilium.protocol.rows.queries import canonical_queries
+from consilium.protocol.queries import canonical_queries
 from consilium.simulations.divide import Case
 from consilium.simulations.population import public
 from consilium.simulations.population.parties import (

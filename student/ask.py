@@ -26,8 +26,8 @@ from consilium.protocol.label_source import (
     Progress,
     RowStanding,
 )
-from consilium.protocol.rows.queries import canonical_queries, first_equal, query_ids
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.queries import canonical_queries, first_equal, query_ids
+from consilium.protocol.schema import Schema
 from consilium.student.config import StudentSpec
 
 GIVEN = "given"

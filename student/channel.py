@@ -24,7 +24,7 @@ from consilium.protocol.labels import labels_pb2 as pb
 from consilium.protocol.labels import labels_pb2_grpc as rpc
 from consilium.protocol.messages import PROTOCOL_VERSION
 from consilium.protocol.proxies import LOOPBACK
-from consilium.protocol.rows.queries import canonical_queries
+from consilium.protocol.queries import canonical_queries
 from consilium.protocol.tls import TlsFiles, channel_credentials, why_no_connection
 
 

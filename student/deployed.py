@@ -27,8 +27,8 @@ from consilium.node.supervisor import Tell
 from consilium.protocol.errors import ConfigError, DataError, ServiceError
 from consilium.protocol.label_source import Progress, RowStanding
 from consilium.protocol.old_names import public_file
-from consilium.protocol.rows.queries import canonical_queries, query_ids
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.queries import canonical_queries, query_ids
+from consilium.protocol.schema import Schema
 from consilium.report.disclosure import in_plain_words
 from consilium.report.warnings import MOST_EPSILON
 from consilium.student.channel import LabelChannel

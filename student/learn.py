@@ -14,7 +14,7 @@ from consilium.models.tabular import SelfTraining
 from consilium.models.train import rehearsed, trainer_of
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.label_source import LabelTerms
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.schema import Schema
 from consilium.student.config import StudentSpec
 
 

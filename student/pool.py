@@ -13,7 +13,7 @@ from consilium.data.files import ON_COMMAND_LINE, CsvRule
 from consilium.data.schema_rows import NO_LABEL, Reading, SchemaRows, read_schema_rows
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.files import unreadable
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.schema import Schema
 
 
 @dataclass(frozen=True)

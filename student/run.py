@@ -18,7 +18,7 @@ from consilium.models.published.model import MODEL_FILE, Published, check_names,
 from consilium.node.progress import ASK, ROUND, TRAIN_STUDENT, stage
 from consilium.protocol.errors import BudgetExceeded
 from consilium.protocol.label_source import NO_LABEL, LabelSource, LabelTerms, Outcome, Progress, no_progress
-from consilium.protocol.rows.queries import canonical_queries, query_ids
+from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.student.ask import Asked, AskingStage, PublicRows, asked_before, planned_phases, students_of
 from consilium.student.card import StudentResult, make_card, student_warnings, tested_on, write_cards
 from consilium.student.config import StudentSpec

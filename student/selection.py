@@ -40,7 +40,7 @@ def choose(
     rows : float (rows, inputs), the pool as the schema represents it (`Schema.inputs`); only `BY_ROWS` use them.
     earlier : indices of rows asked before.
     probabilities : float64 (rows, classes) of the present model; None before there is one, when the choice is random.
-    equal : int64 (rows,), see `protocol.rows.queries.first_equal`. Equal rows are one query: a second one has its
+    equal : int64 (rows,), see `protocol.queries.first_equal`. Equal rows are one query: a second one has its
         answer already. At random, a row that occurs twice is twice as likely to be asked.
 
     least_confident: smallest largest probability. margin: smallest lead over the second. entropy: largest entropy. With

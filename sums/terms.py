@@ -19,7 +19,7 @@ from consilium.protocol.errors import ConsiliumError, MalformedMessage
 from consilium.protocol.identity import Identity, canonical_json, verify
 from consilium.protocol.messages import MOST_BATCHES, MOST_CLASSES, MOST_RELEASES, MOST_TEACHERS, LedgerPosition
 from consilium.protocol.models import Derived, Strict
-from consilium.protocol.rows.queries import query_ids, query_set_hash
+from consilium.protocol.queries import query_ids, query_set_hash
 from consilium.sums.errors import BadSignature, RosterMismatch, UnsafeSession
 from consilium.sums.roster import SumRoster
 
@@ -74,7 +74,7 @@ class SessionTerms(Derived, Strict):
     ) -> Self:
         """Terms of a new session with a fresh sid, checked against the roster.
 
-        queries: canonical float32 (queries, features) (`protocol.rows.queries.canonical_queries`). others: fields of
+        queries: canonical float32 (queries, features) (`protocol.queries.canonical_queries`). others: fields of
         this kind of terms.
 
         Raises

@@ -24,10 +24,10 @@ from consilium.party.node import PartyNode
 from consilium.protocol.choices import counted
 from consilium.protocol.identity import Identity
 from consilium.protocol.messages import PROTOCOL_VERSION, HelloRequest, TrainRequest, VoteRequest, WireModel
+from consilium.protocol.queries import canonical_queries, draw_reference, query_set_hash, reference_text
 from consilium.protocol.records import from_record, refusal_to_record, to_record
 from consilium.protocol.refusals import Refused
-from consilium.protocol.rows.queries import canonical_queries, draw_reference, query_set_hash, reference_text
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.schema import Schema
 from consilium.protocol.voting_rule import RelativeRule
 from consilium.sums.errors import SecAggError
 from consilium.sums.masks import messages

@@ -30,10 +30,10 @@ from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, MalformedMessage
 from consilium.protocol.label_source import LabelSource
 from consilium.protocol.messages import HelloReply, TrainReply, VoteReply, WireModel
+from consilium.protocol.pool import PoolTree
+from consilium.protocol.queries import canonical_queries, query_set_hash
 from consilium.protocol.records import ARRAYS, BODY, from_record, to_record
 from consilium.protocol.refusals import Refused
-from consilium.protocol.rows.pool import PoolTree
-from consilium.protocol.rows.queries import canonical_queries, query_set_hash
 from consilium.sums.errors import SecAggError
 from tests.federation import ACTIONS, REQUESTS, FakeTransport, make_config, make_homes, make_rows, make_secure
 

@@ -40,7 +40,6 @@ CLEAN: tuple[str, ...] = (
     "coordinator/collection",
     "coordinator/planning",
     "data",
-    "protocol/rows",
     "simulations/datasets",
     "simulations/population",
     "simulations/council",

@@ -19,9 +19,9 @@ from benchmarks.scale.clear import said_by
 from consilium.protocol.choices import packed
 from consilium.protocol.messages import VoteReply, WireModel
 from consilium.protocol.noise import SystemNoise
+from consilium.protocol.pool import PoolTree, proves
+from consilium.protocol.queries import query_ids, query_set_hash
 from consilium.protocol.records import from_record, to_record
-from consilium.protocol.rows.pool import PoolTree, proves
-from consilium.protocol.rows.queries import query_ids, query_set_hash
 from consilium.sums.aggregators.proof import Prover
 from consilium.sums.masks.machine import drive
 from consilium.sums.masks.messages import REPLIES, REQUESTS, SecAggMessage, Stage

@@ -34,9 +34,9 @@ from consilium.coordinator.mechanisms import GNMax
 from consilium.protocol.choices import packed
 from consilium.protocol.label_source import LabelSource
 from consilium.protocol.messages import HelloReply, TrainReply, VoteReply, WireModel
+from consilium.protocol.queries import canonical_queries
 from consilium.protocol.records import BODY, decode_array, encode_array, to_record
-from consilium.protocol.rows.queries import canonical_queries
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.schema import Schema
 from consilium.simulations.engines.flower import assign_message_id, assume_identity
 from docs.figures import figure
 from tests.federation import make_config

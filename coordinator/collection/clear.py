@@ -26,8 +26,8 @@ from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.files import private_folder, replacing
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.messages import LedgerPosition, VoteReply, VoteRequest
-from consilium.protocol.rows.pool import HASH_BYTES, PoolTree
-from consilium.protocol.rows.queries import query_ids
+from consilium.protocol.pool import HASH_BYTES, PoolTree
+from consilium.protocol.queries import query_ids
 
 WIDEST = 8
 """Bytes of a number of any type: of a mistaken type a reply is still named; what has more bytes is not looked into."""

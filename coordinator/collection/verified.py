@@ -32,8 +32,8 @@ from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.messages import PROTOCOL_VERSION, WireModel
 from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
+from consilium.protocol.queries import query_ids
 from consilium.protocol.refusals import CURES_OF_SECOND, Rule
-from consilium.protocol.rows.queries import query_ids
 from consilium.sums.aggregators.half import VerifiedSum, WholeBlocks
 from consilium.sums.aggregators.leader import Leader
 from consilium.sums.aggregators.messages import MOST_BATCH

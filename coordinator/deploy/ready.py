@@ -28,7 +28,7 @@ from consilium.protocol.config_files import load
 from consilium.protocol.digests import Hash
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.old_names import public_file
-from consilium.protocol.rows.pool import PoolTree
+from consilium.protocol.pool import PoolTree
 from consilium.sums.roster import load_roster
 
 NEWEST = "Open the newest update that the operator sent into this kit"

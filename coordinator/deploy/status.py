@@ -16,7 +16,7 @@ from consilium.coordinator.run_state import RunState, SecondEntry
 from consilium.node.kit import Kit
 from consilium.protocol.config_files import load
 from consilium.protocol.old_names import public_file
-from consilium.protocol.rows.pool import PoolTree
+from consilium.protocol.pool import PoolTree
 from consilium.report.disclosure import epsilon_text
 
 MOST_ERRORS = 5

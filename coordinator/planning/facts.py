@@ -10,7 +10,7 @@ import numpy as np
 
 from consilium.coordinator.config import Federation
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.rows.queries import QUERY_DTYPE, query_ids
+from consilium.protocol.queries import QUERY_DTYPE, query_ids
 
 PlannedRule = Literal["likeliest", "balanced", "relative"]
 """How teachers vote: for the class that they find likeliest; as though all classes were equally frequent; or relative

@@ -56,7 +56,7 @@ from consilium.node.kit import node_id
 from consilium.node.manifest import authority_fingerprint
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.files import new_here, private_folder
-from consilium.protocol.rows.queries import reference_text
+from consilium.protocol.queries import reference_text
 from consilium.protocol.tls import fingerprint
 from consilium.report.warnings import RunWarning, before_run
 

@@ -25,13 +25,13 @@ from consilium.node.acceptance import LIMITS as COMMON
 from consilium.node.kit import Coordinator, Port, joined
 from consilium.protocol.config_files import faults_of, read_table, validate
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.images import Representation
 from consilium.protocol.messages import MOST_WEIGHT, PartyName
 from consilium.protocol.models import Countable, Frozen
 from consilium.protocol.old_names import Outgrown, todays
-from consilium.protocol.rows.images import Representation
-from consilium.protocol.rows.pool import PoolTerms, PoolTree
-from consilium.protocol.rows.queries import canonical_queries, draw_reference
-from consilium.protocol.rows.schema import Name, Range, Schema
+from consilium.protocol.pool import PoolTerms, PoolTree
+from consilium.protocol.queries import canonical_queries, draw_reference
+from consilium.protocol.schema import Name, Range, Schema
 
 LIMITS = frozenset({"policy", "limits", *COMMON})
 """What no operator's file says."""

@@ -15,7 +15,7 @@ from consilium.data.schema_rows import Reading, SchemaRows, read_schema_rows
 from consilium.data.table import RawTable, TableRule, read_raw
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.files import unreadable
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.schema import Schema
 
 if TYPE_CHECKING:
     import polars as pl

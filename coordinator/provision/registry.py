@@ -21,8 +21,8 @@ from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.messages import CollectionMode, PartyName
 from consilium.protocol.models import Countable, Frozen
 from consilium.protocol.old_names import Outgrown
-from consilium.protocol.rows.pool import PoolTerms
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.pool import PoolTerms
+from consilium.protocol.schema import Schema
 from consilium.sums.roster import AggregatorEntry, Roster, VerifiedRoster
 
 OPERATOR, REGISTRY = "operator", "registry.json"

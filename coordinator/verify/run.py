@@ -45,7 +45,7 @@ from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError, DataError, PathError
 from consilium.protocol.files import is_held
 from consilium.protocol.old_names import OF_COORDINATOR, OF_SPENT, public_file, renamed
-from consilium.protocol.rows.pool import PoolTree
+from consilium.protocol.pool import PoolTree
 
 TRACES = ("ledger.db", "coordinator.json", "events.jsonl", "failure.json")
 """Files of which a coordinator's run folder has at least one."""

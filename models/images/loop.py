@@ -25,7 +25,7 @@ from consilium.models.images.pixels import Distortion, Invariances, Pixels
 from consilium.models.specs import ImageStudent, TrainerKind
 from consilium.protocol.errors import DataError
 from consilium.protocol.files import replacing
-from consilium.protocol.rows.images import ImageShape
+from consilium.protocol.images import ImageShape
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor, nn

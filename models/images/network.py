@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import softmax
 
 from consilium.models.images.pixels import Pixels
-from consilium.protocol.rows.images import ImageShape
+from consilium.protocol.images import ImageShape
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.rows.images import ImageShape, image_shape
+from consilium.protocol.images import ImageShape, image_shape
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor

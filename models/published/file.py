@@ -17,7 +17,7 @@ import numpy as np
 
 from consilium.protocol.errors import DataError
 from consilium.protocol.files import replacing, unreadable
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.schema import Schema
 
 MOST_BYTES = 4 * 2**30
 MOST_HEADER_BYTES = 32 * 2**20

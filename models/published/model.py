@@ -21,8 +21,8 @@ from consilium.models.published.structures import Inputs, put_together, take_apa
 from consilium.protocol.config_files import read_table, validate
 from consilium.protocol.errors import ConfigError, PathError
 from consilium.protocol.models import Frozen
-from consilium.protocol.rows.queries import canonical_queries
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.queries import canonical_queries
+from consilium.protocol.schema import Schema
 
 FORMAT = "consilium-student-1"
 MODEL_FILE = "model.safetensors"

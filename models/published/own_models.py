@@ -21,9 +21,9 @@ from consilium.models.published import skops_file
 from consilium.models.published.file import BadModel, Parts, check_seen, check_shapes, unfit
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.images import width
 from consilium.protocol.models import Frozen
-from consilium.protocol.rows.images import width
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.schema import Schema
 
 ESTIMATOR, TORCH = "estimator", "torch"
 OWN_INPUTS = "representation"

@@ -23,10 +23,10 @@ from consilium.models.published.own_models import NOTHING, OWN_INPUTS, OWN_KINDS
 from consilium.models.tabular import LEAF, Boosted, Forest, Linear, MlpModel, TreeNodes
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.images import width
 from consilium.protocol.models import Frozen
-from consilium.protocol.rows.images import width
-from consilium.protocol.rows.queries import query_ids
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.queries import query_ids
+from consilium.protocol.schema import Schema
 
 Inputs = Literal["features", "representation"]
 """What a model takes, see `StudentSpec.inputs`."""

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from consilium.protocol.rows.schema import ColumnEncoding, Schema
+from consilium.protocol.schema import ColumnEncoding, Schema
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from consilium.data.cells import texts_of
 from consilium.data.encoding import times_of
 from consilium.data.files import Lines
 from consilium.protocol.errors import ConfigError, DataError
-from consilium.protocol.rows.schema import ColumnEncoding
+from consilium.protocol.schema import ColumnEncoding
 from consilium.simulations.datasets.base import Dataset, Public
 from consilium.simulations.datasets.spec import PublicSpec, SourceSpec
 

@@ -12,7 +12,7 @@ from consilium.data.cells import ValueState, texts_of
 from consilium.data.encoding import DeclaredColumns, encode, infer
 from consilium.data.files import Lines
 from consilium.protocol.errors import ConfigError, DataError
-from consilium.protocol.rows.schema import features_of
+from consilium.protocol.schema import features_of
 from consilium.simulations.datasets.base import Dataset, Source
 from consilium.simulations.datasets.roles import JoinedRows, Piece, RowPart, RowSource, roles_of
 from consilium.simulations.datasets.spec import SourceSpec

@@ -33,7 +33,7 @@ from consilium.models.specs import (
     TrainerKind,
     TreesStudent,
 )
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.schema import Schema
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.base import TEST_DRAWS, Predicted, StudyMethod
 from consilium.simulations.metrics import Metric, drawn_intervals, leading_metric, mean_metrics, row_scores

@@ -12,7 +12,7 @@ from scipy.linalg import solve
 from consilium.models.specs import OwnCode
 from consilium.models.teachers import NetworkTeacher
 from consilium.party.teach import fit, sklearn_weight
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.schema import Schema
 from consilium.protocol.teachers import (
     GradientBoostingSpec,
     NetworkSpec,

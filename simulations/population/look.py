@@ -6,8 +6,8 @@ from hashlib import blake2b
 
 import numpy as np
 
-from consilium.protocol.rows.queries import query_ids
-from consilium.protocol.rows.schema import ColumnEncoding
+from consilium.protocol.queries import query_ids
+from consilium.protocol.schema import ColumnEncoding
 from consilium.report.warnings import RowFacts
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.population.partition import Partition

@@ -21,7 +21,7 @@ from consilium.party.teach import check_rows
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.refusals import Refused
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.schema import Schema
 from consilium.protocol.teachers import TeacherKind
 from consilium.simulations.population.specs import PolicyShare, SimulationSpec, TeacherShare
 from consilium.sums.roster import AggregatorEntry, Roster, VerifiedRoster, least_sum

@@ -12,9 +12,9 @@ from consilium.coordinator.planning.facts import PublicFacts, planned_rule_of
 from consilium.data.distances import thin
 from consilium.protocol.config_files import faults_of
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.rows.pool import PoolTree
-from consilium.protocol.rows.queries import canonical_queries
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.pool import PoolTree
+from consilium.protocol.queries import canonical_queries
+from consilium.protocol.schema import Schema
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.specs import DataSpec

@@ -7,8 +7,8 @@ from typing import Any, Literal
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from consilium.models.specs import OwnTeacher
+from consilium.protocol.images import Representation
 from consilium.protocol.models import Frozen
-from consilium.protocol.rows.images import Representation
 from consilium.simulations.datasets.spec import PublicSpec, SourceSpec, keys_set
 
 Division = Literal["owners", "iid", "groups", "dirichlet", "shuffled", "matched", "time", "flwr"]

@@ -17,7 +17,7 @@ from consilium.protocol.errors import ConfigError, MalformedMessage
 from consilium.protocol.files import replacing
 from consilium.protocol.identity import Identity
 from consilium.protocol.messages import WireModel
-from consilium.protocol.rows.queries import query_set_hash
+from consilium.protocol.queries import query_set_hash
 from consilium.sums.errors import RosterMismatch, StageOrder, ThresholdNotMet, named
 from consilium.sums.masks import checks
 from consilium.sums.masks.checks import check_vouched, false_dealers, gather

@@ -17,8 +17,8 @@ import numpy as np
 
 from consilium.protocol.identity import verify
 from consilium.protocol.messages import VOTE_DTYPE
+from consilium.protocol.queries import canonical_queries, query_set_hash
 from consilium.protocol.refusals import Refused, Rule
-from consilium.protocol.rows.queries import canonical_queries, query_set_hash
 from consilium.sums.agreement import NONCE_BYTES, Agreement, seal, sealing_key, unseal
 from consilium.sums.curve import is_proper, montgomery
 from consilium.sums.errors import BadKey, BadSignature, InconsistentView, ThresholdNotMet

@@ -11,8 +11,8 @@ import pytest
 from consilium.aggregator.home import open_home
 from consilium.aggregator.policy import KeptRules
 from consilium.aggregator.store import GivenSums
+from consilium.protocol.queries import query_ids
 from consilium.protocol.refusals import Refused, Rule
-from consilium.protocol.rows.queries import query_ids
 from consilium.sums.aggregators.terms import VerifiedTerms
 from consilium.sums.errors import AlreadyAnswered, BrokenBlock
 from tests.aggregator.test_node import NOISY, Board

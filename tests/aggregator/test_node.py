@@ -22,8 +22,8 @@ from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, LedgerError, OutputExists
 from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.messages import PROTOCOL_VERSION
+from consilium.protocol.pool import PoolTree
 from consilium.protocol.refusals import Refused, Rule
-from consilium.protocol.rows.pool import PoolTree
 from consilium.sums.aggregators.terms import VerifiedTerms
 from consilium.sums.aggregators.wire import AggregatorRequest, LinkRequest, OpenRequest, as_array
 from consilium.sums.agreement import new_private, public_of

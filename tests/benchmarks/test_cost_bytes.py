@@ -17,9 +17,9 @@ from consilium.protocol.choices import packed
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.messages import VoteReply, VoteRequest, WireModel
 from consilium.protocol.noise import SeededNoise
+from consilium.protocol.pool import PoolTree
+from consilium.protocol.queries import query_ids
 from consilium.protocol.records import encode_array, to_record
-from consilium.protocol.rows.pool import PoolTree
-from consilium.protocol.rows.queries import query_ids
 from consilium.simulations.engines.flower import assume_identity
 from consilium.sums.masks.machine import drive
 from consilium.sums.masks.messages import SecAggMessage, Stage

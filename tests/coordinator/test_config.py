@@ -21,7 +21,7 @@ from consilium.coordinator.stages import Privacy, Sanitised
 from consilium.protocol.config_files import load
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.rows.queries import reference_text
+from consilium.protocol.queries import reference_text
 from consilium.protocol.voting_rule import RelativeRule, TopRule, VotingRule
 from consilium.simulations.scenario import load_scenario
 from tests.federation import CLASSES, FEATURES, make_config, make_relative

@@ -20,7 +20,7 @@ from consilium.data.private_rows import Rows, load_rows, read_rows
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.protocol.refusals import Refusal, Refused, Rule
-from consilium.protocol.rows.schema import Range, Schema
+from consilium.protocol.schema import Range, Schema
 from tests.federation import CLASSES, FEATURES, make_config, make_home, make_rows
 from tests.party.test_node import join, node, refused, vote
 

@@ -15,7 +15,7 @@ from consilium.data.mapping import DataRules
 from consilium.data.private_rows import Rows, digest_of, read_rows
 from consilium.data.table import TableRule, read_table
 from consilium.protocol.digests import canonical_digest
-from consilium.protocol.rows.schema import Range, Schema
+from consilium.protocol.schema import Range, Schema
 
 PUBLIC = pl.DataFrame(
     {

@@ -15,7 +15,7 @@ from consilium.data.files import BLOCK
 from consilium.data.mapping import DataRules
 from consilium.data.private_rows import load_rows, read_rows
 from consilium.protocol.refusals import Refusal, Refused, Rule
-from consilium.protocol.rows.schema import Range, Schema
+from consilium.protocol.schema import Range, Schema
 
 SCHEMA = Schema(
     features=("age", "pressure"),

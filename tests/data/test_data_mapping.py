@@ -23,7 +23,7 @@ from consilium.party.teach import train
 from consilium.protocol.config_files import load
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.rows.schema import Range, Schema
+from consilium.protocol.schema import Range, Schema
 from tests.specs import teacher_of
 
 SCHEMA = Schema(

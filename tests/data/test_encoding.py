@@ -16,7 +16,7 @@ from consilium.data.encoding import DeclaredColumn, encode, infer
 from consilium.data.files import Coded, Lines
 from consilium.data.private_rows import FileColumns
 from consilium.protocol.errors import DataError
-from consilium.protocol.rows.schema import ColumnEncoding, Schema, features_of
+from consilium.protocol.schema import ColumnEncoding, Schema, features_of
 from tests.marks import some
 
 PUBLIC = pl.DataFrame(

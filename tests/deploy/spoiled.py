@@ -32,7 +32,7 @@ from consilium.party.spend import SpendStore
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.identity import Identity
-from consilium.protocol.rows.pool import PoolTree
+from consilium.protocol.pool import PoolTree
 from consilium.sums.roster import VerifiedRoster
 from tests.deploy.kits import edit
 from tests.federation import CLASSES, make_rows

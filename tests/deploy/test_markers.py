@@ -40,7 +40,7 @@ from consilium.node.kit import open_kit
 from consilium.party.teach import vote
 from consilium.party.voting import load_teachers
 from consilium.protocol.config_files import load
-from consilium.protocol.rows.queries import canonical_queries, query_ids
+from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.tls import TlsFiles
 from tests.deploy.kits import SECOND, STUDENT, accept_all, free_ports, write_plan, write_pool
 from tests.federation import CLASSES, FEATURES, make_rows

@@ -25,7 +25,7 @@ from consilium.coordinator.provision import kits
 from consilium.node.kit import open_kit
 from consilium.protocol.config_files import load
 from consilium.protocol.label_source import NO_LABEL
-from consilium.protocol.rows.queries import canonical_queries, query_ids
+from consilium.protocol.queries import canonical_queries, query_ids
 from tests.deploy import netns
 from tests.deploy.kits import accept_all
 

@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 from consilium.models.naming import resolve
 from consilium.models.specs import OwnTeacher
 from consilium.party.teach import check
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.schema import Schema
 from consilium.student.config import StudentSpec
 from consilium.student.learn import check_trainer
 from tests.docs.pages import Block, blocks

@@ -16,7 +16,7 @@ from consilium.models.images.network import ImageModel, few_threads, network, no
 from consilium.models.kernel import nearest_rows
 from consilium.models.train import trainer_of
 from consilium.protocol.errors import ConfigError, DataError
-from consilium.protocol.rows.images import ImageShape
+from consilium.protocol.images import ImageShape
 from consilium.student.learn import train
 from tests.models.digits import digits, spec
 

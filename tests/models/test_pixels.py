@@ -12,7 +12,7 @@ from torch import nn
 from consilium.models.images.pixels import DIGITS, INVARIANCES, NONE, OBJECTS, PHOTOS, SIGNS, Distortion, Pixels
 from consilium.models.specs import Augment
 from consilium.models.torch_classifier import TorchClassifier
-from consilium.protocol.rows.images import ImageShape
+from consilium.protocol.images import ImageShape
 from consilium.student.learn import train
 from tests.models.digits import digits
 from tests.specs import student_of

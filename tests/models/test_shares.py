@@ -17,7 +17,7 @@ from consilium.models.images.graph_cnn import smooth_shares
 from consilium.models.kernel import KernelModel, kernel, nearest_rows, neighbour_graph, principal_places, smoothest
 from consilium.models.published.model import publish
 from consilium.models.shares import AutoTrainer, denoise, even, even_model, fit_kernel
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.schema import Schema
 from consilium.student.config import StudentSpec
 from consilium.student.learn import train
 from tests.marks import third

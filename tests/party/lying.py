@@ -37,10 +37,10 @@ from consilium.protocol.messages import (
     TrainRequest,
     VoteRequest,
 )
+from consilium.protocol.pool import PoolTree
+from consilium.protocol.queries import canonical_queries, query_ids, query_set_hash
 from consilium.protocol.refusals import Refused
-from consilium.protocol.rows.pool import PoolTree
-from consilium.protocol.rows.queries import canonical_queries, query_ids, query_set_hash
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.schema import Schema
 from consilium.sums.errors import SecAggError
 from consilium.sums.masks.messages import AdvertiseRequest
 from consilium.sums.masks.party import checked_votes, noise_share

@@ -20,8 +20,8 @@ from consilium.party.dry_run import made_up_queries
 from consilium.party.home import PartyFile
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
-from consilium.protocol.rows.queries import canonical_queries, query_set_hash
-from consilium.protocol.rows.schema import Range, Schema
+from consilium.protocol.queries import canonical_queries, query_set_hash
+from consilium.protocol.schema import Range, Schema
 from tests.federation import CLASSES, FEATURES, make_config, make_home, make_rows
 from tests.specs import teacher_of
 

@@ -17,8 +17,8 @@ from consilium.party.node import PartyNode
 from consilium.party.promise import epsilon
 from consilium.party.voting import Lot, load_teachers, votes_of_teachers
 from consilium.protocol.messages import HelloRequest, TrainReply, TrainRequest, VoteRequest
+from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.refusals import Refusal, Refused, Rule
-from consilium.protocol.rows.queries import canonical_queries, query_ids
 from consilium.protocol.teachers import LogisticRegressionSpec, RandomForestSpec
 from consilium.protocol.versions import program_versions
 from tests.federation import CLASSES, hello_of, make_config, make_home, make_rows, vote_request

@@ -25,9 +25,9 @@ from consilium.party.spend import SpendStore
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.messages import HelloRequest, LedgerPosition
+from consilium.protocol.pool import PoolTree
+from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.refusals import CURES, Refusal, Refused, Rule
-from consilium.protocol.rows.pool import PoolTree
-from consilium.protocol.rows.queries import canonical_queries, query_ids
 from tests.federation import CLASSES, hello_of, make_config, make_home, make_rows, vote_request
 
 POOL = canonical_queries(make_rows(60, 5)[0], 3)

@@ -19,8 +19,8 @@ from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.party.promise import epsilon, largest_weight, promise_of
 from consilium.party.spend import SpendStore
+from consilium.protocol.queries import canonical_queries
 from consilium.protocol.refusals import Refusal, Refused, Rule
-from consilium.protocol.rows.queries import canonical_queries
 from tests.federation import hello_of, make_config, make_home, make_rows, make_secure, vote_request
 from tests.marks import third
 

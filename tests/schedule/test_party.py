@@ -17,8 +17,8 @@ from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.party.promise import Promise, parse_promise
 from consilium.protocol.messages import MOST_RELEASES
+from consilium.protocol.queries import canonical_queries
 from consilium.protocol.refusals import Refusal, Refused, Rule
-from consilium.protocol.rows.queries import canonical_queries
 from tests.federation import hello_of, make_home, make_rows, vote_request
 from tests.schedule.small import scheduled
 

@@ -17,8 +17,8 @@ from consilium.coordinator.privacy import promised
 from consilium.protocol.errors import ConfigError, MalformedMessage
 from consilium.protocol.label_source import no_progress
 from consilium.protocol.messages import MOST_RELEASES
+from consilium.protocol.queries import canonical_queries, query_set_hash
 from consilium.protocol.refusals import Refused, Rule
-from consilium.protocol.rows.queries import canonical_queries, query_set_hash
 from consilium.sums.errors import AlreadyAnswered, ThresholdNotMet
 from consilium.sums.masks.messages import AdvertiseRequest
 from consilium.sums.masks.terms import MaskedTerms

@@ -15,9 +15,9 @@ from consilium.party.masked_session import PartySession
 from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.identity import Identity
 from consilium.protocol.messages import WireModel
+from consilium.protocol.queries import canonical_queries
 from consilium.protocol.records import from_record, to_record
 from consilium.protocol.refusals import Refused
-from consilium.protocol.rows.queries import canonical_queries
 from consilium.sums.masks.machine import Aggregation, everybody, whole_blocks
 from consilium.sums.masks.messages import REPLIES, REQUESTS, SecAggMessage, Stage
 from consilium.sums.masks.terms import MaskedTerms

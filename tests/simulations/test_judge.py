@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, brier_score_loss, recall_score, roc_auc_score
 
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.schema import Schema
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.divide import Case
 from consilium.simulations.judge import Row, judged, judged_row_scores

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.schema import Schema
 from consilium.protocol.teachers import LogisticRegressionSpec, MlpSpec, RandomForestSpec
 from consilium.simulations import own_rows as module
 from consilium.simulations.own_rows import LEAST_ROWS, OwnRows, at_home, chosen

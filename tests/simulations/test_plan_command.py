@@ -16,7 +16,7 @@ from consilium.coordinator.provision import kits
 from consilium.coordinator.provision import plan as planned
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import DataError, NotEnoughParties, PathError
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.schema import Schema
 from consilium.simulations import plan_subject as labelled
 from consilium.simulations import plan_subject as subject
 from consilium.simulations import scenario

@@ -16,8 +16,8 @@ from consilium.protocol.errors import BudgetExceeded, DataError, MalformedMessag
 from consilium.protocol.label_source import RowStanding
 from consilium.protocol.label_wire import id_blocks, ids_of, standings_of
 from consilium.protocol.noise import SeededNoise
-from consilium.protocol.rows.pool import PoolTree
-from consilium.protocol.rows.queries import canonical_queries, query_ids
+from consilium.protocol.pool import PoolTree
+from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.student.channel import LabelChannel
 from consilium.student.pool import Pool
 from consilium.student.run import run_student

@@ -15,7 +15,7 @@ from consilium.models.images.network import HIDDEN
 from consilium.models.published.model import load_model
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.label_source import Answers, LabelTerms, Outcome
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.schema import Schema
 from consilium.student.pool import Pool
 from consilium.student.run import run_student
 from tests.models.digits import digits, spec

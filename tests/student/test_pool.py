@@ -11,8 +11,8 @@ import pytest
 from consilium.data.encoding import encode, infer
 from consilium.data.files import CsvRule
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, PathError
-from consilium.protocol.rows.queries import canonical_queries
-from consilium.protocol.rows.schema import Range, Schema
+from consilium.protocol.queries import canonical_queries
+from consilium.protocol.schema import Range, Schema
 from consilium.student.pool import PoolFile, check_fits
 
 PUBLIC = pl.DataFrame(

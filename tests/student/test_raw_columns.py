@@ -17,7 +17,7 @@ from consilium.models.published.model import BadModel, check_names, load_model
 from consilium.models.published.predict import predict_file
 from consilium.protocol.errors import DataError
 from consilium.protocol.label_source import Answers, LabelTerms, Outcome
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.schema import Schema
 from consilium.student.pool import PoolFile
 from consilium.student.run import run_student
 from tests.specs import student_of

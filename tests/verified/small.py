@@ -25,9 +25,9 @@ from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.messages import WireModel
+from consilium.protocol.queries import canonical_queries, query_set_hash
 from consilium.protocol.records import from_record, refusal_to_record, to_record
 from consilium.protocol.refusals import Refusal, Refused, Rule
-from consilium.protocol.rows.queries import canonical_queries, query_set_hash
 from consilium.sums.aggregators import wire
 from consilium.sums.aggregators.sealing import SignedKey
 from consilium.sums.aggregators.uploads import VoteClient
@@ -161,7 +161,7 @@ class VerifiedSmall:
     def votes(self, index: int, queries: np.ndarray) -> np.ndarray:
         """Of one party, int64 (queries, classes)."""
         from consilium.party.voting import Lot, cast, load_teachers
-        from consilium.protocol.rows.queries import query_ids
+        from consilium.protocol.queries import query_ids
 
         home, digest = open_home(self.homes[index]), self.config.digest()
         trained = load_teachers(home.teachers(digest), digest)

@@ -24,9 +24,9 @@ from consilium.party import masked_session
 from consilium.party.node import PartyNode
 from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.identity import Identity
+from consilium.protocol.queries import query_ids, query_set_hash
 from consilium.protocol.records import refusal_to_record
 from consilium.protocol.refusals import Refusal, Rule
-from consilium.protocol.rows.queries import query_ids, query_set_hash
 from consilium.sums.aggregators import half, leader
 from consilium.sums.aggregators.field import PRIME, to_wire
 from consilium.sums.aggregators.half import Half, fault_code

@@ -13,7 +13,7 @@ from consilium.models.base import Shares
 from consilium.protocol.errors import DataError
 from consilium.protocol.label_source import NO_LABEL, Outcome
 from consilium.protocol.noise import NoiseSource, SeededNoise
-from consilium.protocol.rows.queries import query_ids
+from consilium.protocol.queries import query_ids
 from consilium.simulations.artifact import Arrays
 from consilium.simulations.divide import Case
 from consilium.simulations.judge import Row

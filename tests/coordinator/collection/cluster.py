@@ -11,7 +11,7 @@ from consilium.coordinator.collection.admission import enrol, train
 from consilium.coordinator.collection.secure import SecureCollector
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.mechanisms import Distributed, DistributedTwoPhase
-from consilium.protocol.rows.queries import canonical_queries, query_set_hash
+from consilium.protocol.queries import canonical_queries, query_set_hash
 from consilium.sums.terms import NO_LEDGER
 from tests.federation import FakeTransport, make_config, make_homes, make_secure, standing
 

@@ -15,7 +15,7 @@ from consilium.coordinator.collection.clear import collect
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.mechanisms.checked import Confident
 from consilium.protocol.errors import NotEnoughParties
-from consilium.protocol.rows.queries import canonical_queries
+from consilium.protocol.queries import canonical_queries
 from consilium.sums.terms import NO_LEDGER
 from tests.federation import (
     FakeTransport,

@@ -10,7 +10,7 @@ import pytest
 from consilium.coordinator.collection.clear import PATTERN, UNUSABLE, keeping, kept_votes
 from consilium.coordinator.collection.exchange import Member
 from consilium.protocol.errors import DataError
-from consilium.protocol.rows.queries import canonical_queries, query_ids, query_set_hash
+from consilium.protocol.queries import canonical_queries, query_ids, query_set_hash
 from tests.federation import make_rows
 
 X = canonical_queries(make_rows(4, 5)[0], 3)

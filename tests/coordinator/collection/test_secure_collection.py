@@ -18,7 +18,7 @@ from consilium.coordinator.ledger import Ledger
 from consilium.party.sum_store import SessionStatus, SessionStore
 from consilium.protocol.label_source import Outcome, no_progress
 from consilium.protocol.noise import SeededNoise
-from consilium.protocol.rows.queries import query_ids, query_set_hash
+from consilium.protocol.queries import query_ids, query_set_hash
 from consilium.sums.errors import ThresholdNotMet
 from tests.coordinator.collection.cluster import ONE_PHASE, PARTIES, STAGES, TWO_PHASES, Cluster, queries, told
 from tests.federation import FakeTransport, drop, make_config, make_relative

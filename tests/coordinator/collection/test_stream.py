@@ -24,8 +24,8 @@ from consilium.coordinator.collection.exchange import (
 )
 from consilium.protocol.choices import counted
 from consilium.protocol.messages import VoteReply
+from consilium.protocol.queries import canonical_queries, query_set_hash
 from consilium.protocol.records import to_record
-from consilium.protocol.rows.queries import canonical_queries, query_set_hash
 from consilium.simulations.engines.flower import assign_message_id, assume_identity
 from tests.federation import make_config, make_rows, vote_request
 

@@ -18,7 +18,7 @@ from consilium.coordinator.mechanisms import Confident, Distributed, NoisyHistog
 from consilium.coordinator.privacy import promised_at
 from consilium.party import masked_session
 from consilium.protocol.errors import ConfigError, NotEnoughParties
-from consilium.protocol.rows.queries import canonical_queries, query_set_hash
+from consilium.protocol.queries import canonical_queries, query_set_hash
 from consilium.sums.errors import ThresholdNotMet
 from consilium.sums.masks.machine import everybody
 from consilium.sums.terms import NO_LEDGER

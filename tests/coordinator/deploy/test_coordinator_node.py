@@ -36,7 +36,7 @@ from consilium.protocol.errors import (
     ServiceError,
 )
 from consilium.protocol.files import held
-from consilium.protocol.rows.pool import PoolTree
+from consilium.protocol.pool import PoolTree
 from tests.deploy.kits import PARTIES, STUDENT, make_kits, write_plan
 
 

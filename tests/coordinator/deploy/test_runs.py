@@ -32,7 +32,7 @@ from consilium.coordinator.verify.run import find_run, verify_run
 from consilium.node.checks import examine
 from consilium.node.kit import Kit, open_kit
 from consilium.protocol.errors import ConfigError, EngineError, FederationOpen, LedgerError
-from consilium.protocol.rows.pool import PoolTree
+from consilium.protocol.pool import PoolTree
 from tests.deploy.kits import PARTIES, make_kits
 
 

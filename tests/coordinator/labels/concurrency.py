@@ -21,7 +21,7 @@ from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
 from consilium.protocol.label_source import Outcome
 from consilium.protocol.noise import SystemNoise
-from consilium.protocol.rows.queries import canonical_queries, query_ids
+from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.student.channel import LabelChannel
 from tests.coordinator.labels.test_service import T, Votes
 from tests.federation import make_config, make_rows

@@ -33,7 +33,7 @@ from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, OutputExists, PathError
 from consilium.protocol.identity import Identity
 from consilium.protocol.messages import PROTOCOL_VERSION, HelloRequest, Terms
-from consilium.protocol.rows.queries import canonical_queries, query_ids
+from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.tls import load_certificate
 from consilium.student.pool import PoolFile
 from consilium.sums.roster import Roster

@@ -16,7 +16,7 @@ from consilium.data.mapping import DataRules
 from consilium.data.private_rows import read_rows
 from consilium.protocol.config_files import load, validate
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.schema import Schema
 from consilium.student.pool import PoolFile
 from tests.coordinator.provision.test_provision import write_plan
 

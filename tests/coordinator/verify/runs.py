@@ -21,7 +21,7 @@ from consilium.coordinator.verify import Finding, find_run, verify_run, verify_s
 from consilium.protocol.config_files import load
 from consilium.protocol.identity import Identity
 from consilium.protocol.ledger_statement import GENESIS
-from consilium.protocol.rows.pool import PoolTree
+from consilium.protocol.pool import PoolTree
 from consilium.student.config import StudentSpec
 from consilium.student.pool import load_pool
 from consilium.student.run import run_student

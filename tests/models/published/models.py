@@ -13,7 +13,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 from consilium.models.base import Model
 from consilium.models.naming import write_estimator
-from consilium.protocol.rows.schema import Range, Schema
+from consilium.protocol.schema import Range, Schema
 from consilium.student.config import StudentSpec
 from consilium.student.learn import inputs, train
 from tests.federation import make_rows

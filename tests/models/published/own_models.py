@@ -12,7 +12,7 @@ from consilium.models.own_model import OwnTrainer
 from consilium.models.published.file import read, write
 from consilium.models.published.model import Published, publish
 from consilium.models.torch_classifier import TorchClassifier
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.schema import Schema
 from tests import strangers
 from tests.federation import make_rows
 

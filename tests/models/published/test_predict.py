@@ -16,7 +16,7 @@ from consilium import cli
 from consilium.data.files import ON_COMMAND_LINE, CsvRule
 from consilium.data.schema_rows import Reading, read_schema_rows
 from consilium.models.published.model import publish
-from consilium.protocol.rows.schema import Range, Schema
+from consilium.protocol.schema import Range, Schema
 from tests.models.published.models import case
 
 READING = Reading(CsvRule(), ON_COMMAND_LINE, "the student's")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from consilium.party.sum_store import SessionStatus, SessionStore
+from consilium.protocol.queries import query_set_hash
 from consilium.protocol.refusals import Refused, Rule
-from consilium.protocol.rows.queries import query_set_hash
 from consilium.sums.errors import AlreadyAnswered, InconsistentView, Replay, UnsafeSession
 from consilium.sums.masks.messages import Stage
 from consilium.sums.masks.party import matrix

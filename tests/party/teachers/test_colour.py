@@ -9,8 +9,8 @@ from pydantic import ValidationError
 from consilium.data.private_rows import Rows
 from consilium.models.teachers import NetworkTeacher, train_many
 from consilium.party.teach import check_rows, train
-from consilium.protocol.rows.images import ImageShape, image_shape
-from consilium.protocol.rows.schema import Schema, why_no_images
+from consilium.protocol.images import ImageShape, image_shape
+from consilium.protocol.schema import Schema, why_no_images
 from consilium.protocol.teachers import CnnSpec, teacher_from_json
 
 SIDE = 16

@@ -18,7 +18,7 @@ from consilium.party.teach import OwnCodeTeacher, check, train_all
 from consilium.party.voting import load_teachers
 from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.refusals import Refused
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.schema import Schema
 from tests import strangers
 from tests.federation import make_home
 from tests.party.teachers.own_code import PARTS, SCHEMA, own_teachers, rows_of, with_teacher

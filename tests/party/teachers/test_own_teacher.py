@@ -26,7 +26,7 @@ from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.messages import TrainRequest
 from consilium.protocol.refusals import Refused, Rule
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.schema import Schema
 from consilium.protocol.teachers import CnnSpec
 from tests.federation import make_config, make_home
 from tests.party.test_node import CONFIG, HASH, join, make_rows, vote

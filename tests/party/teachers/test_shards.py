@@ -32,7 +32,7 @@ from consilium.party.voting import load_teachers
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.refusals import Rule
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.schema import Schema
 from tests.federation import make_config, make_home, make_rows
 from tests.party.teachers.test_network import images
 from tests.party.test_node import hello, member, node, refused, train, vote

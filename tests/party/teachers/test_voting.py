@@ -15,9 +15,9 @@ from consilium.party.node import PartyNode
 from consilium.party.teach import train_all, vote
 from consilium.party.voting import Lot, TeacherSet, cast, class_scores, load_teachers, thresholds_of, votes_of_teachers
 from consilium.protocol.choices import counted
+from consilium.protocol.queries import canonical_queries, query_ids, query_set_hash
 from consilium.protocol.refusals import Rule
-from consilium.protocol.rows.queries import canonical_queries, query_ids, query_set_hash
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.schema import Schema
 from consilium.protocol.teachers import TeacherKind
 from consilium.protocol.voting_rule import RelativeRule, TopRule, VotingRule
 from tests.federation import hello_of, make_home, make_relative, make_rows, vote_request

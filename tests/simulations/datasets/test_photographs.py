@@ -11,7 +11,7 @@ import pytest
 import scipy.io
 
 from consilium.protocol.errors import DataError
-from consilium.protocol.rows.images import ImageShape
+from consilium.protocol.images import ImageShape
 from consilium.simulations.datasets import photographs
 from consilium.simulations.datasets.photographs import BATCHES, BINARY, TEST, read_binary, read_mat
 from consilium.simulations.datasets.source import load_dataset

@@ -14,8 +14,8 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 import consilium
 from consilium.coordinator.collection import exchange
 from consilium.protocol.errors import NotEnoughParties
+from consilium.protocol.queries import canonical_queries
 from consilium.protocol.records import refusal_from_record, to_record
-from consilium.protocol.rows.queries import canonical_queries
 from consilium.simulations.engines import local
 from consilium.simulations.engines.flower import assume_identity
 from consilium.simulations.engines.local import RUN_ID, LocalGrid, Worker, run_local, running_workers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.schema import Schema
 from consilium.simulations.methods.manual_labels import PublicTruth
 from consilium.student.config import StudentSpec
 from consilium.student.learn import train

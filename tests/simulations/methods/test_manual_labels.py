@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.schema import Schema
 from consilium.protocol.teachers import RidgeSpec
 from consilium.simulations.methods import manual_labels
 from consilium.simulations.methods.manual_labels import PENALTIES, train_plain

@@ -22,7 +22,7 @@ from consilium.models.specs import (
     RandomForestStudent,
     TrainerKind,
 )
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.schema import Schema
 from consilium.simulations.methods.manual_labels import PLAIN, Effort, HandLabels, PublicTruth, effort
 from consilium.simulations.methods.worth import FEWEST, BreakEven, break_even, crossing, isotonic, worth
 from consilium.student.config import StudentSpec

@@ -14,7 +14,7 @@ from consilium.models import devices
 from consilium.models.devices import VARIABLE
 from consilium.party.voting import MANIFEST, load_teachers
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.schema import Schema
 from consilium.protocol.teachers import (
     CnnSpec,
     GradientBoostingSpec,

@@ -13,7 +13,7 @@ from consilium.coordinator.label_service import noise_for
 from consilium.models.base import Shares
 from consilium.protocol.errors import DataError
 from consilium.protocol.label_source import NO_LABEL, Outcome
-from consilium.protocol.rows.queries import query_ids
+from consilium.protocol.queries import query_ids
 from consilium.simulations.divide import Case
 from consilium.simulations.judge import Row
 from consilium.simulations.methods.base import Predicted

@@ -19,7 +19,7 @@ from pydantic import Field
 from consilium.protocol.digests import Hash
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.models import Frozen
-from consilium.protocol.rows.queries import query_ids
+from consilium.protocol.queries import query_ids
 
 MOST_ROWS = 10_000_000
 HASH_BYTES = 32

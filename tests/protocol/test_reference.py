@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.rows.queries import (
+from consilium.protocol.queries import (
     MOST_NUMBERS,
     canonical_queries,
     draw_reference,
@@ -16,7 +16,7 @@ from consilium.protocol.rows.queries import (
     reference_text,
     why_no_reference,
 )
-from consilium.protocol.rows.schema import Range, Schema
+from consilium.protocol.schema import Range, Schema
 
 WIDTH = 3
 POOL = canonical_queries(np.random.default_rng(0).normal(size=(100, WIDTH)), WIDTH)

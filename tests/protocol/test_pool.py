@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from consilium.data.distances import near_pairs, thin
 from consilium.protocol.errors import ConfigError, DataError
-from consilium.protocol.rows.pool import PoolTerms, PoolTree, proves
-from consilium.protocol.rows.queries import canonical_queries, query_ids
+from consilium.protocol.pool import PoolTerms, PoolTree, proves
+from consilium.protocol.queries import canonical_queries, query_ids
 from tests.marks import some
 
 

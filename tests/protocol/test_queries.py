@@ -10,8 +10,8 @@ import pytest
 from pydantic import ValidationError
 
 from consilium.protocol.errors import DataError
-from consilium.protocol.rows.queries import canonical_queries, query_ids, query_set_hash
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.queries import canonical_queries, query_ids, query_set_hash
+from consilium.protocol.schema import Schema
 
 
 def test_equal_rows_are_one_query_whatever_their_type_or_layout() -> None:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from consilium.protocol.errors import ConfigError, DataError
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol.schema import Schema
 
 QUERY_DTYPE = np.dtype("<f4")
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from consilium.protocol.rows import images
-from consilium.protocol.rows.images import ANGLES, CHANNELS, FEATURES, PIXELS, SIDE, hellinger, represent, scatter
-from consilium.protocol.rows.schema import Schema
+from consilium.protocol import images
+from consilium.protocol.images import ANGLES, CHANNELS, FEATURES, PIXELS, SIDE, hellinger, represent, scatter
+from consilium.protocol.schema import Schema
 
 NAMES = tuple(f"p{index}" for index in range(PIXELS))
 

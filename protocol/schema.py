@@ -15,8 +15,8 @@ from pydantic import (
 )
 
 from consilium.protocol.digests import canonical_digest
+from consilium.protocol.images import LEAST_SIDE, Representation, image_shape, represent, width
 from consilium.protocol.models import Frozen
-from consilium.protocol.rows.images import LEAST_SIDE, Representation, image_shape, represent, width
 
 MOST_LETTERS = 100
 Name = Annotated[str, Field(min_length=1, max_length=MOST_LETTERS)]
