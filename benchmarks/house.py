@@ -27,6 +27,8 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from docs.figures import figure
+
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "consilium"
 ROOMS = (
@@ -37,6 +39,7 @@ BEFORE = "e92497e4"
 WINDOW = 6
 """Lines in a row that count as written twice, without blank ones, comments, docstrings, imports, and signatures: those
 of one interface are equal on purpose."""
+SPLIT = "no data: the code itself; of 0.9.0, the last commit before the work on its size"
 COLLECTIONS = ("clear", "secure", "verified")
 FOLLOWED = Path(__file__).with_name("house_followed.py")
 """Runs in the tree that it follows, whatever its version."""
@@ -249,13 +252,15 @@ def main(arguments: Sequence[str] = ()) -> None:
     parser.add_argument("--at", metavar="REVISION", action="append", help="a commit to count, once or more")
     parser.add_argument("--static", action="store_true", help="run nothing")
     options = parser.parse_args(arguments)
-    columns = {name: at(name, options.static) for name in options.at or [BEFORE]}
-    if not options.at:
-        columns["working tree"] = column(ROOT, options.static)
-    print("| |" + "".join(f" {name} |" for name in columns))
-    print("|---|" + "---:|" * len(columns))
-    for row in dict.fromkeys(row for column in columns.values() for row in column):
-        print(f"| {row} |" + "".join(f" {column.get(row, '')} |" for column in columns.values()))
+    revisions = options.at or [BEFORE]
+    trees = [*revisions, *([] if options.at else ["now"])]
+    heads = ["", *("0.9.0" if name == BEFORE else name for name in trees)]
+    with figure("architecture/house", "python -m benchmarks.house", heads, split=SPLIT, quick=False) as table:
+        columns = [at(name, options.static) for name in revisions]
+        columns += [] if options.at else [column(ROOT, options.static)]
+        for row in dict.fromkeys(row for column in columns for row in column):
+            cells = [column.get(row, "") for column in columns]
+            table.add(row, *(cell.partition(" (")[0] if row == "import circles" else cell for cell in cells))
 
 
 if __name__ == "__main__":

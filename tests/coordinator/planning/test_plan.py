@@ -206,9 +206,9 @@ def test_what_the_student_believes_cannot_be_foreseen() -> None:
     mechanism = {"name": "interactive", "threshold": 3, "sigma1": 50.0, "sigma2": 50.0, "confidence": 0.9}
     own = Federation.model_validate(table(None, mechanism=mechanism, query_budget={"queries": 40, "answers": 40}))  # type: ignore[arg-type]
     phases = own.model_copy(update={"schedule": (Phase(mechanism=own.mechanism, query_budget=own.query_budget),)})
-    with pytest.raises(ConfigError, match=r"federation\.schedule has further phases"):
+    with pytest.raises(ConfigError, match=r"federation\.schedule has further stages"):
         look_at(phases, facts(), FEW)
-    with pytest.raises(ConfigError, match=r"federation\.schedule has further phases"):
+    with pytest.raises(ConfigError, match=r"federation\.schedule has further stages"):
         stand_in(table(schedule=[{}]))
     with pytest.raises(ConfigError, match="interactive answers to what the student believes"):
         look_at(own, facts(), FEW)
