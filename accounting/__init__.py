@@ -28,14 +28,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from consilium.accounting.aggregators import (
-        Confident,
-        Distributed,
-        GNMax,
-        Histogram,
-        Interactive,
-        LNMax,
-    )
+    from consilium.accounting.aggregators import Confident, Distributed, GNMax, Histogram, Interactive, LNMax
     from consilium.accounting.dp_events import from_dp_event, to_dp_event
     from consilium.accounting.vote_costs import EpsilonResult, calibrate, compare, epsilon
 

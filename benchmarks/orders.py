@@ -136,11 +136,7 @@ def queries() -> Table:
 
 
 def _sequence(
-    mechanism: Aggregator,
-    votes: np.ndarray,
-    truth: np.ndarray,
-    order: np.ndarray,
-    weights: np.ndarray,
+    mechanism: Aggregator, votes: np.ndarray, truth: np.ndarray, order: np.ndarray, weights: np.ndarray
 ) -> tuple[float, float, float, float]:
     right = pr_label(votes[order], 40.0, truth[order])
     _, classic, _, exact, worst = costs(mechanism, votes[order], DELTA)

@@ -190,10 +190,7 @@ def fingerprint(kit: KitArgument, output: FormatOption = Format.text) -> None:
 
 @app.command()
 def accept(
-    kit: KitHere = Path(),
-    yes: YesOption = None,
-    only_print: PrintOption = False,
-    output: FormatOption = Format.text,
+    kit: KitHere = Path(), yes: YesOption = None, only_print: PrintOption = False, output: FormatOption = Format.text
 ) -> None:
     """See what the operator asks beside defaults and earlier federations, and allow it: a yes for each looser line."""
     from consilium.node.acceptance import run

@@ -322,8 +322,7 @@ class Ledger:
             part = query_ids[start : start + 500]
             marks = ",".join("?" * len(part))
             for row in self._connection.execute(
-                f"SELECT query_id, outcome, label, counts FROM releases WHERE query_id IN ({marks})",
-                part,
+                f"SELECT query_id, outcome, label, counts FROM releases WHERE query_id IN ({marks})", part
             ):
                 counts = None if row[3] is None else tuple(np.frombuffer(row[3], HISTOGRAM).tolist())
                 releases[row[0]] = Release(Outcome(row[1]), row[2], counts)

@@ -19,15 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import Field, JsonValue, field_validator, model_validator
 
-from consilium.models.naming import (
-    NAME_PATTERN,
-    STUDENTS,
-    TEACHERS,
-    digest_of,
-    estimator_of,
-    read_estimator,
-    resolve,
-)
+from consilium.models.naming import NAME_PATTERN, STUDENTS, TEACHERS, digest_of, estimator_of, read_estimator, resolve
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import read_private, write_private
 from consilium.protocol.models import Frozen

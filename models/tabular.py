@@ -282,10 +282,7 @@ class MlpTrainer:
         with one_thread(), torch.random.fork_rng():
             torch.manual_seed(seed)
             network = nn.Sequential(
-                nn.Linear(x.shape[1], self.hidden),
-                nn.ReLU(),
-                nn.Dropout(0.2),
-                nn.Linear(self.hidden, classes),
+                nn.Linear(x.shape[1], self.hidden), nn.ReLU(), nn.Dropout(0.2), nn.Linear(self.hidden, classes)
             )
             rows, wanted = torch.from_numpy(x.astype(np.float32)), torch.from_numpy(targets)
             optimiser = torch.optim.AdamW(network.parameters(), lr=3e-3, weight_decay=WEIGHT_DECAY)

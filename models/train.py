@@ -14,14 +14,7 @@ from consilium.models.images.pixels import INVARIANCES
 from consilium.models.kernel import GraphTrainer, KernelTrainer
 from consilium.models.own_model import OwnModel, OwnTrainer, in_arrays
 from consilium.models.provenance import Provenance
-from consilium.models.shares import (
-    EVEN_PROVENANCE,
-    AutoTrainer,
-    GraphShares,
-    KernelShares,
-    OnDenoised,
-    WithShares,
-)
+from consilium.models.shares import EVEN_PROVENANCE, AutoTrainer, GraphShares, KernelShares, OnDenoised, WithShares
 from consilium.models.specs import (
     AugmentedStudent,
     AutoStudent,

@@ -13,14 +13,7 @@ from pydantic import Field, model_validator
 from consilium.accounting.errors import AccountingError
 from consilium.accounting.events import ReleaseEvent, event_from_json
 from consilium.accounting.units import Neighbouring, Unit
-from consilium.protocol.messages import (
-    MOST_CANDIDATES,
-    MOST_RELEASES,
-    MOST_TEACHERS,
-    MOST_WEIGHT,
-    PartyName,
-    Terms,
-)
+from consilium.protocol.messages import MOST_CANDIDATES, MOST_RELEASES, MOST_TEACHERS, MOST_WEIGHT, PartyName, Terms
 from consilium.protocol.models import Frozen
 from consilium.protocol.old_names import Outgrown
 from consilium.protocol.refusals import Refused, Rule

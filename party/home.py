@@ -102,9 +102,7 @@ LIMITS: Mapping[str, Limit] = {
     ),
     **{key: COMMON[key] for key in ("least_parties", "allow_simulation")},
     "allowed_classes": Limit(
-        "classes that are voted on",
-        others,
-        "Whoever has the student learns about other classes than before: {asked}.",
+        "classes that are voted on", others, "Whoever has the student learns about other classes than before: {asked}."
     ),
     COLUMNS: Limit(
         "columns of the rows that are read",

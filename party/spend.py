@@ -239,13 +239,7 @@ class SpendStore:
         )
 
     def charge(
-        self,
-        terms: Terms,
-        teachers: str,
-        ids: Sequence[str],
-        policy: Policy,
-        phase: int = 1,
-        release: int = 1,
+        self, terms: Terms, teachers: str, ids: Sequence[str], policy: Policy, phase: int = 1, release: int = 1
     ) -> None:
         """Count the queries that were not counted before, or refuse the whole request; on disk when this returns.
 

@@ -89,16 +89,7 @@ _ATTEMPTS, _PAUSE = 10, 0.05
 STORAGE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 """The disk cannot take what is written, whoever writes it."""
 PATHS = frozenset(
-    {
-        errno.ENOENT,
-        errno.ENOTDIR,
-        errno.EISDIR,
-        errno.EACCES,
-        errno.EPERM,
-        errno.EROFS,
-        errno.ELOOP,
-        errno.ENAMETOOLONG,
-    }
+    {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP, errno.ENAMETOOLONG}
 )
 """The path is another one than was meant, or another user's."""
 

@@ -62,9 +62,4 @@ def tell_warnings(warnings: Iterable[dict[str, str]], output: Format = Format.js
 
 def error_table(error: ConsiliumError) -> dict[str, Any]:
     """An error as a JSON object has it, under the key "error"."""
-    return {
-        "type": type(error).__name__,
-        "what": error.what,
-        "action": error.action,
-        "exit_code": error.exit_code,
-    }
+    return {"type": type(error).__name__, "what": error.what, "action": error.action, "exit_code": error.exit_code}

@@ -105,10 +105,7 @@ def baselines(
             "auc": _mean(_aucs(quality)),
             "intervals": alone.intervals(),
         },
-        "local_only": {
-            **over_parties("accuracy", _accuracies(quality)),
-            **over_parties("auc", _aucs(quality)),
-        },
+        "local_only": {**over_parties("accuracy", _accuracies(quality)), **over_parties("auc", _aucs(quality))},
         "noisy_average": noisy,
         "plurality": _judged(plurality, test_y, names),
         "pooled": {} if pooled is None else _judged(pooled, test_y, names),

@@ -240,8 +240,7 @@ def _prepare_kits(scenario: str, out: Path, seed: int, overrides: list[str], hos
 
 def audit(
     path: Annotated[
-        Path,
-        typer.Argument(metavar="PATH", help="A run's folder, a coordinator's kit, or a run in the kit's state."),
+        Path, typer.Argument(metavar="PATH", help="A run's folder, a coordinator's kit, or a run in the kit's state.")
     ],
     student: Annotated[
         list[Path] | None, typer.Option(metavar="DIR", help="A student's own folder, to be checked too; repeat.")

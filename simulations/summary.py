@@ -64,11 +64,7 @@ def stage_seconds(
 
 
 def run_warnings(
-    config: FederationConfig,
-    spec: StudentSpec,
-    summary: Mapping[str, Any],
-    card: Mapping[str, Any],
-    looked: RowFacts,
+    config: FederationConfig, spec: StudentSpec, summary: Mapping[str, Any], card: Mapping[str, Any], looked: RowFacts
 ) -> list[RunWarning]:
     """Of a finished run, first what came out.
 
@@ -251,9 +247,7 @@ def write_metrics(space: Workspace, analysis: Analysis, summary: dict[str, Any])
         for index, value in enumerate(getattr(analysis, metric)):
             add("query", str(index), metric, float(value))
     frame = pl.DataFrame(
-        rows,
-        schema={"scope": pl.String, "name": pl.String, "metric": pl.String, "value": pl.Float64},
-        orient="row",
+        rows, schema={"scope": pl.String, "name": pl.String, "metric": pl.String, "value": pl.Float64}, orient="row"
     )
     content = io.BytesIO()
     frame.write_parquet(content)  # to a full disk, polars itself would raise an error of its own

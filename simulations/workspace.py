@@ -35,12 +35,7 @@ from consilium.protocol.old_names import public_file
 from consilium.protocol.queries import canonical_queries
 from consilium.simulations.divide import Case
 from consilium.simulations.population import public
-from consilium.simulations.population.parties import (
-    KeyFiles,
-    limited,
-    own_limits,
-    own_teachers,
-)
+from consilium.simulations.population.parties import KeyFiles, limited, own_limits, own_teachers
 from consilium.simulations.scenario import Scenario
 from consilium.student.config import StudentSpec
 from consilium.student.pool import Pool, load_pool

@@ -17,15 +17,7 @@ from consilium.models.base import Model, Shares
 from consilium.node.progress import ASK
 from consilium.protocol.errors import BudgetExceeded, ConfigError, DataError
 from consilium.protocol.files import replace_text
-from consilium.protocol.label_source import (
-    NO_LABEL,
-    Answers,
-    Histograms,
-    LabelSource,
-    Outcome,
-    Progress,
-    RowStanding,
-)
+from consilium.protocol.label_source import NO_LABEL, Answers, Histograms, LabelSource, Outcome, Progress, RowStanding
 from consilium.protocol.queries import canonical_queries, first_equal, query_ids
 from consilium.protocol.schema import Schema
 from consilium.student.config import StudentSpec

@@ -33,8 +33,7 @@ SeparatorOption = Annotated[str, typer.Option(help="Between the fields of a CSV 
 CommaOption = Annotated[bool, typer.Option("--decimal-comma", help="Numbers are written 1,5.")]
 EncodingOption = Annotated[str, typer.Option(help="Of a CSV file: utf-8, latin-1 or cp1252.")]
 ResumeOption = Annotated[
-    bool,
-    typer.Option(help="Go on in OUT, where a student with the same settings and seed stopped."),
+    bool, typer.Option(help="Go on in OUT, where a student with the same settings and seed stopped.")
 ]
 
 

@@ -34,14 +34,7 @@ import math
 import numpy as np
 from scipy.special import log_ndtr, ndtri
 
-from consilium.accounting.checks import (
-    blocks,
-    check_count,
-    check_delta,
-    check_noise,
-    check_scale,
-    check_votes_moved,
-)
+from consilium.accounting.checks import blocks, check_count, check_delta, check_noise, check_scale, check_votes_moved
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, EpsilonBound, Method, rdp_to_epsilon
 from consilium.accounting.curves.discrete import log_pr_loss_laplace, log_tail_table
 from consilium.accounting.curves.gaussian import rdp_gaussian

@@ -57,12 +57,7 @@ import numpy as np
 from scipy.special import log_ndtr, ndtri_exp
 
 from consilium.accounting.checks import blocks, check_count, check_noise, check_orders, check_scale, check_votes_moved
-from consilium.accounting.curves.gaussian import (
-    ingredients,
-    log_q_threshold,
-    rdp_data_dependent,
-    theorem6_at,
-)
+from consilium.accounting.curves.gaussian import ingredients, log_q_threshold, rdp_data_dependent, theorem6_at
 from consilium.accounting.errors import AccountingError, ConditionError, NoiseError
 from consilium.accounting.units import Noise
 

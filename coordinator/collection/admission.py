@@ -34,13 +34,7 @@ from consilium.coordinator.events import EventLog
 from consilium.node.supervisor import BackOff
 from consilium.protocol.errors import LedgerError
 from consilium.protocol.files import replace_private
-from consilium.protocol.messages import (
-    PROTOCOL_VERSION,
-    HelloReply,
-    HelloRequest,
-    LedgerPosition,
-    TrainReply,
-)
+from consilium.protocol.messages import PROTOCOL_VERSION, HelloReply, HelloRequest, LedgerPosition, TrainReply
 from consilium.protocol.refusals import Rule
 from consilium.protocol.versions import program_versions
 

@@ -173,12 +173,7 @@ class GivenRecords:
         return sum(1 for _ in _lines(self._path)) if self._path.exists() else 0
 
     def keep(
-        self,
-        content: bytes,
-        signature: bytes,
-        terms: VerifiedTerms,
-        ids: Sequence[str],
-        result: VerifiedSum,
+        self, content: bytes, signature: bytes, terms: VerifiedTerms, ids: Sequence[str], result: VerifiedSum
     ) -> None:
         """One line, once for each session, and the halves; on disk when this returns.
 
@@ -222,12 +217,7 @@ class GivenRecords:
 
 def _fields(result: VerifiedSum) -> dict[str, Value]:
     leader, helper = result.leader, result.helper
-    return {
-        "leader_nonce": leader.nonce,
-        "leader": leader.total,
-        "helper_nonce": helper.nonce,
-        "helper": helper.total,
-    }
+    return {"leader_nonce": leader.nonce, "leader": leader.total, "helper_nonce": helper.nonce, "helper": helper.total}
 
 
 def read_halves(run_dir: Path, record: GivenRecord) -> tuple[np.ndarray, np.ndarray]:

@@ -25,15 +25,7 @@ from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.messages import WireModel
 from consilium.protocol.refusals import Rule
 from consilium.sums.errors import BadShare, BadSum, SecAggError, ThresholdNotMet, named
-from consilium.sums.masks.machine import (
-    Aggregation,
-    Choose,
-    SecureSum,
-    StageReport,
-    drive,
-    everybody,
-    whole_blocks,
-)
+from consilium.sums.masks.machine import Aggregation, Choose, SecureSum, StageReport, drive, everybody, whole_blocks
 from consilium.sums.masks.messages import REPLIES, SecAggMessage, Stage
 from consilium.sums.masks.terms import MaskedTerms
 from consilium.sums.roster import Roster, SumRoster, whole

@@ -360,12 +360,7 @@ class VerifiedCollector(SumCollector):
         return before
 
     def _collect(
-        self,
-        session: KeptSession,
-        terms: VerifiedTerms,
-        begin: dict[str, Any],
-        keys: HelperKeys,
-        progress: Progress,
+        self, session: KeptSession, terms: VerifiedTerms, begin: dict[str, Any], keys: HelperKeys, progress: Progress
     ) -> None:
         """Ask for the uploads that are not here yet, and keep them as they come."""
         roster, there = self._keys.roster, {*session.places()}

@@ -163,10 +163,7 @@ class ConsoleReader:
     def ready(self) -> list[str]:
         """What is missing before parties can connect and students can be answered by what they bring."""
         place = self._kit.coordinator
-        ports = (
-            ("SuperLink", "127.0.0.1", place.internal_port),
-            ("gateway", self._host(), place.superlink_port),
-        )
+        ports = (("SuperLink", "127.0.0.1", place.internal_port), ("gateway", self._host(), place.superlink_port))
         return [f"the {name} does not listen" for name, where, port in ports if not listens(port, where)]
 
     def serves_students(self) -> bool:

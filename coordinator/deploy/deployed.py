@@ -16,14 +16,7 @@ from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.privacy import expected
 from consilium.coordinator.rosters import NodesFile
 from consilium.coordinator.run_state import PartyState
-from consilium.node.checks import (
-    Advice,
-    Check,
-    check_coordinator,
-    check_kit,
-    check_settings,
-    expectation,
-)
+from consilium.node.checks import Advice, Check, check_coordinator, check_kit, check_settings, expectation
 from consilium.node.keys import SEALING
 from consilium.node.kinds import NodeKind, StartResult
 from consilium.node.kit import Kit, joined

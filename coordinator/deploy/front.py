@@ -76,10 +76,7 @@ class ConnectionPlaces:
     """Who holds a place. Limits are arguments so that tests can do with few connections."""
 
     def __init__(
-        self,
-        strangers: int = STRANGERS,
-        of_address: int = STRANGERS_OF_ADDRESS,
-        of_node: int = CONNECTIONS_OF_NODE,
+        self, strangers: int = STRANGERS, of_address: int = STRANGERS_OF_ADDRESS, of_node: int = CONNECTIONS_OF_NODE
     ) -> None:
         self._most = strangers
         self._of_address = of_address

@@ -14,14 +14,7 @@ from consilium.coordinator.kit_runs import LEDGER, use_of_phases
 from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.privacy import promise_in_words, promised
 from consilium.coordinator.rosters import AnyRoster, NodeKeys, NodesFile, check_sums, least_together
-from consilium.node.checks import (
-    Advice,
-    Check,
-    check_certificate,
-    check_port,
-    check_roster,
-    check_second,
-)
+from consilium.node.checks import Advice, Check, check_certificate, check_port, check_roster, check_second
 from consilium.node.flower import program
 from consilium.node.kit import Kit
 from consilium.protocol.config_files import load

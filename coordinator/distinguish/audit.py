@@ -187,13 +187,7 @@ def _scout(chosen: Pair, setup: GameSetup, claims: Claims) -> _Scout:
 
 
 def _draw_and_choose(
-    mechanism: Mechanism,
-    scout: _Scout,
-    runs: int,
-    noise: NoiseSource,
-    setup: GameSetup,
-    claims: Claims,
-    alpha: float,
+    mechanism: Mechanism, scout: _Scout, runs: int, noise: NoiseSource, setup: GameSetup, claims: Claims, alpha: float
 ) -> tuple[list[Region], tuple[float, float]]:
     """Regions chosen on `runs` runs of each database: tables from one half, everything else from the other."""
     layout, half = scout.layout, runs // 2

@@ -199,12 +199,7 @@ class Mechanism(BaseModel, ABC):
         return 0.0
 
     def release(
-        self,
-        sums: Sums,
-        queries: int,
-        room: int,
-        noise: NoiseSource | None,
-        probabilities: np.ndarray | None = None,
+        self, sums: Sums, queries: int, room: int, noise: NoiseSource | None, probabilities: np.ndarray | None = None
     ) -> Drawn:
         """Ask the parties about `queries` queries and decide on their labels: the one way from votes to labels.
 
@@ -249,12 +244,7 @@ class Mechanism(BaseModel, ABC):
         return False
 
     def release_from_noisy(
-        self,
-        sums: NoisySums,
-        queries: int,
-        room: int,
-        noise: NoiseSource,
-        probabilities: np.ndarray | None = None,
+        self, sums: NoisySums, queries: int, room: int, noise: NoiseSource, probabilities: np.ndarray | None = None
     ) -> Drawn:
         """As `release`, where the noise of `sums_sigma` is in the sums. What the student gets has the event that it
         has from exact sums. Every query is returned, since its noisy sum was seen and is not given again; no outcome

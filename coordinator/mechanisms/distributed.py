@@ -143,12 +143,7 @@ class Distributed(_NoiseByParties):
         return PartyNoise(self.sigma, self.noise_shares)
 
     def release(
-        self,
-        sums: Sums,
-        queries: int,
-        room: int,
-        noise: NoiseSource | None,
-        probabilities: np.ndarray | None = None,
+        self, sums: Sums, queries: int, room: int, noise: NoiseSource | None, probabilities: np.ndarray | None = None
     ) -> Drawn:
         """See `Mechanism.release`. Every query is paid for, so `room` cuts nothing off."""
         return self.decide(self._noisy(sums, queries, noise)(np.arange(queries), 1))
@@ -206,12 +201,7 @@ class DistributedTwoPhase(_NoiseByParties):
         return PartyNoise(self.sigma1 if phase == 1 else self.sigma2, self.noise_shares)
 
     def release(
-        self,
-        sums: Sums,
-        queries: int,
-        room: int,
-        noise: NoiseSource | None,
-        probabilities: np.ndarray | None = None,
+        self, sums: Sums, queries: int, room: int, noise: NoiseSource | None, probabilities: np.ndarray | None = None
     ) -> Drawn:
         """See `Mechanism.release`: all queries in phase 1, the first `room` of those that pass in phase 2."""
         noisy = self._noisy(sums, queries, noise)

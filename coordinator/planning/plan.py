@@ -357,12 +357,7 @@ def plan(
     return _told(facts, features, resolved, best, task_set, other)
 
 
-def look_at(
-    federation: Federation,
-    facts: PublicFacts,
-    tasks: Tasks = made_up,
-    trainer: str = "",
-) -> PlannedFederation:
+def look_at(federation: Federation, facts: PublicFacts, tasks: Tasks = made_up, trainer: str = "") -> PlannedFederation:
     """What to expect of a federation that has its mechanism already, with the best student of those that are tried.
 
     trainer: name of the one that the file has; empty where it leaves that open.

@@ -155,10 +155,7 @@ class ChangeOutlook:
 
 
 def outlook(
-    registry: Registry,
-    add: Mapping[str, int] | None = None,
-    revoke: Sequence[str] = (),
-    asked: int | None = None,
+    registry: Registry, add: Mapping[str, int] | None = None, revoke: Sequence[str] = (), asked: int | None = None
 ) -> ChangeOutlook:
     """What these changes together would mean; nothing is made.
 

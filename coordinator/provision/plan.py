@@ -303,10 +303,7 @@ def _with_scenario(table: dict[str, Any], path: Path) -> dict[str, Any]:
     scenario = read_table(source)
     scenario["federation"] = todays(scenario.get("federation"), Federation)
     if not isinstance(scenario.get("federation"), dict):
-        raise ConfigError(
-            f"{path}: federation: {source} has no table [federation]",
-            "Name a scenario",
-        )
+        raise ConfigError(f"{path}: federation: {source} has no table [federation]", "Name a scenario")
     _check_candidates(scenario, str(source))
     data, rows = scenario.get("data"), table.get("rows")
     if isinstance(data, dict) and isinstance(rows, dict):

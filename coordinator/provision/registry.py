@@ -328,10 +328,7 @@ def with_aggregator(registry: Registry, record: AggregatorRecord) -> Registry:
 def _without_aggregator(registry: Registry, gone: AggregatorRecord) -> Registry:
     changed = _next(registry, registry.parties, None)
     return changed.model_copy(
-        update={
-            "revoked": [*registry.revoked, gone.name],
-            "revoked_keys": [*registry.revoked_keys, *gone.keys],
-        }
+        update={"revoked": [*registry.revoked, gone.name], "revoked_keys": [*registry.revoked_keys, *gone.keys]}
     )
 
 

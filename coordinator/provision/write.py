@@ -20,13 +20,7 @@ from pydantic import BaseModel
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.provision.authority import Authority, Issued
 from consilium.coordinator.provision.plan import POOL_IDS, POOL_ROWS
-from consilium.coordinator.provision.registry import (
-    OPERATOR,
-    AggregatorRecord,
-    CoordinatorKeys,
-    MemberKeys,
-    Registry,
-)
+from consilium.coordinator.provision.registry import OPERATOR, AggregatorRecord, CoordinatorKeys, MemberKeys, Registry
 from consilium.coordinator.rosters import NodesFile
 from consilium.node.checks import SECOND_FILE, SecondFile
 from consilium.node.kit import KIT_FILE, KitFile, NodeKind, node_id

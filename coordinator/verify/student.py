@@ -17,11 +17,7 @@ LABELS, CARD, PLAN = "labels.parquet", "student/student.json", "student/plan.jso
 
 
 def verify_student(
-    folder: Path,
-    recorded: Recorded,
-    promised: dict[str, Any] | None,
-    finished: bool | None = None,
-    prefix: str = "",
+    folder: Path, recorded: Recorded, promised: dict[str, Any] | None, finished: bool | None = None, prefix: str = ""
 ) -> Checks:
     """Checks of one student's folder. promised: the ledger's guarantee as JSON. prefix: tells folders apart.
 

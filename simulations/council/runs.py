@@ -247,9 +247,7 @@ ProgressCallback = Tell
 
 
 @contextmanager
-def watching(
-    progress: ProgressCallback | bool | None,
-) -> Iterator[Callable[[Path], AbstractContextManager[None]]]:
+def watching(progress: ProgressCallback | bool | None) -> Iterator[Callable[[Path], AbstractContextManager[None]]]:
     """What `run_scenario` takes as `watch`: of None and False nothing, of True bars, or lines without a terminal.
 
     Raises

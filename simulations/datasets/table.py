@@ -33,11 +33,7 @@ class TableSource(RowSource):
 
     @classmethod
     def of_frame(
-        cls,
-        frame: pl.DataFrame,
-        spec: SourceSpec,
-        public: pl.DataFrame | None = None,
-        test: pl.DataFrame | None = None,
+        cls, frame: pl.DataFrame, spec: SourceSpec, public: pl.DataFrame | None = None, test: pl.DataFrame | None = None
     ) -> TableSource:
         """The table that `spec` describes, of rows that are in memory.
 

@@ -71,13 +71,7 @@ class NodeDesk:
         self._has: dict[str, str] = {}
 
     def answer(
-        self,
-        parcel: Parcel,
-        message: Message,
-        context: Context,
-        app: Handler,
-        fetch: Callable[[Any], bytes],
-        node: str,
+        self, parcel: Parcel, message: Message, context: Context, app: Handler, fetch: Callable[[Any], bytes], node: str
     ) -> tuple[Message, Brought]:
         """The app's reply on this home, and what it wrote."""
         fetched = self._lay_out(parcel, fetch)

@@ -57,11 +57,7 @@ def handle(message: Message, context: Context) -> tuple[Message, object]:
 
 
 if __name__ == "__main__":
-    for number in (
-        signal.SIGINT,
-        signal.SIGTERM,
-        signal.SIGHUP,
-    ):  # the engine's to handle
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the engine's to handle
         signal.signal(number, signal.SIG_IGN)
     remarks.setLevel(logging.ERROR)
     for described in sys.argv[2:]:

@@ -13,13 +13,7 @@ from consilium.models.specs import OwnCode
 from consilium.models.teachers import NetworkTeacher
 from consilium.party.teach import fit, sklearn_weight
 from consilium.protocol.schema import Schema
-from consilium.protocol.teachers import (
-    GradientBoostingSpec,
-    NetworkSpec,
-    RandomForestSpec,
-    RidgeSpec,
-    TeacherKind,
-)
+from consilium.protocol.teachers import GradientBoostingSpec, NetworkSpec, RandomForestSpec, RidgeSpec, TeacherKind
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.base import Predicted, StudyMethod
 from consilium.simulations.teach import class_probabilities

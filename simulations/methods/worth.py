@@ -113,11 +113,7 @@ def isotonic(heights: np.ndarray) -> np.ndarray:
     size = heights.shape[1]
     sums = np.concatenate([np.zeros((len(heights), 1)), heights.cumsum(axis=1)], axis=1)
     first, last = np.arange(size)[:, None], np.arange(size)[None, :]
-    means = np.where(
-        first <= last,
-        (sums[:, None, 1:] - sums[:, :-1, None]) / np.maximum(last - first + 1, 1),
-        np.inf,
-    )
+    means = np.where(first <= last, (sums[:, None, 1:] - sums[:, :-1, None]) / np.maximum(last - first + 1, 1), np.inf)
     smallest = np.minimum.accumulate(means[:, :, ::-1], axis=2)[:, :, ::-1]  # over all that end at or behind
     return np.stack([smallest[:, : place + 1, place].max(axis=1) for place in range(size)], axis=1)
 

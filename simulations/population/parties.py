@@ -72,13 +72,7 @@ def simulated_identities(
     parties = {name: _identity(name, seed) for name in names}
     coordinator = _identity(COORDINATOR, seed)
     keys = {name: identity.public.hex() for name, identity in parties.items()}
-    roster = Roster.build(
-        keys,
-        coordinator.public.hex(),
-        federation.colluders,
-        federation.least_survivors,
-        weights,
-    )
+    roster = Roster.build(keys, coordinator.public.hex(), federation.colluders, federation.least_survivors, weights)
     return SimulatedIdentities(parties, coordinator, roster)
 
 

@@ -16,13 +16,7 @@ from consilium.simulations.datasets.source import open_source
 from consilium.simulations.datasets.spec import MEMORY, SourceSpec
 from consilium.simulations.scenario import Scenario
 from consilium.simulations.study.cache import StepCache
-from consilium.simulations.study.cells import (
-    ComparedMethod,
-    Plot,
-    data_table,
-    division_address,
-    teaching,
-)
+from consilium.simulations.study.cells import ComparedMethod, Plot, data_table, division_address, teaching
 from consilium.simulations.study.sources import is_everywhere, packed, source_digest
 from consilium.simulations.study.spec import StudySpec
 from consilium.simulations.study.tasks import StepFailure, StudyStep, address, failure_of

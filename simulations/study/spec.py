@@ -58,8 +58,7 @@ class StudyAxis(Frozen):
     values: tuple[Any, ...] = Field(default=(), description="of the key")
     range: AxisRange | None = Field(default=None, description="of the key, in place of `values`")
     points: dict[str, dict[str, Any]] = Field(
-        default={},
-        description="by name, tables as in a scenario file; `scenario` in a point names another base for it",
+        default={}, description="by name, tables as in a scenario file; `scenario` in a point names another base for it"
     )
 
     @field_validator("key")

@@ -94,13 +94,7 @@ def fault_of_shares(reply: ShareReply, peers: int) -> str | None:
 
 
 def fault_of_masked(
-    reply: MaskedReply,
-    roster: Roster,
-    terms: MaskedTerms,
-    ctx: bytes,
-    u1: bytes,
-    u2: bytes,
-    sharers: Collection[int],
+    reply: MaskedReply, roster: Roster, terms: MaskedTerms, ctx: bytes, u1: bytes, u2: bytes, sharers: Collection[int]
 ) -> str | None:
     """Type and shape of y, signature on y, complaints, U1 and U2."""
     if reply.y.dtype != RING_DTYPES[terms.ring]:

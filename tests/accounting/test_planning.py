@@ -31,12 +31,7 @@ from consilium.accounting.curves.gdp import epsilon_of, mu_squared
 from consilium.accounting.curves.gnss import gnss_cost, gnss_cost_published, published_sigma_ss
 from consilium.accounting.errors import CalibrationError
 from consilium.accounting.events import ReleaseEvent
-from consilium.accounting.events.mechanisms import (
-    ConfidentEvent,
-    HistogramEvent,
-    LNMaxEvent,
-    StableEvent,
-)
+from consilium.accounting.events.mechanisms import ConfidentEvent, HistogramEvent, LNMaxEvent, StableEvent
 from consilium.accounting.guarantee import Kind
 from consilium.accounting.sanitise.release import forecast_sanitised
 from consilium.accounting.sanitise.smooth import CheckProfile, label_profile, smooth_sensitivity

@@ -96,10 +96,7 @@ def test_what_a_hospital_writes_with_ages_over_89_other_words_and_another_unit(t
     np.testing.assert_allclose(rows.x, expected(same), rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("column", "cell"),
-    [("sex", "4711"), ("stage", "4711"), ("stage", "i")],
-)
+@pytest.mark.parametrize(("column", "cell"), [("sex", "4711"), ("stage", "4711"), ("stage", "i")])
 @pytest.mark.parametrize("rows", [1, 5])
 def test_an_unseen_category_is_a_doubt_and_keeps_nobody_out(tmp_path: Path, column: str, cell: str, rows: int) -> None:
     row = {"age": "61", "sex": "female", "stage": "I", "creatinine": "1", "label": "well", column: cell}
@@ -143,11 +140,7 @@ def test_a_feature_for_missing_values_takes_them_without_a_rule(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("factor", "told"),
-    [
-        (88.4, ["100% of the rows are more than 10 deviations from the public mean"]),
-        (1.0, []),
-    ],
+    ("factor", "told"), [(88.4, ["100% of the rows are more than 10 deviations from the public mean"]), (1.0, [])]
 )
 def test_another_unit_is_told(tmp_path: Path, factor: float, told: list[str]) -> None:
     lines = [f"61,female,I,{value * factor},{label}" for value, label in ((0.9, "well"), (1.1, "ill"))] * 2
@@ -243,11 +236,7 @@ def features_file(path: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("name", "columns"),
-    [
-        ("data.npz", {}),
-        ("data.parquet", {}),
-        ("data.parquet", {name: name for name in SCHEMA.features}),
-    ],
+    [("data.npz", {}), ("data.parquet", {}), ("data.parquet", {name: name for name in SCHEMA.features})],
 )
 def test_files_of_features_stay_what_they_were(tmp_path: Path, name: str, columns: dict) -> None:
     tables = {"columns": columns, "missing": {"rule": "mean"}}

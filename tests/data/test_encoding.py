@@ -148,10 +148,7 @@ NUMBERS = st.one_of(st.none(), st.floats(), st.integers(-(2**53), 2**53).map(flo
 @given(st.data(), st.integers(0, 4))
 def test_any_frame_has_the_width_of_its_encoding_and_is_finite_where_nothing_is_missing(data, height: int) -> None:
     values = {
-        column.column: pl.Series(
-            data.draw(st.lists(CELLS, min_size=height, max_size=height)),
-            dtype=pl.String,
-        )
+        column.column: pl.Series(data.draw(st.lists(CELLS, min_size=height, max_size=height)), dtype=pl.String)
         if data.draw(st.booleans())
         else pl.Series(data.draw(st.lists(NUMBERS, min_size=height, max_size=height)), dtype=pl.Float64)
         for column in COLUMNS

@@ -277,8 +277,7 @@ def test_a_column_that_one_file_lacks(tmp_path: Path, other: str, told: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
-    [("no.csv", "is not there"), ("no*.csv", "no file is like"), (".", "Is a directory")],
+    ("given", "told"), [("no.csv", "is not there"), ("no*.csv", "no file is like"), (".", "Is a directory")]
 )
 def test_paths_that_hold_no_table(tmp_path: Path, given: str, told: str) -> None:
     with pytest.raises((ConfigError, DataError), match=told):

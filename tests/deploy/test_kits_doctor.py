@@ -204,10 +204,7 @@ def test_a_full_disk_is_found(out: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(
         shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10**13, 1, free.get(path.name, 10**12))
     )
-    for kit, module in (
-        ("party-ward-a", PARTY),
-        ("coordinator", COORDINATOR),
-    ):
+    for kit, module in (("party-ward-a", PARTY), ("coordinator", COORDINATOR)):
         found = examine(module.checks(open_kit(out / kit), running=True))
         assert next(item.action for item in found if item.name == "disk") == "Make room"
 

@@ -89,8 +89,7 @@ def with_text(text: str) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    "votes",
-    ["plaintext", *(pytest.param(votes, marks=pytest.mark.proofs) for votes in ("secure", "distributed"))],
+    "votes", ["plaintext", *(pytest.param(votes, marks=pytest.mark.proofs) for votes in ("secure", "distributed"))]
 )
 def test_a_federation_from_its_kits(tmp_path: Path, votes: str) -> None:
     noisy = {

@@ -66,10 +66,7 @@ def test_docstrings_as_markdown(docstring: str, markdown: str) -> None:
     ("faults", "said"),
     [
         (
-            {
-                "index.md": "[gone](nowhere.md)\n\n[gone](accounting.md#nowhere)",
-                "left-out.md": "# Left out",
-            },
+            {"index.md": "[gone](nowhere.md)\n\n[gone](accounting.md#nowhere)", "left-out.md": "# Left out"},
             ("nowhere.md", "#nowhere", "left-out.md", "3 warnings in strict mode"),
         ),
         ({"index.md": '<script src="https://example.org/x.js"></script>'}, ("from elsewhere",)),

@@ -30,13 +30,7 @@ from consilium.party.sum_store import SessionStore, ids_of, phases_of
 from consilium.party.voting import save_teachers
 from consilium.protocol.errors import ConfigError, DataError, MalformedMessage
 from consilium.protocol.identity import Identity
-from consilium.protocol.messages import (
-    PROTOCOL_VERSION,
-    HelloRequest,
-    LedgerPosition,
-    TrainRequest,
-    VoteRequest,
-)
+from consilium.protocol.messages import PROTOCOL_VERSION, HelloRequest, LedgerPosition, TrainRequest, VoteRequest
 from consilium.protocol.pool import PoolTree
 from consilium.protocol.queries import canonical_queries, query_ids, query_set_hash
 from consilium.protocol.refusals import Refused

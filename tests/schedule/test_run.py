@@ -253,11 +253,7 @@ class TestAudit:
             (forged("DROP TABLE phases"), STRUCTURE, "the stage of a batch is missing"),
             (forged("INSERT INTO phases VALUES (99, 2)"), STRUCTURE, "the stage of a batch is missing"),
             (told(lambda it: it.pop("stages")), "coordinator.json: counts and parties", "stages"),
-            (
-                told(lambda it: it["stages"][1].update(epsilon=0.1)),
-                "coordinator.json: counts and parties",
-                "stages",
-            ),
+            (told(lambda it: it["stages"][1].update(epsilon=0.1)), "coordinator.json: counts and parties", "stages"),
             (told(lambda it: it["privacy"]["guarantee"].update(epsilon=0.1)), "coordinator.json: epsilon", "epsilon"),
             (other_plan, "student/plan.json: what was asked", "not those that it chose"),
         ],

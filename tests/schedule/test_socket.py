@@ -89,10 +89,7 @@ class TestRequests:
     @pytest.mark.parametrize("order", [(1, 2), (2, 1), (0, 1), (1, 0)])
     def test_blocks_of_one_request_that_name_different_phases(self, tmp_path: Path, log, order) -> None:
         stream = [block for at in order for block in blocks(ROWS[at : at + 1], None, at)]
-        with (
-            served(tmp_path, log, scheduled()) as (address, _, ledger),
-            grpc.insecure_channel(address) as channel,
-        ):
+        with served(tmp_path, log, scheduled()) as (address, _, ledger), grpc.insecure_channel(address) as channel:
             (reply,) = rpc.LabelServiceStub(channel).Ask(iter(stream))
             assert reply.refusal.what == "query blocks of one request name different stages"
             assert ledger.spent() == (0, 0)

@@ -161,10 +161,7 @@ class TestKinds:
                 ["federation.teacher.alpha=3", "federation.teacher.model=ridge"],
                 {"model": "ridge", "class_weight": "balanced", "alpha": 3.0},
             ),
-            (
-                ['federation.teacher={model="ridge"}'],
-                {"model": "ridge", "class_weight": "none", "alpha": 1.0},
-            ),
+            (['federation.teacher={model="ridge"}'], {"model": "ridge", "class_weight": "none", "alpha": 1.0}),
         ],
     )
     def test_another_kind_drops_what_it_does_not_have(self, overrides: list[str], teacher: dict) -> None:

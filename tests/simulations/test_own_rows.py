@@ -101,10 +101,7 @@ def test_parties_of_one_class_and_tiny_ones_are_counted_and_do_no_harm() -> None
 
 @pytest.mark.parametrize(
     ("spec", "sizes", "why"),
-    [
-        (MlpSpec(), {"a": 100}, "take long to train again"),
-        (SPEC, {"a": 2, "b": 5}, "no 6 rows"),
-    ],
+    [(MlpSpec(), {"a": 100}, "take long to train again"), (SPEC, {"a": 2, "b": 5}, "no 6 rows")],
 )
 def test_why_there_is_none(spec: Any, sizes: dict[str, int], why: str) -> None:
     _, schema = parties([10])

@@ -98,8 +98,7 @@ def check_is_the_run(found: Replayed, case: Case, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [pytest.param(CASES[name], id=name, marks=pytest.mark.proofs if "," in name else []) for name in CASES],
+    "changes", [pytest.param(CASES[name], id=name, marks=pytest.mark.proofs if "," in name else []) for name in CASES]
 )
 def test_the_replay_is_the_run(changes: tuple[str, ...], tmp_path: Path) -> None:
     teachers = [

@@ -29,11 +29,7 @@ PIXELS = ["data.representation=none", "student.trainer.name=logistic_regression"
 # scenario -> overrides, number of parties, least accuracy of the student, which is far above chance
 CASES: dict[str, tuple[list[str], int, float]] = {
     "adult-250": ([*GNMAX, *SHARDS, *TREES], 8, 0.7),
-    "diabetes-rf": (
-        [*GNMAX, "data.parties=8", "data.most_rows=200", "federation.teacher.trees=10"],
-        8,
-        0.5,
-    ),
+    "diabetes-rf": ([*GNMAX, "data.parties=8", "data.most_rows=200", "federation.teacher.trees=10"], 8, 0.5),
     "fashion-250": ([*GNMAX, *SHARDS, *PIXELS], 8, 0.3),
     "mnist-writers": ([*GNMAX, *PIXELS, "data.least_rows=129"], 33, 0.3),
     "pneumonia": ([*GNMAX, "data.parties=8", "data.most_rows=94"], 8, 0.6),

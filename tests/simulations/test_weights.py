@@ -57,11 +57,7 @@ def test_a_scenario_without_weights_is_written_and_hashed_as_before_there_were_a
 
 
 def test_a_plan_refuses_weights_and_says_what_to_do() -> None:
-    open_mechanism = [
-        "federation.mechanism.name=auto",
-        "federation.privacy.epsilon=2.0",
-        "federation.most_weight=2",
-    ]
+    open_mechanism = ["federation.mechanism.name=auto", "federation.privacy.epsilon=2.0", "federation.most_weight=2"]
     with pytest.raises(ConfigError, match="most_weight is 2: how often each party's answers count") as caught:
         load_scenario("stroke-labels", open_mechanism)
     assert "Plan with most_weight = 1" in str(caught.value)

@@ -107,10 +107,7 @@ def test_without_a_fixed_pool_nobody_is_told_what_others_asked(serve, tmp_path: 
 def test_rows_of_an_earlier_federation_are_left_out_and_refused(serve, tmp_path: Path) -> None:
     service = serve(spent=tuple(IDS[:90]))
     asked, told = ask(service, tmp_path / "1", 0)
-    assert (asked, told) == (
-        10,
-        ["90 rows were answered in an earlier federation of these parties and are left out"],
-    )
+    assert (asked, told) == (10, ["90 rows were answered in an earlier federation of these parties and are left out"])
     assert (service.known(IDS) == [RowStanding.SPENT] * 90 + [RowStanding.RECORDED] * 10).all()
     left = service.describe().queries_left
     with pytest.raises(DataError, match=r"2 of 4 queries were answered in an earlier federation.*first: row 0"):

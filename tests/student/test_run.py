@@ -68,11 +68,7 @@ def pool(count: int = 100, test: bool = True) -> Pool:
 @pytest.mark.parametrize(
     ("settings", "left", "expected"),
     [
-        (
-            {"batch": 20},
-            1000,
-            "ask 0/50, ask 20/50, ask 40/50, ask 50/50, train student 0/1, train student 1/1",
-        ),
+        ({"batch": 20}, 1000, "ask 0/50, ask 20/50, ask 40/50, ask 50/50, train student 0/1, train student 1/1"),
         (
             {"rounds": 2},
             1000,

@@ -169,9 +169,7 @@ def test_a_second_aggregator_that_accuses_an_honest_party_is_the_one_at_fault(tm
     small = made(tmp_path, mechanism=Distributed(threshold=0, sigma=30.0, noise_shares=1))
     honest = Helper._look
     monkeypatch.setattr(
-        Helper,
-        "_look",
-        lambda self, part, *more: fault_code(fault) if part.place == 2 else honest(self, part, *more),
+        Helper, "_look", lambda self, part, *more: fault_code(fault) if part.place == 2 else honest(self, part, *more)
     )
     with pytest.raises(AggregatorsDisagree, match="about p02: the second aggregator is at fault"):
         small.ask(QUERIES)
@@ -186,9 +184,7 @@ def test_control_taken_at_its_word_the_same_lie_leaves_the_party_out_for_good(tm
     small = made(tmp_path, mechanism=Distributed(threshold=0, sigma=30.0, noise_shares=1))
     honest, fault = Helper._look, VoteFault.NOT_FOR_US
     monkeypatch.setattr(
-        Helper,
-        "_look",
-        lambda self, part, *more: fault_code(fault) if part.place == 2 else honest(self, part, *more),
+        Helper, "_look", lambda self, part, *more: fault_code(fault) if part.place == 2 else honest(self, part, *more)
     )
     assert len(small.ask(QUERIES).parties) == 4
     monkeypatch.setattr(Helper, "_look", honest)

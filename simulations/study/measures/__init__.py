@@ -7,11 +7,4 @@ from consilium.simulations.study.measures.gain import gain_rows
 from consilium.simulations.study.measures.influence import influence_rows
 from consilium.simulations.study.measures.votes import teacher_matrices, teacher_rows
 
-__all__ = [
-    "division_matrices",
-    "division_rows",
-    "gain_rows",
-    "influence_rows",
-    "teacher_matrices",
-    "teacher_rows",
-]
+__all__ = ["division_matrices", "division_rows", "gain_rows", "influence_rows", "teacher_matrices", "teacher_rows"]

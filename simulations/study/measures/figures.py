@@ -258,13 +258,7 @@ class Figures:
                 self.add(scope, name, metric, value)
 
     def add(
-        self,
-        scope: str,
-        name: str,
-        metric: str,
-        value: float,
-        low: float | None = None,
-        high: float | None = None,
+        self, scope: str, name: str, metric: str, value: float, low: float | None = None, high: float | None = None
     ) -> None:
         """See `Row`."""
         self.rows.append(Row(self.method, scope, name, metric, float(value), low, high))

@@ -16,14 +16,7 @@ import polars as pl
 from consilium.report.words import range_text, signed_text, value_text
 from consilium.simulations.study.row_scores import RowScores
 from consilium.simulations.study.summaries.inference import LEAST, rank_correlation
-from consilium.simulations.study.summaries.questions import (
-    Family,
-    Kind,
-    Likeness,
-    MeanContrast,
-    compared,
-    questions,
-)
+from consilium.simulations.study.summaries.questions import Family, Kind, Likeness, MeanContrast, compared, questions
 from consilium.simulations.study.summaries.tidy import (
     axis_names,
     less_is_better,

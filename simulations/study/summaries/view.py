@@ -27,10 +27,7 @@ from consilium.simulations.study.summaries.tidy import (
 
 
 def over_seeds(
-    frame: pl.DataFrame,
-    metrics: Sequence[str] | None = None,
-    scope: str = "run",
-    row_scores: RowScores | None = None,
+    frame: pl.DataFrame, metrics: Sequence[str] | None = None, scope: str = "run", row_scores: RowScores | None = None
 ) -> pl.DataFrame:
     """The mean over seeds of every metric of this scope, for each point of the axes.
 

@@ -87,10 +87,7 @@ def test_a_refused_release_leaves_no_trace_and_the_cap_ignores_the_data():
 def test_different_claims_do_not_mix():
     accountant = Accountant()
     accountant.commit(confident())
-    for other in (
-        confident(unit=Unit.PARTY),
-        confident(towards=Towards.COORDINATOR),
-    ):
+    for other in (confident(unit=Unit.PARTY), confident(towards=Towards.COORDINATOR)):
         with pytest.raises(UnitError, match="one accountant for each"):
             accountant.preview(other)
     with pytest.raises(OrdersError):

@@ -43,13 +43,7 @@ from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
 from consilium.accounting.worst.renyi import rdp_argmax, rdp_check
 from tests.accounting.events.examples import CONFIDENT, EXAMPLES, MASK, PLAN, VOTES, common, confident
 
-NO_EVIDENCE = (
-    HistogramEvent,
-    DistributedEvent,
-    DistributedTwoPhaseEvent,
-    ImmutableEvent,
-    ImmutableGaussianEvent,
-)
+NO_EVIDENCE = (HistogramEvent, DistributedEvent, DistributedTwoPhaseEvent, ImmutableEvent, ImmutableGaussianEvent)
 ALL = [pytest.param(cls, extra, id=cls.TYPE) for cls, extra in EXAMPLES]
 SHORT = VOTES.copy()
 SHORT[7, SHORT[7].argmin()] -= 1

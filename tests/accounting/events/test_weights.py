@@ -29,12 +29,7 @@ from tests.marks import third
 from tests.party.lying import lattice_epsilon
 
 ORDERS = np.array([1.5, 2.0, 8.0, 64.0])
-STATED = {
-    "unit": Unit.PARTY,
-    "neighbouring": Neighbouring.REPLACE,
-    "towards": Towards.STUDENT,
-    "noise": Noise.DISCRETE,
-}
+STATED = {"unit": Unit.PARTY, "neighbouring": Neighbouring.REPLACE, "towards": Towards.STUDENT, "noise": Noise.DISCRETE}
 REAL = {"unit": Unit.PARTY, "neighbouring": Neighbouring.REPLACE, "noise": Noise.CONTINUOUS}
 EVENTS: dict[str, Callable[..., ReleaseEvent]] = {
     "gnmax": lambda **more: GNMaxEvent(asked=30, answered=30, sigma=40.0, **STATED, **more),

@@ -52,11 +52,7 @@ def test_all_small_histograms(teachers, classes, sigma, ratio):
     assert np.all((bound <= ratio * truth)[within_reach])
 
 
-CASES = [
-    (2.0, [1.05, 2.0, 6.0, 12.0]),
-    (40.0, [1.05, 2.0, 20.0, 100.0]),
-    (1000.0, [1.05, 2.0, 20.0, 500.0]),
-]
+CASES = [(2.0, [1.05, 2.0, 6.0, 12.0]), (40.0, [1.05, 2.0, 20.0, 100.0]), (1000.0, [1.05, 2.0, 20.0, 500.0])]
 
 
 @pytest.mark.parametrize(("sigma", "orders"), third(CASES, first=1))

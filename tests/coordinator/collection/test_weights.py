@@ -64,12 +64,7 @@ def in_clear(homes: list[Path], log, faults: dict[tuple[int, str], Fault] | None
 
 def securely(homes: list[Path], root: Path, log, weights=WEIGHTS, faults=None, **changes: Any):
     keys = make_secure(homes, root, weights=weights)
-    votes = {
-        "collection": "secure",
-        "roster": keys.roster.digest,
-        "mechanism": NOISE,
-        "most_weight": 3,
-    }
+    votes = {"collection": "secure", "roster": keys.roster.digest, "mechanism": NOISE, "most_weight": 3}
     config, transport = make_config(**{**votes, **changes}), FakeTransport(homes, faults)
     agreed = {entry.id: entry.weight for entry in keys.roster.parties}
     joined = train(transport, config, enrol(transport, config, NO_LEDGER.ledger, log, agreed), log).members
@@ -117,9 +112,7 @@ def test_sums_with_the_parties_own_noise_have_all_their_votes(tmp_path: Path, lo
 
 def test_a_party_that_claims_a_weight_above_the_most_is_left_out_by_name(tmp_path: Path, log, monkeypatch) -> None:
     def nine_times(folder: Path):
-        lies = {
-            (4, "query.hello"): with_field("weight", 9),
-        }
+        lies = {(4, "query.hello"): with_field("weight", 9)}
         return in_clear(homes_of(folder), log, lies)[0]
 
     histogram = nine_times(tmp_path / "attack")

@@ -62,10 +62,7 @@ class Superlink:
         if arguments[1] == "register":
             key = Path(arguments[2]).read_text().strip()
             if key in self.nodes:
-                return {
-                    "success": False,
-                    "error-message": "x\n\n[code: 23] Public key already in use.",
-                }
+                return {"success": False, "error-message": "x\n\n[code: 23] Public key already in use."}
             self.next += 1
             self.nodes[key] = self.next
             return {"success": True, "node-id": self.next}

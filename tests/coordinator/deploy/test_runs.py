@@ -14,14 +14,7 @@ import pytest
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.deploy import start as node
 from consilium.coordinator.deploy.deployed import COORDINATOR
-from consilium.coordinator.deploy.runs import (
-    KitRun,
-    asked_before,
-    begin,
-    configuration,
-    current_run,
-    run_of_kit,
-)
+from consilium.coordinator.deploy.runs import KitRun, asked_before, begin, configuration, current_run, run_of_kit
 from consilium.coordinator.deploy.start import close, run_config
 from consilium.coordinator.deploy.status import status
 from consilium.coordinator.events import EventLog

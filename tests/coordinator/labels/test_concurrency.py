@@ -82,11 +82,7 @@ assert len(ledger.batches()) == 2
 @pytest.mark.slow
 def test_a_full_disk_releases_nothing_and_loses_nothing(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", FULL, str(tmp_path)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, "-c", FULL, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     assert "cannot write ledger" in done.stdout

@@ -222,11 +222,7 @@ def test_a_hostile_coordinator_s_blocks_are_refused(block: pb.HistogramBlock) ->
 
 @pytest.mark.parametrize(
     ("block", "labels"),
-    [
-        (sent(), [0, 0]),
-        (sent(votes=np.array([0, 4], "<i8")), [1, 0]),
-        (sent(sigmas=np.array([0.0, 2.0])), [1, 0]),
-    ],
+    [(sent(), [0, 0]), (sent(votes=np.array([0, 4], "<i8")), [1, 0]), (sent(sigmas=np.array([0.0, 2.0])), [1, 0])],
 )
 def test_histograms_that_do_not_fit_the_labels_are_refused(block: pb.HistogramBlock, labels: list[int]) -> None:
     reader = HistogramReader(2, 2)

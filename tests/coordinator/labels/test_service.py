@@ -246,11 +246,7 @@ class Clipped(Votes):
 
 @pytest.mark.parametrize(
     "mechanism",
-    [
-        GNMax(sigma=3.0),
-        Confident(threshold=4, sigma1=2.0, sigma2=3.0),
-        LNMax(gamma=0.2),
-    ],
+    [GNMax(sigma=3.0), Confident(threshold=4, sigma1=2.0, sigma2=3.0), LNMax(gamma=0.2)],
     ids=lambda m: m.name,
 )
 def test_a_row_that_was_made_to_fit_saves_nothing(make, mechanism) -> None:

@@ -66,11 +66,7 @@ def run(*arguments: object, code: int = 0) -> str:
 
 def findings(kit: Path) -> dict[str, CheckResult]:
     """Of the kit's doctor, without what needs a coordinator."""
-    module: Any = {
-        "aggregator": AGGREGATOR,
-        "party": PARTY,
-        "coordinator": COORDINATOR,
-    }[open_kit(kit).kind]
+    module: Any = {"aggregator": AGGREGATOR, "party": PARTY, "coordinator": COORDINATOR}[open_kit(kit).kind]
     return {found.name: found for found in examine(module.checks(open_kit(kit), False)) if found.name != "coordinator"}
 
 

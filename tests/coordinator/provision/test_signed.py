@@ -15,13 +15,7 @@ from consilium.coordinator.provision import kits
 from consilium.coordinator.provision.authority import Authority
 from consilium.node import sending
 from consilium.node.kit import KIT_FILE, open_kit
-from consilium.node.manifest import (
-    ALGORITHM,
-    MANIFEST,
-    SignedManifest,
-    authority_fingerprint,
-    check_signed,
-)
+from consilium.node.manifest import ALGORITHM, MANIFEST, SignedManifest, authority_fingerprint, check_signed
 from consilium.node.sending import open_archive
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.files import private_folder

@@ -112,10 +112,7 @@ def test_other_columns_are_named_and_ignored(student: Path, predict: Command, tm
 
 TWENTY = "age,pressure,drowsy\n" + "".join(f"{60 + index},140,0\n" for index in range(20))
 NOTES = {
-    "outside the range": (
-        GOOD.replace("72", "250"),
-        "age: 1 of 2 rows are outside its range, 0 to 120 (first: line 3",
-    ),
+    "outside the range": (GOOD.replace("72", "250"), "age: 1 of 2 rows are outside its range, 0 to 120 (first: line 3"),
     "below the range": (GOOD.replace("60", "-1"), "age: 1 of 2 rows are outside its range"),
     "a fraction": (GOOD.replace("72", "72.5"), "age: 1 of 2 rows are no whole numbers (first: line 3)"),
     "another unit": (GOOD.replace("140", "14000"), "pressure: 1 of 2 rows are 10 standard deviations or more"),

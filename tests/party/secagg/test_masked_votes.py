@@ -168,11 +168,7 @@ class TestReplayedQueries:
 
     @pytest.mark.parametrize(
         "queries",
-        [
-            make_queries()[::-1],
-            make_queries()[:2],
-            np.concatenate([make_queries(seed=8), make_queries()[:1]]),
-        ],
+        [make_queries()[::-1], make_queries()[:2], np.concatenate([make_queries(seed=8), make_queries()[:1]])],
         ids=["permuted", "part", "padded"],
     )
     def test_another_set_with_a_query_that_was_answered(self, federation: Federation, queries: np.ndarray) -> None:

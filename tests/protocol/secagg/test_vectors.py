@@ -236,10 +236,7 @@ def test_statements() -> None:
         (consistency_parts, (b"c", 1, b"1", b"2", b"3")),
         (masked_parts, (b"c", 1, b"1", b"2", np.ones((2, 2), dtype=np.uint16), np.ones(1, dtype=np.uint16))),
         (set_digest, ("U2", b"c", np.array([1], dtype=np.uint16))),
-        (
-            adverts_digest,
-            (b"c", np.array([1], dtype=np.uint16), np.ones((1, 2), np.uint8), np.ones((1, 3), np.uint8)),
-        ),
+        (adverts_digest, (b"c", np.array([1], dtype=np.uint16), np.ones((1, 2), np.uint8), np.ones((1, 3), np.uint8))),
     ],
 )
 def test_a_statement_depends_on_all_that_it_states(statement, arguments: tuple) -> None:

@@ -12,13 +12,7 @@ from consilium.protocol.noise import SeededNoise
 from consilium.sums.aggregators.field import PRIME
 from consilium.sums.aggregators.half import ASKED, BATCH, CHECKED, FAULT_CODES, add_up, fault_code
 from consilium.sums.aggregators.helper import Helper
-from consilium.sums.aggregators.messages import (
-    body_digest,
-    read_checked,
-    write_asked,
-    write_batch,
-    write_checked,
-)
+from consilium.sums.aggregators.messages import body_digest, read_checked, write_asked, write_batch, write_checked
 from consilium.sums.aggregators.proof import expand_seed, opening_elements
 from consilium.sums.aggregators.sealing import Link, place_key
 from consilium.sums.aggregators.uploads import PART_BYTES, HelperPart, Upload

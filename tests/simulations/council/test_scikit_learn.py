@@ -25,9 +25,7 @@ NEEDS_CLASSES = {
     "check_n_features_in_after_fitting",
 }
 """Of 20 rows with three or four classes no public row may have one of them: so the classes are declared."""
-CANNOT = {
-    "check_array_api_input": "needs the variable SCIPY_ARRAY_API and other array libraries",
-}
+CANNOT = {"check_array_api_input": "needs the variable SCIPY_ARRAY_API and other array libraries"}
 
 
 @pytest.mark.proofs

@@ -31,12 +31,7 @@ def scenario(
 
 def test_what_is_left_out_is_planned(tmp_path: Path) -> None:
     table = scenario(tmp_path)
-    assert table["federation"]["privacy"] == {
-        "unit": "party",
-        "neighbouring": "replace",
-        "delta": 1e-5,
-        "epsilon": 1.0,
-    }
+    assert table["federation"]["privacy"] == {"unit": "party", "neighbouring": "replace", "delta": 1e-5, "epsilon": 1.0}
     assert "mechanism" not in table["federation"]
     assert "trainer" not in table["student"]
     assert table["simulation"]["noise"] == "system"

@@ -91,12 +91,10 @@ FEATURES = {
         *("prayerfreq", "angryracism", "whiteadv", "fearraces", "racerare"),
     },
     "medicaldata/covid_testing": {
-        *("gender", "age", "demo_group", "patient_class", "payor_group", "drive_thru_ind", "orderset", "pan_day"),
+        *("gender", "age", "demo_group", "patient_class", "payor_group", "drive_thru_ind", "orderset", "pan_day")
     },
     "mlmRev/Hsb82": {"minrty", "sx", "ses", "sector"},
-    "mlmRev/egsingle": {
-        *("year", "grade", "retained", "female", "black", "hispanic", "size", "lowinc", "mobility"),
-    },
+    "mlmRev/egsingle": {*("year", "grade", "retained", "female", "black", "hispanic", "size", "lowinc", "mobility")},
     "COUNT/azpro": {"procedure", "sex", "age75", "admit"},
     "mlmRev/Contraception": {"livch", "age", "urban"},
     "nycflights13/flights": {"month", "weekday", "hour", "carrier", "origin", "distance"},

@@ -88,10 +88,7 @@ PARTS: dict[str, tuple[dict[str, Any], int]] = {
     "a share of rows": ({"public": {"by": "share", "share": 0.25}}, 60),
     "a share of patients": ({"public": {"by": "share", "share": 0.25}, "patient": "case", "drop": ["day"]}, 60),
     "after a day": ({"public": {"by": "time", "after": "2023-12-01"}, "time": "day", "drop": ["case"]}, 20),
-    "after a TOML date": (
-        {"public": {"by": "time", "after": date(2023, 12, 1)}, "time": "day", "drop": ["case"]},
-        20,
-    ),
+    "after a TOML date": ({"public": {"by": "time", "after": date(2023, 12, 1)}, "time": "day", "drop": ["case"]}, 20),
     "before a day": ({"public": {"by": "time", "before": "2023-04-01"}, "time": "day", "drop": ["case"]}, 60),
     "after a number": ({"public": {"by": "time", "after": 80}, "time": "age", "classes": ["alive", "dead"]}, 39),
     "the old key": ({"public_share": 0.5}, 120),

@@ -264,9 +264,7 @@ class TestAdaptive:
         at: list[float] = []
         add = strategy._add_noise_to_aggregated_arrays
         monkeypatch.setattr(
-            strategy,
-            "_add_noise_to_aggregated_arrays",
-            lambda arrays: at.append(strategy.clipping_norm) or add(arrays),
+            strategy, "_add_noise_to_aggregated_arrays", lambda arrays: at.append(strategy.clipping_norm) or add(arrays)
         )
         average(strategy, lambda index: np.array([50.0, 0.0]), [1] * 4)
         assert at[0] < 0.95 * CLIP

@@ -46,10 +46,7 @@ def test_is_scikit_learns_ridge_at_the_best_penalty_when_rows_are_left_out(
     np.testing.assert_allclose(train_plain(x, y, classes).predict_proba(new), expected.predict(new), atol=1e-8)
 
 
-@pytest.mark.parametrize(
-    ("y", "expected"),
-    [([], [0.5, 0.5]), ([1], [0.0, 1.0]), ([0, 0, 0], [1.0, 0.0])],
-)
+@pytest.mark.parametrize(("y", "expected"), [([], [0.5, 0.5]), ([1], [0.0, 1.0]), ([0, 0, 0], [1.0, 0.0])])
 def test_one_class_or_no_rows(y: list[int], expected: list[float]) -> None:
     model = train_plain(np.ones((len(y), 3)), np.array(y, dtype=np.int64), 2)
     assert model.predict_proba(np.zeros((2, 3))).tolist() == [expected, expected]

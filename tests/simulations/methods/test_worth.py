@@ -35,10 +35,7 @@ ROWS = np.random.default_rng(8).permutation(600)
 
 @pytest.mark.proofs
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("labels", "classes"),
-    [(40, 2), (150, 2), (60, 3)],
-)
+@pytest.mark.parametrize(("labels", "classes"), [(40, 2), (150, 2), (60, 3)])
 def test_a_student_of_true_labels_is_worth_about_as_many(labels: int, classes: int) -> None:
     """The 95 % interval misses two or more of ten with a chance of 9 %; the seeds are fixed."""
     public = made_up(classes=classes)

@@ -14,13 +14,7 @@ from consilium.protocol.errors import ConfigError, DataError, NotEnoughParties
 from consilium.simulations.datasets.base import Dataset, Public
 from consilium.simulations.datasets.source import load_dataset
 from consilium.simulations.population.kinds import DIVISIONS, divided
-from consilium.simulations.population.matched import (
-    TOLERANCE,
-    _log_gamma_quantiles,
-    _Lot,
-    class_counts,
-    label_distance,
-)
+from consilium.simulations.population.matched import TOLERANCE, _log_gamma_quantiles, _Lot, class_counts, label_distance
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.specs import DataSpec, Division
 from consilium.simulations.scenario import divided_source, load_scenario

@@ -127,10 +127,7 @@ def nothing_asked() -> ReportData:
     """A run that ended before the first query; the coordinator then knows the promise only."""
     data = run(asked=0)
     return replace(
-        data,
-        guarantees={"guarantee": data.guarantees["guarantee"]},
-        released_label_accuracy=None,
-        student=None,
+        data, guarantees={"guarantee": data.guarantees["guarantee"]}, released_label_accuracy=None, student=None
     )
 
 

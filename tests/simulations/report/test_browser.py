@@ -69,13 +69,7 @@ def test_paper_has_everything_and_no_empty_page(name: str, tmp_path: Path) -> No
     text = " ".join("".join(page.extract_text() for page in pages).split())
     for item in PAGES[name].quality:
         assert item.party in text
-    for told in (
-        "In plain words",
-        "for the accountant",
-        "theorem 2.1",
-        "What the student calls what",
-        "Data.",
-    ):
+    for told in ("In plain words", "for the accountant", "theorem 2.1", "What the student calls what", "Data."):
         assert told in text
     for number, page in enumerate(pages, 1):
         lowest, left, right = extent(page)

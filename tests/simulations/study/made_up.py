@@ -155,11 +155,7 @@ class MadeUp:
             for party in range(self.parties):
                 row(method, "accuracy", level + generator.normal(0, 0.08), None, "party", f"party {party}")
         if "pate" in self.methods:
-            costs = {
-                "epsilon": 1.0,
-                "epsilon_spent": 0.9,
-                "epsilon_data_dependent": 0.4 + 0.1 * generator.random(),
-            }
+            costs = {"epsilon": 1.0, "epsilon_spent": 0.9, "epsilon_data_dependent": 0.4 + 0.1 * generator.random()}
             for metric, value in {**costs, "delta": 1e-5, "asked": 300, "answered": 250, "labels_right": 0.9}.items():
                 row("pate", metric, value)
             row("pate", "labels_flipped_mean", 0.02)

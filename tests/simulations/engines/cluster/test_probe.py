@@ -38,11 +38,7 @@ def test_a_cluster_that_fits() -> None:
         ({}, [node(), node(versions={**HERE, "numpy": "0.1"})], r"node far of the cluster has numpy 0\.1 \(here "),
         ({}, [node(versions={**HERE, "python": "3.1.0"})], r"has python 3\.1\.0"),
         ({}, [node(versions={**HERE, CODE: "0" * 12})], "node far of the cluster has code 000000000000"),
-        (
-            {},
-            [node(versions={name: each for name, each in HERE.items() if name != "flwr"})],
-            "has flwr missing",
-        ),
+        ({}, [node(versions={name: each for name, each in HERE.items() if name != "flwr"})], "has flwr missing"),
     ],
 )
 def test_a_cluster_that_does_not_fit(spec: dict[str, Any], nodes: list[dict[str, Any]], told: str) -> None:

@@ -39,11 +39,7 @@ def test_effective_number(sizes: list[int], expected: float) -> None:
 
 @pytest.mark.parametrize(
     ("values", "expected"),
-    [
-        ([5, 1, 3, 2, 4], [[1, 3], [2], [4], [0]]),
-        ([2, 2, 2, 2], [[0], [1], [2], [3]]),
-        ([9, 1], [[1], [0]]),
-    ],
+    [([5, 1, 3, 2, 4], [[1, 3], [2], [4], [0]]), ([2, 2, 2, 2], [[0], [1], [2], [3]]), ([9, 1], [[1], [0]])],
 )
 def test_quarters(values: list[int], expected: list[list[int]]) -> None:
     assert [part.tolist() for part in quarters(np.array(values))] == expected

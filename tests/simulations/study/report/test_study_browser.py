@@ -60,13 +60,7 @@ def test_all_of_it_can_be_read(name: str, width: int, dark: bool, tmp_path: Path
 def test_paper_has_every_table_and_the_findings(tmp_path: Path) -> None:
     pages = printed(page("divisions"), tmp_path)
     text = normalize("NFKC", " ".join("".join(each.extract_text() for each in pages).split()))  # no ligatures
-    for told in (
-        "(4 comparisons)",
-        "Less is better",
-        "Findings",
-        "How it was made",
-        "not significant",
-    ):
+    for told in ("(4 comparisons)", "Less is better", "Findings", "How it was made", "not significant"):
         assert told in text
     assert len(pages) < 25
 
