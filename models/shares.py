@@ -224,8 +224,6 @@ class WithShares:
 _FOLDS = 5
 _TRIED = "train student, kinds tried"
 _LOT = 0x6175746F
-_MOST_NEIGHBOURS = 2000
-"""Unlabelled rows of the graphs that are only tried."""
 
 GRAPH = SpreadingStudent(name="graph")
 """The graph's settings: the defaults."""

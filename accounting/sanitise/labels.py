@@ -125,11 +125,6 @@ class LabelCost(Protocol):
         ...
 
 
-def sensitivity_known(event: ReleaseEvent) -> bool:
-    """Whether the cost of the event's labels can be sanitised."""
-    return event.label_sigma is not None or event.laplace_gamma is not None
-
-
 def no_known_sensitivity(event: ReleaseEvent) -> EventError:
     """What to say of an event that has none."""
     return EventError(f"a {event.TYPE} release has no data-dependent bound with a known sensitivity. Drop the plan.")
