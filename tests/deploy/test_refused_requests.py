@@ -67,7 +67,7 @@ FORESEEN: dict[str, dict[Rule, Foreseen]] = {
         Rule.DATA: Foreseen(written("data.npz", "x"), "data"),
     },
     SECOND_KIT: {
-        Rule.VOTES: Foreseen(changed_terms(collection="secure")),
+        Rule.VOTES: Foreseen(changed_terms(votes="secure")),
         Rule.EXACT_SUMS: Foreseen(policy("exact_sums = true", "exact_sums = false")),
         Rule.POOL: Foreseen(changed_terms(pool="")),
         Rule.MALFORMED: Foreseen(changed_terms(pool="{}")),
