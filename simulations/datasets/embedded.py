@@ -25,6 +25,7 @@ CODES = (
     "RDEF1", "RDEF2", "RDEF3", "RDEF4", "RDEF5", "RDEF6", "RDEF7", "RDEF8", "STYPE",
 )  # fmt: skip
 DEAD_OR_DEPENDENT = (1, 2)
+KNOWN_OUTCOMES = (1, 2, 3, 4)
 COUNTRIES = {
     "ARGE": "Argentina", "AUSL": "Australia", "AUST": "Austria", "BELG": "Belgium", "BRAS": "Brazil", "CANA": "Canada",
     "CHIL": "Chile", "CZEC": "Czech Republic", "DENM": "Denmark", "EIRE": "Ireland", "FINL": "Finland",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import os
 import socket
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,15 +31,23 @@ STUDENT = "university"
 SECOND = "board"
 
 
+FIRST_PORT, PORTS = 12_000, 2_000
+"""Below those that Linux gives to outgoing connections (32768 on), so that nobody takes one before it is listened on:
+of each worker of xdist a range of its own."""
+_turn = itertools.count(os.getpid())
+
+
 def free_ports(count: int) -> list[int]:
-    """Different TCP ports that are free now."""
-    probes = [socket.socket() for _ in range(count)]
-    for probe in probes:
-        probe.bind(("127.0.0.1", 0))
-    ports = [probe.getsockname()[1] for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
+    """Different TCP ports that are free now, none of which another test was given lately."""
+    first = FIRST_PORT + PORTS * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    ports: list[int] = []
+    for place in itertools.islice(_turn, PORTS):
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", first + place % PORTS))
+            ports.append(first + place % PORTS)
+        if len(ports) == count:
+            return ports
+    raise OSError(f"no {count} free ports from {first} on")
 
 
 def plan_table(**changes: Any) -> dict[str, Any]:
