@@ -61,7 +61,9 @@ class Follower:
         if not self.on or event != "call":
             return
         code = frame.f_code
-        if code.co_filename.startswith(ROOT) and code.co_name != "<module>" and "benchmarks" not in code.co_filename:
+        file = code.co_filename  # a virtual environment may lie within the tree
+        ours = file.startswith(ROOT) and "site-packages" not in file and "benchmarks" not in file
+        if ours and code.co_name != "<module>":
             self.calls.setdefault(threading.get_ident(), []).append(os.path.realpath(code.co_filename))
 
     @contextmanager
