@@ -170,13 +170,18 @@ def results(folder: Path) -> dict[str, Any]:
             frame = pl.read_parquet(path)
             if path.name == "metrics.parquet":
                 frame = frame.filter(pl.col("name") != "seconds")
+            if "cell" in frame.columns:  # an address, of keys among others; rows stand in the order of their addresses
+                frame = frame.drop("cell")
+                frame = frame[np.argsort([digest(todays(list(row))) for row in frame.rows()])]
             compared[name] = {column: digest(todays(frame[column].to_list())) for column in frame.columns} | {
                 "rows": frame.height, "first": plain(frame.head(5).to_dicts(), folder)}  # fmt: skip
         elif path.suffix in (".npz",):
             with np.load(path, allow_pickle=False) as file:
-                compared[name] = {
-                    key: digest([str(file[key].dtype), file[key].shape, file[key].tobytes()]) for key in file
-                }
+                held = {key: digest([str(file[key].dtype), file[key].shape, file[key].tobytes()]) for key in file}
+            if path.parent.name == "matrices":  # named by addresses
+                compared["matrices"] = sorted([*compared.get("matrices", []), digest(sorted(held.items()))])
+            else:
+                compared[name] = held
         elif path.name == "ledger.db":
             compared[name] = ledger(path)
         elif path.name == "events.jsonl":

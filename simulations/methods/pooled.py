@@ -40,6 +40,8 @@ def pooled_probabilities(
 @singledispatch
 def _trained(teacher: TeacherKind, schema: Schema, x: np.ndarray, y: np.ndarray, test: np.ndarray) -> np.ndarray:
     model = _model(teacher, len(x)).fit(schema.inputs(x), y)
+    if hasattr(model, "n_jobs"):
+        model.n_jobs = 1  # threads add trees up in any order, and the last digits with it
     return class_probabilities(model, test, len(schema.classes))
 
 
