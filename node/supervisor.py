@@ -264,8 +264,9 @@ def stop_group(process: subprocess.Popen, patience: float) -> None:
 def end_leftovers(logs: Path, tell: Tell) -> None:
     """End process groups that an earlier supervisor left behind when it was killed itself.
 
-    Call it only while holding the node's lock: then nobody else owns them. A process id that was given to another
-    program in the meantime is left alone: its command would not name this node's folder.
+    SIGTERM, and SIGKILL for what is left of a group after five seconds. Call it only while holding the node's lock:
+    then nobody else owns them. A process id that was given to another program in the meantime is left alone: its
+    command would not name this node's folder.
     """
     for mark in sorted(logs.glob("*.pid")):
         with contextlib.suppress(OSError, ValueError):
@@ -275,12 +276,10 @@ def end_leftovers(logs: Path, tell: Tell) -> None:
             if pid != os.getpid() and str(logs.parent.parent).encode() in command:
                 tell(mark.stem, f"process {pid} of an earlier start is still there: ending it")
                 os.killpg(pid, signal.SIGTERM)
-                for _ in range(50):
-                    if not Path(f"/proc/{pid}").exists():
-                        break
+                for _ in range(50):  # the whole group: what its leader started may hold a port longer than itself
+                    os.killpg(pid, 0)
                     time.sleep(0.1)
-                else:
-                    os.killpg(pid, signal.SIGKILL)
+                os.killpg(pid, signal.SIGKILL)
         mark.unlink(missing_ok=True)
 
 

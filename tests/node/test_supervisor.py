@@ -321,6 +321,28 @@ def test_what_a_killed_supervisor_left_is_ended_and_strangers_are_not(tmp_path: 
         stranger.wait()
 
 
+@pytest.mark.slow
+def test_what_outlives_the_leader_of_its_group_is_ended_too(tmp_path: Path) -> None:
+    """It may hold the port that the next start needs."""
+    logs = tmp_path / "state" / "logs"
+    logs.mkdir(parents=True)
+    stays = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(3600)"
+    leader = (
+        "import subprocess, sys, time; child = subprocess.Popen([sys.executable, '-c', sys.argv[1]],"
+        " stdout=subprocess.PIPE); child.stdout.readline(); print(child.pid, flush=True); time.sleep(3600)"
+    )
+    command = [sys.executable, "-c", leader, stays, str(tmp_path)]
+    with subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE) as ours:
+        assert ours.stdout is not None
+        child = int(ours.stdout.readline())
+        (logs / "superlink.pid").write_text(str(ours.pid))
+        reaper = threading.Thread(target=ours.wait)
+        reaper.start()
+        end_leftovers(logs, lambda _name, _what: None)
+        reaper.join()
+    until(lambda: not alive(child))
+
+
 def test_waiting_ends_with_an_error_or_the_stop() -> None:
     stop = threading.Event()
     with pytest.raises(EngineError, match="nothing came"):
