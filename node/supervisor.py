@@ -276,7 +276,7 @@ def end_leftovers(logs: Path, tell: Tell) -> None:
             if pid != os.getpid() and str(logs.parent.parent).encode() in command:
                 tell(mark.stem, f"process {pid} of an earlier start is still there: ending it")
                 os.killpg(pid, signal.SIGTERM)
-                for _ in range(50):  # the whole group: what its leader started may hold a port longer than itself
+                for _ in range(50):  # the whole group: what its leader started may live longer
                     os.killpg(pid, 0)
                     time.sleep(0.1)
                 os.killpg(pid, signal.SIGKILL)

@@ -323,7 +323,7 @@ def test_what_a_killed_supervisor_left_is_ended_and_strangers_are_not(tmp_path: 
 
 @pytest.mark.slow
 def test_what_outlives_the_leader_of_its_group_is_ended_too(tmp_path: Path) -> None:
-    """It may hold the port that the next start needs."""
+    """It may hold what the next start needs."""
     logs = tmp_path / "state" / "logs"
     logs.mkdir(parents=True)
     stays = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(3600)"
