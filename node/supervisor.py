@@ -268,19 +268,38 @@ def end_leftovers(logs: Path, tell: Tell) -> None:
     then nobody else owns them. A process id that was given to another program in the meantime is left alone: its
     command would not name this node's folder.
     """
+    folder = str(logs.parent.parent).encode()
     for mark in sorted(logs.glob("*.pid")):
         with contextlib.suppress(OSError, ValueError):
             pid = int(mark.read_text())
-            command = Path(f"/proc/{pid}/cmdline").read_bytes()
             # in a container numbers begin again: it may be this very process's
-            if pid != os.getpid() and str(logs.parent.parent).encode() in command:
-                tell(mark.stem, f"process {pid} of an earlier start is still there: ending it")
-                os.killpg(pid, signal.SIGTERM)
-                for _ in range(50):  # the whole group: what its leader started may live longer
-                    os.killpg(pid, 0)
-                    time.sleep(0.1)
-                os.killpg(pid, signal.SIGKILL)
+            if pid != os.getpid() and folder in Path(f"/proc/{pid}/cmdline").read_bytes():
+                _end_leftover(mark.stem, pid, tell)
         mark.unlink(missing_ok=True)
+    for pid in _detached(folder):
+        _end_leftover("superexec", pid, tell)
+
+
+def _detached(folder: bytes) -> list[int]:
+    """Flower's programs that start apps for a SuperLink of this folder: each has a session of its own, in which an app
+    lives on, and holds the label port, when the SuperLink is gone."""
+    pids: list[int] = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            command = path.read_bytes()
+            if b"flower-superexec" in command and folder + b"/" in command:
+                pids.append(int(path.parent.name))
+    return pids
+
+
+def _end_leftover(name: str, pid: int, tell: Tell) -> None:
+    with contextlib.suppress(OSError):
+        tell(name, f"process {pid} of an earlier start is still there: ending it")
+        os.killpg(pid, signal.SIGTERM)
+        for _ in range(50):  # the whole group: what its leader started may live longer
+            os.killpg(pid, 0)
+            time.sleep(0.1)
+        os.killpg(pid, signal.SIGKILL)
 
 
 @contextlib.contextmanager
