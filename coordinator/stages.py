@@ -174,7 +174,7 @@ def check_votes(mechanism: AnyMechanism, collection: CollectionMode, noise_in_su
     if noise_in_sums and mechanism.sums_sigma(1) is None:
         raise ValueError(
             f"{mechanism.name} is not private, and {collection} votes have the noise in their sums: collect them in"
-            " plaintext, or as exact sums (votes secure, or verified with exact_sums)"
+            " plaintext, or as exact sums (collection secure, or verified with exact_sums)"
         )
     if mechanism.noise_by_parties and not noise_in_sums and not (simulation and collection == "plaintext"):
         raise ValueError(f"{mechanism.name} needs noise that is in the sums already: set votes to distributed")

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 
 from flwr.app import Context
 
-from consilium.node.acceptance import is_kit
 from consilium.node.answering import TO_AGGREGATORS, AnsweringNode, home_folder
 from consilium.party.expectation import check_is_accepted
 from consilium.party.home import note_answer, open_home
@@ -35,8 +34,7 @@ def _open(context: Context) -> PartyNode:
 
 
 def _check(node: PartyNode) -> None:
-    if is_kit(node.home.folder):
-        check_is_accepted(node.home)
+    check_is_accepted(node.home)
 
 
 def _note(node: PartyNode, request: WireModel | None, kind: str, refusal: Refusal | None) -> None:

@@ -292,7 +292,7 @@ def people(party: str = "party", parties: str = "parties", unit: str = "", unpro
     return (
         People(f"people with rows at a {party} that votes", "no" if unprotected else "yes", unprotected or promise),
         People(
-            f"people in the public rows: patients of held-out {parties}, the pool that is asked about, the test rows",
+            f"people in the public rows: patients of held-out {parties}, those that are asked about, the test rows",
             "no",
             "their rows are public by assumption: the student, the coordinator and all"
             f" {parties} may see them in full, and no noise covers them",

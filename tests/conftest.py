@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -79,6 +80,16 @@ def shared_data() -> Path:
     if not SHARED_DATA.is_dir():
         pytest.skip(f"no data sets at {SHARED_DATA}: set CONSILIUM_DATA to their folder")
     return SHARED_DATA
+
+
+@pytest.fixture
+def heart(shared_data: Path) -> dict[str, np.ndarray]:
+    """The arrays of UCI's heart disease data."""
+    path = shared_data / "heart_uci.npz"
+    if not path.is_file():
+        pytest.skip(f"no {path}")
+    with np.load(path, allow_pickle=False) as file:
+        return {name: file[name] for name in file.files}
 
 
 @pytest.fixture

@@ -95,16 +95,6 @@ HOSPITALS = {"cleveland": (303, 6), "hungarian": (294, 293), "switzerland": (123
 NAMES = {name: f"col {name.upper()}" for name in ("age", "sex", "cp", "trestbps", "chol", "fbs", "restecg", "thalach")}
 
 
-@pytest.fixture
-def heart(shared_data: Path) -> dict[str, np.ndarray]:
-    """The arrays of the file."""
-    path = shared_data / "heart_uci.npz"
-    if not path.is_file():
-        pytest.skip(f"no {path}")
-    with np.load(path, allow_pickle=False) as file:
-        return {name: file[name] for name in file.files}
-
-
 def schema(heart: dict[str, np.ndarray], *ranges: Range) -> Schema:
     x = heart["X"].astype(np.float64)
     return Schema(

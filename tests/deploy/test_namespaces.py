@@ -44,15 +44,6 @@ PUBLIC_ROWS, QUERIES = 20, 40
 ADDRESS = "10.77.0.1"
 
 
-@pytest.fixture
-def heart(shared_data: Path) -> dict[str, np.ndarray]:
-    path = shared_data / "heart_uci.npz"
-    if not path.is_file():
-        pytest.skip(f"no {path}")
-    with np.load(path, allow_pickle=False) as file:
-        return {name: file[name] for name in file.files}
-
-
 def write_federation(heart: dict[str, np.ndarray], folder: Path) -> Path:
     """Kits of the federation, every hospital's own file, and the student's pool.
 

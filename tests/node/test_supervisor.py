@@ -343,6 +343,31 @@ def test_what_outlives_the_leader_of_its_group_is_ended_too(tmp_path: Path) -> N
     until(lambda: not alive(child))
 
 
+def test_an_app_in_a_session_of_its_own_is_ended_and_that_of_another_kit_is_not(tmp_path: Path) -> None:
+    """Flower gives what starts apps a session of its own; its command names the kit's certificate."""
+    logs = tmp_path / "kit" / "state" / "logs"
+    logs.mkdir(parents=True)
+    ours, other = (
+        subprocess.Popen(
+            [sys.executable, "-c", "import time; time.sleep(3600)", "flower-superexec", str(tmp_path / kit / "a.pem")],
+            start_new_session=True,
+        )
+        for kit in ("kit", "kit-of-another")
+    )
+    try:
+        for process in (ours, other):
+            until(lambda process=process: b"superexec" in Path(f"/proc/{process.pid}/cmdline").read_bytes())
+        reaper = threading.Thread(target=ours.wait)
+        reaper.start()
+        end_leftovers(logs, lambda _name, _what: None)
+        until(lambda: not alive(ours.pid))
+        assert alive(other.pid)
+    finally:
+        for process in (ours, other):
+            process.kill()
+        other.wait()
+
+
 def test_waiting_ends_with_an_error_or_the_stop() -> None:
     stop = threading.Event()
     with pytest.raises(EngineError, match="nothing came"):
