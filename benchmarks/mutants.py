@@ -141,6 +141,18 @@ MUTANTS: tuple[Mutant, ...] = (
         "return not any(event.noise_by_parties for event in events_of(terms.promise))",
         _PARTY,
     ),
+    Mutant(
+        "a round overwrites the session of the other",
+        "-{phase}{where}{self.SUFFIX}",
+        "-1{where}{self.SUFFIX}",
+        _COLLECT,
+    ),
+    Mutant(
+        "hidden votes are collected in plaintext without keys",
+        'if config.collection != "plaintext":',
+        "if False:",
+        _COLLECT,
+    ),
     # the query budget, and charge before release
     Mutant(
         "the label service asks one query too many",

@@ -16,6 +16,7 @@ from consilium.coordinator.federation import FederationRun, Student
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
 from consilium.party.sum_store import SessionStatus, SessionStore
+from consilium.protocol.errors import ConfigError
 from consilium.protocol.label_source import Outcome, no_progress
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.queries import query_ids, query_set_hash
@@ -69,6 +70,23 @@ def test_three_are_too_many_and_the_error_says_where(cluster, stage: str) -> Non
         made.collector(made.ready())(*queries())
     told = [json.loads(line) for line in (made.root / "events.jsonl").read_text().splitlines()]
     assert {event["party"] for event in told if event["event"] == "left-out"} == {"p01", "p04", "p06"}
+
+
+def test_both_rounds_on_the_same_queries_are_on_disk_until_they_are_in_the_ledger(cluster) -> None:
+    """A round that overwrote the other's session could not be gone on with, and a query is unmasked once."""
+    made = cluster(collection="distributed", mechanism=TWO_PHASES)
+    collector, folder = made.collector(made.ready()), made.root / "sessions"
+    for round_ in (1, 2):
+        collector(*queries(), no_progress, round_)
+        assert len(list(folder.glob("*.session"))) == round_
+    collector.settle()
+    assert not list(folder.glob("*.session"))
+
+
+def test_hidden_votes_without_keys_are_not_collected_in_plaintext(cluster) -> None:
+    made = cluster()
+    with pytest.raises(ConfigError, match="secure votes need a roster and the coordinator's key"):
+        CLEAR.check(made.config)
 
 
 def test_a_coordinator_that_stopped_before_the_ledger_goes_on_with_the_same_session(cluster) -> None:
