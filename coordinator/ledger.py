@@ -174,8 +174,8 @@ def open_batch(
     )
 
 
-def _plain(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
-    return [[cell.hex() if isinstance(cell, bytes) else cell for cell in row] for row in rows]
+def _plain(rows: Sequence[tuple[Any, ...]]) -> Iterator[list[Any]]:
+    return ([cell.hex() if isinstance(cell, bytes) else cell for cell in row] for row in rows)
 
 
 class Ledger:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -76,9 +76,33 @@ class LedgerStatement(Strict):
         return verify(bytes.fromhex(public), bytes.fromhex(self.signature), LABEL, self._content())
 
 
-def chain_link(value: Sequence[Any]) -> str:
-    """SHA-256 (hex) of a list as JSON without spaces."""
-    return hashlib.sha256(json.dumps(value, separators=(",", ":")).encode()).hexdigest()
+_WITHOUT_SPACES = json.JSONEncoder(separators=(",", ":"))
+
+
+def chain_link(value: Iterable[Any]) -> str:
+    """SHA-256 (hex) of a list as JSON without spaces.
+
+    An iterator among its elements is a list as well, of which one element at a time is in memory.
+
+    >>> chain_link(["a", iter([[1, 2], [3, 4]])]) == chain_link(["a", [[1, 2], [3, 4]]])
+    True
+    """
+    digest = hashlib.sha256()
+    for part in _json_parts(iter(value)):
+        digest.update(part.encode())
+    return digest.hexdigest()
+
+
+def _json_parts(elements: Iterator[Any]) -> Iterator[str]:
+    yield "["
+    for number, element in enumerate(elements):
+        if number:
+            yield ","
+        if isinstance(element, Iterator):
+            yield from _json_parts(element)
+        else:
+            yield _WITHOUT_SPACES.encode(element)
+    yield "]"
 
 
 def charged_query(ledger: str, query_id: str) -> str:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
-from functools import lru_cache
-from typing import Protocol
+from functools import lru_cache, partial
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -57,43 +57,53 @@ class SystemNoise:
 
     def gaussian(self, sigma: float, shape: tuple[int, ...]) -> np.ndarray:
         """See `NoiseSource.gaussian`."""
-        import opendp.prelude as dp  # a second to import: only where real noise is drawn
-
-        dp.enable_features("contrib")
-
-        def sampler() -> Callable[[list[int]], Sequence[int]]:
-            domain = dp.vector_domain(dp.atom_domain(T=dp.i64))
-            return dp.m.make_gaussian(domain, dp.l2_distance(T=dp.f64), scale=float(sigma))
-
-        return _in_threads(sampler, shape)
+        return _in_threads(partial(_opendp, "gaussian", float(sigma)), shape)
 
     def laplace(self, gamma: float, shape: tuple[int, ...]) -> np.ndarray:
         """See `NoiseSource.laplace`. OpenDP's scale s means Pr[z] proportional to exp(-|z| / s)."""
-        import opendp.prelude as dp
-
-        dp.enable_features("contrib")
-
-        def sampler() -> Callable[[list[int]], Sequence[int]]:
-            domain = dp.vector_domain(dp.atom_domain(T=dp.i64))
-            return dp.m.make_laplace(domain, dp.l1_distance(T=dp.i64), scale=laplace_scale(gamma))
-
-        return _in_threads(sampler, shape)
+        return _in_threads(partial(_opendp, "laplace", laplace_scale(gamma)), shape)
 
 
-def _in_threads(sampler: Callable[[], Callable[[list[int]], Sequence[int]]], shape: tuple[int, ...]) -> np.ndarray:
-    """Noise of that shape, int64. Every chunk builds its own sampler, so that threads share nothing."""
-    count = math.prod(shape)
-    sizes = [CHUNK] * (count // CHUNK) + ([count % CHUNK] if count % CHUNK else [])
+def _opendp(law: Literal["gaussian", "laplace"], scale: float) -> Callable[[np.ndarray], Sequence[int]]:
+    """A sampler that adds noise to as many whole numbers as it is called with.
 
-    def draw(size: int) -> np.ndarray:
-        return np.asarray(sampler()([0] * size), dtype=np.int64)
+    The rooms of OpenDP that it needs, one by one: its prelude loads every data frame library that is installed, for
+    180 MB and a second.
+    """
+    from opendp.domains import atom_domain, vector_domain
+    from opendp.measurements import make_gaussian, make_laplace
+    from opendp.metrics import l1_distance, l2_distance
+    from opendp.mod import enable_features
+    from opendp.typing import f64, i64
 
-    if len(sizes) <= 1:
-        parts = [draw(size) for size in sizes]
-    else:
-        with ThreadPoolExecutor(min(len(sizes), _cores())) as pool:
-            parts = list(pool.map(draw, sizes))
-    return np.concatenate(parts).reshape(shape) if parts else np.zeros(shape, dtype=np.int64)
+    enable_features("contrib")
+    domain = vector_domain(atom_domain(T=i64))
+    if law == "gaussian":
+        return make_gaussian(domain, l2_distance(T=f64), scale=scale)
+    return make_laplace(domain, l1_distance(T=i64), scale=scale)
+
+
+def _in_threads(sampler: Callable[[], Callable[[np.ndarray], Sequence[int]]], shape: tuple[int, ...]) -> np.ndarray:
+    """Noise of that shape, int64, drawn chunk by chunk into it. Every chunk builds its own sampler, so that threads
+    share nothing."""
+    noise = np.zeros(shape, dtype=np.int64)
+
+    def draw(chunk: np.ndarray) -> None:
+        chunk[:] = sampler()(chunk)
+
+    chunks = list(_chunks(noise))
+    if len(chunks) == 1:
+        draw(chunks[0])
+    elif chunks:
+        with ThreadPoolExecutor(min(len(chunks), _cores())) as pool:
+            list(pool.map(draw, chunks))
+    return noise
+
+
+def _chunks(numbers: np.ndarray) -> Iterator[np.ndarray]:
+    """Its elements in their order, as views of at most CHUNK."""
+    flat = numbers.reshape(-1)
+    return (flat[start : start + CHUNK] for start in range(0, flat.size, CHUNK))
 
 
 def _cores() -> int:
@@ -119,13 +129,25 @@ class SeededNoise:
         """See `NoiseSource.gaussian`. Inverse of the distribution function on +-(10 sigma + 10); the mass outside is
         below 1e-22."""
         cumulative = _gaussian_cumulative(sigma)
-        draws = np.searchsorted(cumulative, self._generator.random(shape), side="right")
-        return np.minimum(draws, len(cumulative) - 1) - len(cumulative) // 2
+        noise = np.empty(shape, dtype=np.int64)
+        for chunk in _chunks(noise):
+            chunk[:] = np.searchsorted(cumulative, self._generator.random(len(chunk)), side="right")
+            np.minimum(chunk, len(cumulative) - 1, out=chunk)
+            chunk -= len(cumulative) // 2
+        return noise
 
     def laplace(self, gamma: float, shape: tuple[int, ...]) -> np.ndarray:
         """See `NoiseSource.laplace`. The difference of two geometric numbers, each the floor of an exponential one."""
-        up = np.floor(self._generator.standard_exponential(shape) / gamma)
-        return (up - np.floor(self._generator.standard_exponential(shape) / gamma)).astype(np.int64)
+        up = np.empty(shape)
+        for chunk in _chunks(up):
+            chunk[:] = self._geometric(gamma, len(chunk))
+        noise = up.view(np.int64)  # in the same place: all that go up are drawn before those that go down
+        for chunk, difference in zip(_chunks(up), _chunks(noise), strict=True):
+            difference[:] = (chunk - self._geometric(gamma, len(chunk))).astype(np.int64)
+        return noise
+
+    def _geometric(self, gamma: float, count: int) -> np.ndarray:
+        return np.floor(self._generator.standard_exponential(count) / gamma)
 
 
 @lru_cache(maxsize=8)

@@ -3,7 +3,11 @@ system's noise takes none, so its tests have that false-alarm rate on every run.
 
 from __future__ import annotations
 
+import hashlib
 import math
+import subprocess
+import sys
+import tracemalloc
 from fractions import Fraction
 
 import numpy as np
@@ -88,6 +92,40 @@ def test_seeded_noise_is_reproducible_and_moves_on() -> None:
         assert (first == getattr(b, law)(2.5, (300,))).all()
         assert (second == getattr(b, law)(2.5, (300,))).all()
         assert (first != second).any()
+
+
+def test_a_seed_has_the_same_numbers_for_ever() -> None:
+    """As drawn in one piece by version 0.9, chunks or not."""
+    source, digest = SeededNoise(7), hashlib.sha256()
+    for shape in ((5,), (3, 4000), (3,)):
+        for drawn in (source.gaussian(40.0, shape), source.laplace(0.05, shape)):
+            digest.update(drawn.astype("<i8").tobytes())
+    assert digest.hexdigest() == "89ee1cef319d4885c6a828bf432bd3697b273c6ba8b5a66ffe9999007f1d447b"
+
+
+@SOURCES
+@pytest.mark.parametrize("law", ["gaussian", "laplace"])
+def test_numbers_are_drawn_into_their_place(source: NoiseSource, law: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At no time is there a second copy of all of them."""
+    monkeypatch.setattr("consilium.protocol.noise.CHUNK", 512)
+    monkeypatch.setattr("consilium.protocol.noise._cores", lambda: 1)
+    draw = getattr(source, law)
+    draw(0.001, (2 * 512,))
+    tracemalloc.start()
+    try:
+        size = draw(0.001, (32 * 512,)).nbytes
+        assert tracemalloc.get_traced_memory()[1] < 1.9 * size
+    finally:
+        tracemalloc.stop()
+
+
+def test_noise_loads_no_data_frames() -> None:
+    """OpenDP's prelude would, for 180 MB."""
+    code = (
+        "import sys; from consilium.protocol.noise import SystemNoise as S; S().gaussian(2.0, (1,));"
+        "S().laplace(1.0, (1,)); print({'polars', 'pandas', 'sklearn', 'opendp.prelude'} & set(sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "set()"
 
 
 def test_seed_is_not_in_repr() -> None:

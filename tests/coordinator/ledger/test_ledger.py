@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sqlite3
 import stat
+import tracemalloc
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +17,7 @@ import pytest
 from consilium.coordinator.ledger import HISTOGRAM, Batch, Ledger, blobs, chain_hash, open_batch
 from consilium.protocol.errors import BudgetExceeded, LedgerError
 from consilium.protocol.label_source import NO_LABEL, Outcome
-from consilium.protocol.ledger_statement import GENESIS
+from consilium.protocol.ledger_statement import GENESIS, chain_link
 
 EVENT = {"type": "confident", "version": 1}
 
@@ -196,3 +198,23 @@ def test_a_ledger_without_weights_has_nothing_of_them(ledger) -> None:
     assert ([found.votes for found in ledger.batches()], ledger.weights(), ledger.sums()) == ([None], {}, {})
     tables = ledger._connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
     assert {name for (name,) in tables} == {"meta", "batches", "releases", "evidence", "closing", "left_over"}
+
+
+def test_a_batch_is_hashed_row_by_row(ledger) -> None:
+    """What a commit takes beside the batch: its rows as bytes, twice, and never their text (four times)."""
+    votes = np.zeros((1000, 150), dtype=np.int64)
+    large = replace(batch(*(f"{index:064d}" for index in range(len(votes)))), histogram=votes)
+    tracemalloc.start()
+    try:
+        ledger.commit(large, 1000, 1000)
+        assert tracemalloc.get_traced_memory()[1] < 3 * votes.nbytes
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_chain_is_of_json_however_it_is_read() -> None:
+    """The chain of 0.9 and of every ledger since: SHA-256 of the list as one text without spaces."""
+    rows = [["a", 1, None, -0.5], ["\u00e9", [2, []], {"b": True}], []]
+    text = json.dumps(["x", rows, [], 3], separators=(",", ":"))
+    for value in (["x", rows, [], 3], ["x", iter(rows), iter(()), 3]):
+        assert chain_link(value) == hashlib.sha256(text.encode()).hexdigest()
