@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.stats import rankdata
 
 
 def evaluate(probabilities: np.ndarray, y: np.ndarray, class_names: tuple[str, ...]) -> dict[str, Any]:
@@ -39,8 +38,30 @@ def area_under_curve(scores: np.ndarray, positive: np.ndarray) -> float:
     0.75
     """
     count = int(positive.sum())
-    ranks = rankdata(scores)[positive].sum()
-    return float((ranks - count * (count + 1) / 2) / (count * (len(scores) - count)))
+    return float(outranked(scores, positive)[positive].sum() / (count * (len(scores) - count)))
+
+
+def outranked(scores: np.ndarray, positive: np.ndarray) -> np.ndarray:
+    """How many rows of the other kind score lower than each row, equal ones for a half: float64 (n,).
+
+    `scores` float (n,), `positive` bool (n,). NaN for every row where one score is NaN.
+
+    >>> outranked(np.array([0.1, 0.4, 0.4, 0.8]), np.array([False, False, True, True])).tolist()
+    [0.0, 0.5, 1.5, 2.0]
+    """
+    if np.isnan(scores).any():
+        return np.full(len(scores), np.nan)
+    order = np.argsort(scores)
+    ordered, kind = scores[order], positive[order]
+    first = np.concatenate([[True], ordered[1:] != ordered[:-1]])  # of rows with equal scores
+    edges = np.append(np.flatnonzero(first), len(scores))
+    before = np.concatenate([[0], np.cumsum(kind)])[edges]  # positive rows before each edge
+    positives = before[1:] + before[:-1]
+    others = edges[1:] + edges[:-1] - positives
+    group = np.cumsum(first) - 1
+    counts = np.empty(len(scores))
+    counts[order] = np.where(kind, others[group], positives[group]) / 2
+    return counts
 
 
 BINS = 15

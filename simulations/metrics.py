@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 from scipy.special import expit, logit
-from scipy.stats import rankdata
+
+from consilium.models.evaluation import outranked
 
 Metric = Literal["auc", "accuracy"]
 
@@ -68,10 +69,8 @@ def brier_row_scores(probabilities: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def one_against_rest(scores: np.ndarray, positive: np.ndarray) -> np.ndarray:
     """The AUC of `scores` float64 (n,) for `positive` bool (n,), plus each row's influence on it."""
-    ranks, share = rankdata(scores), positive.mean()
-    placements = np.empty(len(scores))
-    placements[positive] = (ranks[positive] - rankdata(scores[positive])) / (~positive).sum()
-    placements[~positive] = 1 - (ranks[~positive] - rankdata(scores[~positive])) / positive.sum()
+    lower, share = outranked(scores, positive), positive.mean()
+    placements = np.where(positive, lower / (~positive).sum(), 1 - lower / positive.sum())
     area = placements[positive].mean()
     return area + (placements - area) / np.where(positive, share, 1 - share)
 

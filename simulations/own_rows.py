@@ -14,9 +14,9 @@ from functools import singledispatch
 from typing import Any
 
 import numpy as np
-from scipy.stats import rankdata
 
 from consilium.data.private_rows import Rows
+from consilium.models.evaluation import outranked
 from consilium.models.published.model import Published
 from consilium.node.progress import AT_HOME
 from consilium.party.home import open_home
@@ -177,8 +177,7 @@ def _folds(owner: np.ndarray, seed: int) -> list[np.ndarray]:
 
 def _in_order(scores: np.ndarray, ill: np.ndarray) -> float:
     """Pairs of an ill and a well row of which the ill one scores higher, ties for a half."""
-    count = int(ill.sum())
-    return float(rankdata(scores)[ill].sum() - count * (count + 1) / 2)
+    return float(outranked(scores, ill)[ill].sum())
 
 
 def _group(items: Sequence[_Judged], generator: np.random.Generator) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import rankdata
 from sklearn.metrics import brier_score_loss, roc_auc_score
 
 from consilium.models.evaluation import (
@@ -12,6 +13,7 @@ from consilium.models.evaluation import (
     calibration,
     calibration_error,
     operating_point,
+    outranked,
     recall_at_specificity,
     threshold_for,
 )
@@ -146,3 +148,24 @@ def test_the_operating_point() -> None:
     assert by_half is not None
     assert (by_half["threshold"], by_half["by"], by_half["recall"]) == (0.5, "one half", 0.5)
     assert operating_point(np.full((1, 3), 1 / 3), np.array([0]), THREE, None) is None
+
+
+@pytest.mark.parametrize("decimals", [0, 1, 2, 9])
+def test_lower_rows_of_the_other_kind_as_counted_one_by_one(decimals: int) -> None:
+    generator = np.random.default_rng([decimals, 7])
+    positive = generator.random(300) < 0.4
+    scores = np.round(generator.normal(size=300) + positive, decimals)
+    other = positive[:, None] != positive[None, :]
+    lower = scores[:, None] > scores[None, :]
+    equal = scores[:, None] == scores[None, :]
+    expected = (other & lower).sum(axis=1) + (other & equal).sum(axis=1) / 2
+    assert (outranked(scores, positive) == expected).all()
+    ranks, count = rankdata(scores)[positive].sum(), int(positive.sum())
+    area = (ranks - count * (count + 1) / 2) / (count * (len(scores) - count))
+    assert area_under_curve(scores, positive) == area  # not a digit differs
+
+
+def test_a_score_that_is_no_number_has_no_rank() -> None:
+    scores, positive = np.array([0.1, np.nan, 0.3]), np.array([True, False, True])
+    assert np.isnan(outranked(scores, positive)).all()
+    assert np.isnan(area_under_curve(scores, positive))
