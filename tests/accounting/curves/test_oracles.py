@@ -11,6 +11,7 @@ from dp_accounting import dp_event
 from dp_accounting.pld import privacy_loss_distribution as pld
 from dp_accounting.rdp import RdpAccountant
 
+from consilium.accounting.curves import discrete
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, conversion_cost, rdp_to_epsilon
 from consilium.accounting.curves.discrete import (
     convolution_slack,
@@ -135,6 +136,21 @@ def test_lattice_tables_at_50_digits(sigma):
             assert float(abs(single[value] - tail) / max(abs(tail), 1)) < 1e-13
             loss = sum(weights[z] * below[z - value] for z in range(-reach + value, reach + 1)) / norm**2
             assert float(abs(pair[value] - mp.log(loss)) / max(abs(mp.log(loss)), 1)) < 1e-13
+
+
+@pytest.mark.parametrize("sigma", [0.4, 1.3, 40.0, 112.1, 112.1 * math.sqrt(600)])
+def test_a_short_table_is_the_beginning_of_a_long_one(sigma):
+    """To the last digit: or an epsilon would hang on what was asked for before it."""
+    long = log_tail_table(sigma, int(60 * sigma))
+    for size in np.unique(np.geomspace(1, 60 * sigma, 20).astype(int)).tolist():
+        assert (log_tail_table(sigma, size) == long[: size + 1]).all()
+        assert len(log_tail_table(sigma, size)) == size + 1
+
+
+def test_a_search_for_epsilon_makes_two_tables_at_most():
+    before = discrete._gaussian_tail.cache_info().misses
+    assert discrete_epsilon(2 * 300, 111.9, 1, 1e-5) > 0
+    assert 1 <= discrete._gaussian_tail.cache_info().misses - before <= 2
 
 
 def test_lattice_laplace_table():
