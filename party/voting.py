@@ -100,8 +100,42 @@ class Lot:
 
     def draw(self, teacher: int, query: int, equal: np.ndarray) -> int:
         """One of the classes `equal` int64 (several,), for a query by its position."""
-        drawn = hashlib.sha256(json.dumps([self.party, teacher, self.federation, self.query_ids[query]]).encode())
+        drawn = hashlib.sha256(self.head(teacher) + self.tail(query))
         return int(equal[int.from_bytes(drawn.digest()) % len(equal)])
+
+    def head(self, teacher: int) -> bytes:
+        """Of what is hashed, JSON of party, teacher, federation and query: what is the same for all queries."""
+        return json.dumps([self.party, teacher, self.federation]).removesuffix("]").encode() + b", "
+
+    def tail(self, query: int) -> bytes:
+        """The rest, the same for all parties and teachers."""
+        return json.dumps(self.query_ids[query]).encode() + b"]"
+
+
+def draw_lots(
+    lots: Sequence[Lot], which: np.ndarray, teachers: np.ndarray, queries: np.ndarray, equal: np.ndarray
+) -> np.ndarray:
+    """What `Lot.draw` gives for many ties at a time, int64 (ties,).
+
+    lots: of parties that were asked the same queries. which, teachers, queries: of each tie, int (ties,), the lot by
+    its position. equal: bool (ties, classes), at least one of each.
+    """
+    if not len(equal):
+        return np.zeros(0, dtype=np.int64)
+    heads, tails = dict[tuple[int, int], bytes](), dict[int, bytes]()
+    digests = []
+    for place, teacher, query in zip(which.tolist(), teachers.tolist(), queries.tolist(), strict=True):
+        if (head := heads.get((place, teacher))) is None:
+            head = heads[place, teacher] = lots[place].head(teacher)
+        if (tail := tails.get(query)) is None:
+            tail = tails[query] = lots[place].tail(query)
+        digests.append(hashlib.sha256(head + tail).digest())
+    words = np.frombuffer(b"".join(digests), dtype=">u4").reshape(-1, 8).astype(np.uint64)
+    several, number = equal.sum(axis=1).astype(np.uint64), np.zeros(len(equal), dtype=np.uint64)
+    for word in words.T:  # the remainder of 256 bits, 32 at a time
+        number = ((number << np.uint64(32)) | word) % several
+    chosen = equal.cumsum(axis=1) > number[:, None].astype(np.int64)
+    return chosen.argmax(axis=1)
 
 
 class Decides(Protocol):

@@ -53,3 +53,13 @@ def test_what_was_said_stays_as_it_was() -> None:
     before = said.cast.copy()
     said.totals(np.arange(ROWS), NAMES, "federation", [str(row) for row in range(ROWS)], CLASSES)
     np.testing.assert_array_equal(said.cast, before)
+
+
+def test_what_no_lot_decides_is_counted_once_for_all_federations(monkeypatch: pytest.MonkeyPatch) -> None:
+    said, rows, ids = some_said(6), np.arange(ROWS), [str(row) for row in range(ROWS)]
+    totals = [said.totals(rows, NAMES, federation, ids, CLASSES) for federation in ("one", "other", "third")]
+    assert any((totals[0] != other).any() for other in totals[1:])
+    monkeypatch.delattr(TeacherVotes, "_summed")
+    np.testing.assert_array_equal(said.totals(rows, NAMES, "one", ids, CLASSES), totals[0])
+    with pytest.raises(AttributeError):  # other weights are other sums
+        said.totals(rows, NAMES, "one", ids, CLASSES, (2, *(1,) * (PARTIES - 1)))
