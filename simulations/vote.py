@@ -124,9 +124,7 @@ class TeacherVotes:
         np.subtract.at(sums, (self.tied_row, label), counted[self.tied_party].astype(np.int64))
         return sums
 
-    def _drawn(
-        self, rows: np.ndarray, parties: Sequence[str], federation: str, query_ids: Sequence[str]
-    ) -> _DrawnTies:
+    def _drawn(self, rows: np.ndarray, parties: Sequence[str], federation: str, query_ids: Sequence[str]) -> _DrawnTies:
         place = np.full(self.cast.shape[2], -1)
         place[rows] = np.arange(len(rows))
         if np.count_nonzero(place >= 0) < len(rows):
