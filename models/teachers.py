@@ -1,4 +1,6 @@
-"""Teachers of Consilium's own: ridge regression, and small networks for rows and for images.
+"""Teachers of Consilium's own: ridge regression, small networks for rows and for images, and one class for all rows.
+
+Logistic regression is in `models.linear`.
 
 What is kept of a network is its weights as numpy arrays, so a teacher that was trained on a GPU loads where there is
 none, and a perceptron votes without torch.
@@ -18,9 +20,12 @@ from consilium.protocol.teachers import NetworkSpec
 if TYPE_CHECKING:  # scikit-learn takes half a second to import, in each process of a party: only where it is used
     from sklearn.base import ClassifierMixin
 
+    from consilium.models.linear import LogisticTeacher
     from consilium.models.own_model import OwnCodeTeacher
 
-Teacher: TypeAlias = "ClassifierMixin | RidgeTeacher | NetworkTeacher | OwnCodeTeacher"
+Teacher: TypeAlias = (
+    "ClassifierMixin | LogisticTeacher | RidgeTeacher | NetworkTeacher | ConstantTeacher | OwnCodeTeacher"
+)
 """What is trained and kept: it has `fit`, `predict`, `predict_proba` and `classes_`."""
 
 
@@ -73,6 +78,34 @@ class RidgeTeacher:
     def _solve(self, gram: np.ndarray, targets: np.ndarray) -> np.ndarray:
         gram[np.diag_indices_from(gram)] += self.alpha
         return solve(gram, targets, assume_a="pos", overwrite_a=True)
+
+
+@dataclass
+class ConstantTeacher:
+    """The same class for every row. `classes_` int64 (seen,), ascending; `place`: of the class among them."""
+
+    classes_: np.ndarray = field(repr=False)
+    place: int = field(repr=False)
+
+    @classmethod
+    def most_frequent(cls, y: np.ndarray) -> ConstantTeacher:
+        """The most frequent class of `y` int64 (n,), n >= 1; the first of several.
+
+        >>> ConstantTeacher.most_frequent(np.array([4, 2, 2, 4])).predict(np.zeros((3, 1))).tolist()
+        [2, 2, 2]
+        """
+        classes, counts = np.unique(y, return_counts=True)
+        return cls(classes, int(counts.argmax()))
+
+    def predict(self, x: np.ndarray) -> np.ndarray:
+        """The class, int64 (n,)."""
+        return np.full(len(x), self.classes_[self.place])
+
+    def predict_proba(self, x: np.ndarray) -> np.ndarray:
+        """1 for the class and 0 for others, float64 (n, seen)."""
+        probabilities = np.zeros((len(x), len(self.classes_)))
+        probabilities[:, self.place] = 1.0
+        return probabilities
 
 
 @dataclass

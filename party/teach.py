@@ -28,7 +28,7 @@ from consilium.data.private_rows import Rows
 from consilium.models.guard import GuardedClassifier, rehearse, unless_signalled
 from consilium.models.own_model import OwnCodeTeacher
 from consilium.models.specs import OwnCode
-from consilium.models.teachers import NetworkTeacher, RidgeTeacher, Teacher, train_many
+from consilium.models.teachers import ConstantTeacher, NetworkTeacher, RidgeTeacher, Teacher, train_many
 from consilium.party.voting import thresholds_of
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
@@ -98,9 +98,9 @@ def build(spec: TeacherKind, seed: int) -> Teacher:
 
 @build.register(LogisticRegressionSpec)
 def _(spec: LogisticRegressionSpec, seed: int) -> Teacher:
-    from sklearn.linear_model import LogisticRegression
+    from consilium.models.linear import LogisticTeacher  # scipy.optimize: only where it is used
 
-    return LogisticRegression(C=spec.C, class_weight=sklearn_weight(spec), max_iter=spec.iterations)
+    return LogisticTeacher(spec.C, balanced=spec.class_weight == "balanced", iterations=spec.iterations)
 
 
 @build.register(RidgeSpec)
@@ -216,10 +216,8 @@ def train_all(
 
 def not_fitted(rows: Rows, parts: Sequence[np.ndarray], teachers: Sequence[Teacher]) -> int:
     """Of how many parts with two classes or more the teacher is constant, since its estimator could not be fitted."""
-    from sklearn.dummy import DummyClassifier
-
     return sum(
-        _plural(rows, part) and isinstance(teacher, DummyClassifier)
+        _plural(rows, part) and isinstance(teacher, ConstantTeacher)
         for part, teacher in zip(parts, teachers, strict=True)
     )
 
@@ -242,10 +240,7 @@ def _plural(rows: Rows, part: np.ndarray) -> bool:
 
 def _constant(rows: Rows, part: np.ndarray, seed: int, classes: int) -> Teacher:
     """Always votes for the most frequent class of the part; for one that the seed draws where there are no rows."""
-    from sklearn.dummy import DummyClassifier
-
-    y = rows.y[part] if len(part) else np.array([seed % classes])
-    return DummyClassifier(strategy="most_frequent").fit(np.zeros((len(y), rows.x.shape[1])), y)
+    return ConstantTeacher.most_frequent(rows.y[part] if len(part) else np.array([seed % classes]))
 
 
 def vote(teachers: Sequence[Teacher], x: np.ndarray, classes: int) -> np.ndarray:

@@ -180,7 +180,7 @@ def thresholds_of(
         if classes == 2:
             thresholds[index, 1] = np.quantile(scores[:, 1] - scores[:, 0], orders[1])
         else:
-            thresholds[index, seen] = [np.quantile(scores[:, place], orders[label]) for place, label in enumerate(seen)]
+            thresholds[index, seen] = np.quantile(scores, orders[seen], axis=0).diagonal()
     return thresholds
 
 

@@ -1,0 +1,138 @@
+"""Logistic regression as a teacher against scikit-learn's, and what earlier versions kept of theirs."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.optimize import check_grad
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
+
+from consilium.data.private_rows import Rows
+from consilium.models import linear
+from consilium.models.linear import LogisticTeacher, NotConverged
+from consilium.models.teachers import ConstantTeacher
+from consilium.party.teach import train_all
+from consilium.party.voting import Lot, cast, load_teachers, save_teachers
+from consilium.protocol.queries import canonical_queries, query_ids
+from consilium.protocol.schema import Schema
+from consilium.protocol.teachers import LogisticRegressionSpec
+
+INPUTS = 6
+FEDERATION = "f" * 64
+
+
+def rows(count: int, classes: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of classes that are of different sizes, in labels that are not 0, 1, 2."""
+    generator = np.random.default_rng(seed)
+    x = generator.normal(size=(count, INPUTS))
+    y = np.maximum(x @ generator.normal(size=(INPUTS, classes)) + np.arange(classes), 0).argmax(axis=1)
+    y[:classes] = np.arange(classes)
+    return x, 3 * y + 1
+
+
+@pytest.mark.parametrize("balanced", [False, True])
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize("count", [6, 15, 200])
+@pytest.mark.parametrize("classes", [2, 3, 5])
+def test_the_numbers_of_scikit_learn(classes: int, count: int, C: float, balanced: bool) -> None:
+    x, y = rows(count, classes, seed=count)
+    weight = "balanced" if balanced else None
+    expected = LogisticRegression(C=C, class_weight=weight, max_iter=300).fit(x, y)
+    found = LogisticTeacher(C, balanced, 300).fit(x, y)
+    assert found.classes_.tolist() == expected.classes_.tolist()
+    assert found.coef_.shape == expected.coef_.shape and found.intercept_.shape == expected.intercept_.shape
+    np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(found.intercept_, expected.intercept_, rtol=1e-6, atol=1e-8)
+    other, _ = rows(300, classes, seed=99)
+    assert (found.predict(other) == expected.predict(other)).all()
+    np.testing.assert_allclose(found.predict_proba(other), expected.predict_proba(other), atol=1e-7)
+
+
+@pytest.mark.parametrize("objective", [linear._of_two, linear._of_many])
+def test_the_gradient_is_that_of_the_loss(objective: linear.Objective) -> None:
+    x, y = rows(40, 2)
+    positions = (y - 1) // 3
+    weights = np.random.default_rng(1).dirichlet(np.ones(40))
+    made = objective(np.column_stack((x, np.ones(40))), positions, weights, np.array([0.3] * INPUTS + [0.0]))  # pyright: ignore
+    size = (INPUTS + 1) * (1 if objective is linear._of_two else 2)
+    point = np.random.default_rng(2).normal(size=size)
+    assert check_grad(lambda at: made(at)[0], lambda at: made(at)[1], point) < 1e-6
+
+
+def test_rows_that_are_far_away_stay_numbers() -> None:
+    """Standardised values reach 1e9: no exponential overflows, and nothing is warned of."""
+    x, y = rows(20, 3)
+    x[0] = 1e9
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        warnings.simplefilter("ignore", NotConverged)
+        for labels in (y, np.minimum(y, 4)):
+            teacher = LogisticTeacher().fit(x, labels)
+            assert np.isfinite(teacher.predict_proba(np.concatenate([x, -x]))).all()
+
+
+def test_float32_stays_float32() -> None:
+    x, y = rows(60, 3)
+    teacher = LogisticTeacher().fit(x.astype(np.float32), y)
+    assert teacher.coef_.dtype == teacher.intercept_.dtype == np.float32
+    assert teacher.predict_proba(x.astype(np.float32)).dtype == np.float32
+    np.testing.assert_allclose(teacher.coef_, LogisticTeacher().fit(x, y).coef_, atol=1e-4)
+
+
+def test_a_solver_that_is_stopped_early_says_so() -> None:
+    x, y = rows(60, 2)
+    with pytest.warns(NotConverged, match="ITERATIONS"):
+        stopped = LogisticTeacher(C=100.0, iterations=2).fit(x, y)
+    with pytest.warns(UserWarning):
+        expected = LogisticRegression(C=100.0, max_iter=2).fit(x, y)
+    np.testing.assert_allclose(stopped.coef_, expected.coef_, rtol=1e-9)
+
+
+def test_a_teacher_is_the_same_whatever_is_trained_beside_it() -> None:
+    x, y = rows(90, 3)
+    parts = np.array_split(np.arange(90), 6)
+    spec = LogisticRegressionSpec()
+    together = train_all(Rows(x, y), spec, parts, range(6), 9)
+    for index, part in enumerate(parts):
+        (alone,) = train_all(Rows(x[part], y[part]), spec, [np.arange(len(part))], [index], 9)
+        assert pickle.dumps(alone) == pickle.dumps(together[index])
+
+
+@pytest.mark.parametrize("labels", [[1, 1, 1], [2, 0, 2, 0], [0, 1, 1]])
+def test_a_constant_teacher_says_what_that_of_scikit_learn_says(labels: list[int]) -> None:
+    y, x = np.array(labels), np.zeros((5, INPUTS))
+    found = ConstantTeacher.most_frequent(y)
+    expected = DummyClassifier(strategy="most_frequent").fit(np.zeros((len(y), INPUTS)), y)
+    assert found.classes_.tolist() == np.atleast_1d(expected.classes_).tolist()
+    np.testing.assert_array_equal(found.predict(x), expected.predict(x))
+    np.testing.assert_array_equal(found.predict_proba(x), expected.predict_proba(x))
+
+
+@pytest.mark.parametrize("relative", [False, True])
+def test_teachers_that_earlier_versions_kept_vote_as_they_did(tmp_path: Path, relative: bool) -> None:
+    """0.9 kept scikit-learn's own classes: they load, and give the votes of those that are trained today."""
+    x, y = rows(40, 2)
+    labels = (y - 1) // 3
+    schema = Schema(features=tuple("abcdef"), classes=("no", "yes"), center=(0,) * INPUTS, scale=(1,) * INPUTS)
+    queries = canonical_queries(np.random.default_rng(4).normal(size=(50, INPUTS)), INPUTS)
+    thresholds = np.array([[0.0, 0.2], [0.0, 0.0]]) if relative else None
+    kinds = {
+        "then": [
+            LogisticRegression(C=0.3).fit(x, labels),
+            DummyClassifier(strategy="most_frequent").fit(x[:3], np.ones(3, dtype=np.int64)),
+        ],
+        "now": [LogisticTeacher(0.3).fit(x, labels), ConstantTeacher.most_frequent(np.ones(3, dtype=np.int64))],
+    }
+    votes = {}
+    for name, teachers in kinds.items():
+        (tmp_path / name).mkdir()
+        save_teachers(tmp_path / name, FEDERATION, "", schema, teachers, thresholds)  # pyright: ignore[reportArgumentType]
+        kept = load_teachers(tmp_path / name, FEDERATION)
+        votes[name] = cast(kept, schema.inputs(queries), Lot("p", FEDERATION, query_ids(queries)))
+    assert votes["then"].tolist() == votes["now"].tolist()
+    assert 0 < votes["now"][:, 1].sum() < 100
