@@ -123,10 +123,12 @@ class LocalGrid(NodesGrid):
         return ids
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """See flwr.serverapp.Grid; waits a moment for a reply rather than return nothing at once."""
+        """See flwr.serverapp.Grid; waits a moment rather than return nothing at once, but not while there is a reply to
+        anybody: whoever waits for thousands asks for some at a time, and would wait at each of the others."""
         wanted = set(message_ids)
         with self._changed:
-            self._changed.wait_for(lambda: not wanted.isdisjoint(self._replies), timeout=POLL_SECONDS)
+            self._drop_stale()
+            self._changed.wait_for(lambda: bool(self._replies), timeout=POLL_SECONDS)
             replies = [self._replies.pop(message_id)[0] for message_id in wanted & self._replies.keys()]
             self._changed.notify_all()
             return replies
@@ -167,16 +169,20 @@ class LocalGrid(NodesGrid):
         """Put a reply where it can be pulled, once there is room; given up when nobody waits for it any more."""
         with self._changed:
             while len(self._replies) >= MOST_REPLIES and not self._closed:
-                now = time.time()
-                if now >= ends:
+                if time.time() >= ends:
                     return
-                stale = [stale_id for stale_id, (_, until) in self._replies.items() if until <= now]
-                for stale_id in stale:
-                    del self._replies[stale_id]
-                if not stale:
+                if not self._drop_stale():
                     self._changed.wait(timeout=POLL_SECONDS)
             self._replies[message_id] = reply, ends
             self._changed.notify_all()
+
+    def _drop_stale(self) -> int:
+        """Drop the replies that nobody waits for any more; how many they were. With the lock."""
+        now = time.time()
+        stale = [message_id for message_id, (_, until) in self._replies.items() if until <= now]
+        for message_id in stale:
+            del self._replies[message_id]
+        return len(stale)
 
     def _replace(self, index: int) -> None:
         with self._replacing:
