@@ -24,8 +24,8 @@ from pathlib import Path
 
 import numpy as np
 
+from consilium.party.account import FORMAT
 from consilium.party.promise import Promise
-from consilium.party.spend import FORMAT
 from consilium.protocol.files import begun, committed
 from consilium.protocol.queries import query_ids
 from consilium.sums.errors import AlreadyAnswered, BrokenBlock, Replay

@@ -14,7 +14,8 @@ import pytest
 from consilium.coordinator.ledger import Ledger
 from consilium.node.checks import STATE_FORMAT, VERSION_FILE, enter
 from consilium.node.kit import Kit, open_kit
-from consilium.party.spend import FORMAT, SpendStore
+from consilium.party.account import FORMAT
+from consilium.party.spend import SpendStore
 from consilium.party.sum_store import SessionStore
 from consilium.protocol.errors import ConfigError, LedgerError
 from consilium.protocol.versions import program_versions

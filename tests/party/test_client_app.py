@@ -126,8 +126,8 @@ def test_only_a_simulated_party_writes_what_a_power_cut_may_take(tmp_path: Path,
     found: list[int] = []
 
     def look(node: PartyNode, request: object) -> None:
-        with node.spend._transaction() as connection:
-            found.append(connection.execute("PRAGMA synchronous").fetchone()[0])
+        with node.spend._book.transaction() as account:
+            found.append(account._connection.execute("PRAGMA synchronous").fetchone()[0])  # pyright: ignore
         raise Refused(Rule.POLICY)
 
     monkeypatch.setattr(PartyNode, "hello", look)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,6 @@ from consilium.party.hidden_votes import QuerySet
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.party.promise import epsilon, largest_weight, promise_of
-from consilium.party.spend import SpendStore
 from consilium.protocol.queries import canonical_queries
 from consilium.protocol.refusals import Refusal, Refused, Rule
 from tests.federation import hello_of, make_config, make_home, make_rows, make_secure, vote_request
@@ -191,7 +192,7 @@ def test_records_from_before_there_were_weights_read_as_weight_one(tmp_path: Pat
     config = make_config()
     member = party(tmp_path / "p")
     member.hello(hello_of(config))
-    with SpendStore(member.home.spend_file)._transaction() as connection:
+    with closing(sqlite3.connect(member.home.spend_file)) as connection:
         connection.execute("DROP TABLE weights")
     assert member.spend.weight(config.digest()) == 1
     member.train(config.train_request())

@@ -1,0 +1,259 @@
+"""Where a party's count is kept: a file of its own (`SpendFile`), or with those of many simulated parties.
+
+Nothing is decided here: `party.spend` has the rules, and sees an account within one transaction at a time."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Collection, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from consilium.protocol.files import check_format
+from consilium.protocol.messages import LedgerPosition
+from consilium.protocol.refusals import Refused, Rule
+
+FORMAT = 2
+"""Of spend.db, sessions.db and uploads.db. Since 2, sessions.db holds the block of exact sums."""
+
+
+TABLES = (
+    "CREATE TABLE IF NOT EXISTS given (teachers TEXT, phase INTEGER, query BLOB, federation TEXT NOT NULL,"
+    " PRIMARY KEY (teachers, phase, query)) WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS promises (federation TEXT PRIMARY KEY, event TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS terms (federation TEXT PRIMARY KEY, content TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS ledgers (federation TEXT PRIMARY KEY, ledger TEXT NOT NULL, batch INTEGER NOT NULL,"
+    " head TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS heads (federation TEXT, batch INTEGER, head TEXT NOT NULL,"
+    " PRIMARY KEY (federation, batch)) WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS asked_at (federation TEXT PRIMARY KEY, batch INTEGER NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS weights (federation TEXT PRIMARY KEY, weight INTEGER NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS scheduled (federation TEXT, teachers TEXT, release INTEGER, phase INTEGER, query BLOB,"
+    " PRIMARY KEY (federation, teachers, release, phase, query)) WITHOUT ROWID",
+)
+GIVE = (
+    "WITH RECURSIVE row (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM row WHERE i + 1 < ?)"
+    " INSERT INTO given (teachers, phase, query, federation) SELECT ?, ?, substr(?, 32 * i + 1, 32), ? FROM row"
+)
+"""Query ids, one after the other in one value: many simulated parties write down hundreds each."""
+OLD_COUNT = "SELECT COALESCE(SUM(queries), 0) FROM answered WHERE phase = 1"
+"""Versions before 0.2 counted query sets in a table `answered`; what is in it stays counted."""
+
+
+class Position(NamedTuple):
+    """Where a federation's ledger last stood. ledger: its id. head: hash of its last batch."""
+
+    ledger: str
+    batch: int
+    head: str
+
+
+Scheduled = tuple[str, str, int, int, bytes]
+"""Federation, digest of the teachers, release, phase of its mechanism, query."""
+
+
+class Account(Protocol):
+    """What one party has given, over all federations, as it stands within a transaction. Federations by their digest;
+    query ids as 32 bytes. What is `first` is kept only where there is nothing yet."""
+
+    def weight(self, federation: str) -> int | None: ...
+
+    def first_weight(self, federation: str, weight: int) -> None: ...
+
+    def terms(self, federation: str) -> str | None: ...
+
+    def first_terms(self, federation: str, text: str) -> None: ...
+
+    def position(self, federation: str) -> Position | None: ...
+
+    def first_position(self, federation: str, ledger: str) -> None:
+        """A ledger that stands at its beginning."""
+        ...
+
+    def move(self, federation: str, position: LedgerPosition) -> None:
+        """The ledger stands there, where votes were asked for."""
+        ...
+
+    def keep_head(self, federation: str, position: LedgerPosition) -> None:
+        """The first hash that was ever said to be that of this batch."""
+        ...
+
+    def heads(self, federation: str) -> dict[int, str]: ...
+
+    def asked_at(self, federation: str) -> int | None:
+        """The last batch when votes were asked for."""
+        ...
+
+    def promise(self, federation: str) -> str | None: ...
+
+    def first_promise(self, federation: str, text: str) -> None: ...
+
+    def other_promises(self, federation: str) -> list[tuple[str, int | None]]:
+        """Of all other federations that votes were given in, with the weight there."""
+        ...
+
+    def given(self, teachers: str, phase: int) -> Collection[bytes]:
+        """Queries that these teachers answered, in whatever federation."""
+        ...
+
+    def give(self, federation: str, teachers: str, phase: int, queries: frozenset[bytes]) -> None:
+        """None of them was given before."""
+        ...
+
+    def answered(self) -> int:
+        """Queries ever answered in phase 1."""
+        ...
+
+    def answered_in(self, federation: str, phase: int) -> int: ...
+
+    def queries_of(self, federation: str) -> frozenset[bytes]:
+        """Queries answered in this federation, in any phase."""
+        ...
+
+    def scheduled(self, federation: str) -> set[Scheduled]:
+        """What was counted for single releases of a schedule."""
+        ...
+
+    def schedule(self, rows: Collection[Scheduled]) -> None: ...
+
+
+class SpendBook(Protocol):
+    """Where an account is kept."""
+
+    def exists(self) -> bool:
+        """Whether anything was ever written."""
+        ...
+
+    def transaction(self) -> AbstractContextManager[Account]:
+        """The account; what was changed is there for good at the end, and undone by any error.
+
+        Raises
+        ------
+        Refused (POLICY) : it cannot be read or written. LedgerError : a newer program wrote it.
+        """
+        ...
+
+
+class SpendFile:
+    """The file `spend.db`; made on first use. durable: see `party.home.Home`."""
+
+    def __init__(self, path: Path, durable: bool = True) -> None:
+        self._path, self._synchronous = path, "FULL" if durable else "OFF"
+
+    def exists(self) -> bool:
+        """See `SpendBook`."""
+        return self._path.exists()
+
+    @contextmanager
+    def transaction(self) -> Iterator[Account]:
+        """See `SpendBook`."""
+        try:
+            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
+            self._path.chmod(0o600)  # one that an older version made
+        except OSError as error:
+            raise Refused(Rule.POLICY, detail=f"{self._path}: {error}") from None
+        try:
+            with closing(sqlite3.connect(self._path, timeout=30, isolation_level=None)) as connection:
+                connection.execute(f"PRAGMA synchronous={self._synchronous}")
+                connection.execute("BEGIN IMMEDIATE")  # closing the connection undoes it, unless it is committed
+                check_format(connection, self._path, FORMAT)
+                for statement in TABLES:
+                    connection.execute(statement)
+                yield _Stored(connection)
+                connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise Refused(Rule.POLICY, detail=f"{self._path}: {error}") from None
+
+
+class _Stored:
+    """See `Account`."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def _one(self, statement: str, *values: object) -> tuple | None:
+        return self._connection.execute(statement, values).fetchone()
+
+    def weight(self, federation: str) -> int | None:
+        row = self._one("SELECT weight FROM weights WHERE federation = ?", federation)
+        return None if row is None else row[0]
+
+    def first_weight(self, federation: str, weight: int) -> None:
+        self._connection.execute("INSERT OR IGNORE INTO weights VALUES (?, ?)", (federation, weight))
+
+    def terms(self, federation: str) -> str | None:
+        row = self._one("SELECT content FROM terms WHERE federation = ?", federation)
+        return None if row is None else row[0]
+
+    def first_terms(self, federation: str, text: str) -> None:
+        self._connection.execute("INSERT OR IGNORE INTO terms VALUES (?, ?)", (federation, text))
+
+    def position(self, federation: str) -> Position | None:
+        row = self._one("SELECT ledger, batch, head FROM ledgers WHERE federation = ?", federation)
+        return None if row is None else Position(*row)
+
+    def first_position(self, federation: str, ledger: str) -> None:
+        self._connection.execute("INSERT OR IGNORE INTO ledgers VALUES (?, ?, 0, ?)", (federation, ledger, "0" * 64))
+
+    def move(self, federation: str, position: LedgerPosition) -> None:
+        self._connection.execute(
+            "UPDATE ledgers SET batch = ?, head = ? WHERE federation = ?", (position.batch, position.head, federation)
+        )
+        self._connection.execute("INSERT OR REPLACE INTO asked_at VALUES (?, ?)", (federation, position.batch))
+
+    def keep_head(self, federation: str, position: LedgerPosition) -> None:
+        row = federation, position.batch, position.head
+        self._connection.execute("INSERT OR IGNORE INTO heads VALUES (?, ?, ?)", row)
+
+    def heads(self, federation: str) -> dict[int, str]:
+        rows = self._connection.execute("SELECT batch, head FROM heads WHERE federation = ?", (federation,))
+        position = self.position(federation)  # what was kept before there was a table of all
+        return dict(rows) | ({} if position is None else {position.batch: position.head})
+
+    def asked_at(self, federation: str) -> int | None:
+        row = self._one("SELECT batch FROM asked_at WHERE federation = ?", federation)
+        return None if row is None else row[0]
+
+    def promise(self, federation: str) -> str | None:
+        row = self._one("SELECT event FROM promises WHERE federation = ?", federation)
+        return None if row is None else row[0]
+
+    def first_promise(self, federation: str, text: str) -> None:
+        self._connection.execute("INSERT OR IGNORE INTO promises VALUES (?, ?)", (federation, text))
+
+    def other_promises(self, federation: str) -> list[tuple[str, int | None]]:
+        return self._connection.execute(
+            "SELECT event, weight FROM promises LEFT JOIN weights USING (federation) WHERE federation != ?",
+            (federation,),
+        ).fetchall()
+
+    def given(self, teachers: str, phase: int) -> Collection[bytes]:
+        rows = self._connection.execute("SELECT query FROM given WHERE teachers = ? AND phase = ?", (teachers, phase))
+        return {query for (query,) in rows}
+
+    def give(self, federation: str, teachers: str, phase: int, queries: frozenset[bytes]) -> None:
+        together = b"".join(sorted(queries))
+        self._connection.execute(GIVE, (len(queries), teachers, phase, together, federation))
+
+    def answered(self) -> int:
+        old = self._one("SELECT 1 FROM sqlite_master WHERE name = 'answered'")
+        earlier = self._count(OLD_COUNT) if old else 0
+        return earlier + self._count("SELECT COUNT(*) FROM given WHERE phase = 1")
+
+    def answered_in(self, federation: str, phase: int) -> int:
+        return self._count("SELECT COUNT(*) FROM given WHERE federation = ? AND phase = ?", federation, phase)
+
+    def _count(self, statement: str, *values: object) -> int:
+        return self._connection.execute(statement, values).fetchone()[0]
+
+    def queries_of(self, federation: str) -> frozenset[bytes]:
+        rows = self._connection.execute("SELECT query FROM given WHERE federation = ?", (federation,))
+        return frozenset(query for (query,) in rows)
+
+    def scheduled(self, federation: str) -> set[Scheduled]:
+        return set(self._connection.execute("SELECT * FROM scheduled WHERE federation = ?", (federation,)))
+
+    def schedule(self, rows: Collection[Scheduled]) -> None:
+        self._connection.executemany("INSERT INTO scheduled VALUES (?, ?, ?, ?, ?)", rows)
