@@ -94,7 +94,7 @@ class Account(Protocol):
         """Of all other federations that votes were given in, with the weight there."""
         ...
 
-    def given(self, teachers: str, phase: int) -> Collection[bytes]:
+    def answers_of(self, teachers: str, phase: int) -> Collection[bytes]:
         """Queries that these teachers answered, in whatever federation."""
         ...
 
@@ -229,7 +229,7 @@ class _Stored:
             (federation,),
         ).fetchall()
 
-    def given(self, teachers: str, phase: int) -> Collection[bytes]:
+    def answers_of(self, teachers: str, phase: int) -> Collection[bytes]:
         rows = self._connection.execute("SELECT query FROM given WHERE teachers = ? AND phase = ?", (teachers, phase))
         return {query for (query,) in rows}
 

@@ -199,7 +199,7 @@ class SpendStore:
             before = account.promise(federation)
             if before is not None and before != terms.promise:
                 raise Refused(Rule.PROMISE)
-            new = keys.difference(account.given(teachers, phase))
+            new = keys.difference(account.answers_of(teachers, phase))
             queries = account.answered_in(federation, phase) + len(new)
             of_release: list[Scheduled] = []
             if promise.later:
