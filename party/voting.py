@@ -103,6 +103,10 @@ class Lot:
         drawn = hashlib.sha256(self.head(teacher) + self.tail(query))
         return int(equal[int.from_bytes(drawn.digest()) % len(equal)])
 
+    def draw_all(self, teacher: int, queries: np.ndarray, equal: np.ndarray) -> np.ndarray:
+        """The same for each of `queries` int64 (ties,), of the classes where `equal` bool (ties, classes) is."""
+        return draw_lots([self], np.zeros(len(queries), dtype=np.int64), np.full(len(queries), teacher), queries, equal)
+
     def head(self, teacher: int) -> bytes:
         """Of what is hashed, JSON of party, teacher, federation and query: what is the same for all queries."""
         return json.dumps([self.party, teacher, self.federation]).removesuffix("]").encode() + b", "
@@ -141,7 +145,7 @@ def draw_lots(
 class Decides(Protocol):
     """What decides between equal scores: a `Lot`, or whoever wants to know which were equal."""
 
-    def draw(self, teacher: int, query: int, equal: np.ndarray) -> int: ...
+    def draw_all(self, teacher: int, queries: np.ndarray, equal: np.ndarray) -> np.ndarray: ...
 
 
 def check_reference(voting_rule: VotingRule, schema: Schema, reference: np.ndarray) -> None:
@@ -235,8 +239,8 @@ def _relative(
         above[:, seen] = class_scores(teacher, x) - limits[seen]
     equal = above >= above.max(axis=1, keepdims=True) - EQUAL
     winners = equal.argmax(axis=1)
-    for query in np.flatnonzero(equal.sum(axis=1) > 1):
-        winners[query] = lot.draw(index, int(query), np.flatnonzero(equal[query]))
+    ties = np.flatnonzero(equal.sum(axis=1) > 1)
+    winners[ties] = lot.draw_all(index, ties, equal[ties])
     return winners
 
 

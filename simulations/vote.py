@@ -38,13 +38,13 @@ class TieLog:
         self.equal, self.counts = array("i"), array("i")
         """The classes that were equal, one tie behind the other, and how many they were in each."""
 
-    def draw(self, teacher: int, query: int, equal: np.ndarray) -> int:
-        """See `Lot.draw`."""
-        self.teacher.append(teacher)
-        self.row.append(query)
-        self.equal.extend(equal.tolist())
-        self.counts.append(len(equal))
-        return int(equal[0])
+    def draw_all(self, teacher: int, queries: np.ndarray, equal: np.ndarray) -> np.ndarray:
+        """See `Lot.draw_all`."""
+        self.teacher.extend([teacher] * len(queries))
+        self.row.extend(queries.tolist())
+        self.equal.extend(np.nonzero(equal)[1].tolist())
+        self.counts.extend(equal.sum(axis=1).tolist())
+        return equal.argmax(axis=1)
 
 
 class _DrawnTies(NamedTuple):

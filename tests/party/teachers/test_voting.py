@@ -282,6 +282,16 @@ def test_many_lots_are_drawn_as_one_at_a_time() -> None:
     assert len(set(single)) == 3
 
 
+def test_a_teacher_of_one_class_votes_by_lot() -> None:
+    made, x = (
+        trained(KINDS["logistic_regression"], RelativeRule(reference=51), labels=[1], classes=3),
+        public(40, seed=9),
+    )
+    drawn = lot(x)
+    for index, votes in enumerate(votes_of_teachers(made, x, drawn)):
+        assert votes.tolist() == [drawn.draw(index, query, np.arange(3)) for query in range(40)]
+
+
 def test_of_no_ties_no_lots_are_drawn() -> None:
     none = np.zeros(0, dtype=np.int64)
     assert draw_lots([], none, none, none, np.zeros((0, 0), dtype=bool)).shape == (0,)
