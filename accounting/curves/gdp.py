@@ -135,28 +135,12 @@ def sigma_needed(
     return math.exp(float(brentq(excess, low, high, xtol=1e-14)))  # pyright: ignore[reportArgumentType]
 
 
-class _SumTails:
-    """Tails of one discrete Gaussian, in a table that grows with what is asked of it: the search for an epsilon asks
-    some twenty times, and a table takes milliseconds."""
-
-    def __init__(self, sigma: float) -> None:
-        self._sigma, self._table = sigma, np.zeros(0)
-
-    def up_to(self, value: int) -> np.ndarray:
-        """See `log_tail_table`; the table may be longer."""
-        if len(self._table) <= value:
-            self._table = log_tail_table(self._sigma, value)
-        return self._table
-
-
-def discrete_delta(coordinates: int, sigma: float, shift: int, epsilon: float, tails: _SumTails | None = None) -> float:
+def discrete_delta(coordinates: int, sigma: float, shift: int, epsilon: float) -> float:
     """delta(epsilon) of ``coordinates`` discrete Gaussians of parameter sigma, each shifted by ``shift``, nearly exact.
 
     The log likelihood ratio of all coordinates is a function of their sum alone, so the composition is as private as
     the sum. A sum of M discrete Gaussians is within a factor e^(+-s) of one with parameter sigma sqrt(M), s from
     ``convolution_slack``; the tails of that one are summed exactly, and the factor is charged.
-
-    tails : of that one, where several epsilons are looked at.
     """
     total = sigma * math.sqrt(coordinates)
     slack = convolution_slack(coordinates, sigma)
@@ -169,13 +153,13 @@ def discrete_delta(coordinates: int, sigma: float, shift: int, epsilon: float, t
     # Beyond `far` both tails are 0 in double precision. The tail at `far` stands for those beyond it where an upper
     # bound is wanted, 0 where a lower one is, so that neither table nor time grows with epsilon.
     far = _far(total, distance)
-    table = (tails or _SumTails(total)).up_to(min(max(abs(cut), abs(cut - distance)), far) + 1)
+    tails = log_tail_table(total, min(max(abs(cut), abs(cut - distance)), far) + 1)
 
     def below(value: int) -> float:
         """log Pr[Z <= value] = log Pr[Z >= -value], rounded up beyond `far`."""
         if value <= 0:
-            return float(table[min(-value, far)])
-        return float(np.log1p(-np.exp(table[value + 1]))) if value < far else 0.0
+            return float(tails[min(-value, far)])
+        return float(np.log1p(-np.exp(tails[value + 1]))) if value < far else 0.0
 
     low, high = below(cut), epsilon + (below(cut - distance) if abs(cut - distance) < far else -math.inf)
     return _difference(low + slack, high - slack, epsilon, total)
@@ -207,8 +191,7 @@ def discrete_epsilon(coordinates: int, sigma: float, shift: int, delta: float) -
 @lru_cache(maxsize=4096)
 def _discrete_epsilon(coordinates: int, sigma: float, shift: int, delta: float) -> float:
     """Kept by all that decides it: what is promised, what was spent and what a party charges are often one sum."""
-    tails = _SumTails(sigma * math.sqrt(coordinates))
-    return _least_epsilon(lambda epsilon: discrete_delta(coordinates, sigma, shift, epsilon, tails), delta)
+    return _least_epsilon(lambda epsilon: discrete_delta(coordinates, sigma, shift, epsilon), delta)
 
 
 def exact_epsilon(
