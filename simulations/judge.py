@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ import numpy as np
 from consilium.models.evaluation import calibration, evaluate
 from consilium.simulations.artifact import UNIT_SCORES, Arrays
 from consilium.simulations.divide import Case
+from consilium.simulations.home_scores import PartyRows, area_scores
 from consilium.simulations.methods.base import BY_CLASS, BY_ROW, TEST_DRAWS, Predicted
 from consilium.simulations.metrics import (
     Interval,
@@ -19,7 +21,9 @@ from consilium.simulations.metrics import (
     balanced_row_scores,
     brier_row_scores,
     drawn_intervals,
+    logit_interval,
     mean_interval,
+    normal_interval,
     one_against_rest,
     ratio_interval,
     wilson,
@@ -138,35 +142,40 @@ def _mean_over_rows(
 
 def _at_home(method: str, case: Case, home: np.ndarray) -> Iterator[Row]:
     """`home`: probabilities float64 (home, classes)."""
-    whose, truth = case.home_party, case.home_y
-    right, brier = home.argmax(axis=1) == truth, brier_row_scores(home, truth)
-    sums = {"accuracy": (right, np.ones(len(truth))), "brier": (brier, np.ones(len(truth)))}
-    in_order, pairs = np.zeros(len(case.parties)), np.zeros(len(case.parties))
-    for index in np.unique(whose).tolist():
-        mine, name = whose == index, case.parties[index]
-        y, count = truth[mine], int(mine.sum())
+    truth, rows = case.home_y, PartyRows.of(case.home_party)
+    right, brier, areas = home.argmax(axis=1) == truth, brier_row_scores(home, truth), area_scores(rows, home, truth)
+    classes = rows.counts(truth, len(case.classes))
+    figures = zip(
+        [case.parties[index] for index in rows.party],
+        rows.count.tolist(),
+        rows.counts(right, 2)[:, 1].tolist(),
+        _with_errors(rows, brier),
+        _with_errors(rows, areas),
+        np.where(classes > 0, classes, len(truth)).min(axis=1).tolist(),
+        strict=True,
+    )
+    for name, count, hits, (mean, error), (area, area_error), rarest in figures:
         yield _row(method, PARTY, name, "rows", count)
-        yield _row(method, PARTY, name, "accuracy", right[mine].mean(), wilson(int(right[mine].sum()), count))
-        yield _row(method, PARTY, name, "brier", brier[mine].mean(), mean_interval(brier[mine]) if count > 1 else None)
-        areas = auc_row_scores(home[mine], y)
-        if areas is not None:
-            classes = np.bincount(y)
-            yield _row(method, PARTY, name, "auc", areas.mean(), area_interval(areas, int(classes[classes > 0].min())))
-            if len(case.classes) == 2:
-                pairs[index] = float(classes[0]) * float(classes[1])
-                in_order[index] = areas.mean() * pairs[index]
+        yield _row(method, PARTY, name, "accuracy", hits / count, wilson(hits, count))
+        yield _row(method, PARTY, name, "brier", mean, normal_interval(mean, error) if count > 1 else None)
+        if not math.isnan(area):
+            yield _row(method, PARTY, name, "auc", area, logit_interval(area, area_error, rarest))
     yield _row(method, RUN, "", "home_rows", len(truth))
-    for metric, (points, of) in sums.items():
-        totals = [np.bincount(whose, weights=summands, minlength=len(case.parties)) for summands in (points, of)]
-        yield _row(method, RUN, "", f"home_{metric}", points.mean(), _clipped(ratio_interval(*_there(*totals))))
-    if pairs.any():
-        value = float(in_order.sum() / pairs.sum())
-        yield _row(method, RUN, "", "home_auc", value, _clipped(ratio_interval(*_there(in_order, pairs))))
+    for metric, points in (("accuracy", right), ("brier", brier)):
+        interval = ratio_interval(np.bincount(rows.group, weights=points), rows.count)
+        yield _row(method, RUN, "", f"home_{metric}", points.mean(), _clipped(interval))
+    if len(case.classes) == 2 and (both := classes.all(axis=1)).any():
+        in_order, pairs = np.zeros(len(case.parties)), np.zeros(len(case.parties))
+        pairs[rows.party[both]] = classes[both].prod(axis=1)
+        in_order[rows.party[both]] = rows.means(areas)[both] * classes[both].prod(axis=1)
+        interval = ratio_interval(in_order[pairs > 0], pairs[pairs > 0])
+        yield _row(method, RUN, "", "home_auc", in_order.sum() / pairs.sum(), _clipped(interval))
 
 
-def _there(points: np.ndarray, of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Parties that hold something out."""
-    return points[of > 0], of[of > 0]
+def _with_errors(rows: PartyRows, values: np.ndarray) -> Iterator[tuple[float, float]]:
+    """Of each party the mean of its rows' float64 (rows,), and that mean's standard error."""
+    errors = rows.deviations(values) / np.sqrt(rows.count)
+    return zip(rows.means(values).tolist(), errors.tolist(), strict=True)
 
 
 def _clipped(interval: Interval | None) -> Interval | None:

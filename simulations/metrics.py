@@ -97,8 +97,12 @@ def wilson(right: float, count: float) -> Interval:
 
 def mean_interval(scores: np.ndarray, extra: float = 0.0) -> Interval:
     """Of the mean of `scores` float64 (rows,), by its normal law; `extra`: a further independent deviation of it."""
-    half = _Z * math.hypot(float(scores.std()) / math.sqrt(len(scores)), extra)
-    return [float(scores.mean()) - half, float(scores.mean()) + half]
+    return normal_interval(float(scores.mean()), math.hypot(float(scores.std()) / math.sqrt(len(scores)), extra))
+
+
+def normal_interval(mean: float, deviation: float) -> Interval:
+    """Of a mean with this standard deviation."""
+    return [mean - _Z * deviation, mean + _Z * deviation]
 
 
 def area_interval(scores: np.ndarray, least: int, extra: float = 0.0) -> Interval:
@@ -106,10 +110,14 @@ def area_interval(scores: np.ndarray, least: int, extra: float = 0.0) -> Interva
 
     An AUC of 0 or 1 has no deviation to estimate: then as a share of `least` rows, which is wider than it need be.
     """
-    area = min(1.0, max(0.0, float(scores.mean())))
+    return logit_interval(float(scores.mean()), math.hypot(float(scores.std()) / math.sqrt(len(scores)), extra), least)
+
+
+def logit_interval(area: float, deviation: float, least: int) -> Interval:
+    """The same of an AUC with this standard deviation."""
+    area = min(1.0, max(0.0, area))
     if area < 1e-9 or area > 1 - 1e-9:
         return wilson(area * least, least)
-    deviation = math.hypot(float(scores.std()) / math.sqrt(len(scores)), extra)
     half = _Z * deviation / (area * (1 - area))
     return [float(expit(logit(area) - half)), float(expit(logit(area) + half))]
 
