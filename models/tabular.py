@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
     from sklearn.linear_model import LogisticRegression
 
+    from consilium.models.linear import LogisticTeacher
+
 
 @dataclass(frozen=True)
 class Linear:
@@ -146,9 +148,9 @@ class LinearTrainer:
 
     def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> Model:
         """See `Trainer.fit`; no random part, so the seed is not used."""
-        from sklearn.linear_model import LogisticRegression
+        from consilium.models.linear import LogisticTeacher  # scipy.optimize: only where it is used
 
-        return linear_arrays(LogisticRegression(C=self.C, max_iter=1000).fit(x, y), classes)
+        return linear_arrays(LogisticTeacher(self.C, iterations=1000).fit(x, y), classes)
 
 
 @dataclass(frozen=True)
@@ -206,7 +208,7 @@ def weighted_labels(x: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.n
     return x[rows], labels.astype(np.int64), shares[rows, labels]
 
 
-def linear_arrays(fitted: LogisticRegression, classes: int) -> Linear:
+def linear_arrays(fitted: LogisticRegression | LogisticTeacher, classes: int) -> Linear:
     """The same probabilities; of two classes the first one's scores are 0."""
     weights, intercept = np.asarray(fitted.coef_, np.float64), np.asarray(fitted.intercept_, np.float64)
     if len(fitted.classes_) == 2:
@@ -236,7 +238,9 @@ def boosted_arrays(fitted: GradientBoostingClassifier, row: np.ndarray, classes:
     return Boosted(nodes, baseline, _seen(fitted), classes)
 
 
-def _seen(fitted: LogisticRegression | RandomForestClassifier | GradientBoostingClassifier) -> np.ndarray:
+def _seen(
+    fitted: LogisticRegression | LogisticTeacher | RandomForestClassifier | GradientBoostingClassifier,
+) -> np.ndarray:
     return np.asarray(fitted.classes_, dtype=np.int64)
 
 
