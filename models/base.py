@@ -15,6 +15,18 @@ Represent = Callable[[np.ndarray], np.ndarray]
 """Features as they travel (n, features) -> what the schema makes of them (n, inputs): `Schema.inputs`."""
 
 
+def softmax(scores: np.ndarray) -> np.ndarray:
+    """exp(`scores`) as shares, along the last axis of float (..., classes): scipy's to the last digit.
+
+    Of some hundred rows it takes a quarter of the time, since scipy's asks first whose arrays they are.
+
+    >>> softmax(np.log([1.0, 3.0])).round(6).tolist()
+    [0.25, 0.75]
+    """
+    exponentials = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return exponentials / exponentials.sum(axis=-1, keepdims=True)
+
+
 class Model(Protocol):
     """A trained student."""
 

@@ -19,13 +19,22 @@ def evaluate(probabilities: np.ndarray, y: np.ndarray, class_names: tuple[str, .
         name: float((predicted[y == index] == index).mean()) if (y == index).any() else None
         for index, name in enumerate(class_names)
     }
-    present = np.unique(y)
+    present = occurring(y)
     auc: float | None = None
     if len(class_names) == 2 and len(present) == 2:
         auc = area_under_curve(probabilities[:, 1], y == 1)
     elif len(present) > 1:
         auc = float(np.mean([area_under_curve(probabilities[:, index], y == index) for index in present]))
     return {"accuracy": float((predicted == y).mean()), "auc": auc, "recall_per_class": recall}
+
+
+def occurring(y: np.ndarray) -> np.ndarray:
+    """Classes int64 (several,), ascending, that occur in `y` int64 (n,).
+
+    >>> occurring(np.array([2, 0, 2])).tolist()
+    [0, 2]
+    """
+    return np.flatnonzero(np.bincount(y))
 
 
 def area_under_curve(scores: np.ndarray, positive: np.ndarray) -> float:
@@ -37,8 +46,13 @@ def area_under_curve(scores: np.ndarray, positive: np.ndarray) -> float:
     >>> area_under_curve(np.array([0.1, 0.4, 0.35, 0.8]), np.array([False, False, True, True]))
     0.75
     """
+    return area_of(outranked(scores, positive), positive)
+
+
+def area_of(lower: np.ndarray, positive: np.ndarray) -> float:
+    """The same of what `outranked` gave for the scores."""
     count = int(positive.sum())
-    return float(outranked(scores, positive)[positive].sum() / (count * (len(scores) - count)))
+    return float(lower[positive].sum() / (count * (len(positive) - count)))
 
 
 def outranked(scores: np.ndarray, positive: np.ndarray) -> np.ndarray:

@@ -19,9 +19,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, cholesky, eigh, helmert, solve_triangular
-from scipy.special import softmax
 
-from consilium.models.base import Shares
+from consilium.models.base import Shares, softmax
 from consilium.models.kernel import kernel, nearest_rows, neighbour_graph, smoothest
 from consilium.models.provenance import Provenance
 from consilium.models.tabular import Linear
@@ -300,21 +299,22 @@ class _Problem:
 
     def fit(self, weights: np.ndarray, variance: float) -> tuple[np.ndarray, float]:
         """The most probable weights with this prior, beginning at `weights`, and the log evidence there."""
-        loss = self._loss(weights, variance)
+        loss, found = self._loss(weights, variance)
         for _ in range(_STEPS):
-            step = cho_solve(cho_factor(self._curvature(weights, variance)), self._ascent(weights, variance).ravel())
-            step = step.reshape(weights.shape)
+            slope = _slope(found, self._basis)
+            ascent = self._ascent(weights, found, slope, variance)
+            step = cho_solve(cho_factor(self._curvature(slope, variance)), ascent.ravel()).reshape(weights.shape)
             for _ in range(_HALVINGS):
-                new = self._loss(weights + step, variance)
+                new, reached = self._loss(weights + step, variance)
                 if new <= loss:
                     break
                 step = step / 2
             else:
                 break
-            weights, gained, loss = weights + step, loss - new, new
+            weights, found, gained, loss = weights + step, reached, loss - new, new
             if gained < _SETTLED:
                 break
-        return weights, self._evidence(weights, variance, loss)
+        return weights, self._evidence(weights, found, variance, loss)
 
     def excess(self, weights: np.ndarray) -> float:
         """Squares of the residuals over those of the noise; 1 at least."""
@@ -322,23 +322,23 @@ class _Problem:
         return max(float((missed**2).sum()) / max((len(missed) - 1) * missed.shape[1], 1), 1.0)
 
     def _probabilities(self, weights: np.ndarray) -> np.ndarray:
-        return softmax(self._rows @ weights @ self._basis.T, axis=1)
+        return softmax(self._rows @ weights @ self._basis.T)
 
-    def _loss(self, weights: np.ndarray, variance: float) -> float:
-        """Minus the log posterior, up to constants."""
-        missed = self._observed - self._probabilities(weights) @ self._basis
-        return float((missed**2 / self._noise[:, None]).sum() + (weights[1:] ** 2).sum() / variance) / 2
-
-    def _ascent(self, weights: np.ndarray, variance: float) -> np.ndarray:
+    def _loss(self, weights: np.ndarray, variance: float) -> tuple[float, np.ndarray]:
+        """Minus the log posterior, up to constants, and the probabilities (n, classes)."""
         found = self._probabilities(weights)
+        missed = self._observed - found @ self._basis
+        return float((missed**2 / self._noise[:, None]).sum() + (weights[1:] ** 2).sum() / variance) / 2, found
+
+    def _ascent(self, weights: np.ndarray, found: np.ndarray, slope: np.ndarray, variance: float) -> np.ndarray:
+        """At probabilities `found` (n, classes) with their `slope`, see `_slope`."""
         missed = (self._observed - found @ self._basis) / self._noise[:, None]
-        ascent = self._rows.T @ np.einsum("nab,nb->na", _slope(found, self._basis), missed)
+        ascent = self._rows.T @ np.einsum("nab,nb->na", slope, missed)
         ascent[1:] -= weights[1:] / variance
         return ascent
 
-    def _curvature(self, weights: np.ndarray, variance: float) -> np.ndarray:
+    def _curvature(self, slope: np.ndarray, variance: float) -> np.ndarray:
         """Gauss and Newton's, positive definite: ((1 + features) contrasts,) squared."""
-        slope = _slope(self._probabilities(weights), self._basis)
         squared = np.einsum("nab,nbc->nac", slope, slope) / self._noise[:, None, None]
         width, count = self._rows.shape[1], slope.shape[1]
         curvature = np.empty((width, count, width, count))
@@ -351,10 +351,10 @@ class _Problem:
         curvature[np.diag_indices_from(curvature)] += prior * (1 + 1e-12) + 1e-12 * curvature.diagonal().max()
         return curvature
 
-    def _evidence(self, weights: np.ndarray, variance: float, loss: float) -> float:
+    def _evidence(self, weights: np.ndarray, found: np.ndarray, variance: float, loss: float) -> float:
         """Laplace's, with the flat prior of the offset in units of the mean share, as the regression has it."""
         count, free = self._basis.shape[1], (len(self._rows) - 1) * self._basis.shape[1]
-        curvature = self._curvature(weights, variance)
+        curvature = self._curvature(_slope(found, self._basis), variance)
         slope = _slope(softmax(weights[0] @ self._basis.T)[None], self._basis)[0]
         measure = np.linalg.slogdet(slope)[1] + count * math.log(self._precision) / 2
         prior = (len(weights) - 1) * count * math.log(variance) / 2

@@ -21,9 +21,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from scipy.special import softmax
 
-from consilium.models.base import Job, Model, Shares, SharesTrainer, SoftTrainer, Trainer, constant
+from consilium.models.base import Job, Model, Shares, SharesTrainer, SoftTrainer, Trainer, constant, softmax
 from consilium.models.evidence import Landmarks, SoftmaxFit, fit_softmax, gammas, graph_functions, regress
 from consilium.models.kernel import GraphTrainer, KernelModel, KernelTrainer, kernel_ridge
 from consilium.models.provenance import Provenance
@@ -94,7 +93,7 @@ def _held_back(apart: np.ndarray) -> np.ndarray:
     """What is added to each class of `apart` (n, classes), in deviations, so that all are found as often; mean 0."""
     added = np.zeros(apart.shape[1])
     for _ in range(_ROUNDS):
-        found = softmax(_SHARPNESS * (apart + added), axis=1).mean(axis=0) * len(added)
+        found = softmax(_SHARPNESS * (apart + added)).mean(axis=0) * len(added)
         added -= np.log(np.maximum(found, _NEVER)) / _SHARPNESS
         if np.abs(found - 1).max() < _SETTLED:
             break

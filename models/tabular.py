@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import softmax
 
-from consilium.models.base import Model, Trainer
+from consilium.models.base import Model, Trainer, softmax
 from consilium.models.devices import one_thread
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ class Linear:
 
     def predict_proba(self, x: np.ndarray) -> np.ndarray:
         """See `Model.predict_proba`."""
-        return among(softmax(x @ self.coefficients.T + self.intercept, axis=1), self.seen, self.classes)
+        return among(softmax(x @ self.coefficients.T + self.intercept), self.seen, self.classes)
 
 
 def among(probabilities: np.ndarray, seen: np.ndarray, classes: int) -> np.ndarray:
@@ -134,7 +133,7 @@ class Boosted:
             scores[:, tree % outputs] += self.nodes.value[self.nodes.leaves(rows, tree), 0]
         if outputs == 1:
             scores = np.concatenate([np.zeros_like(scores), scores], axis=1)
-        return among(softmax(scores, axis=1), self.seen, self.classes)
+        return among(softmax(scores), self.seen, self.classes)
 
 
 _LEAST_SHARE = 0.005
@@ -260,7 +259,7 @@ class MlpModel:
     def predict_proba(self, x: np.ndarray) -> np.ndarray:
         """See `Model.predict_proba`."""
         hidden = np.maximum(x.astype(np.float32) @ self.first.T + self.first_offset, 0)
-        return softmax((hidden @ self.last.T + self.last_offset).astype(np.float64), axis=1)
+        return softmax((hidden @ self.last.T + self.last_offset).astype(np.float64))
 
 
 @dataclass(frozen=True)

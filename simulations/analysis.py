@@ -32,7 +32,7 @@ from consilium.simulations.methods.pooled import PooledModel
 from consilium.simulations.methods.worth import worth
 from consilium.simulations.metrics import (
     area_interval,
-    auc_row_scores,
+    judged_area,
     leading_metric,
     mean_interval,
     metric_intervals,
@@ -81,8 +81,7 @@ def baselines(
         party, probabilities = case.parties[index], recorder.probabilities(trained)
         recorder.add(index, trained, probabilities)
         parties.append(party)
-        quality.append(_quality(party, len(case.partition.parties[party]), probabilities, test_y, names))
-        alone.add(probabilities)
+        quality.append(PartyQuality(party, len(case.partition.parties[party]), *alone.add(probabilities)))
     progress(BASELINES, len(case.parties), len(case.parties))
     ensemble = recorder.ensemble() if parties else None
     counts, plurality = [weights.get(party, 1) for party in parties], np.zeros((len(test_y), len(names)))
@@ -130,14 +129,19 @@ class _Alone:
         self._sums: dict[str, np.ndarray] = {}
         self._parties: dict[str, int] = {}
 
-    def add(self, probabilities: Sequence[np.ndarray]) -> None:
-        """Those (test, classes) of one party's teachers."""
-        right = np.mean([of_one.argmax(axis=1) == self._y for of_one in probabilities], axis=0)
-        areas = [area for area in (auc_row_scores(of_one, self._y) for of_one in probabilities) if area is not None]
-        for metric, scores in {"accuracy": right, "auc": np.mean(areas, axis=0) if areas else None}.items():
-            if scores is not None:
-                self._sums[metric] = self._sums.get(metric, 0.0) + scores
-                self._parties[metric] = self._parties.get(metric, 0) + 1
+    def add(self, probabilities: Sequence[np.ndarray]) -> tuple[float, float | None]:
+        """Those (test, classes) of one party's teachers; accuracy and AUC, in the mean over them."""
+        right = [of_one.argmax(axis=1) == self._y for of_one in probabilities]
+        judged = [judged_area(of_one, self._y) for of_one in probabilities]
+        areas = [area for area in judged if area is not None]
+        self._count("accuracy", np.mean(right, axis=0))
+        if areas:
+            self._count("auc", np.mean([scores for _, scores in areas], axis=0))
+        return float(np.mean([of_one.mean() for of_one in right])), _mean([auc for auc, _ in areas])
+
+    def _count(self, metric: str, scores: np.ndarray) -> None:
+        self._sums[metric] = self._sums.get(metric, 0.0) + scores
+        self._parties[metric] = self._parties.get(metric, 0) + 1
 
     def means(self) -> dict[str, np.ndarray]:
         """float64 (test,) by metric."""
@@ -154,14 +158,6 @@ class _Alone:
 
 def _judged(probabilities: np.ndarray, y: np.ndarray, names: tuple[str, ...]) -> dict[str, Any]:
     return {**evaluate(probabilities, y, names), "intervals": metric_intervals(probabilities, y, names)}
-
-
-def _quality(
-    party: str, rows: int, probabilities: Sequence[np.ndarray], y: np.ndarray, names: tuple[str, ...]
-) -> PartyQuality:
-    metrics = [evaluate(of_one, y, names) for of_one in probabilities]
-    aucs = [item["auc"] for item in metrics if item["auc"] is not None]
-    return PartyQuality(party, rows, float(np.mean([item["accuracy"] for item in metrics])), _mean(aucs))
 
 
 def _accuracies(quality: Sequence[PartyQuality]) -> list[float]:
@@ -206,7 +202,8 @@ def analyse(space: Workspace, case: Case, progress: Progress = no_progress) -> A
     open_figures: dict[str, Any] = {}
     secret_figures: dict[str, Any] = {}
     if judged is not None:
-        open_figures, secret_figures = _figures(space, case, batches, judged, compared.votes, progress)
+        trained = [item.party for item in compared.quality]
+        open_figures, secret_figures = _figures(space, case, batches, judged, compared.votes, trained, progress)
         secret_figures["alone"] = _against_one_alone(judged, compared)
     return Analysis(
         baselines=compared.baselines,
@@ -263,9 +260,10 @@ def _figures(
     batches: list[Batch],
     judged: _Student,
     sums: dict[str, np.ndarray],
+    trained: Sequence[str],
     progress: Progress,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Open and secret ones; `sums`: query id -> votes, exact.
+    """Open and secret ones; `sums`: query id -> votes, exact. trained: the parties with a teacher.
 
     The open ones take the student's probabilities, the true labels of public test rows and what was released alone, so
     the guarantee covers them. test: class -> test rows. student: see `student_figures`. intervals: of its metrics.
@@ -289,7 +287,7 @@ def _figures(
     }
     secret = {
         "votes": _votes_by_class(votes, truth.labels[answers.rows]) if len(votes) else [],
-        "at_home": judged_on_own_rows(space, case, judged.model, progress),
+        "at_home": judged_on_own_rows(space, case, judged.model, trained, progress),
         "by_epsilon": by_epsilon,
     }
     return shown, secret

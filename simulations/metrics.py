@@ -9,14 +9,14 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import expit, logit
 
-from consilium.models.evaluation import outranked
+from consilium.models.evaluation import area_of, occurring, outranked
 
 Metric = Literal["auc", "accuracy"]
 
 
 def leading_metric(y: np.ndarray, classes: int) -> Metric:
     """AUC where there are two classes and the test rows `y` int64 (n,) have both; accuracy else."""
-    return "auc" if classes == 2 and len(np.unique(y)) == 2 else "accuracy"
+    return "auc" if classes == 2 and len(occurring(y)) == 2 else "accuracy"
 
 
 def row_scores(probabilities: np.ndarray, y: np.ndarray, metric: Metric) -> np.ndarray:
@@ -40,11 +40,22 @@ def auc_row_scores(probabilities: np.ndarray, y: np.ndarray) -> np.ndarray | Non
 
     Of two classes that of the second; of more the mean over those that occur, each against the rest.
     """
-    present = np.unique(y)
+    judged = judged_area(probabilities, y)
+    return None if judged is None else judged[1]
+
+
+def judged_area(probabilities: np.ndarray, y: np.ndarray) -> tuple[float, np.ndarray] | None:
+    """That AUC, and these row scores."""
+    present = occurring(y)
     if len(present) < 2:
         return None
-    classes = [1] if probabilities.shape[1] == 2 else present
-    return np.mean([one_against_rest(probabilities[:, index], y == index) for index in classes], axis=0)
+    areas, scores = [], []
+    for index in [1] if probabilities.shape[1] == 2 else present:
+        positive = y == index
+        lower = outranked(probabilities[:, index], positive)
+        areas.append(area_of(lower, positive))
+        scores.append(_area_scores(lower, positive))
+    return float(np.mean(areas)), np.mean(scores, axis=0)
 
 
 def balanced_row_scores(probabilities: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -69,7 +80,11 @@ def brier_row_scores(probabilities: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def one_against_rest(scores: np.ndarray, positive: np.ndarray) -> np.ndarray:
     """The AUC of `scores` float64 (n,) for `positive` bool (n,), plus each row's influence on it."""
-    lower, share = outranked(scores, positive), positive.mean()
+    return _area_scores(outranked(scores, positive), positive)
+
+
+def _area_scores(lower: np.ndarray, positive: np.ndarray) -> np.ndarray:
+    share = positive.mean()
     placements = np.where(positive, lower / (~positive).sum(), 1 - lower / positive.sum())
     area = placements[positive].mean()
     return area + (placements - area) / np.where(positive, share, 1 - share)

@@ -8,7 +8,7 @@ party moves it by little. Functions of private rows: secret.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import singledispatch
 from typing import Any
@@ -25,6 +25,7 @@ from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.schema import Schema
 from consilium.protocol.teachers import LogisticRegressionSpec, NetworkSpec, RidgeSpec, TeacherKind
 from consilium.simulations.divide import Case
+from consilium.simulations.population.parties import own_teachers
 from consilium.simulations.workspace import Workspace
 
 FOLDS = 3
@@ -201,23 +202,28 @@ def _group(items: Sequence[_Judged], generator: np.random.Generator) -> dict[str
 
 
 def judged_on_own_rows(
-    space: Workspace, case: Case, student: Published, progress: Progress = no_progress
+    space: Workspace, case: Case, student: Published, trained: Collection[str], progress: Progress = no_progress
 ) -> dict[str, Any]:
     """See `at_home`, of the run's parties that trained a teacher."""
-    dataset, partition, config = case.dataset, case.partition, case.config
-    trained = {
-        party: index
-        for index, party in enumerate(partition.parties)
-        if any((space.home(index) / "state").glob("teachers-*"))
-    }
+    dataset, partition, config, simulation = case.dataset, case.partition, case.config, case.scenario.simulation
     sizes = {party: len(partition.parties[party]) for party in trained}
-    specs = {party: open_home(space.home(index)).teacher or config.teacher for party, index in trained.items()}
-    slowest = min(specs.values(), key=most_parties, default=config.teacher)
+    others = own_teachers(simulation.teachers, len(partition.parties), case.seed, simulation.own_teacher)
+    teachers = {party: others.get(index) for index, party in enumerate(partition.parties) if party in sizes}
+    slowest = min(
+        (teacher or config.teacher for teacher in teachers.values()), key=most_parties, default=config.teacher
+    )
     most = most_parties(slowest)
     if config.rows.representation != "none":  # of thousands of inputs, which take longer to compute than to learn from
         most = min(most, FEW_PARTIES)
+    places = {party: index for index, party in enumerate(partition.parties)}
+
+    def spec(party: str) -> TeacherKind:
+        """As it stands in the party's home, where a file that it names was copied to."""
+        teacher = None if teachers[party] is None else open_home(space.home(places[party])).teacher
+        return teacher or config.teacher
+
     parties = [
-        OwnRows(party, specs[party], dataset.x[rows], dataset.y[rows], dataset.owner[rows])
+        OwnRows(party, spec(party), dataset.x[rows], dataset.y[rows], dataset.owner[rows])
         for party in chosen(sizes, most)
         for rows in (partition.parties[party],)
     ]

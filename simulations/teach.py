@@ -42,9 +42,10 @@ def teach(case: Case, progress: Progress = no_progress) -> Iterator[tuple[int, T
 
 def stored_teachers(case: Case, space: Workspace) -> Iterator[tuple[int, TeacherSet]]:
     """The same of a run's parties, from their home folders; those that trained none are left out."""
+    digest = case.config.digest()
     for index in range(len(case.parties)):
         for state in (space.home(index) / "state").glob("teachers-*"):
-            yield index, load_teachers(state, case.config.digest())
+            yield index, load_teachers(state, digest)
 
 
 @contextmanager

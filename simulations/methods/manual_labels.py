@@ -222,10 +222,11 @@ class HandLabels:
     def __init__(
         self, public: PublicTruth, spec: StudentSpec, queried: np.ndarray, seed: int, mode: HandLabelMode
     ) -> None:
-        self._public, self._spec, self._asked, self._seed = public, spec, queried, seed
+        self._public, self._spec, self._asked = public, spec, queried
         self._by_rows = spec.selection in BY_ROWS
         self._mode: HandLabelMode = mode
         self._classes = len(public.schema.classes)
+        self._lots = [by_lot(seed, draw, len(public.labels)) for draw in range(MOST_DRAWS[mode])]
         self.metric: Metric = leading_metric(public.test_y, self._classes)
         represented, test = public.schema.inputs(public.queries), public.schema.inputs(public.test_x)
         bare = spec.inputs == "features"
@@ -249,7 +250,7 @@ class HandLabels:
         scores = {}
         for name in self._searched:
             learn, draws = self._learners[name], 1 if count == len(self._public.labels) else self._draws(name, count)
-            scores[name] = np.stack([self._scores(learn(self._by_lot(draw)[:count], draw)) for draw in range(draws)])
+            scores[name] = np.stack([self._scores(learn(self._lots[draw][:count], draw)) for draw in range(draws)])
         self.better[count] = max(scores, key=lambda name: float(scores[name].mean()))
         return scores[self.better[count]]
 
@@ -299,10 +300,7 @@ class HandLabels:
         return effort(self._spec.trainer, count, self._own_width, self._classes, self._mode).draws
 
     def _as_chosen(self, draw: int) -> np.ndarray:
-        return self._asked if self._by_rows else self._by_lot(draw)
-
-    def _by_lot(self, draw: int) -> np.ndarray:
-        return by_lot(self._seed, draw, len(self._public.labels))
+        return self._asked if self._by_rows else self._lots[draw]
 
 
 def by_lot(seed: int, draw: int, rows: int) -> np.ndarray:
@@ -317,8 +315,9 @@ def learnt_by_hand(
 
     rows: the pool as the student's model takes it, see `StudentSpec.inputs`; labels int64 (pool,); chosen int64 (n,).
     """
-    rest = rows[np.setdiff1d(np.arange(len(rows)), chosen)]
-    return train(rows[chosen], labels[chosen], rest, len(schema.classes), spec, seed, represent=schema.inputs)
+    rest = np.ones(len(rows), dtype=bool)
+    rest[chosen] = False
+    return train(rows[chosen], labels[chosen], rows[rest], len(schema.classes), spec, seed, represent=schema.inputs)
 
 
 def _own_learner(public: PublicTruth, spec: StudentSpec, rows: np.ndarray, test: np.ndarray, seed: int) -> Learn:

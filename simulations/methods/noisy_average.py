@@ -17,11 +17,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax, softmax
+from scipy.special import log_softmax
 
 from consilium.accounting.curves.gdp import sigma_needed
 from consilium.accounting.units import Neighbouring, Unit, votes_moved
 from consilium.coordinator.privacy import promised
+from consilium.models.base import softmax
 from consilium.models.evaluation import evaluate
 from consilium.protocol.teachers import TeacherKind
 from consilium.simulations.divide import Case
@@ -53,7 +54,7 @@ class NoisyAverages:
     def probabilities(self, x: np.ndarray) -> list[np.ndarray]:
         """Of `x` float (rows, inputs), by each draw: float64 (rows, classes)."""
         rows = _with_intercept(x)
-        return [softmax(rows @ weights, axis=1) for weights in self.weights]
+        return [softmax(rows @ weights) for weights in self.weights]
 
 
 def noisy_averages(
@@ -72,7 +73,7 @@ def noisy_averages(
     best, most = 0, -math.inf
     for index, total in enumerate(sums.sums):
         scores, deviation = rows @ (total / sums.parties), _deviation(sums, promise, scale, NORMS[index])
-        scored = [row_scores(softmax(scores + deviation * noise, axis=1), y, metric).mean() for noise in from_noise]
+        scored = [row_scores(softmax(scores + deviation * noise), y, metric).mean() for noise in from_noise]
         if np.mean(scored) > most:
             best, most = index, float(np.mean(scored))
     deviation = _deviation(sums, promise, scale, NORMS[best])
