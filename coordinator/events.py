@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import ValidationError, model_validator
 
@@ -298,6 +298,27 @@ class Promised(Event):
         epsilon = epsilon_text(float("inf") if self.epsilon is None else self.epsilon)
         return (
             f"promised before anything is asked: epsilon at most {epsilon} at delta {self.delta:g}, unit: a {self.unit}"
+        )
+
+
+class StudentSaved(Event):
+    """The student of a simulated run is in its folder: what follows compares it, and changes nothing of it.
+
+    metric, value: on the public test rows; None where there are none. epsilon: of the promise, None where unbounded.
+    """
+
+    kind = "student-saved"
+    metric: Literal["AUC", "accuracy"] = "accuracy"
+    value: float | None = None
+    epsilon: float | None = None
+    delta: float
+
+    @property
+    def words(self) -> str:
+        judged = "" if self.value is None else f", {self.metric} {self.value:.3f} on the public test rows"
+        epsilon = epsilon_text(float("inf") if self.epsilon is None else self.epsilon)
+        return (
+            f"the student is saved{judged}, epsilon at most {epsilon} at delta {self.delta:g}; what follows compares it"
         )
 
 

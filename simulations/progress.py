@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from consilium.coordinator.events import (
     Begin,
@@ -29,6 +30,7 @@ from consilium.coordinator.events import (
     SessionLost,
     StageBegins,
     StageGoesOn,
+    StudentSaved,
     WaitingForParties,
     Warned,
 )
@@ -61,6 +63,10 @@ class Recorder:
         """An attempt at the run begins."""
         self._log.write("begin", resumed=resumed)
 
+    def saved(self, facts: Mapping[str, Any]) -> None:
+        """The student is in its folder. facts: the fields of `StudentSaved`."""
+        self._log.write(StudentSaved.kind, **facts)
+
 
 @contextmanager
 def recording(events: Path) -> Iterator[Recorder]:
@@ -72,7 +78,7 @@ def recording(events: Path) -> Iterator[Recorder]:
         log.close()
 
 
-SHOWN = (LeftOut, Excluded, Promised, Serving, ResumedSession, SessionLost, Failed, Closed)
+SHOWN = (LeftOut, Excluded, Promised, Serving, ResumedSession, SessionLost, StudentSaved, Failed, Closed)
 """Events that are a line each."""
 
 

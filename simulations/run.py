@@ -34,7 +34,14 @@ from consilium.simulations.population.parties import check_own_teachers, simulat
 from consilium.simulations.progress import EVENTS, recording
 from consilium.simulations.report.data import save_report_data
 from consilium.simulations.scenario import Scenario, scenario_json
-from consilium.simulations.summary import data_facts, report_data, run_summary, stage_seconds, write_metrics
+from consilium.simulations.summary import (
+    data_facts,
+    report_data,
+    run_summary,
+    stage_seconds,
+    student_facts,
+    write_metrics,
+)
 from consilium.simulations.workspace import Workspace, lay_out, make_run_dir
 from consilium.student.learn import check_trainer
 
@@ -206,6 +213,7 @@ def _carry_out(
         prepared = time.monotonic()
         _run_engine(order, space, case.nodes, workers)
         finished = time.monotonic()
+        record.saved(student_facts(space))
         analysis = analyse(space, case, record)
         analysed = time.monotonic()
         took = {"prepare": prepared - start, "engine": finished - prepared, "analysis": analysed - finished}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -123,6 +124,27 @@ def data_facts(dataset: Dataset, partition: Partition) -> dict[str, Any]:
     }
 
 
+def student_facts(space: Workspace) -> dict[str, Any]:
+    """Of the student that is in the run's folder, the fields of `StudentSaved`."""
+    guarantee = _coordinator(space)["privacy"]["guarantee"]
+    metrics, epsilon = _student(space)["metrics"] or {}, number(guarantee, "epsilon")
+    auc = metrics.get("auc")
+    return {
+        "metric": "accuracy" if auc is None else "AUC",
+        "value": metrics.get("accuracy") if auc is None else auc,
+        "epsilon": None if math.isinf(epsilon) else epsilon,
+        "delta": guarantee["delta"],
+    }
+
+
+def _coordinator(space: Workspace) -> dict[str, Any]:
+    return json.loads((space.run_dir / "coordinator.json").read_text(encoding="utf-8"))
+
+
+def _student(space: Workspace) -> dict[str, Any]:
+    return json.loads((space.run_dir / "student" / "student.json").read_text(encoding="utf-8"))
+
+
 def looked_at(case: Case) -> RowFacts:
     """What is doubtful about the rows of a case, see `look`."""
     return look(case.scenario.data, case.scenario.federation.whole_budget.queries, case.dataset, case.partition)
@@ -131,8 +153,7 @@ def looked_at(case: Case) -> RowFacts:
 def run_summary(manifest: Mapping[str, Any], space: Workspace, case: Case, analysis: Analysis) -> dict[str, Any]:
     """What `consilium run` prints; all but the seconds, which are the coordinator's alone."""
     config, looked = case.config, looked_at(case)
-    coordinator = json.loads((space.run_dir / "coordinator.json").read_text(encoding="utf-8"))
-    student = json.loads((space.run_dir / "student" / "student.json").read_text(encoding="utf-8"))
+    coordinator, student = _coordinator(space), _student(space)
     privacy = coordinator["privacy"]
     table = {
         "scenario": manifest["scenario"],
@@ -176,7 +197,7 @@ def report_data(
 ) -> ReportData:
     """All that the report shows."""
     scenario, dataset = case.scenario, case.dataset
-    coordinator = json.loads((space.run_dir / "coordinator.json").read_text(encoding="utf-8"))
+    coordinator = _coordinator(space)
     return ReportData(
         title=scenario.federation.name,
         description=scenario.description.strip(),

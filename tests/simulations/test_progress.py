@@ -72,6 +72,20 @@ class Calls(Display):
             {"event": "released", "asked": 9, "answered": 7, "parties": 3},
             [("say", "asked 9, released 7 answers, counted 3 parties")],
         ),
+        (
+            {"event": "student-saved", "metric": "AUC", "value": 0.7714, "epsilon": 0.79929, "delta": 1e-5},
+            [
+                (
+                    "say",
+                    "the student is saved, AUC 0.771 on the public test rows, epsilon at most 0.800 at delta 1e-05;"
+                    " what follows compares it",
+                )
+            ],
+        ),
+        (
+            {"event": "student-saved", "epsilon": None, "delta": 1e-5},
+            [("say", "the student is saved, epsilon at most unbounded at delta 1e-05; what follows compares it")],
+        ),
         ({"event": "serving", "address": "0.0.0.0:8765"}, [("say", "students may ask at 0.0.0.0:8765")]),
         ({"event": "failed", "error": "X", "what": "no parties", "action": ""}, [("say", "failed: no parties")]),
         ({"event": "of a later version", "votes": [1, 2]}, []),

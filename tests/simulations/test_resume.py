@@ -11,18 +11,24 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
 from consilium.coordinator.config import FederationConfig
+from consilium.coordinator.events import StudentSaved, read_events
 from consilium.coordinator.ledger import Ledger
+from consilium.models.published.model import MODEL_FILE, load_model
 from consilium.protocol.errors import ConfigError
+from consilium.simulations.analysis import Analysis
 from consilium.simulations.datasets.source import load_dataset
 from consilium.simulations.datasets.spec import PublicSpec
-from consilium.simulations.divide import federation_config
+from consilium.simulations.divide import Case, federation_config
 from consilium.simulations.population.partition import natural_partition
+from consilium.simulations.progress import EVENTS
 from consilium.simulations.run import resume_run, run_scenario
 from consilium.simulations.scenario import load_scenario
+from consilium.simulations.workspace import Workspace
 from tests.marks import some
 from tests.simulations.engines.test_engines_agree import quiet
 
@@ -126,6 +132,31 @@ def crash_loop(folder: Path, kills: int, seed: int, votes: str = "plaintext") ->
 def test_killed_and_resumed_runs_end_like_one_that_was_left_alone(tmp_path: Path) -> None:
     """Three kills at most; `python -m benchmarks crash_loop` does a hundred."""
     crash_loop(tmp_path, kills=some(3), seed=1)
+
+
+def test_killed_while_it_is_compared_it_leaves_a_student_and_can_be_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model is in its folder, and was told of, before anything is compared; done again, it comes out the same."""
+    out = tmp_path / "run"
+
+    def killed(space: Workspace, case: Case, progress: object) -> Analysis:
+        (saved,) = [event for event in read_events(out / EVENTS) if isinstance(event, StudentSaved)]
+        card = json.loads((out / "student" / "student.json").read_text())
+        assert saved.value == card["metrics"]["auc"]
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr("consilium.simulations.run.analyse", killed)
+        run_scenario("stroke", load_scenario("stroke", SMALL), "local", 4, out, quiet)
+    assert json.loads((out / "manifest.json").read_text())["status"] == "interrupted"
+    files = [out / "student" / name for name in (MODEL_FILE, "student.json", "MODEL_CARD.md")]
+    before = [file.read_bytes() for file in files]
+    model = load_model(files[0])
+    assert model.predict_proba(np.zeros((1, len(model.schema.features)))).shape == (1, 2)
+    summary = resume_run(out, quiet)
+    assert [file.read_bytes() for file in files] == before
+    assert summary["student"] == json.loads(before[1])["metrics"]
 
 
 @pytest.mark.parametrize("content", [None, "{", '{"status": "complete", "format": 1}', '{"status": "x", "format": 99}'])
