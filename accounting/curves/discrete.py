@@ -19,6 +19,8 @@ from consilium.accounting.errors import NoiseError
 
 _MOST_LONGER = 2**16
 """Entries by which a table may be longer than it has to be."""
+_AT_ONCE = 1 << 16
+"""Steps of a recursion."""
 NO_SLACK = 1e-18
 """Of noise that is a sum: with a million queries less than rounding."""
 
@@ -31,30 +33,42 @@ def _frozen(values: np.ndarray) -> np.ndarray:
 def _lattice_sum(sigma: float, shift: float) -> float:
     """Sum over integers x of exp(-(x + shift)^2 / (2 sigma^2)); all terms are positive, so nothing cancels."""
     reach = math.ceil(12 * sigma) + 2
-    x = np.arange(-reach, reach + 1, dtype=np.float64) + shift
-    return float(np.sum(np.exp(-(x**2) / (2 * sigma**2))))
+    x = np.arange(-reach, reach + 1, dtype=np.float64)
+    x += shift
+    return float(np.sum(np.exp(_exponents(x, sigma), out=x)))
+
+
+def _exponents(x: np.ndarray, sigma: float) -> np.ndarray:
+    """-x^2 / (2 sigma^2), in the place of x: with much noise there are millions."""
+    np.square(x, out=x)
+    x /= -2 * sigma**2
+    return x
 
 
 def _log_tails(log_pmf: np.ndarray, size: int) -> np.ndarray:
     """log of the sums from each index on, for the first ``size`` indices, by r[t] = 1 + r[t+1] pmf[t+1] / pmf[t].
 
-    The recursion stays of order sigma while the tail itself underflows.
+    The recursion stays of order sigma while the tail itself underflows. Its steps are Python's numbers, of which not
+    all are in memory at once.
     """
-    steps = np.exp(np.diff(log_pmf)).tolist()
-    ratio = 1.0
-    ratios = np.empty(len(log_pmf))
-    ratios[-1] = ratio
-    for t in range(len(log_pmf) - 2, -1, -1):
-        ratio = 1.0 + ratio * steps[t]
-        ratios[t] = ratio
-    return (log_pmf + np.log(ratios))[:size]
+    ratio, last = 1.0, len(log_pmf) - 1
+    ratios = np.empty(size)
+    ratios[last:] = ratio
+    for end in range(last, 0, -_AT_ONCE):
+        start = max(0, end - _AT_ONCE)
+        steps = np.exp(np.diff(log_pmf[start : end + 1])).tolist()
+        for t in range(end - 1, start - 1, -1):
+            ratio = 1.0 + ratio * steps[t - start]
+            if t < size:
+                ratios[t] = ratio
+    return log_pmf[:size] + np.log(ratios)
 
 
 @lru_cache(maxsize=64)
 def _gaussian_tail(sigma: float, size: int) -> np.ndarray:
     # 13 sigma more than asked: the terms left out are below e^-84 of the smallest tail in the table.
-    t = np.arange(size + math.ceil(13 * sigma) + 2, dtype=np.float64)
-    log_pmf = -(t**2) / (2 * sigma**2) - math.log(_lattice_sum(sigma, 0.0))
+    log_pmf = _exponents(np.arange(size + math.ceil(13 * sigma) + 2, dtype=np.float64), sigma)
+    log_pmf -= math.log(_lattice_sum(sigma, 0.0))
     return _frozen(_log_tails(log_pmf, size))
 
 

@@ -29,7 +29,7 @@ _LARGEST_SLACK = 1e-3
 _FAR = 40
 """Standard deviations beyond which a Gaussian tail is 0 in double precision (e^-800)."""
 MOST_LATTICE = 2_000_000
-"""Entries of the largest table that `exact_epsilon` makes (half a second, 200 MB); beyond it, take the Renyi curve."""
+"""Entries of the largest table that `exact_epsilon` makes (half a second, 40 MB); beyond it, take the Renyi curve."""
 
 
 class GaussianPart(NamedTuple):

@@ -212,8 +212,13 @@ def third_tail(lattice: Lattice, reach: Reach) -> float:
     return tail(wide, math.ceil(reach.far * wide)) / mass(wide, 2, 1)
 
 
+_ROWS = 64
+"""Rows of a plane that are in memory at once: some 70,000 places."""
+
+
 def planes(lattice: Lattice, reach: Reach) -> Iterator[Pairs]:
-    """The three outcomes at every place of the triangle outside which a line with its tail takes over, for each rule.
+    """The three outcomes at every place of the triangle outside which a line with its tail takes over, for each rule,
+    a strip of the triangle at a time.
 
     The triangle: U >= -(far + tilt) scale - shift, V >= -far scale - shift, U + V <= sqrt(2) far scale.
     """
@@ -224,28 +229,36 @@ def planes(lattice: Lattice, reach: Reach) -> Iterator[Pairs]:
     # Sums run to the same end on both axes: whoever is to win with probability near 1 needs all of its terms. Axes run
     # downwards from there, so that running sums are sums from a place to the end.
     end = most_sum - least_u + math.ceil(_MARGIN * scale + 2 * shift)
-    rows, columns = end - least_u + 1, end - least_v + 1
-    equal = sliding_window_view(_equal_and_positive(scale, 2 * end, rows + columns - 1), columns)
-    leads = np.arange(1 - rows, columns, dtype=np.float64)
-    u, v = end - np.arange(rows), end - np.arange(columns)
-    inside = np.flatnonzero(u[:, None] + v <= most_sum)
+    u, v = end - np.arange(end - least_u + 1), end - np.arange(end - least_v + 1)
+    equal = sliding_window_view(_equal_and_positive(scale, 2 * end, u.size + v.size - 1), v.size)
+    leads = np.arange(1 - u.size, v.size, dtype=np.float64)
 
-    def outcomes(moved: float) -> dict[Ties, np.ndarray]:
+    def strips(moved: float) -> Iterator[dict[Ties, np.ndarray]]:
         closeness = np.exp(-((leads - 2 * moved) ** 2) / (4 * scale**2))
-        tie = equal * sliding_window_view(closeness, columns)[::-1]
-        giver, taker = np.cumsum(tie, 1).ravel(), np.cumsum(tie, 0).ravel()
-        third = np.outer(
-            both_tails(scale, -moved, least_u, end)[1][::-1], both_tails(scale, moved, least_v, end)[1][::-1]
-        ).ravel()[inside]
-        # a sum without the tie is that of the place before, so nothing is subtracted
-        return {
-            Ties.TO_GIVER: np.stack((giver[inside], taker[inside - columns], third)),
-            Ties.TO_TAKER: np.stack((giver[inside - 1], taker[inside], third)),
-        }
+        near = sliding_window_view(closeness, v.size)[::-1]
+        third_u = both_tails(scale, -moved, least_u, end)[1][::-1]
+        third_v = both_tails(scale, moved, least_v, end)[1][::-1]
+        row_before = np.zeros(v.size)
+        for start in range(0, u.size, _ROWS):
+            rows = slice(start, start + _ROWS)
+            tie = equal[rows] * near[rows]
+            giver = np.cumsum(tie, axis=1)
+            tie[0] += row_before
+            taker = np.vstack((row_before, np.cumsum(tie, axis=0)))
+            row_before = taker[-1]
+            inside = np.nonzero(u[rows, None] + v <= most_sum)
+            row, column = inside
+            third = third_u[rows][row] * third_v[column]
+            # a sum without the tie is that of the place before, so nothing is subtracted
+            yield {
+                Ties.TO_GIVER: np.stack((giver[inside], taker[inside], third)),
+                Ties.TO_TAKER: np.stack((giver[row, column - 1], taker[row + 1, column], third)),
+            }
 
-    before, after = outcomes(0.0), outcomes(shift)
-    for rule in Ties:
-        yield Pairs(before[rule], after[rule])
+    for before, after in zip(strips(0.0), strips(shift), strict=True):
+        for rule in Ties:
+            if before[rule].size:
+                yield Pairs(before[rule], after[rule])
 
 
 def _equal_and_positive(scale: float, most: int, size: int) -> np.ndarray:

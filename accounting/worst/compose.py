@@ -64,8 +64,8 @@ def gaussian_profile(mu: float, gammas: np.ndarray | np.floating) -> np.ndarray:
     return ndtr(mu / 2 - losses) - gammas * ndtr(-mu / 2 - losses)
 
 
-def _largest(pairs: Pairs, beside: float, gammas: np.ndarray) -> np.ndarray:
-    """max over places of sum_j p_j V(gamma q_j / p_j), for gammas of at least 1.
+def _largest(pairs: Pairs, beside: float, gammas: np.ndarray, floor: np.ndarray | float = -np.inf) -> np.ndarray:
+    """max over places of sum_j p_j V(gamma q_j / p_j), for gammas of at least 1, and at least ``floor``.
 
     All places are nearly V, whose own curvature would hide the differences between them in any chord. But a part r of V
     may be taken off first: V''(gamma) is e^g(0) / (gamma beside), and that of a place E e^g(l), with l = log q / p and
@@ -87,7 +87,8 @@ def _largest(pairs: Pairs, beside: float, gammas: np.ndarray) -> np.ndarray:
             both += a * ndtr(beside / 2 - scaled) - gamma * b * ndtr(-beside / 2 - scaled)
         return both
 
-    return envelope(rest, facts, gammas) + part * gaussian_profile(beside, gammas)
+    smooth = part * gaussian_profile(beside, gammas)
+    return np.maximum(floor, envelope(rest, facts, gammas, floor - smooth) + smooth)
 
 
 def check_profile(sigma: float, noise: Noise, votes: int, beside: float, gammas: np.ndarray, far: float) -> np.ndarray:
@@ -107,7 +108,7 @@ def argmax_profile(
         _largest(check_line(lattice, reach), beside, gammas), _largest(duel_line(lattice, reach), beside, gammas)
     )
     for plane in planes(lattice, reach):
-        found = np.maximum(found, _largest(plane, beside, gammas))
+        found = _largest(plane, beside, gammas, found)
     tails = 2 * check_tail(lattice, reach) + duel_tail(lattice, reach) + third_tail(lattice, reach)
     tails = (tails + 4 * lattice.slack) * (1 + gammas)
     return np.maximum(found, gaussian_profile(beside, gammas)) + tails

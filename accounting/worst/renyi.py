@@ -48,7 +48,9 @@ def _hopeless(low: np.ndarray, high: np.ndarray, weights: np.ndarray, reached: n
     return high < np.interp(low, knots, limits)
 
 
-def envelope(value: Value, places: np.ndarray, arguments: np.ndarray) -> np.ndarray:
+def envelope(
+    value: Value, places: np.ndarray, arguments: np.ndarray, floor: np.ndarray | float = -np.inf
+) -> np.ndarray:
     """max over places of value(x, place) at each argument x: float64 (arguments,).
 
     Parameters
@@ -57,31 +59,36 @@ def envelope(value: Value, places: np.ndarray, arguments: np.ndarray) -> np.ndar
         convex.
     places : float64 (facts, places): what ``value`` needs to know of each place.
     arguments : float64, increasing.
+    floor : float64 (arguments,), what other places reach. Where these here do not, the result may be below theirs.
 
     Between two arguments a convex function is at most its chord. So in between only those places are evaluated whose
     chord reaches a value that was found there, and those whose chord does so nowhere in between are dropped.
     """
-    best = np.empty(arguments.size)
+    best, floor = np.full(arguments.size, -np.inf), np.broadcast_to(floor, arguments.shape)
 
     def between(low: int, high: int, at_low: np.ndarray, at_high: np.ndarray, places: np.ndarray) -> None:
         inner = arguments[low + 1 : high]
-        if inner.size == 0:
+        if inner.size == 0 or at_low.size == 0:
             return
         if inner.size * at_low.size <= _AT_ONCE:
             best[low + 1 : high] = value(inner, places).max(axis=1)
             return
         weights = (inner - arguments[low]) / (arguments[high] - arguments[low])
         reached = value(inner, places[:, [at_low.argmax(), at_high.argmax()]]).max(axis=1)
+        reached = np.maximum(reached, floor[low + 1 : high])
         keep = ~_hopeless(at_low, at_high, weights, reached - _ROUNDING * np.abs(reached))
         at_low, at_high, places = at_low[keep], at_high[keep], places[:, keep]
+        if not keep.any():
+            return
         middle = (low + high) // 2
         weight = weights[middle - low - 1]
         at_middle = (1 - weight) * at_low + weight * at_high
         here = arguments[[middle]]
-        found = float(value(here, places[:, [at_middle.argmax()]])[0, 0])
-        candidates = np.flatnonzero(at_middle >= found - _ROUNDING * abs(found))
-        at_middle[candidates] = value(here, places[:, candidates])[0]
-        best[middle] = at_middle[candidates].max()
+        known = max(float(value(here, places[:, [at_middle.argmax()]])[0, 0]), floor[middle])
+        candidates = np.flatnonzero(at_middle >= known - _ROUNDING * abs(known))
+        if candidates.size:
+            at_middle[candidates] = value(here, places[:, candidates])[0]
+            best[middle] = at_middle[candidates].max()
         between(low, middle, at_low, at_middle, places)
         between(middle, high, at_middle, at_high, places)
 
@@ -110,9 +117,9 @@ def _log_moment(alpha: np.ndarray, facts: np.ndarray) -> np.ndarray:
     return np.log1p(np.maximum(total, 0.0))
 
 
-def largest(pairs: Pairs, orders: np.ndarray) -> np.ndarray:
-    """max over places of (alpha - 1) D_alpha(p || q): float64 (orders,)."""
-    return envelope(_log_moment, _facts(pairs), orders)
+def largest(pairs: Pairs, orders: np.ndarray, floor: np.ndarray | float = -np.inf) -> np.ndarray:
+    """max over places of (alpha - 1) D_alpha(p || q), and at least ``floor``: float64 (orders,)."""
+    return np.maximum(floor, envelope(_log_moment, _facts(pairs), orders, floor))
 
 
 def with_rare(log_moment: np.ndarray | float, rare: float, exponent: np.ndarray, orders: np.ndarray) -> np.ndarray:
@@ -164,7 +171,7 @@ def _one_move(sigma: float, orders: tuple[float, ...], noise: Noise, together: i
         with_rare(check, rare, whole, near), with_rare(duel, third_tail(lattice, reach), whole, near)
     )
     for plane in planes(lattice, reach):
-        log_moment = np.maximum(log_moment, largest(plane, near))
+        log_moment = largest(plane, near, log_moment)
     log_moment += 2 * lattice.slack * (2 * near - 1)
     curve[: near.size] = np.minimum(curve[: near.size], log_moment * (1 + MARGIN) / (near - 1))
     curve.setflags(write=False)

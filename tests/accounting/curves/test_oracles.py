@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 
 import mpmath as mp
 import numpy as np
@@ -151,6 +152,19 @@ def test_a_search_for_epsilon_makes_two_tables_at_most():
     before = discrete._gaussian_tail.cache_info().misses
     assert discrete_epsilon(2 * 300, 111.9, 1, 1e-5) > 0
     assert 1 <= discrete._gaussian_tail.cache_info().misses - before <= 2
+
+
+def test_a_tail_of_much_noise_takes_one_array_of_its_terms(monkeypatch):
+    """And their logarithms, but no Python number for each, which would be five times as much."""
+    table = log_tail_table(3002.0, 10_000)
+    discrete._gaussian_tail.cache_clear()
+    monkeypatch.setattr(discrete, "_AT_ONCE", 1000)
+    tracemalloc.start()
+    try:
+        assert (log_tail_table(3002.0, 10_000) == table).all()
+        assert tracemalloc.get_traced_memory()[1] < 3 * 8 * (2 * 13 * 3002)
+    finally:
+        tracemalloc.stop()
 
 
 def test_lattice_laplace_table():

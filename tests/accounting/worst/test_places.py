@@ -15,12 +15,13 @@ from scipy.optimize import minimize_scalar
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS
 from consilium.accounting.errors import NoiseError, OrdersError, UnitError
 from consilium.accounting.units import Noise
-from consilium.accounting.worst import compose
+from consilium.accounting.worst import channel, compose
 from consilium.accounting.worst import renyi as check
 from consilium.accounting.worst.channel import (
     SLACK,
     TAU,
     Lattice,
+    Pairs,
     Reach,
     Ties,
     both_tails,
@@ -98,16 +99,20 @@ def direct(scale, u, v, rule):
         return [float(o) for o in out]
 
 
+@pytest.mark.parametrize("rows", [1, 3, 1000])
 @pytest.mark.parametrize("scale", [0.6, 1.7])
-def test_probabilities_of_the_plane(scale):
-    """All places in their order, at both inputs, for both rules."""
+def test_probabilities_of_the_plane(scale, rows, monkeypatch):
+    """All places in their order, at both inputs, for both rules, however many rows a strip has."""
+    monkeypatch.setattr(channel, "_ROWS", rows)
     reach = Reach(2.0, 1.0)
     lattice = Lattice(scale, 1, 0.0)
     least_u, least_v = -math.ceil(3 * scale + 1), -math.ceil(2 * scale + 1)
     most = math.ceil(math.sqrt(2) * 2 * scale)
     end = most - least_u
     places = [(u, v) for u in range(end, least_u - 1, -1) for v in range(end, least_v - 1, -1) if u + v <= most]
-    for rule, pairs in zip(Ties, planes(lattice, reach), strict=True):
+    strips = list(planes(lattice, reach))
+    for number, rule in enumerate(Ties):
+        pairs = Pairs(*(np.concatenate(parts, axis=1) for parts in zip(*strips[number :: len(Ties)], strict=True)))
         assert pairs.p.shape == (3, len(places))
         for index in range(0, len(places), 7):
             u, v = places[index]
@@ -151,6 +156,22 @@ def test_envelope_finds_every_maximum():
     arguments = np.sort(random.uniform(-2, 4, 60))
     expected = value(arguments, facts).max(axis=1)
     assert envelope(value, facts, arguments).tolist() == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_envelopes_of_parts_are_that_of_the_whole(order):
+    """To the last bit, with what the parts before reached as the floor, whichever part has the largest."""
+    random = np.random.default_rng(8)
+    facts = np.sort(random.uniform(0, 2, (2, 30_000)), axis=1)[:, ::order]
+    arguments = np.linspace(-2, 4, 60)
+
+    def value(x, facts):
+        return facts[0] * (x[:, None] - facts[1]) ** 2
+
+    best = np.full(arguments.shape, -np.inf)
+    for part in np.array_split(facts, 7, axis=1):
+        best = np.maximum(best, envelope(value, part, arguments, best))
+    assert np.array_equal(best, value(arguments, facts).max(axis=1))
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
