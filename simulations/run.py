@@ -22,7 +22,6 @@ from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import replace_private, writing
 from consilium.protocol.versions import versions
-from consilium.simulations.analysis import analyse
 from consilium.simulations.attempt import FORMAT, Attempt, unfinished
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.divide import Case, divide
@@ -214,6 +213,8 @@ def _carry_out(
         _run_engine(order, space, case.nodes, workers)
         finished = time.monotonic()
         record.saved(student_facts(space))
+        from consilium.simulations.analysis import analyse  # what it needs loads when nobody waits for a student
+
         analysis = analyse(space, case, record)
         analysed = time.monotonic()
         took = {"prepare": prepared - start, "engine": finished - prepared, "analysis": analysed - finished}

@@ -8,9 +8,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
-
-import polars as pl
+from typing import TYPE_CHECKING, Any
 
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import LeftOut as LeftOutEvent
@@ -30,7 +28,6 @@ from consilium.report.warnings import (
     listed,
     of_rows,
 )
-from consilium.simulations.analysis import Analysis
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.divide import Case
 from consilium.simulations.population.look import look
@@ -40,6 +37,9 @@ from consilium.simulations.report.guarantees import shown_guarantees
 from consilium.simulations.workspace import Workspace
 from consilium.student.card import CONSTANT
 from consilium.student.config import StudentSpec
+
+if TYPE_CHECKING:
+    from consilium.simulations.analysis import Analysis
 
 
 def stage_seconds(
@@ -248,6 +248,8 @@ def write_metrics(space: Workspace, analysis: Analysis, summary: dict[str, Any])
 
     Exact votes stay under `private/`; the rest is secret all the same, and so is the run folder.
     """
+    import polars as pl  # at a run's end, when the student has loaded it
+
     rows: list[tuple[str, str, str, float]] = []
 
     def add(scope: str, name: str, metric: str, value: object) -> None:

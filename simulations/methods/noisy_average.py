@@ -16,7 +16,6 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
-from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
 from consilium.accounting.curves.gdp import sigma_needed
@@ -124,6 +123,8 @@ def _factor(scores: np.ndarray, y: np.ndarray) -> float:
 
     def loss(exponent: float) -> float:
         return -float(log_softmax(scores * math.exp(exponent), axis=1)[np.arange(len(y)), y].mean())
+
+    from scipy.optimize import minimize_scalar  # as in `accounting.curves.gdp`
 
     # the loss is convex in the factor, and so has one valley in its logarithm too
     result: Any = minimize_scalar(loss, bounds=_FACTORS, method="bounded", options={"xatol": 1e-3})

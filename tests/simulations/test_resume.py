@@ -147,7 +147,7 @@ def test_killed_while_it_is_compared_it_leaves_a_student_and_can_be_resumed(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr("consilium.simulations.run.analyse", killed)
+        patched.setattr("consilium.simulations.analysis.analyse", killed)
         run_scenario("stroke", load_scenario("stroke", SMALL), "local", 4, out, quiet)
     assert json.loads((out / "manifest.json").read_text())["status"] == "interrupted"
     files = [out / "student" / name for name in (MODEL_FILE, "student.json", "MODEL_CARD.md")]
