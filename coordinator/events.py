@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Protocol
 
 from pydantic import ValidationError, model_validator
 
@@ -428,6 +428,19 @@ def event_of(record: object) -> Event | None:
         return None if kind is None else kind.model_validate(record)
     except ValidationError:
         return None
+
+
+class EventWriter(Protocol):
+    """An event log, or what keeps none."""
+
+    def write(self, event: str, **fields: Any) -> None: ...
+
+
+class NoLog:
+    """Keeps no event: of a federation that is replayed, and that nobody watches."""
+
+    def write(self, event: str, **fields: Any) -> None:
+        """See `EventLog.write`."""
 
 
 class EventLog:

@@ -14,8 +14,8 @@ from consilium.accounting.guarantee import Guarantee
 from consilium.coordinator.collection.admission import SeenPositions
 from consilium.coordinator.collection.clear import Collector, Histogram, seen
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.events import EventLog
-from consilium.coordinator.ledger import CLOSED, Batch, Ledger, Release
+from consilium.coordinator.events import EventLog, EventWriter
+from consilium.coordinator.ledger import CLOSED, Batch, Ledger, Release, ReleaseLedger
 from consilium.coordinator.mechanisms.base import Drawn, Sums
 from consilium.coordinator.privacy import promised, promised_to_student, towards_coordinator
 from consilium.protocol.digests import canonical_digest
@@ -111,11 +111,11 @@ class LabelService:
     def __init__(
         self,
         config: FederationConfig,
-        ledger: Ledger,
+        ledger: ReleaseLedger,
         noise: NoiseFor,
         collector: Collector,
         parties: int,
-        log: EventLog,
+        log: EventWriter,
         pool: PoolTree | None = None,
         phase: int | None = None,
         spent_before: Collection[str] = (),
@@ -128,6 +128,8 @@ class LabelService:
         that these parties answered in an earlier federation."""
         if noise(0).simulated and not config.simulation:
             raise ConfigError("seeded noise outside a simulation", "Leave noise_seed out")
+        if not ledger.durable and not config.simulation:
+            raise ConfigError("a ledger in memory outside a simulation", "Charges must outlive the coordinator")
         self._config = config
         self._ledger = ledger
         self._noise = noise

@@ -17,11 +17,11 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -131,6 +131,44 @@ class Batch:
         return np.where(self.answered, Outcome.ANSWERED, without)
 
 
+def check_charge(batch: Batch, spent: tuple[int, int], last_phase: int, most_queries: int, most_answers: int) -> None:
+    """Raise BudgetExceeded where a batch would pass a cap, or its phase is over. spent: queries and answers of that
+    phase so far."""
+    if batch.phase is not None and batch.phase < last_phase:
+        raise BudgetExceeded(f"stage {batch.phase} is over: stage {last_phase} has begun")
+    asked, answered = len(batch.query_ids), int(batch.answered.sum())
+    if spent[0] + asked > most_queries or spent[1] + answered > most_answers:
+        raise BudgetExceeded(
+            f"the batch needs {asked} queries and {answered} answers,"
+            f" {most_queries - spent[0]} and {most_answers - spent[1]} are left"
+        )
+
+
+class ReleaseLedger(Protocol):
+    """What the label service needs of a ledger: that of a file, or of a simulation's memory. durable: whether a charge
+    outlives this process."""
+
+    durable: ClassVar[bool]
+
+    def exclusive(self) -> AbstractContextManager[None]: ...
+
+    def next_batch(self) -> int: ...
+
+    def spent(self, phase: int | None = None) -> tuple[int, int]: ...
+
+    def last_phase(self) -> int: ...
+
+    def find(self, query_ids: Sequence[str]) -> dict[str, Release]: ...
+
+    def commit(self, batch: Batch, most_queries: int, most_answers: int) -> None: ...
+
+    def close_with(self, result: str) -> None: ...
+
+    def closing(self) -> str | None: ...
+
+    def batches(self) -> list[Batch]: ...
+
+
 FORMAT = "4"
 OLD_FORMAT = "3"
 """Of 0.9: its chain cannot be followed without votes. Such a ledger is read and gone on with as it is."""
@@ -180,6 +218,8 @@ def _plain(rows: Sequence[tuple[Any, ...]]) -> Iterator[list[Any]]:
 
 class Ledger:
     """The ledger of one federation. `federation` is the hash of its configuration: another one cannot write to it."""
+
+    durable: ClassVar[bool] = True
 
     def __init__(self, path: Path, federation: str, config_json: str, *, read_only: bool = False) -> None:
         """Open or create; `read_only` opens what is there and changes nothing.
@@ -362,14 +402,7 @@ class Ledger:
             with self._transaction():
                 if self._connection.execute("SELECT 1 FROM closing").fetchone():
                     raise LedgerError(f"{self.path}: {CLOSED}", "Nothing was released")
-                asked_before, answered_before = self.spent(batch.phase)
-                if batch.phase is not None and batch.phase < self.last_phase():
-                    raise BudgetExceeded(f"stage {batch.phase} is over: stage {self.last_phase()} has begun")
-                if asked_before + len(rows) > most_queries or answered_before + int(answered.sum()) > most_answers:
-                    raise BudgetExceeded(
-                        f"the batch needs {len(rows)} queries and {int(answered.sum())} answers,"
-                        f" {most_queries - asked_before} and {most_answers - answered_before} are left"
-                    )
+                check_charge(batch, self.spent(batch.phase), self.last_phase(), most_queries, most_answers)
                 last, previous = self._head()
                 seq, moment = last + 1, _now()
                 content = (seq, moment, event, batch.parties, rows, batch.left_over, batch.votes, batch.phase)

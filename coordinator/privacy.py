@@ -22,8 +22,8 @@ from consilium.accounting.sanitise.release import Answered, sanitise
 from consilium.accounting.target import worst_case
 from consilium.accounting.units import Towards, Unit
 from consilium.coordinator.config import Federation, FederationConfig
-from consilium.coordinator.events import EventLog
-from consilium.coordinator.ledger import Batch, Ledger
+from consilium.coordinator.events import EventWriter
+from consilium.coordinator.ledger import Batch, ReleaseLedger
 from consilium.protocol.errors import ConfigError, LedgerError
 from consilium.protocol.messages import CollectionMode
 from consilium.protocol.releases import ReleaseKind
@@ -358,7 +358,9 @@ Normal = Callable[[], float]
 """Draws N(0, 1)."""
 
 
-def close(config: FederationConfig, ledger: Ledger, normal: Normal | None, log: EventLog) -> dict[str, Any] | None:
+def close(
+    config: FederationConfig, ledger: ReleaseLedger, normal: Normal | None, log: EventWriter
+) -> dict[str, Any] | None:
     """Release the sanitised epsilon that the configuration plans; None if it plans none or nothing was asked.
 
     The first call draws, charges and records; every other one returns what was recorded. After it the ledger takes no

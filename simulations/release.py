@@ -1,5 +1,6 @@
-"""The federation of a case in this process: the real label service, ledger, noise and student on the recorded votes.
+"""The federation of a case in this process: the real label service, noise and student on the recorded votes.
 
+What a run keeps on disk is in memory here: the ledger, by the rules of the real one, and what the student writes.
 Labels, the student and every epsilon are those of `consilium run` with the same seed, where nothing is held out at
 home. Noise is always seeded by the case's seed, whatever `simulation.noise` says: a study gives the same twice.
 """
@@ -7,38 +8,36 @@ home. Noise is always seeded by the case's seed, whatever `simulation.noise` say
 from __future__ import annotations
 
 import math
-import tempfile
-from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from consilium.accounting.guarantee import Guarantee
 from consilium.coordinator.collection.clear import Histogram
 from consilium.coordinator.collection.exchange import require
 from consilium.coordinator.conclusion import normal_for
-from consilium.coordinator.config import FederationConfig, check_sanitised, check_threshold
-from consilium.coordinator.events import EventLog
+from consilium.coordinator.config import check_sanitised, check_threshold
+from consilium.coordinator.events import NoLog
 from consilium.coordinator.label_service import LabelService, noise_for
-from consilium.coordinator.ledger import Batch, Ledger
+from consilium.coordinator.ledger import Batch
 from consilium.coordinator.mechanisms.shares import sum_of_shares
+from consilium.coordinator.memory_ledger import MemoryLedger
 from consilium.coordinator.privacy import close, promised_to_student, spent, towards_coordinator
 from consilium.models.naming import STUDENTS, resolve
 from consilium.models.published.file import read
-from consilium.models.published.model import Published, find_model, load_model
+from consilium.models.published.model import Published, as_published, find_model, load_model
 from consilium.models.published.own_models import ESTIMATOR, TORCH
 from consilium.protocol.digests import canonical_digest
-from consilium.protocol.label_source import NO_LABEL, Outcome, Progress, no_progress
+from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.queries import query_ids
 from consilium.simulations.divide import Case
 from consilium.simulations.population.parties import simulated_weights
 from consilium.simulations.vote import TeacherVotes
 from consilium.student.pool import Pool
-from consilium.student.run import run_student
+from consilium.student.run import judged, learn
 
 
 @dataclass(frozen=True)
@@ -60,12 +59,17 @@ class Replayed:
     sanitised: dict[str, Any] | None
     batches: list[Batch] = field(repr=False)
     student: Published = field(repr=False)
-    metrics: dict[str, Any] | None
+    pool: Pool = field(repr=False)
     rows: np.ndarray = field(repr=False)
     outcomes: np.ndarray = field(repr=False)
     labels: np.ndarray = field(repr=False)
     voted_rows: np.ndarray = field(repr=False)
     voted_batch: np.ndarray = field(repr=False)
+
+    @property
+    def metrics(self) -> dict[str, Any] | None:
+        """Of the student on the test rows, as its card has them; None without any."""
+        return judged(self.student, self.pool, self.pool.queries)[0]
 
 
 def replay(case: Case, votes: TeacherVotes) -> Replayed:
@@ -78,26 +82,16 @@ def replay(case: Case, votes: TeacherVotes) -> Replayed:
     """
     config = case.config.model_copy(update={"noise_seed": case.seed})
     check_can_run(case)
-    with tempfile.TemporaryDirectory(prefix="consilium-study-") as name:
-        folder = Path(name)
-        log = EventLog(folder / "events.jsonl")
-        ledger = Ledger(folder / "ledger.db", config.digest(), config.model_dump_json(exclude={"noise_seed"}))
-        with closing(log), closing(ledger):
-            if config.most_weight > 1:
-                ledger.pin_weights(dict(zip(case.parties, _weights(case), strict=True)))
-            collector, most = RecordedVotes(case, votes), sum(_weights(case)) * config.teachers_per_party
-            service, *later = (
-                LabelService(
-                    config, ledger, noise_for(config), collector, len(case.parties), log, phase=phase, most_votes=most
-                )
-                for phase in config.phase_numbers
-            )
-            spec = case.scenario.student
-            result = run_student(service, _pool(case), spec, folder, case.seed, later=later)
-            sanitised = close(config, ledger, normal_for(config), log)
-            batches = ledger.batches()
-        student = load_own(folder)
-        rows, outcomes, labels = _asked(folder, config)
+    ledger, log, pool, spec = MemoryLedger(), NoLog(), _pool(case), case.scenario.student
+    collector, most = RecordedVotes(case, votes), sum(_weights(case)) * config.teachers_per_party
+    service, *later = (
+        LabelService(config, ledger, noise_for(config), collector, len(case.parties), log, phase=phase, most_votes=most)
+        for phase in config.phase_numbers
+    )
+    learned = learn(service, pool, spec, case.seed, later=later)
+    sanitised, batches = close(config, ledger, normal_for(config), log), ledger.batches()
+    last = learned.spec
+    student, *_ = as_published(learned.model, config.rows, last.inputs, learned.queries, last.prevalence)
     return Replayed(
         promised=service.promised,
         to_student=promised_to_student(config),
@@ -106,10 +100,10 @@ def replay(case: Case, votes: TeacherVotes) -> Replayed:
         sanitised=sanitised,
         batches=batches,
         student=student,
-        metrics=result.metrics,
-        rows=rows,
-        outcomes=outcomes,
-        labels=labels,
+        pool=pool,
+        rows=np.array(learned.asked.rows, dtype=np.int64),
+        outcomes=np.array(learned.asked.outcomes, dtype=np.int64),
+        labels=np.array(learned.asked.labels, dtype=np.int64),
         voted_rows=np.concatenate(collector.rows),
         voted_batch=np.repeat(np.arange(len(collector.rows)) + 1, [len(rows) for rows in collector.rows]),
     )
@@ -165,17 +159,6 @@ def _pool(case: Case) -> Pool:
 def _weights(case: Case) -> list[int]:
     """How often the answers of each party count, in the order of the parties; a case has no policies."""
     return list(simulated_weights(case.parties, case.scenario.federation, (), case.seed).values())
-
-
-def _asked(folder: Path, config: FederationConfig) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    table = pl.read_parquet(folder / "labels.parquet")
-    names = {name: index for index, name in enumerate(config.rows.classes)} | {None: NO_LABEL}
-    outcomes = {outcome.name.lower(): int(outcome) for outcome in Outcome}
-    return (
-        table["row"].to_numpy().astype(np.int64),
-        np.array([outcomes[name] for name in table["outcome"]], dtype=np.int64),
-        np.array([names[name] for name in table["label"]], dtype=np.int64),
-    )
 
 
 def load_own(run_dir: Path) -> Published:

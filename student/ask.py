@@ -170,9 +170,10 @@ def students_of(spec: StudentSpec, sources: Sequence[LabelSource]) -> list[tuple
 
 
 def planned_phases(
-    folder: Path, students: Sequence[tuple[LabelSource, StudentSpec]], federation: str, rows: PublicRows
+    folder: Path | None, students: Sequence[tuple[LabelSource, StudentSpec]], federation: str, rows: PublicRows
 ) -> list[AskingStage]:
-    """What is to be asked in each phase, as it was begun or as the query budget allows now.
+    """What is to be asked in each phase, as it was begun or as the query budget allows now. No folder: see
+    `AskingPlan`.
 
     A student of a federation without schedule begins with the rows whose outcome is recorded already.
     """
@@ -181,7 +182,8 @@ def planned_phases(
         name = "plan.json" if number == 1 else f"plan-{number}.json"
         wanted = min(left, spec.queries or left)
         recorded = rows.recorded[: wanted if len(students) == 1 else 0]
-        plan = AskingPlan(folder / name, federation, min(wanted - len(recorded), source.describe().queries_left))
+        path = None if folder is None else folder / name
+        plan = AskingPlan(path, federation, min(wanted - len(recorded), source.describe().queries_left))
         if len(recorded) and not plan.begun:
             plan.take(recorded)
         phases.append(AskingStage(source, spec, plan))
@@ -204,8 +206,9 @@ def asked_before(rows: PublicRows, recorded: np.ndarray, left: int) -> str:
 class AskingPlan:
     """Rows of the pool by round. `federation` is the hash of the federation that they were chosen for."""
 
-    def __init__(self, path: Path, federation: str, total: int) -> None:
-        """Read the plan at `path`, or begin one of `total` queries.
+    def __init__(self, path: Path | None, federation: str, total: int) -> None:
+        """Read the plan at `path`, or begin one of `total` queries. No path: it is kept in memory alone, for a student
+        that is not gone on with after a crash.
 
         Raises
         ------
@@ -213,7 +216,7 @@ class AskingPlan:
         """
         self._path = path
         self._content: dict[str, Any] = {"federation": federation, "total": total, "rounds": []}
-        if path.exists():
+        if path is not None and path.exists():
             try:
                 content = json.loads(path.read_text(encoding="utf-8"))
                 if content["federation"] != federation:
@@ -241,7 +244,7 @@ class AskingPlan:
     @property
     def begun(self) -> bool:
         """Whether anything is on disk."""
-        return self._path.exists()
+        return self._path is not None and self._path.exists()
 
     def take(self, rows: np.ndarray) -> None:
         """Decide to begin with rows that others asked; on disk when this returns."""
@@ -259,5 +262,7 @@ class AskingPlan:
         self._save()
 
     def _save(self) -> None:
+        if self._path is None:
+            return
         self._path.parent.mkdir(parents=True, exist_ok=True)
         replace_text(self._path, json.dumps(self._content))

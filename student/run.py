@@ -5,14 +5,14 @@ from __future__ import annotations
 import io
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from consilium.models.base import Job, Model
+from consilium.models.base import SILENT, Job, Model
 from consilium.models.evaluation import calibration, evaluate, operating_point
 from consilium.models.published.model import MODEL_FILE, Published, check_names, publish
 from consilium.node.progress import ASK, ROUND, TRAIN_STUDENT, stage
@@ -60,24 +60,16 @@ def run_student(
     ConsiliumError : what the label service raises, DataError if pool and federation do not fit, or ConfigError if the
         specification does not fit the rows or the machine. Nothing is asked then.
     """
-    start = time.monotonic()
-    terms, folder = source.describe(), out / "student"
-    students = students_of(spec, (source, *later))
-    _check(pool, spec, students, terms)
-    rows = PublicRows.of(pool.queries, terms.schema, source)
-    phases = planned_phases(folder, students, terms.federation, rows)
-    if remark := asked_before(rows, phases[0].plan.recorded, terms.queries_left):
-        tell(remark)
-    choice: dict[str, Any] = {}
-    rounds = _Rounds(rows, phases, seed, Job(folder, progress, choice.update))
-    model = rounds.model_of_all()
-    phases[-1].source.finish()  # it says that this student needs nothing more, of whatever phase
-    _write_labels(out, terms, query_ids(rows.queries[rounds.asked.rows]), rounds.asked)
+    start, choice = time.monotonic(), dict[str, Any]()
+    job = Job(out / "student", progress, choice.update)
+    learned = learn(source, pool, spec, seed, job, later, tell)
+    terms, asked, last = learned.terms, learned.asked, learned.spec
+    _write_labels(out, terms, query_ids(learned.queries[asked.rows]), asked)
     # it is judged as it was written: what its file says is what anybody gets
-    last = phases[-1].spec
-    published = publish(folder / MODEL_FILE, model, terms.schema, last.inputs, rows.queries, last.prevalence)
-    metrics, tested = _test(published, pool, rows.queries)
-    outcomes = np.array(rounds.asked.outcomes)
+    published = publish(out / "student" / MODEL_FILE, learned.model, terms.schema, last.inputs, learned.queries,
+                        last.prevalence)  # fmt: skip
+    metrics, tested = judged(published, pool, learned.queries)
+    outcomes = np.array(asked.outcomes)
     answered = int((outcomes == Outcome.ANSWERED).sum())
     result = StudentResult(
         queries=int((outcomes != Outcome.NOT_ASKED).sum()),
@@ -87,9 +79,45 @@ def run_student(
         warnings=student_warnings(terms, last, published.kind, answered, metrics, tested),
         seconds=time.monotonic() - start,
     )
-    write_cards(folder, make_card(terms, last, published, result, tested, choice))
-    rounds.job.clear()
+    write_cards(out / "student", make_card(terms, last, published, result, tested, choice))
+    job.clear()
     return result
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What a student has before it is published. terms: as the source described them at first. spec: of the last phase.
+    queries: the public rows float32 (n, features), canonical."""
+
+    terms: LabelTerms
+    spec: StudentSpec
+    queries: np.ndarray = field(repr=False)
+    asked: Asked = field(repr=False)
+    model: Model = field(repr=False)
+
+
+def learn(
+    source: LabelSource,
+    pool: Pool,
+    spec: StudentSpec,
+    seed: int,
+    job: Job = SILENT,
+    later: Sequence[LabelSource] = (),
+    tell: Callable[[str], None] = lambda remark: None,
+) -> Learned:
+    """Ask and learn as `run_student` does, and raise what it raises. `job.folder`: where plans are; None where nobody
+    goes on with this student after a crash."""
+    terms = source.describe()
+    students = students_of(spec, (source, *later))
+    _check(pool, spec, students, terms)
+    rows = PublicRows.of(pool.queries, terms.schema, source)
+    phases = planned_phases(job.folder, students, terms.federation, rows)
+    if remark := asked_before(rows, phases[0].plan.recorded, terms.queries_left):
+        tell(remark)
+    rounds = _Rounds(rows, phases, seed, job)
+    model = rounds.model_of_all()
+    phases[-1].source.finish()  # it says that this student needs nothing more, of whatever phase
+    return Learned(terms, phases[-1].spec, rows.queries, rounds.asked, model)
 
 
 def _check(
@@ -184,8 +212,11 @@ class _Rounds:
             self.job.progress(ROUND, self.number, self.total)
 
 
-def _test(published: Published, pool: Pool, queries: np.ndarray) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-    """Metrics on the pool's test rows, and how they came about; None where there are none."""
+def judged(
+    published: Published, pool: Pool, queries: np.ndarray
+) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    """Metrics on the pool's test rows, and how they came about; None where there are none. `queries`: the public rows
+    as `Learned` has them."""
     if pool.test_x is None or pool.test_y is None:
         return None, None
     classes = published.schema.classes

@@ -41,8 +41,8 @@ class Content:
     sha256: str
 
 
-def write(path: Path, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-    """Write the file, whole or not at all. The same content gives the same bytes.
+def encoded(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:
+    """The file's bytes. The same content gives the same ones.
 
     Raises
     ------
@@ -53,11 +53,17 @@ def write(path: Path, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> 
     for name, array in arrays.items():
         if array.dtype.newbyteorder("<").str not in _TYPES.values():
             raise BadModel(f"student: {name} is {array.dtype}", f"Use {', '.join(_TYPES)}")
-        _check_finite(path, name, array)
+        _check_finite("student", name, array)
     text = json.dumps(header, allow_nan=False, sort_keys=True)
     content = save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, {_KEY: text})
     if len(content) > MOST_BYTES or len(text) > MOST_HEADER_BYTES // 2:  # quotes are escaped within the header
         raise BadModel(f"the student has {len(content)} bytes, the most is {MOST_BYTES}", "Use a smaller one")
+    return content
+
+
+def write(path: Path, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    """Write the file, whole or not at all. Raises what `encoded` raises."""
+    content = encoded(header, arrays)
     with replacing(path) as file:
         file.write(content)
 
@@ -69,9 +75,13 @@ def read(path: Path) -> Content:
     ------
     BadModel : whatever is wrong with the file.
     """
+    return decoded(_bytes(path), path)
+
+
+def decoded(raw: bytes, path: Path | str) -> Content:
+    """The same from the file's bytes; `path`: what errors call it."""
     from safetensors import SafetensorError, deserialize
 
-    raw = _bytes(path)
     try:
         found = deserialize(raw)
         text = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")]).get("__metadata__", {})[_KEY]
@@ -113,7 +123,7 @@ def _bytes(path: Path) -> bytes:
         raise unreadable(path, error, "Check the path and its rights") from None
 
 
-def _check_finite(path: Path, name: str, array: np.ndarray) -> None:
+def _check_finite(path: Path | str, name: str, array: np.ndarray) -> None:
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise BadModel(f"{path}: {name[:40]!r} has a number that is not finite", "Such a student must not be used")
 

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from consilium.models.base import Model
 from consilium.models.naming import UnusableModel
-from consilium.models.published.file import BadModel, Parts, read, write
+from consilium.models.published.file import BadModel, Content, Parts, decoded, encoded, read, write
 from consilium.models.published.own_models import OwnCodeTrust, needed, trust_of_maker
 from consilium.models.published.prevalence import PrevalenceShift
 from consilium.models.published.structures import Inputs, put_together, take_apart
@@ -102,6 +102,20 @@ def publish(
     BadModel : it is too large, or has a number that is not finite. UnusableModel : others wrote it, and it cannot be
         written without a pickle.
     """
+    written, header, arrays = as_published(model, schema, inputs, pool, prevalence, path)
+    write(path, header, arrays)
+    return written
+
+
+def as_published(
+    model: Model,
+    schema: Schema,
+    inputs: Inputs,
+    pool: np.ndarray,
+    prevalence: tuple[float, ...] = (),
+    path: Path | str = "student",
+) -> tuple[Published, dict[str, Any], dict[str, np.ndarray]]:
+    """The student as its file says it, and the file's description and numbers. `path`: what errors call the file."""
     parts = take_apart(model, schema, pool)
     trusted = trust_of_maker(model, parts)
     header = {
@@ -111,13 +125,16 @@ def publish(
         "kind": parts.kind,
         "settings": parts.settings,
     }
-    write(path, header, parts.arrays)
-    written = _loaded(path, trusted)
-    if not prevalence:
-        return written
-    calibration = PrevalenceShift.onto(prevalence, written.predict_proba(pool))
-    write(path, {**header, "calibration": calibration.model_dump(mode="json")}, parts.arrays)
-    return _loaded(path, trusted)
+
+    def read_back(description: dict[str, Any]) -> Published:
+        return _loaded(decoded(encoded(description, parts.arrays), path), path, trusted)
+
+    written = read_back(header)
+    if prevalence:
+        calibration = PrevalenceShift.onto(prevalence, written.predict_proba(pool))
+        header["calibration"] = calibration.model_dump(mode="json")
+        written = read_back(header)
+    return written, header, parts.arrays
 
 
 def check_names(schema: Schema) -> None:
@@ -147,11 +164,10 @@ def load_model(path: Path, trust: Collection[str] = (), factory: Callable[..., A
     ------
     BadModel
     """
-    return _loaded(path, OwnCodeTrust(frozenset(trust), factory))
+    return _loaded(read(path), path, OwnCodeTrust(frozenset(trust), factory))
 
 
-def _loaded(path: Path, trusted: OwnCodeTrust) -> Published:
-    content = read(path)
+def _loaded(content: Content, path: Path | str, trusted: OwnCodeTrust) -> Published:
     try:
         header = validate(content.header, _Header, "its description")
     except ConfigError as error:

@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 from consilium.coordinator.mechanisms import ALL_MECHANISMS
+from consilium.protocol.errors import ConfigError
 from consilium.protocol.label_source import NO_LABEL, Outcome
 from consilium.simulations.divide import Case, make_case
 from consilium.simulations.judge import judged
@@ -63,11 +64,12 @@ CASES = {
     "immutable, Gaussian": (
         "federation.mechanism={name='immutable_gaussian', sigma=8.0, constant=20, unsafe_not_private=true}",
     ),
-    "distributed, plaintext": ("federation.mechanism={name='distributed', threshold=5, sigma=8.0, noise_shares=10}",),
-    "distributed in two phases, plaintext": (
-        "federation.mechanism={name='distributed_two_phase', threshold=5, sigma1=8.0, sigma2=8.0, noise_shares=10}",
-    ),
 }  # fmt: skip
+BY_PARTIES = (
+    "federation.mechanism={name='distributed', threshold=5, sigma=8.0, noise_shares=10}",
+    "federation.mechanism={name='distributed_two_phase', threshold=5, sigma1=8.0, sigma2=8.0, noise_shares=10}",
+)
+"""Mechanisms whose noise is in the votes already."""
 
 
 def asked(found: Replayed) -> list[tuple[int, str, int]]:
@@ -114,8 +116,14 @@ def test_the_replay_is_the_run(changes: tuple[str, ...], tmp_path: Path) -> None
         assert outcomes & {Outcome.ABSTAINED, Outcome.NOT_ASKED, Outcome.REINFORCED}
 
 
+@pytest.mark.parametrize("mechanism", BY_PARTIES)
+def test_noise_of_the_parties_is_not_drawn_again(mechanism: str) -> None:
+    with pytest.raises(ConfigError, match="has noise in its sums already"):
+        make_case(few(mechanism), SEED, 0.0)
+
+
 def test_every_mechanism_is_in_the_table() -> None:
-    listed = {few(*changes).federation.mechanism.name for changes in CASES.values()}
+    listed = {few(*changes).federation.mechanism.name for changes in (*CASES.values(), *((one,) for one in BY_PARTIES))}
     every = {str(kind.model_fields["name"].default) for kind in ALL_MECHANISMS}
     assert every == listed
 
