@@ -101,9 +101,9 @@ def replay(case: Case, votes: TeacherVotes) -> Replayed:
         batches=batches,
         student=student,
         pool=pool,
-        rows=np.array(learned.asked.rows, dtype=np.int64),
-        outcomes=np.array(learned.asked.outcomes, dtype=np.int64),
-        labels=np.array(learned.asked.labels, dtype=np.int64),
+        rows=np.array(learned.record.rows, dtype=np.int64),
+        outcomes=np.array(learned.record.outcomes, dtype=np.int64),
+        labels=np.array(learned.record.labels, dtype=np.int64),
         voted_rows=np.concatenate(collector.rows),
         voted_batch=np.repeat(np.arange(len(collector.rows)) + 1, [len(rows) for rows in collector.rows]),
     )

@@ -63,13 +63,13 @@ def run_student(
     start, choice = time.monotonic(), dict[str, Any]()
     job = Job(out / "student", progress, choice.update)
     learned = learn(source, pool, spec, seed, job, later, tell)
-    terms, asked, last = learned.terms, learned.asked, learned.spec
-    _write_labels(out, terms, query_ids(learned.queries[asked.rows]), asked)
+    terms, record, last = learned.terms, learned.record, learned.spec
+    _write_labels(out, terms, query_ids(learned.queries[record.rows]), record)
     # it is judged as it was written: what its file says is what anybody gets
     published = publish(out / "student" / MODEL_FILE, learned.model, terms.schema, last.inputs, learned.queries,
                         last.prevalence)  # fmt: skip
     metrics, tested = judged(published, pool, learned.queries)
-    outcomes = np.array(asked.outcomes)
+    outcomes = np.array(record.outcomes)
     answered = int((outcomes == Outcome.ANSWERED).sum())
     result = StudentResult(
         queries=int((outcomes != Outcome.NOT_ASKED).sum()),
@@ -92,7 +92,7 @@ class Learned:
     terms: LabelTerms
     spec: StudentSpec
     queries: np.ndarray = field(repr=False)
-    asked: Asked = field(repr=False)
+    record: Asked = field(repr=False)
     model: Model = field(repr=False)
 
 
