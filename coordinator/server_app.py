@@ -20,7 +20,7 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from consilium.coordinator.collection.clear import CLEAR, VoteKeys
-from consilium.coordinator.collection.exchange import FlowerTransport
+from consilium.coordinator.collection.exchange import FlowerTransport, Transport
 from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.collection.verified import VerifiedKeys
 from consilium.coordinator.config import FederationConfig
@@ -94,6 +94,11 @@ def door_of(kit: Kit, run_dir: Path) -> Door:
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
+    """One run; see `serve`."""
+    serve(FlowerTransport(grid), context)
+
+
+def serve(transport: Transport, context: Context) -> None:
     """One run. A typed error is written to the run folder as `failure.json` before it is raised."""
     run_dir = Path(str(context.run_config.get("run-dir") or ""))
     federation_file = str(context.run_config.get("federation-file") or "")
@@ -115,7 +120,7 @@ def main(grid: Grid, context: Context) -> None:
         spent = frozenset[str]()
         if kit is not None:
             spent = asked_before(kit, KitRun(run_dir, config))
-        transport, pool = FlowerTransport(grid), pool_tree(context)
+        pool = pool_tree(context)
         FederationRun(transport, config, run_dir, log, student, keys, door, pool, nodes, spent).run()
     except (ConsiliumError, OSError) as error:
         known = error if isinstance(error, ConsiliumError) else typed(error, run_dir)

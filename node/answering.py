@@ -15,7 +15,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from flwr.app import Context, Message
+from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from pydantic import ValidationError
 from threadpoolctl import ThreadpoolController
@@ -195,13 +195,24 @@ class AnsweringNode(Generic[N]):
                 with thread_pools().limit(limits=1):  # many may share one machine: a pool each would only thrash
                     reply = to_record(attrgetter(method)(node)(request))
             except Exception as error:  # Flower would send the text of any exception to the coordinator
-                refusal = refusal_for(model.kind, error, self.log, self.whose)
+                refusal = self.refusal(model, error)
                 reply = refusal_to_record(refusal)
             if node is not None:
                 self.note(node, request, model.kind, refusal)
             return Message(reply, reply_to=message)
 
         return handle
+
+    def reply(self, node: N, request: WireModel) -> RecordDict:
+        """What this node answers to one request, or its refusal. For whoever holds many nodes, see `_handler`."""
+        try:
+            return to_record(attrgetter(self.answers[type(request)])(node)(request))
+        except Exception as error:
+            return refusal_to_record(self.refusal(type(request), error))
+
+    def refusal(self, model: type[WireModel], error: Exception) -> Refusal:
+        """What travels instead of an answer to such a request. The rest stays in the node's own log."""
+        return refusal_for(model.kind, error, self.log, self.whose)
 
     def _refusal_of(self, kind: str) -> Callable[[Message, Context], Message]:
         def refuse(message: Message, context: Context) -> Message:

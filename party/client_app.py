@@ -53,4 +53,5 @@ ANSWERS: Mapping[type[WireModel], str] = {
     UnmaskRequest: "secure.unmask",
     UploadRequest: "verified.upload",
 }
-app = AnsweringNode("party", _open, _check, ANSWERS, TO_AGGREGATORS, log, _note).app()
+party = AnsweringNode("party", _open, _check, ANSWERS, TO_AGGREGATORS, log, _note)
+app = party.app()

@@ -20,9 +20,8 @@ from consilium.party.home import Home, check_terms
 from consilium.party.masked_session import PartySession
 from consilium.party.promise import promise_of
 from consilium.party.spend import SpendStore
-from consilium.party.sum_store import SESSIONS, KeptUpload, SessionStore, UploadStore
+from consilium.party.sum_store import SESSIONS, KeptUpload, SessionStore, Uploads
 from consilium.protocol.digests import canonical_digest
-from consilium.protocol.identity import Identity
 from consilium.protocol.messages import CollectionMode, Terms
 from consilium.protocol.noise import NoiseSource, SeededNoise, SystemNoise
 from consilium.protocol.refusals import Refused, Rule
@@ -79,7 +78,7 @@ def check_roster(home: Home, agreed: Terms) -> Roster | VerifiedRoster:
         to be.
     ConfigError : no usable roster file.
     """
-    roster = ROSTERS[agreed.collection].load(home.roster_file)
+    roster = home.roster(ROSTERS[agreed.collection])
     if roster.digest != agreed.roster:
         raise Refused(
             Rule.ROSTER_MISMATCH, detail=f"the coordinator has {agreed.roster[:12]}, this party {roster.digest[:12]}"
@@ -195,8 +194,7 @@ class SecureVotes:
         return self.home.state / SESSIONS
 
     def _session(self) -> PartySession:
-        roster = Roster.load(self.home.roster_file)
-        return PartySession(self._store, Identity.load(self.home.identity_file), self.home.name, roster)
+        return PartySession(self._store, self.home.identity(), self.home.name, self.home.roster(Roster))
 
 
 MOST_SESSIONS = 20
@@ -206,10 +204,12 @@ aggregator to refuse this party and see what follows."""
 
 @dataclass(frozen=True)
 class VerifiedVotes:
-    """The one answer. spend: where the party keeps the terms of its enrolment. clock: seconds since the epoch."""
+    """The one answer. spend: where the party keeps the terms of its enrolment. uploads: where it keeps what it gave.
+    clock: seconds since the epoch."""
 
     home: Home
     spend: SpendStore
+    uploads: Uploads
     charged_votes: ChargedVotes
     clock: Callable[[], float] = time.time
 
@@ -223,37 +223,33 @@ class VerifiedVotes:
             the key to seal for is not the second aggregator's of this session.
         ConfigError : no usable key or roster.
         """
-        roster = VerifiedRoster.load(self.home.roster_file)
+        roster, uploads = self.home.roster(VerifiedRoster), self.uploads
         terms = VerifiedTerms.open(request.terms, request.signature, roster)
         agreed = accepted(self.home, self.spend, terms)
         digest, now = message_digest(request), self.clock()
-        self._store.erase_before(now - LIFETIME)
-        answer = self._store.find(terms.sid)
+        uploads.erase_before(now - LIFETIME)
+        answer = uploads.find(terms.sid)
         if answer is None:
             self._check_sessions(terms)
             key = SignedKey(request.helper_key, request.helper_signature)
-            client = VoteClient(terms, roster, self.home.name, Identity.load(self.home.identity_file), key)
+            client = VoteClient(terms, roster, self.home.name, self.home.identity(), key)
             query_set = QuerySet(request.queries, terms.query_set, request.places, request.proof)
             upload = client.upload(self.charged_votes(query_set, agreed, terms.phase, terms.release))
             if terms.exact:
                 with SessionStore(self.home.state / SESSIONS).transaction() as tx:
                     sum_store.keep_block(tx, roster, roster.place(self.home.name))
                     tx.commit()
-            answer = self._store.keep(terms.sid, terms.query_set, terms.phase, now, digest, upload)
+            answer = uploads.keep(terms.sid, terms.query_set, terms.phase, now, digest, upload)
         return UploadReply(
             sid=terms.sid_bytes, party=self.home.name, upload=as_array(_given(answer, digest, terms.sid))
         )
 
     def _check_sessions(self, terms: VerifiedTerms) -> None:
-        tried = self._store.sessions_on(terms.query_set, terms.phase)
+        tried = self.uploads.sessions_on(terms.query_set, terms.phase)
         if tried >= MOST_SESSIONS:
             raise Refused(
                 Rule.REPLAY, limit=MOST_SESSIONS, requested=tried + 1, detail="so many sessions on the same queries"
             )
-
-    @property
-    def _store(self) -> UploadStore:
-        return UploadStore(self.home.state / "uploads.db")
 
 
 def _given(answer: KeptUpload | None, digest: bytes, sid: str) -> bytes:

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import ClassVar, get_args
+from typing import ClassVar, TypeVar, get_args
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -35,10 +35,14 @@ from consilium.node.acceptance import LIMITS as COMMON
 from consilium.node.answering import pool_of
 from consilium.node.limits import NodeFile, NodePolicy, events_of
 from consilium.protocol.files import replacing
+from consilium.protocol.identity import Identity
 from consilium.protocol.messages import EXACT_SUMS, CollectionMode, StatedMode, Terms
 from consilium.protocol.models import Frozen
 from consilium.protocol.refusals import Refusal, Refused, Rule
 from consilium.protocol.teachers import TeacherKind
+from consilium.sums.roster import SumRoster
+
+R = TypeVar("R", bound=SumRoster)
 
 
 class Policy(NodePolicy):
@@ -225,6 +229,14 @@ class Home:
         if self.terms_file is None:
             return None
         return read_terms(self.terms_file)
+
+    def identity(self) -> Identity:
+        """The party's signing key. Raises ConfigError as `Identity.load`."""
+        return Identity.load(self.identity_file)
+
+    def roster(self, kind: type[R]) -> R:
+        """The party's own copy of the roster. Raises ConfigError for a file that is none of this kind."""
+        return kind.load(self.roster_file)
 
     @property
     def state(self) -> Path:

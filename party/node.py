@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
 from pydantic import ValidationError
 
-from consilium.data.private_rows import digest_of, load_rows
+from consilium.data.private_rows import Rows, digest_of, load_rows
+from consilium.models.teachers import Teacher
 from consilium.node.answering import check_pinned, check_protocol, pool_of
 from consilium.party.expectation import agreed_weight
 from consilium.party.hidden_votes import QuerySet, SecureVotes, VerifiedVotes
 from consilium.party.home import Home, check_shards, check_terms
 from consilium.party.promise import check_promised_unit, promise_of
 from consilium.party.spend import SpendStore
+from consilium.party.sum_store import Uploads, UploadStore
 from consilium.party.teach import check_rows, make, own_secret, simulated_secret, simulated_seeds, split
 from consilium.party.voting import (
     Lot,
+    TeacherSet,
     check_reference,
     ids_of_set,
     load_teachers,
@@ -49,11 +55,127 @@ from consilium.protocol.voting_rule import VotingRule, voting_rule_from_json
 log = logging.getLogger("consilium.party")
 
 
+class PartyStore(Protocol):
+    """A party's rows, and what it remembers from message to message."""
+
+    @property
+    def spend(self) -> SpendStore:
+        """What the party has given."""
+        ...
+
+    @property
+    def uploads(self) -> Uploads:
+        """The verified votes that the party gave."""
+        ...
+
+    def rows(self, schema: Schema) -> Rows:
+        """The party's rows. Refused (DATA) if they are not of the schema."""
+        ...
+
+    def origin(self, request: TrainRequest, schema: Schema, spec: TeacherKind) -> str:
+        """Digest of all that decides what teachers come out, but the party's own random choices. Stays at the party."""
+        ...
+
+    def teachers(self, federation: str) -> TeacherSet:
+        """Of an earlier lesson. Refused (NOT_TRAINED) if there are none."""
+        ...
+
+    def keep_teachers(
+        self,
+        federation: str,
+        made_from: str,
+        schema: Schema,
+        teachers: Sequence[Teacher],
+        thresholds: np.ndarray | None,
+    ) -> None:
+        """For `teachers`. made_from: their origin."""
+        ...
+
+
 @dataclass(frozen=True)
-class PartyNode:
-    """One party. Everything it remembers is on its own disk, so a new process can go on at any message."""
+class FolderStore:
+    """See `PartyStore`: all is in the party's home, on its own disk, so that a new process can go on at any message."""
 
     home: Home
+
+    @property
+    def spend(self) -> SpendStore:
+        """See `PartyStore`."""
+        return SpendStore(self.home.spend_file, self.home.durable)
+
+    @property
+    def uploads(self) -> Uploads:
+        """See `PartyStore`."""
+        return UploadStore(self.home.state / "uploads.db")
+
+    def rows(self, schema: Schema) -> Rows:
+        """See `PartyStore`."""
+        return load_rows(self.home.data_file, schema, self.home.rules)
+
+    def origin(self, request: TrainRequest, schema: Schema, spec: TeacherKind) -> str:
+        """See `PartyStore`."""
+        return canonical_digest(
+            {
+                "data": digest_of(self.home.data_file),
+                "rules": self.home.rules.model_dump(mode="json"),
+                "schema": schema.model_dump(mode="json"),
+                "spec": spec.model_dump(mode="json"),
+                "ballot": request.voting_rule_json,
+                "reference": query_set_hash(request.reference),
+                "teachers": request.teachers,
+                "seed": request.seed,
+            }
+        )
+
+    def teachers(self, federation: str) -> TeacherSet:
+        """See `PartyStore`."""
+        return load_teachers(self.home.teachers(federation), federation)
+
+    def keep_teachers(
+        self,
+        federation: str,
+        made_from: str,
+        schema: Schema,
+        teachers: Sequence[Teacher],
+        thresholds: np.ndarray | None,
+    ) -> None:
+        """See `PartyStore`."""
+        folder = self.home.teachers(federation)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        save_teachers(folder, federation, made_from, schema, teachers, thresholds)
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What a party trains its teachers from; secret. parts: row indices int64 of each teacher's shard. origin: see
+    `PartyStore.origin`."""
+
+    federation: str
+    rows: Rows = field(repr=False)
+    schema: Schema = field(repr=False)
+    spec: TeacherKind
+    voting_rule: VotingRule
+    reference: np.ndarray = field(repr=False)
+    parts: list[np.ndarray] = field(repr=False)
+    seeds: np.random.SeedSequence = field(repr=False)
+    origin: str
+
+    def taught(self) -> tuple[list[Teacher], np.ndarray | None]:
+        """The teachers, and what their scores are held against; see `party.teach.make`."""
+        return make(self.rows, self.schema, self.spec, self.voting_rule, self.reference, self.parts, self.seeds)
+
+
+@dataclass(frozen=True)
+class PartyNode:
+    """One party. shelf: where it has its rows and what it remembers; None: in its home."""
+
+    home: Home
+    shelf: PartyStore | None = None
+
+    @property
+    def store(self) -> PartyStore:
+        """Where the party has its rows and what it remembers."""
+        return self.shelf or FolderStore(self.home)
 
     def hello(self, request: HelloRequest) -> HelloReply:
         """Name, number of teachers and weight, if the policy lets the party serve; Refused otherwise.
@@ -83,6 +205,21 @@ class PartyNode:
         Refused : policy, data or schema do not allow it, the request is malformed, or the federation asked for other
             teachers before.
         """
+        if (lesson := self.lesson(request)) is not None:
+            teachers, limits = make(
+                lesson.rows,
+                lesson.schema,
+                lesson.spec,
+                lesson.voting_rule,
+                lesson.reference,
+                lesson.parts,
+                lesson.seeds,
+            )
+            self.learn(lesson, teachers, limits)
+        return TrainReply(party=self.home.name, teachers=request.teachers)
+
+    def lesson(self, request: TrainRequest) -> Lesson | None:
+        """What the teachers are to be trained from; None where they are there. Raises as `train`."""
         terms = self.spend.terms(request.federation)
         if terms.request != request.digest():
             raise Refused(Rule.PROMISE, detail="other teachers are asked for than this federation came with")
@@ -91,23 +228,24 @@ class PartyNode:
             # whoever chooses the seed knows shards and the estimators' random choices
             raise Refused(Rule.SIMULATION, detail="a seed for the teachers is chosen outside a simulation")
         check_promised_unit(terms, self.home.rules)  # party.toml may have changed since
-        schema, stated, voting_rule = self._parse(request)
+        schema, stated, voting_rule = parsed(request.rows_json, request.spec_json, request.voting_rule_json)
         spec = self.home.teacher or stated
         if list(schema.classes) != terms.classes or request.teachers != terms.teachers:
             raise Refused(Rule.PROMISE, detail="the rows or the number of teachers are not those of the terms")
         check_rows(spec, schema)
         check_reference(voting_rule, schema, request.reference)
-        folder = self.home.teachers(request.federation)
-        made_from = self._made_from(schema, spec, request)
-        if not self._trained(request.federation, made_from):
-            rows = load_rows(self.home.data_file, schema, self.home.rules)
-            parts = split(rows.identities, request.teachers, self._secret(request.seed))
-            check_shards(self.home.policy, min(len(part) for part in parts))
-            seeds = self._seeds(request.seed)
-            teachers, limits = make(rows, schema, spec, voting_rule, request.reference, parts, seeds)
-            folder.mkdir(mode=0o700, exist_ok=True)
-            save_teachers(folder, request.federation, made_from, schema, teachers, limits)
-        return TrainReply(party=self.home.name, teachers=request.teachers)
+        origin = self.store.origin(request, schema, spec)
+        if self._trained(request.federation, origin):
+            return None
+        rows = self.store.rows(schema)
+        parts = split(rows.identities, request.teachers, self._secret(request.seed))
+        check_shards(self.home.policy, min(len(part) for part in parts))
+        seeds = self._seeds(request.seed)
+        return Lesson(request.federation, rows, schema, spec, voting_rule, request.reference, parts, seeds, origin)
+
+    def learn(self, lesson: Lesson, teachers: Sequence[Teacher], thresholds: np.ndarray | None) -> None:
+        """Keep what came of a lesson."""
+        self.store.keep_teachers(lesson.federation, lesson.origin, lesson.schema, teachers, thresholds)
 
     def vote(self, request: VoteRequest) -> VoteReply:
         """Votes of the party's teachers, counted against its own limits before they leave.
@@ -152,7 +290,7 @@ class PartyNode:
         ):
             if len(query_set.queries) > most:
                 raise Refused(rule, limit=most, requested=len(query_set.queries))
-        trained = load_teachers(self.home.teachers(agreed.federation), agreed.federation)
+        trained = self.store.teachers(agreed.federation)
         schema = trained.schema
         try:
             queries = canonical_queries(query_set.queries, len(schema.features))
@@ -175,44 +313,18 @@ class PartyNode:
     @property
     def verified(self) -> VerifiedVotes:
         """The one stage of verified votes."""
-        return VerifiedVotes(self.home, self.spend, self.charged_votes)
+        return VerifiedVotes(self.home, self.spend, self.store.uploads, self.charged_votes)
 
     @property
     def spend(self) -> SpendStore:
         """What the party has given."""
-        return SpendStore(self.home.spend_file, self.home.durable)
+        return self.store.spend
 
-    def _trained(self, federation: str, made_from: str) -> bool:
+    def _trained(self, federation: str, origin: str) -> bool:
         try:
-            return load_teachers(self.home.teachers(federation), federation).made_from == made_from
+            return self.store.teachers(federation).made_from == origin
         except Refused:
             return False
-
-    def _made_from(self, schema: Schema, spec: TeacherKind, request: TrainRequest) -> str:
-        """Digest of all that decides what teachers come out, but the party's own random choices. Stays at the party."""
-        return canonical_digest(
-            {
-                "data": digest_of(self.home.data_file),
-                "rules": self.home.rules.model_dump(mode="json"),
-                "schema": schema.model_dump(mode="json"),
-                "spec": spec.model_dump(mode="json"),
-                "ballot": request.voting_rule_json,
-                "reference": query_set_hash(request.reference),
-                "teachers": request.teachers,
-                "seed": request.seed,
-            }
-        )
-
-    def _parse(self, request: TrainRequest) -> tuple[Schema, TeacherKind, VotingRule]:
-        try:
-            return (
-                Schema.model_validate_json(request.rows_json),
-                teacher_from_json(request.spec_json),
-                voting_rule_from_json(request.voting_rule_json),
-            )
-        except ValidationError as error:
-            fields = sorted({str(item["loc"][0]) if item["loc"] else "json" for item in error.errors()})
-            raise Refused(Rule.MALFORMED, detail=f"train request: {', '.join(fields)}") from None
 
     def _secret(self, seed: int) -> bytes:
         """What decides over shards: the party's own secret, in simulations one derived from run seed and name."""
@@ -221,3 +333,13 @@ class PartyNode:
     def _seeds(self, seed: int) -> np.random.SeedSequence:
         """Of the estimators; in simulations derived from run seed and party name. Never from the data."""
         return np.random.SeedSequence() if seed < 0 else simulated_seeds(seed, self.home.name)
+
+
+@lru_cache(maxsize=4)  # many simulated parties are asked the same
+def parsed(rows: str, spec: str, voting_rule: str) -> tuple[Schema, TeacherKind, VotingRule]:
+    """What a `TrainRequest` holds as JSON. Raises Refused (MALFORMED), naming fields and never their values."""
+    try:
+        return Schema.model_validate_json(rows), teacher_from_json(spec), voting_rule_from_json(voting_rule)
+    except ValidationError as error:
+        fields = sorted({str(item["loc"][0]) if item["loc"] else "json" for item in error.errors()})
+        raise Refused(Rule.MALFORMED, detail=f"train request: {', '.join(fields)}") from None

@@ -21,6 +21,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
@@ -226,8 +227,30 @@ class KeptUpload:
     upload: bytes | None = field(repr=False)
 
 
+class Uploads(Protocol):
+    """Where a party keeps the verified votes that it gave."""
+
+    def find(self, sid: str) -> KeptUpload | None:
+        """What was given in a session."""
+        ...
+
+    def sessions_on(self, query_set: str, phase: int) -> int:
+        """In how many sessions votes on this very query set were given, in this phase."""
+        ...
+
+    def keep(
+        self, sid: str, query_set: str, phase: int, started: float, request: bytes, upload: bytes
+    ) -> KeptUpload | None:
+        """Keep the upload, unless another process has given one meanwhile; what is kept, there for good."""
+        ...
+
+    def erase_before(self, moment: float) -> None:
+        """Overwrite the bytes of sessions that began before."""
+        ...
+
+
 class UploadStore:
-    """The file `uploads.db`; made on first use.
+    """See `Uploads`: in the file `uploads.db`, made on first use.
 
     Raises
     ------

@@ -81,6 +81,16 @@ class Identity:
         return cls(Ed25519PrivateKey.generate())
 
     @classmethod
+    def of_secret(cls, secret: bytes) -> Identity:
+        """The key with these 32 secret bytes."""
+        return cls(Ed25519PrivateKey.from_private_bytes(secret))
+
+    @property
+    def secret(self) -> bytes:
+        """The inverse of `of_secret`."""
+        return self._key.private_bytes_raw()
+
+    @classmethod
     def load(cls, path: Path) -> Identity:
         """Read a PEM (PKCS8) file.
 

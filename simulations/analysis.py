@@ -42,7 +42,6 @@ from consilium.simulations.metrics import (
 from consilium.simulations.own_rows import judged_on_own_rows
 from consilium.simulations.report.data import PartyQuality
 from consilium.simulations.scenario import Scenario
-from consilium.simulations.teach import stored_teachers
 from consilium.simulations.vote import VoteRecorder, plurality_shares, vote_shares
 from consilium.simulations.workspace import Workspace
 from consilium.student.config import StudentSpec
@@ -76,7 +75,7 @@ def baselines(
     config, names, test_y = case.config, case.classes, case.test_y
     recorder = VoteRecorder(case, ("test",) if config.collection == "plaintext" else ("pool", "test"))
     quality, alone, parties = [], _Alone(test_y), []
-    for index, trained in stored_teachers(case, space):
+    for index, _, trained in space.trained(config):
         progress(BASELINES, index, len(case.parties))
         party, probabilities = case.parties[index], recorder.probabilities(trained)
         recorder.add(index, trained, probabilities)

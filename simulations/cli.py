@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 class EngineName(StrEnum):
     local = "local"
     ray = "ray"
+    homes = "homes"
 
 
 class DeviceName(StrEnum):
@@ -44,7 +45,10 @@ def run(
     context: typer.Context,
     scenario: ScenarioArgument = "stroke",
     engine: Annotated[
-        EngineName, typer.Option(help="local: this machine, no server. ray: `flwr run`.")
+        EngineName,
+        typer.Option(
+            help="local: this machine, no server. ray: `flwr run`. homes: as local, a folder on disk for each party."
+        ),
     ] = EngineName.local,
     seed: SeedOption = 0,
     device: Annotated[

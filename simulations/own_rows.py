@@ -19,7 +19,6 @@ from consilium.data.private_rows import Rows
 from consilium.models.evaluation import outranked
 from consilium.models.published.model import Published
 from consilium.node.progress import AT_HOME
-from consilium.party.home import open_home
 from consilium.party.teach import train_all
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.schema import Schema

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from consilium.coordinator.config import check_threshold
 from consilium.coordinator.privacy import promised
+from consilium.coordinator.server_app import app
 from consilium.models.devices import Device, one_thread, resolve_device, using_device
 from consilium.models.published.model import check_names
 from consilium.node.progress import PREPARE, REPORT, stage
@@ -25,6 +26,7 @@ from consilium.protocol.versions import versions
 from consilium.simulations.attempt import FORMAT, Attempt, unfinished
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.divide import Case, divide
+from consilium.simulations.engines.block_app import server
 from consilium.simulations.engines.cluster_probe import RaySpec
 from consilium.simulations.engines.local import RUN_ID, LocalGrid, Worker, run_local, running_workers
 from consilium.simulations.engines.ray import OWN_RAY, check_ray, run_ray
@@ -44,7 +46,9 @@ from consilium.simulations.summary import (
 from consilium.simulations.workspace import Workspace, lay_out, make_run_dir
 from consilium.student.learn import check_trainer
 
-Engine = Literal["local", "ray"]
+Engine = Literal["local", "ray", "homes"]
+"""local: parties in blocks, on worker processes of this machine. ray: the same on Flower's Simulation Engine. homes: as
+local, but each party with a home of its own on disk, as real ones have it."""
 
 
 @dataclass(frozen=True)
@@ -186,7 +190,7 @@ def _carry_out(
         stack.enter_context(using_device(device))  # before the workers, which inherit it
         stack.enter_context(one_thread())
         # the workers need seconds to import what they use; meanwhile the data are laid out
-        workers = stack.enter_context(running_workers(teacher=scenario.federation.teacher)) if engine == "local" else []
+        workers = stack.enter_context(running_workers(teacher=scenario.federation.teacher)) if engine != "ray" else []
         case = divide(scenario, seed, source)
         config = case.config
         promised(config)
@@ -208,9 +212,9 @@ def _carry_out(
         record = stack.enter_context(recording(space.run_dir / EVENTS))
         record.begin(resumed is not None)
         with stage(record, PREPARE):
-            lay_out(space, case)
+            lay_out(space, case, in_blocks=engine != "homes")
         prepared = time.monotonic()
-        _run_engine(order, space, case.nodes, workers)
+        _run_engine(order, space, workers)
         finished = time.monotonic()
         record.saved(student_facts(space))
         from consilium.simulations.analysis import analyse  # what it needs loads when nobody waits for a student
@@ -242,13 +246,13 @@ def _votes(case: Case) -> int:
     return federation.teachers_per_party * sum(weights.values())
 
 
-def _run_engine(order: Order, space: Workspace, partitions: int, workers: list[Worker]) -> None:
+def _run_engine(order: Order, space: Workspace, workers: list[Worker]) -> None:
     run_config = space.run_config(space.run_dir, "simulation")
     if order.engine == "ray":
-        run_ray(run_config, partitions, space.run_dir, space.work, order.ray)
+        run_ray(run_config, space.nodes, space.run_dir, space.work, order.ray)
     else:
-        with LocalGrid(RUN_ID, run_config, partitions, workers) as grid:
-            run_local(run_config, grid)
+        with LocalGrid(RUN_ID, run_config, space.nodes, workers) as grid:
+            run_local(run_config, grid, app if order.engine == "homes" else server)
 
 
 def _manifest(order: Order, device: str, case: Case) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from consilium.data.private_rows import load_rows, remarks
 from consilium.node.progress import TRAIN_TEACHERS
 from consilium.party.home import open_home
 from consilium.party.teach import check_rows, make, simulated_secret, simulated_seeds, split
-from consilium.party.voting import TeacherSet, load_teachers
+from consilium.party.voting import TeacherSet
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.teachers import LogisticRegressionSpec, RidgeSpec, TeacherKind
 from consilium.simulations.divide import Case
@@ -38,14 +38,6 @@ def teach(case: Case, progress: Progress = no_progress) -> Iterator[tuple[int, T
             progress(TRAIN_TEACHERS, index, len(case.parties))
             yield index, _teachers(case, space, index, party)
     progress(TRAIN_TEACHERS, len(case.parties), len(case.parties))
-
-
-def stored_teachers(case: Case, space: Workspace) -> Iterator[tuple[int, TeacherSet]]:
-    """The same of a run's parties, from their home folders; those that trained none are left out."""
-    digest = case.config.digest()
-    for index in range(len(case.parties)):
-        for state in (space.home(index) / "state").glob("teachers-*"):
-            yield index, load_teachers(state, digest)
 
 
 @contextmanager

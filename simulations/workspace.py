@@ -7,8 +7,9 @@ RUN/private/work/student.json        how the student learns, and its seed
 RUN/private/work/roster.json         for all but plaintext votes, and
 RUN/private/work/coordinator.pem     the coordinator's signing key, and
 RUN/private/work/sealing.pem         for verified votes, its key of the link to the second aggregator
-RUN/private/work/parties/00017/      one party's home: party.toml, data.npz, identity.pem, later state/; for verified
-                                     votes the last one is the second aggregator's: aggregator.toml, keys, later state/
+RUN/private/work/parties/00017/      one party's home: party.toml, data.npz, identity.pem, later state/; or a block of
+                                     parties, see `engines.block`; for verified votes the last one is the second
+                                     aggregator's: aggregator.toml, keys, later state/
 RUN/private/second/                  its state, between two attempts at the run
 """
 
@@ -28,12 +29,16 @@ import tomli_w
 
 from consilium.aggregator.home import SETTINGS as AGGREGATOR
 from consilium.coordinator.config import FederationConfig
-from consilium.party.home import SETTINGS
+from consilium.party.home import SETTINGS, Home, open_home
+from consilium.party.voting import TeacherSet, load_teachers
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.files import take_lock
 from consilium.protocol.old_names import public_file
 from consilium.protocol.queries import canonical_queries
 from consilium.simulations.divide import Case
+from consilium.simulations.engines.block import SETTINGS as BLOCK
+from consilium.simulations.engines.block import Block, blocks_of, party_folder, write_block
+from consilium.simulations.engines.block import Settings as BlockSettings
 from consilium.simulations.population import public
 from consilium.simulations.population.parties import KeyFiles, limited, own_limits, own_teachers
 from consilium.simulations.scenario import Scenario
@@ -108,6 +113,31 @@ class Workspace:
         """Home of the party with this partition id."""
         return self.party_root / f"{index:05d}"
 
+    @property
+    def nodes(self) -> int:
+        """How many were laid out, beside the coordinator."""
+        return sum(1 for _ in self.party_root.iterdir())
+
+    @property
+    def in_blocks(self) -> bool:
+        """Whether one node answers for many parties."""
+        return (self.home(0) / BLOCK).exists()
+
+    def trained(self, config: FederationConfig) -> Iterator[tuple[int, Home, TeacherSet]]:
+        """Number of each party that has trained, its settings and its teachers."""
+        federation = config.digest()
+        if self.in_blocks:
+            for folder in sorted(path.parent for path in self.party_root.glob(f"*/{BLOCK}")):
+                block = Block.open(folder)
+                for place in range(len(block.settings.names)):
+                    if (teachers := block.teacher_set(federation, place)) is not None:
+                        yield block.settings.first + place, block.home(place), teachers
+            return
+        for home in sorted(path.parent for path in self.party_root.glob(f"*/{SETTINGS}")):
+            opened = open_home(home, durable=False)
+            if opened.teachers(federation).exists():
+                yield int(home.name), opened, load_teachers(opened.teachers(federation), federation)
+
     def student(self) -> tuple[Pool, StudentSpec, int]:
         """The student's pool, specification and seed."""
         table = json.loads((self.work / "student.json").read_text(encoding="utf-8"))
@@ -149,8 +179,11 @@ def make_run_dir(path: Path) -> Workspace:
     return Workspace(path.resolve())
 
 
-def lay_out(space: Workspace, case: Case) -> None:
-    """Write all files of the simulated nodes."""
+def lay_out(space: Workspace, case: Case, in_blocks: bool = False) -> None:
+    """Write all files of the simulated nodes.
+
+    in_blocks: one node for many parties, see `engines.block`; else a home for each.
+    """
     scenario, seed, config = case.scenario, case.seed, case.config
     dataset, partition = case.dataset, case.partition
     space.private.mkdir(mode=0o700, exist_ok=True)
@@ -190,7 +223,7 @@ def lay_out(space: Workspace, case: Case) -> None:
         settings["simulated_noise_seed"] = config.noise_seed
     identities = case.identities()
     if identities is not None:
-        second = space.home(len(partition.parties))
+        second = space.home(len(blocks_of(len(partition.parties)) if in_blocks else partition.parties))
         identities.save(KeyFiles(space.roster_file, space.identity_file, space.sealing_file, second))
         settings["roster"] = os.path.relpath(space.roster_file, space.home(0))  # homes may be moved together with it
         if second.exists():
@@ -201,19 +234,47 @@ def lay_out(space: Workspace, case: Case) -> None:
         scenario.simulation.teachers, len(partition.parties), seed, scenario.simulation.own_teacher
     )
     limits = own_limits(scenario.simulation.policies, len(partition.parties), seed)
-    for index, (name, rows) in enumerate(partition.parties.items()):
-        home = space.home(index)
-        home.mkdir(mode=0o700)
-        arrays: dict[str, Any] = {"x": dataset.x[rows], "y": dataset.y[rows], "features": features, "classes": classes}
-        if whose is not None:
-            arrays["patient"] = whose[rows]
-        np.savez(home / "data.npz", **arrays)
-        if identities is not None:
-            identities.parties[name].save(home / "identity.pem")
-        teacher = {"teacher": own_kinds[index].placed(home).model_dump(mode="json")} if index in own_kinds else {}
-        limit = limited(scenario.federation, limits[index]) if index in limits else {}
-        mine = {"name": name, **settings, "policy": {**policy, **limit}, **teacher}
-        (home / SETTINGS).write_text(tomli_w.dumps(mine))
+    names = list(partition.parties)
+
+    def arrays(index: int) -> dict[str, np.ndarray]:
+        rows = partition.parties[names[index]]
+        whom = {} if whose is None else {"patient": whose[rows]}
+        return {"x": dataset.x[rows], "y": dataset.y[rows], **whom}
+
+    def own(index: int, home: Path) -> dict[str, Any]:
+        """Settings of one party that others do not have; files that it has alone are put into its home."""
+        table: dict[str, Any] = {}
+        if index in own_kinds:
+            home.mkdir(mode=0o700, parents=True, exist_ok=True)
+            table["teacher"] = own_kinds[index].placed(home).model_dump(mode="json")
+        if index in limits:
+            table["policy"] = {**policy, **limited(scenario.federation, limits[index])}
+        return table
+
+    shared = {"features": features, "classes": classes}
+    if not in_blocks:
+        for index, name in enumerate(names):
+            home = space.home(index)
+            home.mkdir(mode=0o700)
+            if identities is not None:
+                identities.parties[name].save(home / "identity.pem")
+            np.savez(home / "data.npz", **arrays(index), **shared)  # pyright: ignore[reportArgumentType]
+            (home / SETTINGS).write_text(tomli_w.dumps({"name": name, **settings, **own(index, home)}))
+        return
+    for number, places in enumerate(blocks_of(len(names))):
+        folder = space.home(number)
+        folder.mkdir(mode=0o700)
+        tables = {place: own(index, party_folder(folder, place)) for place, index in enumerate(places)}
+        of_parties = [arrays(index) for index in places]
+        block = BlockSettings(
+            first=places.start,
+            names=tuple(names[index] for index in places),
+            counts=tuple(len(part["y"]) for part in of_parties),
+            common=settings,
+            own={place: table for place, table in tables.items() if table},
+        )
+        keys = [] if identities is None else [identities.parties[names[index]].secret for index in places]
+        write_block(folder, block, {name: [part[name] for part in of_parties] for name in of_parties[0]}, shared, keys)
 
 
 def _second_aggregator(space: Workspace, scenario: Scenario, config: FederationConfig) -> dict[str, Any]:

@@ -156,8 +156,12 @@ class Member:
         return self.teachers * self.weight
 
 
+MOST_STEPS = 100
+"""That the log has of one stage: of a thousand parties, a line for every tenth."""
+
+
 class Steps:
-    """Tells of a stage: its beginning, and each step. progress: who waits for it, and is told as well."""
+    """Tells of a stage: its beginning, and its steps. progress: who waits for it, and is told as well."""
 
     def __init__(
         self, log: EventLog, stage: str, total: int, progress: Progress = no_progress, **facts: object
@@ -166,8 +170,9 @@ class Steps:
         log.write("stage", stage=stage, total=total, **facts)
 
     def __call__(self, done: int, total: int) -> None:
-        self._log.write("progress", stage=self._stage, done=done, total=total)
-        self._progress(self._stage, done, total)
+        if done == total or done * MOST_STEPS // total > (done - 1) * MOST_STEPS // total:
+            self._log.write("progress", stage=self._stage, done=done, total=total)
+            self._progress(self._stage, done, total)
 
 
 class QuietSteps(Steps):
@@ -227,6 +232,16 @@ MEANINGS = {
 }
 
 
+def encoded(requests: Mapping[int, WireModel]) -> dict[int, RecordDict]:
+    """Requests as they travel. Most stages send one object to all, or one array, which is encoded once."""
+    shared: dict[int, RecordDict] = {}
+    arrays: dict[int, Array] = {}
+    for request in requests.values():
+        if id(request) not in shared:
+            shared[id(request)] = to_record(request, arrays)
+    return {node: shared[id(request)] for node, request in requests.items()}
+
+
 class FlowerTransport:
     """Pushes one message to each node and pulls replies until all are there or the time is up.
 
@@ -246,14 +261,25 @@ class FlowerTransport:
         self, requests: Mapping[int, WireModel], timeout: float, on_reply: Callable[[int, int], None]
     ) -> Iterator[tuple[int, RecordDict | Failure]]:
         """See `Transport.exchange`."""
+        kinds = {node: request.kind for node, request in requests.items()}
+        return self.send(kinds, encoded(requests), timeout, on_reply)
+
+    def send(
+        self,
+        kinds: Mapping[int, str],
+        records: Mapping[int, RecordDict],
+        timeout: float,
+        on_reply: Callable[[int, int], None],
+    ) -> Iterator[tuple[int, RecordDict | Failure]]:
+        """The same of messages as they travel: kind and content by node."""
         deadline = time.monotonic() + timeout
-        waiting, missing = self._push(requests, timeout), set(requests)
+        waiting, missing = self._push(kinds, records, timeout), set(records)
         pause = SHORTEST_PAUSE
         while waiting and time.monotonic() < deadline:
             started, before = time.monotonic(), len(missing)
             for node, answer in self._pull(waiting, deadline):
                 missing.discard(node)
-                on_reply(len(requests) - len(missing), len(requests))
+                on_reply(len(records) - len(missing), len(records))
                 yield node, answer
             if len(missing) < before:
                 pause = SHORTEST_PAUSE
@@ -264,16 +290,12 @@ class FlowerTransport:
         for node in sorted(missing):
             yield node, no_answer(timeout)
 
-    def _push(self, requests: Mapping[int, WireModel], timeout: float) -> dict[str, int]:
+    def _push(self, kinds: Mapping[int, str], records: Mapping[int, RecordDict], timeout: float) -> dict[str, int]:
         """Send the requests: node by the id of the message that was sent to it."""
-        shared: dict[int, RecordDict] = {}  # most stages send one object to all, or one array: encode it once
-        encoded: dict[int, Array] = {}
-        messages = []
-        for node, request in requests.items():
-            if id(request) not in shared:
-                shared[id(request)] = to_record(request, encoded)
-            content = shared[id(request)]
-            messages.append(Message(content, dst_node_id=node, message_type=request.kind, group_id="0", ttl=timeout))
+        messages = [
+            Message(content, dst_node_id=node, message_type=kinds[node], group_id="0", ttl=timeout)
+            for node, content in records.items()
+        ]
         with self._lock:
             sent = list(self._grid.push_messages(messages))
         return {

@@ -269,7 +269,7 @@ def simulate(
     scenario: str | Path | Scenario,
     *,
     seed: int = 0,
-    engine: Literal["local", "ray"] = "local",
+    engine: Literal["local", "ray", "homes"] = "local",
     device: Device = "auto",
     ray: RaySpec = OWN_RAY,
     out: str | Path | None = None,

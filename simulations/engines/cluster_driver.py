@@ -13,7 +13,7 @@ from importlib import import_module
 from flwr.clientapp import ClientApp
 
 from consilium.node.flower import require_flower
-from consilium.node_app import app
+from consilium.simulations.engines.block_app import app
 from consilium.simulations.engines.cluster_probe import ClusterSettings
 
 VCE = "flwr.server.superlink.fleet.vce"

@@ -41,7 +41,7 @@ class AppOnNode:
         """The party's reply; its changed files go into the context's state."""
         import ray
 
-        from consilium.node_app import app
+        from consilium.simulations.engines.block_app import app
 
         desk = desk_of(self.parcel.run)
         node = ray.get_runtime_context().get_node_id()

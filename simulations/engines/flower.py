@@ -101,7 +101,8 @@ RAY_ALONE = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DISABLE_DOCKER_CPU_WARNING": "
 machine, whose owner would hold parties' rows and votes, and which may have no processor left."""
 
 
-NODE_APP = "import consilium.node_app\n\napp = consilium.node_app.app\n"
+BLOCKS = "consilium.simulations.engines.block_app"
+NODE_APP, SERVER_APP = f"import {BLOCKS}\n\napp = {BLOCKS}.app\n", f"import {BLOCKS}\n\napp = {BLOCKS}.server\n"
 
 
 def write_shim(folder: Path, run_config: dict[str, str], client: str = NODE_APP) -> Path:
@@ -109,9 +110,7 @@ def write_shim(folder: Path, run_config: dict[str, str], client: str = NODE_APP)
     package = folder / "consilium_flower"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text('"""Imports the installed Consilium."""\n')
-    (package / "server.py").write_text(
-        "import consilium.coordinator.server_app\n\napp = consilium.coordinator.server_app.app\n"
-    )
+    (package / "server.py").write_text(SERVER_APP)
     (package / "client.py").write_text(client)
     project = {
         "project": {

@@ -14,6 +14,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from flwr.app import Context, Error, Message, RecordDict
+from flwr.serverapp import ServerApp
 
 from consilium.coordinator.server_app import app
 from consilium.models.devices import ONE_THREAD
@@ -194,7 +195,7 @@ class LocalGrid(NodesGrid):
 RUN_ID = 1
 
 
-def run_local(run_config: dict[str, str], grid: LocalGrid) -> None:
+def run_local(run_config: dict[str, str], grid: LocalGrid, app: ServerApp = app) -> None:
     """Run the ServerApp to its end on an open grid. Raises what the ServerApp raises."""
     assume_identity(RUN_ID, COORDINATOR_NODE)
     app(grid, Context(RUN_ID, COORDINATOR_NODE, {}, RecordDict(), dict(run_config)))

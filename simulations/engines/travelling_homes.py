@@ -26,6 +26,8 @@ from consilium.data.private_rows import data_files
 from consilium.party.home import open_home
 from consilium.protocol.errors import EngineError
 from consilium.protocol.files import replacing
+from consilium.simulations.engines.block import ROWS, TRAIN_BLOCK
+from consilium.simulations.engines.block import SETTINGS as BLOCK
 
 RECORD = "consilium.home"
 """Name of the record in which a home's changes come back."""
@@ -118,7 +120,7 @@ class Brought:
         return brought
 
 
-READS_ROWS = frozenset({"train.teacher"})
+READS_ROWS = frozenset({"train.teacher", TRAIN_BLOCK})
 """Messages whose handlers read a party's rows: those travel with no other."""
 
 
@@ -206,5 +208,7 @@ class Homes:
 
 
 def _rows_of(home: Path) -> list[Path]:
-    """Files with a party's rows; the second aggregator has none."""
+    """Files with the rows of a party, or of a block of parties; the second aggregator has none."""
+    if (home / BLOCK).exists():
+        return [home / ROWS]
     return [] if (home / SETTINGS).exists() else list(data_files(open_home(home).data_file))

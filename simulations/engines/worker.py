@@ -16,9 +16,9 @@ from multiprocessing.connection import Connection
 from flwr.app import Context, Error, Message
 
 from consilium.data.private_rows import remarks
-from consilium.node_app import app
 from consilium.party.teach import build
 from consilium.protocol.teachers import teacher_from_json
+from consilium.simulations.engines.block_app import app
 from consilium.simulations.engines.flower import assume_identity
 
 CLIENT_APP_RAISED_EXCEPTION = 2

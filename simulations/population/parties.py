@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.collection.verified import VerifiedKeys
@@ -130,7 +129,7 @@ def _sealing(name: str, seed: int) -> SealingKey:
 
 def _identity(name: str, seed: int) -> Identity:
     secret = hashlib.sha256(f"consilium simulation {seed} {name}".encode()).digest()
-    return Identity(Ed25519PrivateKey.from_private_bytes(secret))
+    return Identity.of_secret(secret)
 
 
 _TEACHERS, _POLICIES = 0x6B696E64, 0x706F6C69

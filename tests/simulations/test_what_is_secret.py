@@ -63,8 +63,8 @@ RUN = {
 """Files of a run folder and who may read them, as docs/run-folder.md says."""
 STUDY_FOLDER = {"results.parquet": SECRET, "row_scores.parquet": SECRET, "study.json": SECRET, "study.html": SECRET}
 STUDY_FOLDER |= {"matrices/*.npz": SECRET, "lock": PUBLIC}
-HOME = {"state/*": SECRET, "identity.pem": SECRET}
-"""Of a party, what its node writes; its rows and settings are files that its owner has put there."""
+HOME = {"accounts.pickle": SECRET, "teachers.pickle": SECRET, "keys.bin": SECRET, "parties/*/state/*": SECRET}
+"""Of a block of parties, what its node writes; rows and settings are what a home has from its owner."""
 PUBLIC_FILES = [name for name, mode in RUN.items() if mode == PUBLIC and name != "lock"]
 
 
@@ -197,7 +197,9 @@ def test_who_may_read_what_a_party_writes(made: Path) -> None:
     assert len(homes) == 4
     for home in homes:
         assert stat.S_IMODE(home.stat().st_mode) == 0o700
-        written = {name: why for name, why in modes(home, HOME).items() if name not in ("data.npz", "party.toml")}
+        written = {
+            name: why for name, why in modes(home, HOME).items() if name not in ("rows.npz", "block.json", "lock")
+        }
         assert written == {}
 
 

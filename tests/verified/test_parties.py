@@ -95,7 +95,9 @@ def test_bytes_are_erased_when_a_session_is_over(tmp_path: Path, monkeypatch) ->
     assert upload_file(small).stat().st_mode & 0o077 == 0
     (request, *_) = requests
     node = small.transport.parties[0]
-    later = hidden_votes.VerifiedVotes(node.home, node.spend, node.charged_votes, clock=lambda: 1e12)
+    later = hidden_votes.VerifiedVotes(
+        node.home, node.spend, node.store.uploads, node.charged_votes, clock=lambda: 1e12
+    )
     with pytest.raises(StageOrder, match="lifetime has passed"):
         honest(later, request)
 

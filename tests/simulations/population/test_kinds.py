@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 import torch
 
+from consilium.coordinator.config import FederationConfig
 from consilium.models import devices
 from consilium.models.devices import VARIABLE
-from consilium.party.voting import MANIFEST, load_teachers
+from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.schema import Schema
 from consilium.protocol.teachers import (
@@ -32,6 +33,7 @@ from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.specs import TeacherShare
 from consilium.simulations.run import resume_run, run_scenario
 from consilium.simulations.scenario import Scenario, load_scenario
+from consilium.simulations.workspace import Workspace
 from tests.party.teachers.test_network import images
 from tests.simulations.engines.test_engines_agree import quiet
 
@@ -52,14 +54,12 @@ MIXED = (
 )
 
 
-def kinds(run: Path, federation: str) -> list[str]:
-    """Sorted names of the teachers' classes, from the parties' own folders."""
-    names = []
-    for home in sorted((run / "private/work/parties").iterdir()):
-        (manifest,) = (home / "state").rglob(MANIFEST)
-        teachers = load_teachers(manifest.parent, federation).teachers
-        assert len({type(teacher) for teacher in teachers}) == 1
-        names.append(type(teachers[0]).__name__)
+def kinds(run: Path) -> list[str]:
+    """Names of the teachers' classes, party by party."""
+    space, names = Workspace(run), []
+    for _, _, trained in space.trained(load(space.federation_file, FederationConfig)):
+        assert len({type(teacher) for teacher in trained.teachers}) == 1
+        names.append(type(trained.teachers[0]).__name__)
     return names
 
 
@@ -74,11 +74,11 @@ def test_a_mixed_federation_end_to_end_and_its_seed(tmp_path: Path) -> None:
         assert manifest["device"] == {"asked": "cpu", "used": "cpu"}
         assert len(manifest["config"]["simulation"]["teachers"]) == 3
         assert summary["baselines"]["plurality"]["accuracy"] > 0.6
-        found.append(kinds(out, manifest["federation"]))
+        found.append(kinds(out))
         labels.append((out / "labels.parquet").read_bytes())
     count = len(found[0])
     assert summary["teachers"] == 2 * count
-    expected = {"RandomForestClassifier": 0.3, "NetworkTeacher": 0.3, "OwnCodeTeacher": 0.2, "LogisticRegression": 0.2}
+    expected = {"RandomForestClassifier": 0.3, "NetworkTeacher": 0.3, "OwnCodeTeacher": 0.2, "LogisticTeacher": 0.2}
     assert set(found[0]) == set(expected)
     assert all(abs(found[0].count(kind) - share * count) <= 1 for kind, share in expected.items())
     assert found[0] == found[1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -10,11 +9,12 @@ from pathlib import Path
 import pytest
 from lightgbm import LGBMClassifier
 
+from consilium.coordinator.config import FederationConfig
 from consilium.models.naming import write_estimator
 from consilium.models.published.model import load_model
 from consilium.models.specs import EstimatorSpec, PickledSpec
 from consilium.party.teach import OwnCodeTeacher
-from consilium.party.voting import MANIFEST, load_teachers
+from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.teachers import RidgeSpec
 from consilium.simulations.audit import audit_path
@@ -22,6 +22,7 @@ from consilium.simulations.population.parties import check_own_teachers, own_tea
 from consilium.simulations.population.specs import SimulationSpec, TeacherShare
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
+from consilium.simulations.workspace import Workspace
 from tests.federation import make_config
 from tests.simulations.engines.test_engines_agree import quiet
 from tests.simulations.population.test_kinds import SMALL
@@ -42,11 +43,10 @@ def test_a_federation_of_models_that_others_wrote(tmp_path: Path, monkeypatch) -
     scenario = load_scenario("stroke-labels", [*SMALL, *STUDENT, own])
     out = tmp_path / "run"
     summary = run_scenario("stroke", scenario, "local", 3, out, quiet, keep_work=True, device="cpu")
-    federation = json.loads((out / "manifest.json").read_text())["federation"]
-    home = next((out / "private/work/parties").iterdir())
-    (manifest,) = (home / "state").rglob(MANIFEST)
-    assert {type(each) for each in load_teachers(manifest.parent, federation).teachers} == {OwnCodeTeacher}
-    assert (home / "teacher.pkl").stat().st_mode & 0o777 == 0o600
+    space = Workspace(out)
+    for _, home, trained in space.trained(load(space.federation_file, FederationConfig)):
+        assert {type(teacher) for teacher in trained.teachers} == {OwnCodeTeacher}
+        assert (home.folder / "teacher.pkl").stat().st_mode & 0o777 == 0o600
     assert summary["student"]["accuracy"] > 0.6
     assert summary["baselines"]["pooled"]["auc"] > 0.7
     assert summary["baselines"]["noisy_average"]["absent"] == "teachers of kind pickled theirs.pkl are not linear"
