@@ -25,7 +25,7 @@ from consilium.party.voting import (
     Lot,
     TeacherSet,
     check_reference,
-    ids_of_set,
+    checked_queries,
     load_teachers,
     query_inputs,
     save_teachers,
@@ -33,7 +33,6 @@ from consilium.party.voting import (
 )
 from consilium.protocol.choices import counted, packed
 from consilium.protocol.digests import canonical_digest
-from consilium.protocol.errors import DataError
 from consilium.protocol.messages import (
     VOTE_DTYPE,
     HelloReply,
@@ -45,7 +44,7 @@ from consilium.protocol.messages import (
     VoteRequest,
 )
 from consilium.protocol.pool import proves
-from consilium.protocol.queries import QUERY_DTYPE, canonical_queries, query_set_hash
+from consilium.protocol.queries import QUERY_DTYPE, query_set_hash
 from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.schema import Schema
 from consilium.protocol.teachers import TeacherKind, teacher_from_json
@@ -292,13 +291,8 @@ class PartyNode:
                 raise Refused(rule, limit=most, requested=len(query_set.queries))
         trained = self.store.teachers(agreed.federation)
         schema = trained.schema
-        try:
-            queries = canonical_queries(query_set.queries, len(schema.features))
-        except DataError:
-            raise Refused(Rule.MALFORMED) from None
-        if query_set_hash(queries) != query_set.query_set:
-            raise Refused(Rule.MALFORMED)
-        ids, pool = ids_of_set(queries, query_set.query_set), pool_of(agreed)
+        queries, ids = checked_queries(query_set.queries, query_set.query_set, len(schema.features))
+        pool = pool_of(agreed)
         if pool is not None and not proves(pool, ids, query_set.places, query_set.proof):
             raise Refused(Rule.POOL, detail="a query is not proved to be a public row")
         self.spend.charge(agreed, trained.digest, ids, self.home.policy, phase, release)

@@ -20,7 +20,7 @@ from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilo
 from consilium.accounting.errors import AccountingError
 from consilium.accounting.events import PartyNoise, ReleaseEvent
 from consilium.accounting.target import as_histograms
-from consilium.accounting.units import Noise, Towards, Unit
+from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
 from consilium.data.mapping import DataRules
 from consilium.node.limits import events_of
 from consilium.party.home import Policy
@@ -97,6 +97,8 @@ class Promise:
 
     def of_weight(self, weight: int) -> Promise:
         """What it means for a party of this weight."""
+        if weight == self.weight:
+            return self
         closing = None if self.closing is None else replace(self.closing, weight=weight)
         later = tuple(replace(event, weight=weight) for event in self.later)
         return Promise(replace(self.release, weight=weight), closing, later)
@@ -164,13 +166,20 @@ def epsilon(events: Sequence[ReleaseEvent], policy: Policy, *, rough: bool = Fal
 
     rough: as if histograms left whole, which is more and takes no time.
     """
-    in_own_unit = [replace(event, unit=policy.unit, neighbouring=policy.neighbouring) for event in events]
+    return _epsilon(tuple(events), policy.unit, policy.neighbouring, policy.delta, rough)
+
+
+@lru_cache(maxsize=32)  # of all that decides it: the same for many simulated parties, and for a party's every message
+def _epsilon(
+    events: tuple[ReleaseEvent, ...], unit: Unit, neighbouring: Neighbouring, delta: float, rough: bool
+) -> float:
+    in_own_unit = [replace(event, unit=unit, neighbouring=neighbouring) for event in events]
     try:
-        left = policy.delta - sum(event.added_delta() for event in in_own_unit)
+        left = delta - sum(event.added_delta() for event in in_own_unit)
         if left <= 0:
             return math.inf
         if rough:
-            return as_histograms(in_own_unit, policy.delta)
+            return as_histograms(in_own_unit, delta)
         total = np.zeros(len(DEFAULT_ORDERS))
         for event in in_own_unit:
             total += event.worst_case_rdp(DEFAULT_ORDERS)
@@ -181,7 +190,7 @@ def epsilon(events: Sequence[ReleaseEvent], policy: Policy, *, rough: bool = Fal
         accountant = Accountant(DEFAULT_ORDERS)
         for event in in_own_unit:
             accountant.commit(event)
-        return min(bound, accountant.least_worst_case_epsilon(policy.delta)[0].epsilon)
+        return min(bound, accountant.least_worst_case_epsilon(delta)[0].epsilon)
     except AccountingError:
         return bound  # federations with different audiences have no common composition but that of curves
 

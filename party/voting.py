@@ -25,8 +25,9 @@ import numpy as np
 from consilium.models.naming import unpickled
 from consilium.models.teachers import NetworkTeacher, RidgeTeacher, Teacher
 from consilium.protocol.choices import counted
+from consilium.protocol.errors import DataError
 from consilium.protocol.files import replacing
-from consilium.protocol.queries import query_ids, query_set_hash, why_no_reference
+from consilium.protocol.queries import canonical_queries, query_ids, query_set_hash, why_no_reference
 from consilium.protocol.refusals import Refused, Rule
 from consilium.protocol.schema import Schema
 from consilium.protocol.voting_rule import VotingRule
@@ -56,29 +57,52 @@ class Latest(Generic[K, V]):
 
 
 _inputs: Latest[tuple[str, str], np.ndarray] = Latest()
-_ids: Latest[str, list[str]] = Latest()
+_checked: Latest[tuple[int, str, int], tuple[np.ndarray, np.ndarray, tuple[str, ...]]] = Latest()
+
+_references: Latest[tuple[int, str, int], tuple[np.ndarray, str]] = Latest()
+
+
+def _fixed(array: np.ndarray) -> bool:
+    """Whether nobody can write to it, so that what was computed of it stays true: many simulated parties get the same
+    array. Whoever keeps that must keep the array, whose place in memory is its name."""
+    return not array.flags.writeable and array.base is None
 
 
 def query_inputs(schema: Schema, queries: np.ndarray, query_set: str) -> np.ndarray:
     """`schema.inputs` of canonical queries (n, features) whose hash is `query_set`; not to be written to.
 
-    A representation of the last set is kept, and no more than that one: queries are public, and it is a function of
-    them and the schema alone. Without a representation there is nothing that would be worth keeping.
+    Those of the last set are kept, and no more: queries are public, and it is a function of them and the schema alone.
     """
-    if schema.representation == "none":
-        return schema.inputs(queries)
 
-    def represented() -> np.ndarray:
+    def inputs_of_all() -> np.ndarray:
         inputs = schema.inputs(queries)
         inputs.setflags(write=False)
         return inputs
 
-    return _inputs.get((schema.digest(), query_set), represented)
+    return _inputs.get((schema.digest(), query_set), inputs_of_all)
 
 
-def ids_of_set(queries: np.ndarray, query_set: str) -> list[str]:
-    """`query_ids` of canonical queries (n, features) whose hash is `query_set`; not to be written to."""
-    return _ids.get(query_set, lambda: query_ids(queries))
+def checked_queries(queries: np.ndarray, query_set: str, features: int) -> tuple[np.ndarray, tuple[str, ...]]:
+    """The canonical form of queries (n, features), and their ids. Of an array that nobody can write to, the last
+    is kept: many simulated parties get the same.
+
+    Raises
+    ------
+    Refused (MALFORMED) : they are no queries of so many features, or not those of this hash.
+    """
+
+    def check() -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
+        try:
+            canonical = canonical_queries(queries, features)
+        except DataError:
+            raise Refused(Rule.MALFORMED) from None
+        if query_set_hash(canonical) != query_set:
+            raise Refused(Rule.MALFORMED)
+        return queries, canonical, tuple(query_ids(canonical))
+
+    key = id(queries), query_set, features
+    _, canonical, ids = _checked.get(key, check) if _fixed(queries) else check()
+    return canonical, ids
 
 
 LEAST_PROBABILITY = 1e-12
@@ -155,7 +179,10 @@ def check_reference(voting_rule: VotingRule, schema: Schema, reference: np.ndarr
         voting_rule.check_classes(len(schema.classes))
     except ValueError as error:
         raise Refused(Rule.MALFORMED, detail=f"train request: {error}") from None
-    if reason := why_no_reference(reference, schema, voting_rule.reference_rows):
+    check = lambda: (reference, why_no_reference(reference, schema, voting_rule.reference_rows))  # noqa: E731
+    key = id(reference), schema.digest(), voting_rule.reference_rows
+    _, reason = _references.get(key, check) if _fixed(reference) else check()
+    if reason:
         raise Refused(Rule.MALFORMED, detail=f"train request: {reason}")
 
 

@@ -7,6 +7,7 @@ other code sees them. Matrices are numpy arrays; `records` puts them on Flower's
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -139,7 +140,7 @@ class HelloRequest(Terms):
     program: Program
     late: bool = False
 
-    @property
+    @cached_property
     def terms(self) -> Terms:
         """What is to be pinned."""
         return Terms(**{name: getattr(self, name) for name in Terms.model_fields})
@@ -185,6 +186,11 @@ class TrainRequest(Outgrown, WireModel):
 
     def digest(self) -> str:
         """What `Terms.request` pins."""
+        return self.fingerprint
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """See `digest`; computed once."""
         fields = self.model_dump(exclude={"reference"})
         return canonical_digest({**fields, "reference": query_set_hash(self.reference)})
 

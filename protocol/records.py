@@ -59,7 +59,6 @@ def to_record(message: WireModel, encoded: dict[int, Array] | None = None) -> Re
     encoded = {} if encoded is None else encoded
     fields: dict[str, Any] = {}
     arrays: dict[str, Array] = {}
-    sent = message.model_dump()
     for name, field in type(message).model_fields.items():
         value = getattr(message, name)
         if name in message.UNSENT and value == field.default:
@@ -69,7 +68,7 @@ def to_record(message: WireModel, encoded: dict[int, Array] | None = None) -> Re
                 encoded[id(value)] = encode_array(value)
             arrays[name] = encoded[id(value)]
         else:
-            fields[field.serialization_alias or name] = sent[field.serialization_alias or name]
+            fields[field.serialization_alias or name] = value
     record = RecordDict({BODY: ConfigRecord(fields)})
     if arrays:
         record[ARRAYS] = ArrayRecord(arrays)

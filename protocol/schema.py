@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -184,6 +185,11 @@ class Schema(Frozen):
 
     def digest(self) -> str:
         """SHA-256 of the canonical JSON form, hex."""
+        return self.fingerprint
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """See `digest`; computed once."""
         return canonical_digest(self.model_dump(mode="json"))
 
 

@@ -218,7 +218,7 @@ def judged_on_own_rows(
 
     def spec(party: str) -> TeacherKind:
         """As it stands in the party's home, where a file that it names was copied to."""
-        teacher = None if teachers[party] is None else open_home(space.home(places[party])).teacher
+        teacher = None if teachers[party] is None else space.party(places[party]).teacher
         return teacher or config.teacher
 
     parties = [

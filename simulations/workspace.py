@@ -123,6 +123,13 @@ class Workspace:
         """Whether one node answers for many parties."""
         return (self.home(0) / BLOCK).exists()
 
+    def party(self, index: int) -> Home:
+        """Settings of the party with this number."""
+        if not self.in_blocks:
+            return open_home(self.home(index), durable=False)
+        number, place = divmod(index, len(Block.open(self.home(0)).settings.names))
+        return Block.open(self.home(number)).home(place)
+
     def trained(self, config: FederationConfig) -> Iterator[tuple[int, Home, TeacherSet]]:
         """Number of each party that has trained, its settings and its teachers."""
         federation = config.digest()

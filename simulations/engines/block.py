@@ -92,7 +92,7 @@ def write_block(
 
 def party_folder(folder: Path, place: int) -> Path:
     """Of what the party at this place in the block has for itself alone."""
-    return folder / PARTIES / f"{place:05d}"
+    return folder / f"{PARTIES}/{place:05d}"
 
 
 @dataclass

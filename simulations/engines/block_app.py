@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
@@ -88,7 +89,7 @@ def answer(message: Message, context: Context) -> Message:
     asked = BlockRequest.of_record(message.content)
     model = MODELS[asked.asked]
     try:
-        requests = [from_record(record, model) for record in asked.requests]
+        requests = [_fixed(from_record(record, model)) for record in asked.requests]
         with thread_pools().limit(limits=1), Block.alone(home_folder(context)) as block:
             replies = _answers(block, asked, requests)
             block.save()
@@ -96,6 +97,14 @@ def answer(message: Message, context: Context) -> Message:
         refusal = refusal_to_record(refusal_for(model.kind, error, log, "block"))
         replies = dict.fromkeys(asked.places, refusal)
     return Message(RecordDict(joined({str(place): reply for place, reply in replies.items()})), reply_to=message)
+
+
+def _fixed(request: WireModel) -> WireModel:
+    """The same, whose arrays nobody can write to: it is given to one party after the other."""
+    for value in vars(request).values():
+        if isinstance(value, np.ndarray):
+            value.setflags(write=False)
+    return request
 
 
 def _answers(block: Block, asked: BlockRequest, requests: list[WireModel]) -> dict[int, RecordDict]:
