@@ -314,7 +314,7 @@ def test_numbers_and_texts_of_a_hello_have_bounds(change: dict) -> None:
 
 def test_more_queries_than_can_ever_be_answered_are_refused_unread(tmp_path: Path, monkeypatch) -> None:
     party = member(tmp_path / "p", most_queries=10)
-    monkeypatch.setattr(party_node, "ids_of_set", lambda *_: pytest.fail("work was done"))
+    monkeypatch.setattr(party_node, "checked_queries", lambda *_: pytest.fail("work was done"))
     assert refused(party.vote, vote(POOL[:11])) == Refusal(rule=Rule.MOST_QUERIES, limit=10, requested=11)
     small = make_config(public=CONFIG.public, name="small", query_budget=QueryBudget(queries=4, answers=4))
     party.hello(hello_of(small))

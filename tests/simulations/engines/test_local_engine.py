@@ -14,13 +14,16 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 import consilium
 from consilium.coordinator.collection import exchange
 from consilium.coordinator.collection.admission import Greeting
+from consilium.coordinator.server_app import app
 from consilium.protocol.errors import NotEnoughParties
 from consilium.protocol.queries import canonical_queries
 from consilium.protocol.records import refusal_from_record, to_record
 from consilium.simulations.engines import local
+from consilium.simulations.engines.block_app import server
 from consilium.simulations.engines.flower import assume_identity
 from consilium.simulations.engines.local import RUN_ID, LocalGrid, Worker, run_local, running_workers
 from tests.federation import make_config, make_homes, make_rows, vote_request
+from tests.simulations.engines.test_blocks import block_up
 
 ROOT = Path(consilium.__file__).parents[1]
 
@@ -65,8 +68,10 @@ def sabotaged(tmp_path: Path, monkeypatch):
     return set_modes
 
 
-def run(tmp_path: Path, parties: int = 5, **changes) -> tuple[dict, list[dict]]:
-    make_homes(tmp_path / "parties", parties)
+def run(tmp_path: Path, parties: int = 5, in_blocks: bool = False, **changes) -> tuple[dict, list[dict]]:
+    homes, nodes = make_homes(tmp_path / ("homes" if in_blocks else "parties"), parties), parties
+    if in_blocks:
+        nodes = len(block_up(homes, tmp_path / "parties"))
     run_dir = tmp_path / "run"
     run_dir.mkdir()
     config = tmp_path / "federation.json"
@@ -90,8 +95,8 @@ def run(tmp_path: Path, parties: int = 5, **changes) -> tuple[dict, list[dict]]:
     (space.work / "student.json").write_text(
         json.dumps({"spec": {"trainer": {"name": "logistic_regression", "C": 1.0}}, "seed": 0})
     )
-    with running_workers(2) as workers, LocalGrid(RUN_ID, run_config, parties, workers) as grid:
-        run_local(run_config, grid)
+    with running_workers(2) as workers, LocalGrid(RUN_ID, run_config, nodes, workers) as grid:
+        run_local(run_config, grid, server if in_blocks else app)
     events = [json.loads(line) for line in (run_dir / "events.jsonl").read_text().splitlines()]
     return json.loads((run_dir / "coordinator.json").read_text()), events
 
@@ -126,6 +131,20 @@ def test_parties_that_hang_die_or_raise_are_left_out(tmp_path: Path, sabotaged, 
     for party, told in {"p01": "no answer within 250 s", "p02": "crashed", "p03": "internal"}.items():
         assert told in left.pop(party)["reason"]
     assert left == {}
+    assert "4711" not in (tmp_path / "run" / "events.jsonl").read_text()
+
+
+@pytest.mark.slow
+def test_in_blocks_only_the_party_that_ends_its_process_is_left_out(tmp_path: Path, sabotaged) -> None:
+    sabotaged(p02="die", p03="raise", p09="die")
+    summary, events = run(tmp_path, 20, in_blocks=True)
+    assert summary["parties_counted"] == [17]
+    left = {event["party"]: event["reason"] for event in events if event["event"] == "left-out"}
+    assert {party: reason.removeprefix("refused: ") for party, reason in left.items()} == {
+        "p02": "node crashed",
+        "p03": "internal",
+        "p09": "node crashed",
+    }
     assert "4711" not in (tmp_path / "run" / "events.jsonl").read_text()
 
 
