@@ -142,7 +142,7 @@ def test_in_blocks_only_the_party_that_ends_its_process_is_left_out(tmp_path: Pa
     left = {event["party"]: event["reason"] for event in events if event["event"] == "left-out"}
     assert {party: reason.removeprefix("refused: ") for party, reason in left.items()} == {
         "p02": "node crashed",
-        "p03": "internal",
+        "p03": "internal-error",
         "p09": "node crashed",
     }
     assert "4711" not in (tmp_path / "run" / "events.jsonl").read_text()
