@@ -1,9 +1,9 @@
 """Collection of plaintext votes: each answer is checked, added and dropped as it comes; a bad one leaves its party out
 by name. What is held is the sum, however many parties there are.
 
-Exact votes of a simulation are kept: a file for each query set, written party by party as they answer, and read so. It
-is an .npz: `query_ids`, `classes`, `parties` in order of their names with their `weights`, and for each party an array
-`choices-NAME` in the form of `protocol.choices`."""
+Exact votes of a simulation are kept: a file for each query set, written as parties answer, some hundreds at a time, and
+read so. It is an .npz: `query_ids`, `classes`, `parties` in the order in which they answered with their `weights`, and
+`choices/00000` and so on, in the form of `protocol.choices`, uint (parties, queries, teachers), of 256 parties each."""
 
 from __future__ import annotations
 
@@ -259,7 +259,9 @@ def _forget(member: Member, choices: np.ndarray) -> None:
 
 
 PATTERN = "votes-*.npz"
-PREFIX = "choices-"
+PREFIX, OLD_PREFIX = "choices/", "choices-"
+AT_ONCE = 256
+"""Parties whose votes are in one array of the file, and in memory together."""
 UNUSABLE = (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile, MemoryError, NotImplementedError, TypeError)
 """What numpy raises for a file that is damaged."""
 
@@ -268,6 +270,7 @@ UNUSABLE = (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile, MemoryE
 def keeping(folder: Path, queries: np.ndarray, query_set: str, classes: int) -> Iterator[Keep]:
     """A new file in `folder`, there as a whole once the context has ended without an error."""
     weights: dict[str, int] = {}
+    waiting: list[np.ndarray] = []
     path = private_folder(folder) / f"votes-{query_set[:12]}.npz"
     with replacing(path, 0o600) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
 
@@ -275,16 +278,23 @@ def keeping(folder: Path, queries: np.ndarray, query_set: str, classes: int) -> 
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, array, allow_pickle=False)
 
+        def put_choices() -> None:
+            if waiting:
+                put(f"{PREFIX}{(len(weights) - 1) // AT_ONCE:05d}", np.stack(waiting))
+                waiting.clear()
+
         def keep(member: Member, choices: np.ndarray) -> None:
-            put(f"{PREFIX}{member.party}", choices)
             weights[member.party] = member.weight
+            waiting.append(choices)
+            if len(waiting) == AT_ONCE:
+                put_choices()
 
         yield keep
-        names = sorted(weights)
+        put_choices()
         put("query_ids", np.array(query_ids(queries)))
         put("classes", np.array(classes))
-        put("parties", np.array(names))
-        put("weights", np.array([weights[name] for name in names], dtype=np.int64))
+        put("parties", np.array(list(weights)))
+        put("weights", np.array(list(weights.values()), dtype=np.int64))
 
 
 @dataclass(frozen=True)
@@ -295,24 +305,38 @@ class KeptVotes:
     classes: int
     weights: dict[str, int]
     _content: np.lib.npyio.NpzFile = field(repr=False)
+    _places: Mapping[str, int] = field(repr=False)
+    """Of the parties, in the order in which they answered; empty for a file of 0.9, which has an array for each."""
+    _last: dict[int, np.ndarray] = field(default_factory=dict, repr=False)
 
     def choices(self, party: str) -> np.ndarray:
         """What a party said, see `protocol.choices`. Raises DataError."""
-        choices = self._content[f"{PREFIX}{party}"]
+        choices = self._choices(party)
         teachers = choices.shape[1] if choices.ndim == 2 else 0
         if wrong := fault(choices, len(self.query_ids), self.classes, teachers):
             raise DataError(f"kept votes of {party}: {wrong}")
         return choices
+
+    def _choices(self, party: str) -> np.ndarray:
+        if not self._places:
+            return self._content[f"{OLD_PREFIX}{party}"]
+        number, place = divmod(self._places[party], AT_ONCE)
+        if number not in self._last:
+            self._last.clear()
+            self._last[number] = self._content[f"{PREFIX}{number:05d}"]
+        if not 0 <= place < len(self._last[number]):
+            raise DataError(f"kept votes of {party} are missing")
+        return self._last[number][place]
 
     def votes(self, party: str) -> np.ndarray:
         """The same as counts, int64 (queries, classes), with the party's weight."""
         return counted(self.choices(party), self.classes, self.weights[party])
 
     def total(self) -> np.ndarray:
-        """Of all parties, int64 (queries, classes). One party's votes are in memory at a time."""
+        """Of all parties, int64 (queries, classes). Few parties' votes are in memory at a time."""
         total = np.zeros((len(self.query_ids), self.classes), dtype=np.int64)
-        for party, weight in self.weights.items():
-            add_choices(total, self.choices(party), weight)
+        for party in self._places or self.weights:
+            add_choices(total, self.choices(party), self.weights[party])
         return total
 
 
@@ -329,4 +353,7 @@ def kept_votes(path: Path) -> Iterator[KeptVotes]:
             raise DataError(f"{path.name} was written by an older version", "Run the scenario again, or audit it there")
         parties, weights = content["parties"].tolist(), content["weights"].tolist()
         classes, ids = int(content["classes"]), content["query_ids"].tolist()
-        yield KeptVotes(ids, classes, dict(zip(parties, weights, strict=True)), content)
+        old = any(name.startswith(OLD_PREFIX) for name in content.files)
+        places = {} if old else {party: place for place, party in enumerate(parties)}
+        by_name = dict(sorted(zip(parties, weights, strict=True)))
+        yield KeptVotes(ids, classes, by_name, content, places)

@@ -39,6 +39,36 @@ def test_what_is_kept_is_read_by_party_and_as_a_sum(tmp_path: Path) -> None:
         assert "[[" not in repr(votes)
 
 
+def test_hundreds_of_parties_are_read_in_any_order(tmp_path: Path) -> None:
+    """In the order of their names, which is not that in which they answered, and as a sum."""
+    generator = np.random.default_rng(0)
+    said = {f"p{index:03d}": np.sort(generator.integers(3, size=(4, 2), dtype=np.uint8)) for index in range(600)}
+    with keeping(tmp_path, X, query_set_hash(X), 3) as keep:
+        for name in generator.permutation(list(said)):
+            keep(Member(0, str(name), 2), said[str(name)])
+    (path,) = tmp_path.glob(PATTERN)
+    with kept_votes(path) as votes:
+        assert list(votes.weights) == sorted(said)
+        assert all((votes.choices(name) == choices).all() for name, choices in said.items())
+        assert (votes.total() == sum(votes.votes(name) for name in said)).all()
+    with np.load(path) as content:
+        assert sum(name.startswith("choices") for name in content.files) == 3
+
+
+def test_a_file_of_version_0_9_has_an_array_for_each_party(tmp_path: Path) -> None:
+    path = tmp_path / "votes-0.npz"
+    names = sorted(SAID)
+    arrays = {f"choices-{name}": SAID[name][0] for name in names}
+    weights = np.array([SAID[name][1] for name in names])
+    np.savez(
+        path, query_ids=np.array(query_ids(X)), classes=np.array(3), parties=np.array(names), weights=weights, **arrays
+    )
+    with kept_votes(path) as old, kept_votes(kept(tmp_path)) as new:
+        assert old.weights == new.weights
+        assert (old.total() == new.total()).all()
+        assert all((old.choices(name) == new.choices(name)).all() for name in names)
+
+
 def test_the_same_votes_give_the_same_bytes(tmp_path: Path) -> None:
     assert kept(tmp_path / "one").read_bytes() == kept(tmp_path / "other").read_bytes()
 
@@ -53,19 +83,23 @@ def test_votes_that_gave_no_sum_leave_nothing(tmp_path: Path) -> None:
 def changed(path: Path, **arrays: np.ndarray | None) -> Path:
     """Rewritten with other arrays, or without those that are None."""
     with np.load(path) as file:
-        content = {**file, **{name.replace("_of_", "-"): array for name, array in arrays.items()}}
+        content = {**file, **{BLOCK if name == "block" else name: array for name, array in arrays.items()}}
     np.savez(path, allow_pickle=True, **{name: array for name, array in content.items() if array is not None})
     return path
 
 
+BLOCK = "choices/00000"
+GOOD = np.stack([choices for choices, _ in SAID.values()])
 DAMAGED = {
-    "a party is missing": {"choices_of_p01": None},
+    "all votes are missing": {"block": None},
+    "a party is missing": {"block": GOOD[:2]},
     "no ids": {"query_ids": None},
-    "a class that is none": {"choices_of_p01": np.full((4, 2), 3, dtype=np.uint8)},
-    "another type": {"choices_of_p01": np.zeros((4, 2))},
-    "another length": {"choices_of_p01": np.zeros((5, 2), dtype=np.uint8)},
-    "flat": {"choices_of_p01": np.zeros(4, dtype=np.uint8)},
-    "objects": {"choices_of_p01": np.array([None] * 4, dtype=object)},
+    "a class that is none": {"block": np.where(GOOD == 2, 3, GOOD)},
+    "another type": {"block": GOOD.astype(float)},
+    "another length": {"block": GOOD[:, :3]},
+    "flat": {"block": GOOD[0]},
+    "no dimension": {"block": np.uint8(0)},
+    "objects": {"block": np.array([None] * 3, dtype=object)},
     "weights that are words": {"weights": np.array(["a", "b", "c"])},
     "a weight too few": {"weights": np.array([1, 2])},
     "classes below zero": {"classes": np.array(-1)},
