@@ -15,7 +15,7 @@ Answer = tuple[str, str, int]
 """Federation, digest of the teachers, phase."""
 
 
-class Upload(NamedTuple):
+class SessionVotes(NamedTuple):
     """Verified votes that were given in one session; their bytes None once they are erased."""
 
     query_set: str
@@ -40,7 +40,7 @@ class MemoryAccount:
     _promises: dict[str, str] = field(default_factory=dict)
     _answers: dict[Answer, tuple[frozenset[bytes], ...]] = field(default_factory=dict)
     _scheduled: dict[str, frozenset[Scheduled]] = field(default_factory=dict)
-    _uploads: dict[str, Upload] = field(default_factory=dict)
+    _uploads: dict[str, SessionVotes] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return "MemoryAccount(<private>)"
@@ -58,7 +58,7 @@ class MemoryAccount:
         self, sid: str, query_set: str, phase: int, started: float, request: bytes, upload: bytes
     ) -> KeptUpload | None:
         """See `party.sum_store.Uploads`."""
-        self._uploads.setdefault(sid, Upload(query_set, phase, started, request, upload))
+        self._uploads.setdefault(sid, SessionVotes(query_set, phase, started, request, upload))
         return self.find(sid)
 
     def erase_before(self, moment: float) -> None:
