@@ -66,8 +66,9 @@ def _log_tails(log_pmf: np.ndarray, size: int) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def _gaussian_tail(sigma: float, size: int) -> np.ndarray:
-    # 13 sigma more than asked: the terms left out are below e^-84 of the smallest tail in the table.
-    log_pmf = _exponents(np.arange(size + math.ceil(13 * sigma) + 2, dtype=np.float64), sigma)
+    # So far beyond what is asked that the terms left out are below e^-84 of the smallest tail in the table.
+    reach = math.ceil(math.hypot(size, 13 * sigma)) + 2
+    log_pmf = _exponents(np.arange(reach, dtype=np.float64), sigma)
     log_pmf -= math.log(_lattice_sum(sigma, 0.0))
     return _frozen(_log_tails(log_pmf, size))
 
