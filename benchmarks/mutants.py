@@ -312,8 +312,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "tails are those of less noise",
-        "return _gaussian_tail(sigma, math.ceil",
-        "return _gaussian_tail(sigma * 0.99, math.ceil",
+        'return _tails_of(check_scale(sigma, "sigma"))',
+        'return _tails_of(check_scale(sigma, "sigma") * 0.99)',
         "tests/accounting/curves tests/protocol/test_noise.py",
     ),
     # what a run claims

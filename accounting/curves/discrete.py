@@ -18,7 +18,7 @@ from consilium.accounting.checks import check_count, check_orders, check_scale
 from consilium.accounting.errors import NoiseError
 
 _MOST_LONGER = 2**16
-"""Entries by which a table may be longer than it has to be."""
+"""Entries by which a table that has to grow may be longer than it has to be."""
 _AT_ONCE = 1 << 16
 """Steps of a recursion."""
 NO_SLACK = 1e-18
@@ -64,7 +64,23 @@ def _log_tails(log_pmf: np.ndarray, size: int) -> np.ndarray:
     return log_pmf[:size] + np.log(ratios)
 
 
-@lru_cache(maxsize=64)
+class _GaussianTails:
+    """One table of each sigma, as long as the longest that was asked for: after `_gaussian_tail`'s reach the recursion
+    has forgotten, to the last digit, where it began, and so a short table is the beginning of a long one."""
+
+    def __init__(self, sigma: float) -> None:
+        self._sigma, self._table = sigma, np.zeros(0)
+
+    def up_to(self, size: int) -> np.ndarray:
+        if size > len(self._table):
+            longer = min(2 * len(self._table), len(self._table) + _MOST_LONGER)
+            self._table = _gaussian_tail(self._sigma, max(size, longer))
+        return self._table[:size]
+
+
+_tails_of = lru_cache(maxsize=64)(_GaussianTails)
+
+
 def _gaussian_tail(sigma: float, size: int) -> np.ndarray:
     # So far beyond what is asked that the terms left out are below e^-84 of the smallest tail in the table.
     reach = math.ceil(math.hypot(size, 13 * sigma)) + 2
@@ -79,15 +95,10 @@ def log_tail_table(sigma: float, max_value: int) -> np.ndarray:
     Pr[Z = z] is proportional to exp(-z^2 / (2 sigma^2)) on the integers (Canonne, Kamath, Steinke, arXiv 2004.00010,
     Definition 1). ``sigma`` is that parameter, not the standard deviation (they agree to 1e-15 for sigma above 1.5).
 
-    A search for epsilon asks for a dozen sizes at one sigma. Those of 13 sigma are the beginning of one table: after as
-    many entries the recursion has forgotten, to the last digit, where it began.
-
     >>> np.exp(log_tail_table(40.0, 1)).round(6).tolist()
     [0.504987, 0.495013]
     """
-    sigma, size = check_scale(sigma, "sigma"), check_count(max_value, "max_value") + 1
-    stretch = min(math.ceil(13 * sigma), _MOST_LONGER)
-    return _gaussian_tail(sigma, math.ceil(size / stretch) * stretch)[:size]
+    return _tails_of(check_scale(sigma, "sigma")).up_to(check_count(max_value, "max_value") + 1)
 
 
 @lru_cache(maxsize=64)

@@ -73,13 +73,13 @@ def _difference(low: float, high: float, epsilon: float, terms: float = 0.0) -> 
 
 def _least_epsilon(profile: Callable[[float], float], delta: float) -> float:
     """Least epsilon >= 0 with profile(epsilon) <= delta, for a decreasing profile."""
-    if profile(0.0) <= delta:
-        return 0.0
     high = 1.0
-    while profile(high) > delta:
+    while profile(high) > delta:  # the far end first: it takes the longest table
         high *= 2
         if high > 1e7:
             return math.inf
+    if profile(0.0) <= delta:
+        return 0.0
     from scipy.optimize import brentq  # a fifth of a second to import, in each process of a node
 
     root = float(brentq(lambda e: profile(e) - delta, 0.0, high, xtol=1e-14, rtol=1e-14))  # pyright: ignore[reportArgumentType]

@@ -148,16 +148,19 @@ def test_a_short_table_is_the_beginning_of_a_long_one(sigma):
         assert len(log_tail_table(sigma, size)) == size + 1
 
 
-def test_a_search_for_epsilon_makes_two_tables_at_most():
-    before = discrete._gaussian_tail.cache_info().misses
-    assert discrete_epsilon(2 * 300, 111.9, 1, 1e-5) > 0
-    assert 1 <= discrete._gaussian_tail.cache_info().misses - before <= 2
+@pytest.mark.parametrize(("sigma", "tables"), [(111.9, 1), (399.9, 1), (79.9, 2)])
+def test_a_search_for_epsilon_makes_a_table_for_each_doubling_of_its_end(sigma, tables, monkeypatch):
+    made, make = [], discrete._gaussian_tail
+    monkeypatch.setattr(discrete, "_gaussian_tail", lambda *size: made.append(size) or make(*size))
+    assert tables - 1 < discrete_epsilon(2 * 300, sigma, 1, 1e-5) <= tables
+    assert len(made) == tables
+    assert discrete_epsilon(2 * 300, sigma, 1, 1e-5) > 0 and len(made) == tables  # asked again, it is known
 
 
 def test_a_tail_of_much_noise_takes_one_array_of_its_terms(monkeypatch):
     """And their logarithms, but no Python number for each, which would be five times as much."""
     table = log_tail_table(3002.0, 10_000)
-    discrete._gaussian_tail.cache_clear()
+    discrete._tails_of.cache_clear()
     monkeypatch.setattr(discrete, "_AT_ONCE", 1000)
     tracemalloc.start()
     try:
