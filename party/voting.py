@@ -150,14 +150,11 @@ def draw_lots(
     """
     if not len(equal):
         return np.zeros(0, dtype=np.int64)
-    heads, tails = dict[tuple[int, int], bytes](), dict[int, bytes]()
-    digests = []
-    for place, teacher, query in zip(which.tolist(), teachers.tolist(), queries.tolist(), strict=True):
-        if (head := heads.get((place, teacher))) is None:
-            head = heads[place, teacher] = lots[place].head(teacher)
-        if (tail := tails.get(query)) is None:
-            tail = tails[query] = lots[place].tail(query)
-        digests.append(hashlib.sha256(head + tail).digest())
+    most = int(teachers.max()) + 1
+    pairs, places = (which.astype(np.int64) * most + teachers).tolist(), queries.tolist()
+    heads = {pair: lots[pair // most].head(pair % most) for pair in set(pairs)}
+    tails = {query: lots[0].tail(query) for query in set(places)}
+    digests = [hashlib.sha256(heads[pair] + tails[query]).digest() for pair, query in zip(pairs, places, strict=True)]
     words = np.frombuffer(b"".join(digests), dtype=">u4").reshape(-1, 8).astype(np.uint64)
     several, number = equal.sum(axis=1).astype(np.uint64), np.zeros(len(equal), dtype=np.uint64)
     for word in words.T:  # the remainder of 256 bits, 32 at a time

@@ -17,9 +17,14 @@ UNIT_SCORES = "row_scores."
 
 
 def to_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """As an .npz file."""
+    """As an .npz file. Fractions stand in it as they are: to press them takes long, and saves a fifth."""
     content = io.BytesIO()
-    np.savez_compressed(content, allow_pickle=False, **dict(arrays))
+    with zipfile.ZipFile(content, "w", compresslevel=1) as archive:
+        for name, array in arrays.items():
+            entry = zipfile.ZipInfo(f"{name}.npy")
+            entry.compress_type = zipfile.ZIP_STORED if array.dtype.kind == "f" else zipfile.ZIP_DEFLATED
+            with archive.open(entry, "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, array, allow_pickle=False)
     return content.getvalue()
 
 

@@ -103,7 +103,8 @@ class Case:
     def of(self, scenario: Scenario) -> Case:
         """The same division, with what another scenario says of everything else."""
         clear = clear_votes(scenario)
-        return replace(self, scenario=clear, config=federation_config(clear, self.dataset, self.partition, self.seed))
+        config = federation_config(clear, self.dataset, self.partition, self.seed, self.config)
+        return replace(self, scenario=clear, config=config)
 
     def identities(self) -> SimulatedIdentities | SimulatedAggregators | None:
         """Keys and roster; None for plaintext votes. Raises ConfigError if no roster is safe."""
@@ -205,8 +206,12 @@ IDENTITIES = {
 """By how votes are collected."""
 
 
-def federation_config(scenario: Scenario, dataset: Dataset, partition: Partition, seed: int) -> FederationConfig:
+def federation_config(
+    scenario: Scenario, dataset: Dataset, partition: Partition, seed: int, similar: FederationConfig | None = None
+) -> FederationConfig:
     """The coordinator's configuration; the schema's statistics come from the public rows alone.
+
+    similar: another of the same division, which may have the same reference rows.
 
     Raises
     ------
@@ -227,9 +232,13 @@ def federation_config(scenario: Scenario, dataset: Dataset, partition: Partition
             'Images need data.standardise=false and data.representation="none"; choose another teacher for other rows',
         )
     voting_rule = federation.voting_rule
-    reference = np.zeros((0, len(schema.features)), dtype=np.float32)
-    if voting_rule.relative:
-        reference = draw_reference(public.queries(dataset, partition), schema, voting_rule.reference_rows)
+    if similar is not None and (similar.rows, similar.voting_rule) == (schema, voting_rule):
+        reference = similar.reference
+    elif voting_rule.relative:
+        pool = public.queries(dataset, partition)
+        reference = reference_text(draw_reference(pool, schema, voting_rule.reference_rows))
+    else:
+        reference = ""
     identities = identities_of(scenario, partition, seed)
     return FederationConfig.of(
         federation,
@@ -243,5 +252,5 @@ def federation_config(scenario: Scenario, dataset: Dataset, partition: Partition
         public=public.pool(dataset, partition).terms(federation.public_least_distance)
         if scenario.pool_is_fixed
         else None,
-        reference=reference_text(reference),
+        reference=reference,
     )

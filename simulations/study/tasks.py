@@ -71,8 +71,9 @@ def frame_and_matrices(content: bytes) -> tuple[pl.DataFrame, Arrays]:
 T = TypeVar("T")
 Read = Callable[[str], bytes]
 """From the address of a step to its bytes; raises LostStep."""
-KEPT = {"source": 1, "division": 2, "case": 4, "ensemble": 2, "scenario": 32, "predicted": 8}
-"""Kind -> how many of it are kept."""
+KEPT = {"source": 1, "division": 2, "case": 128, "ensemble": 2, "scenario": 128, "predicted": 8}
+"""Kind -> how many of it are kept. Cases of a division share its rows, and their scenarios come back: what is settled
+in one batch is predicted in another."""
 
 
 class StepDesk:
