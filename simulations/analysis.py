@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -18,10 +18,11 @@ from consilium.coordinator.privacy import epsilon_by_query, promised
 from consilium.models.base import Shares
 from consilium.models.evaluation import evaluate
 from consilium.models.published.model import MODEL_FILE, Published, load_model
-from consilium.node.progress import ACCOUNTING, BASELINES, CURVES, POOLED, stage
+from consilium.node.progress import ACCOUNTING, BASELINES, POOLED, stage
 from consilium.protocol.label_source import NO_LABEL, Progress, no_progress
 from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.releases import ReleaseKind
+from consilium.simulations.beside import Begin, Pending, when_wanted
 from consilium.simulations.divide import Case
 from consilium.simulations.judge import confusion, student_figures
 from consilium.simulations.learn import ReleasedAnswers, learning_curves
@@ -51,7 +52,7 @@ from consilium.student.config import StudentSpec
 class Compared:
     """baselines: metrics by name, with "intervals" of each. quality: of each party's teachers. alone: row scores
     float64 (test,) of what one party has by itself, in the mean over the parties, by metric; those that there are.
-    votes: query id -> int64 (classes,), of all parties; of rows that were asked, at least."""
+    votes: query id -> int64 (classes,), of all parties, which were asked again; empty where the run recorded them."""
 
     baselines: dict[str, dict[str, Any]]
     quality: list[PartyQuality] = field(repr=False)
@@ -109,15 +110,20 @@ def baselines(
         "pooled": {} if pooled is None else _judged(pooled, test_y, names),
     }
     votes: dict[str, np.ndarray] = {}
-    if config.collection == "plaintext":
-        for file in space.private.glob(PATTERN):
-            with kept_votes(file) as recorded:
-                votes.update(zip(recorded.query_ids, recorded.total(), strict=True))
-    elif ensemble is not None:
+    if config.collection != "plaintext" and ensemble is not None:
         ids, rows = query_ids(case.pool_x), np.arange(len(case.pool_x))
         totals = ensemble.pool.totals(rows, parties, config.digest(), ids, len(names), counts)
         votes = dict(zip(ids, totals, strict=True))
     return Compared(measured, quality, alone.means(), votes)
+
+
+def recorded_votes(space: Workspace) -> dict[str, np.ndarray]:
+    """Query id -> int64 (classes,), of all parties, where the coordinator saw votes."""
+    votes: dict[str, np.ndarray] = {}
+    for file in space.private.glob(PATTERN):
+        with kept_votes(file) as recorded:
+            votes.update(zip(recorded.query_ids, recorded.total(), strict=True))
+    return votes
 
 
 class _Alone:
@@ -187,26 +193,44 @@ class Analysis:
     secret_figures: dict[str, Any] = field(repr=False)
 
 
-def analyse(space: Workspace, case: Case, progress: Progress = no_progress) -> Analysis:
-    """Read the finished run of a case and compare it with what the simulation knows."""
+MOST_SENT = 100_000_000
+"""Bytes of public rows that another process is sent: more of them would fill the memory twice."""
+
+
+def analyse(space: Workspace, case: Case, progress: Progress = no_progress, begin: Begin = when_wanted) -> Analysis:
+    """Read the finished run of a case and compare it with what the simulation knows. begin: what takes long and needs
+    no teacher is done by it."""
     config = case.config
     with closing(Ledger(space.run_dir / "ledger.db", config.digest(), "", read_only=True)) as ledger:
         batches = ledger.batches()
+    answered = np.concatenate([batch.answered for batch in batches]) if batches else np.zeros(0, dtype=bool)
+    judged, asked = _judge(space, case), _answers(space, config, batches)
+    if judged is not None and judged.truth.queries.nbytes + judged.truth.test_x.nbytes > MOST_SENT:
+        begin = when_wanted
+    worth_of = None if judged is None else _begin_worth(space, case.scenario, answered, judged, begin)
+    sums = recorded_votes(space) if config.collection == "plaintext" else {}
+    learning = _begin_learning(case, judged, asked, sums, begin) if judged is not None and sums else None
     with stage(progress, ACCOUNTING):
         curves = epsilon_by_query(config, batches)
-    answered = np.concatenate([batch.answered for batch in batches]) if batches else np.zeros(0, dtype=bool)
     compared = baselines(space, case, promised(config).epsilon, _weights(space), progress)
-    votes = np.array([compared.votes[query_id] for batch in batches for query_id in batch.query_ids])
-    judged = _judge(space, case)
+    sums = sums or compared.votes
+    votes = np.array([sums[query_id] for batch in batches for query_id in batch.query_ids])
     open_figures: dict[str, Any] = {}
     secret_figures: dict[str, Any] = {}
     if judged is not None:
+        learning = learning or _begin_learning(case, judged, asked, sums, begin)
+        by_labels, by_epsilon = learning.result(progress)
         trained = [item.party for item in compared.quality]
-        open_figures, secret_figures = _figures(space, case, batches, judged, compared.votes, trained, progress)
-        secret_figures["alone"] = _against_one_alone(judged, compared)
+        open_figures = {**_open_figures(space, case, judged), "by_labels": by_labels}
+        secret_figures = {
+            "votes": _votes_by_class(asked.votes(sums), judged.truth.labels[asked.answers.rows]),
+            "at_home": judged_on_own_rows(space, case, judged.model, trained, progress),
+            "by_epsilon": by_epsilon,
+            "alone": _against_one_alone(judged, compared),
+        }
     return Analysis(
         baselines=compared.baselines,
-        worth=_worth(space, case.scenario, answered, judged, progress),
+        worth=None if worth_of is None else {**worth_of.result(progress), "label_cost": case.scenario.data.label_cost},
         released_label_accuracy=_label_accuracy(space, case),
         quality=compared.quality,
         consensus=votes.max(axis=1) / votes.sum(axis=1) if len(votes) else np.zeros(0),
@@ -240,56 +264,41 @@ def _judge(space: Workspace, case: Case) -> _Student | None:
     return _Student(model, spec.last, seed, truth, model.predict_proba(pool.test_x))
 
 
-def _worth(
-    space: Workspace, scenario: Scenario, answered: np.ndarray, judged: _Student | None, progress: Progress
-) -> dict[str, Any] | None:
-    """What the published student is worth in labels by hand, see `methods.worth`, and what one such label takes;
-    `answered` bool (queries,)."""
-    if scenario.simulation.hand_labels == "none" or judged is None:
+def _begin_worth(
+    space: Workspace, scenario: Scenario, answered: np.ndarray, judged: _Student, begin: Begin
+) -> Pending | None:
+    """What the published student is worth in labels by hand, see `methods.worth`; `answered` bool (queries,)."""
+    if scenario.simulation.hand_labels == "none":
         return None
     queried = pl.read_parquet(space.run_dir / "labels.parquet")["row"].to_numpy()[: len(answered)]
     student, released, mode = judged.probabilities, int(answered.sum()), scenario.simulation.hand_labels
-    block = worth(judged.truth, student, judged.spec, released, queried, judged.seed, mode, progress)
-    return {**block, "label_cost": scenario.data.label_cost}
+    return begin(worth, judged.truth, student, judged.spec, released, queried, judged.seed, mode)
 
 
-def _figures(
-    space: Workspace,
-    case: Case,
-    batches: list[Batch],
-    judged: _Student,
-    sums: dict[str, np.ndarray],
-    trained: Sequence[str],
-    progress: Progress,
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Open and secret ones; `sums`: query id -> votes, exact. trained: the parties with a teacher.
+def _begin_learning(
+    case: Case, judged: _Student, asked: _Answers, sums: Mapping[str, np.ndarray], begin: Begin
+) -> Pending:
+    """See `learn.learning_curves`; `sums`: query id -> votes, exact."""
+    mode, votes = case.scenario.simulation.hand_labels, asked.votes(sums)
+    return begin(learning_curves, judged.truth, judged.spec, judged.seed, mode, case.config, asked.answers, votes)
 
-    The open ones take the student's probabilities, the true labels of public test rows and what was released alone, so
-    the guarantee covers them. test: class -> test rows. student: see `student_figures`. intervals: of its metrics.
-    labels: true class by released label, of the answered queries. by_labels: see `learn.by_labels`.
+
+def _open_figures(space: Workspace, case: Case, judged: _Student) -> dict[str, Any]:
+    """They take the student's probabilities, the true labels of public test rows and what was released alone, so the
+    guarantee covers them.
+
+    test: class -> test rows. student: see `student_figures`. intervals: of its metrics. labels: true class by released
+    label, of the answered queries.
     """
-    truth, config, names = judged.truth, case.config, case.classes
-    answers, queries = _answers(space, config, batches)
-    votes = np.array([sums[query_id] for query_id in queries])
-    with stage(progress, CURVES):
-        by_labels, by_epsilon = learning_curves(
-            truth, judged.spec, judged.seed, case.scenario.simulation.hand_labels, config, answers, votes
-        )
+    truth, names = judged.truth, case.classes
     rows, released = _released(space, names)
     counts = np.bincount(truth.test_y, minlength=len(names)).tolist()
-    shown = {
+    return {
         "test": dict(zip(names, counts, strict=True)),
         "student": student_figures(judged.probabilities, truth.test_y, names),
         "intervals": metric_intervals(judged.probabilities, truth.test_y, names),
         "labels": confusion(truth.labels[rows], released, len(names)),
-        "by_labels": by_labels,
     }
-    secret = {
-        "votes": _votes_by_class(votes, truth.labels[answers.rows]) if len(votes) else [],
-        "at_home": judged_on_own_rows(space, case, judged.model, trained, progress),
-        "by_epsilon": by_epsilon,
-    }
-    return shown, secret
 
 
 def _released(space: Workspace, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -298,8 +307,19 @@ def _released(space: Workspace, names: Sequence[str]) -> tuple[np.ndarray, np.nd
     return table["row"].to_numpy(), np.array([names.index(name) for name in table["label"].to_list()], dtype=np.int64)
 
 
-def _answers(space: Workspace, config: FederationConfig, batches: list[Batch]) -> tuple[ReleasedAnswers, list[str]]:
-    """What the student was answered, in the order in which it asked, and the ids of these queries.
+class _Answers(NamedTuple):
+    """What the student was answered, in the order in which it asked, and the ids of these queries."""
+
+    answers: ReleasedAnswers
+    queries: list[str]
+
+    def votes(self, sums: Mapping[str, np.ndarray]) -> np.ndarray:
+        """int64 (queries, classes), exact; `sums`: by query id."""
+        return np.array([sums[query] for query in self.queries])
+
+
+def _answers(space: Workspace, config: FederationConfig, batches: list[Batch]) -> _Answers:
+    """From the student's table and the ledger.
 
     Rows that are alike are one query: they may stand here several times, and in the ledger once.
     """
@@ -308,7 +328,7 @@ def _answers(space: Workspace, config: FederationConfig, batches: list[Batch]) -
     labels = np.array([NO_LABEL if name is None else names[name] for name in table["label"].to_list()], dtype=np.int64)
     rows, queries = table["row"].to_numpy(), table["query_id"].to_list()
     if config.disclosure.release is not ReleaseKind.COUNTS:
-        return ReleasedAnswers(rows, labels), queries
+        return _Answers(ReleasedAnswers(rows, labels), queries)
     noisy = {
         query: (counts / total, config.mechanism.count_sigma(config.givers(batch.parties)) / total)
         for batch in batches
@@ -317,14 +337,16 @@ def _answers(space: Workspace, config: FederationConfig, batches: list[Batch]) -
         for total in (batch.votes or batch.parties * config.teachers_per_party,)
     }
     shares = Shares(np.array([noisy[query][0] for query in queries]), np.array([noisy[query][1] for query in queries]))
-    return ReleasedAnswers(rows, labels, shares), queries
+    return _Answers(ReleasedAnswers(rows, labels, shares), queries)
 
 
 def _votes_by_class(votes: np.ndarray, y: np.ndarray) -> list[list[float] | None]:
     """Of each true class (first index) the mean share of the votes that each class got; None without such a query.
 
-    `votes` int64 (queries, classes), `y` int64 (queries,).
+    `votes` int64 (queries, classes), `y` int64 (queries,); nothing without queries.
     """
+    if not len(votes):
+        return []
     shares = vote_shares(votes)
     return [shares[y == index].mean(axis=0).tolist() if (y == index).any() else None for index in range(votes.shape[1])]
 

@@ -22,7 +22,8 @@ from consilium.coordinator.mechanisms.calibration import noise_scales
 from consilium.coordinator.privacy import promised
 from consilium.models.base import Shares
 from consilium.models.published.prevalence import PrevalenceShift
-from consilium.protocol.label_source import NO_LABEL
+from consilium.node.progress import CURVES, stage
+from consilium.protocol.label_source import NO_LABEL, Progress, no_progress
 from consilium.protocol.noise import SeededNoise
 from consilium.simulations.methods.manual_labels import FEWEST_DRAWS, PublicTruth, effort
 from consilium.simulations.metrics import Metric, area_interval, leading_metric, mean_interval, row_scores
@@ -193,8 +194,22 @@ def learning_curves(
     config: FederationConfig,
     answered: ReleasedAnswers,
     votes: np.ndarray,
+    progress: Progress = no_progress,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """By labels (open) and by epsilon (secret), or {"absent": why}; `votes` int64 (asked, classes), exact."""
+    with stage(progress, CURVES):
+        return _learning_curves(truth, spec, seed, mode, config, answered, votes)
+
+
+def _learning_curves(
+    truth: PublicTruth,
+    spec: StudentSpec,
+    seed: int,
+    mode: HandLabelMode,
+    config: FederationConfig,
+    answered: ReleasedAnswers,
+    votes: np.ndarray,
+) -> tuple[dict[str, Any], dict[str, Any]]:
     if mode == "none":
         return {"absent": NOT_WANTED}, {"absent": NOT_WANTED}
     width = len(truth.schema.features) if spec.inputs == "features" else truth.schema.inputs(truth.queries[:1]).shape[1]

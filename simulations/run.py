@@ -24,6 +24,7 @@ from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import replace_private, writing
 from consilium.protocol.versions import versions
 from consilium.simulations.attempt import FORMAT, Attempt, unfinished
+from consilium.simulations.beside import Idle
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.divide import Case, divide
 from consilium.simulations.engines.block_app import server
@@ -219,7 +220,7 @@ def _carry_out(
         record.saved(student_facts(space))
         from consilium.simulations.analysis import analyse  # what it needs loads when nobody waits for a student
 
-        analysis = analyse(space, case, record)
+        analysis = analyse(space, case, record, Idle(workers))
         analysed = time.monotonic()
         took = {"prepare": prepared - start, "engine": finished - prepared, "analysis": analysed - finished}
         summary = run_summary(manifest, space, case, analysis)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import socket
 import subprocess
 import threading
@@ -20,6 +21,7 @@ from consilium.coordinator.server_app import app
 from consilium.models.devices import ONE_THREAD
 from consilium.node.flower import python_module
 from consilium.protocol.teachers import TeacherKind
+from consilium.simulations.beside import Advance, Finished, Task
 from consilium.simulations.engines.flower import COORDINATOR_NODE, NodesGrid, assign_message_id, assume_identity
 
 CLIENT_APP_CRASHED = 8
@@ -53,6 +55,23 @@ class Worker:
         self._connection.send((message, context))
         return self._connection.recv() if self._connection.poll(seconds) else None
 
+    def begin(self, task: Task) -> bool:
+        """See `simulations.beside.IdleProcess`."""
+        if self._process.poll() is not None or self._connection.closed:
+            return False
+        try:
+            self._connection.send(pickle.dumps(task))
+        except Exception:  # whatever of it cannot be pickled
+            return False
+        return True
+
+    def heard(self) -> Advance | Finished | None:
+        """See `simulations.beside.IdleProcess`."""
+        try:
+            return self._connection.recv()
+        except Exception:  # the process died, or what it sent is not known here
+            return None
+
     def kill(self) -> None:
         """End the process, whatever it is doing; a thread that waits in `handle` gets an EOFError."""
         self._process.kill()
@@ -80,8 +99,8 @@ def running_workers(count: int | None = None, teacher: TeacherKind | None = None
 
 
 class LocalGrid(NodesGrid):
-    """Routes messages to ClientApps on worker processes, one thread for each worker. Use as a context manager; its
-    workers are killed when it is left.
+    """Routes messages to ClientApps on worker processes, one thread for each worker. Use as a context manager; workers
+    that are busy when it is left are killed.
 
     The list of workers is the grid's to change: a party that does not answer within its message's time to live is
     killed with its worker, which is replaced.
@@ -95,6 +114,8 @@ class LocalGrid(NodesGrid):
         """Each with the time until which somebody may wait for it."""
         self._changed = threading.Condition()
         self._closed = False
+        self._busy: set[int] = set()
+        """Workers that have a message."""
         self._replacing = threading.Lock()
         self._threads = [threading.Thread(target=self._work, args=(i,), daemon=True) for i in range(len(workers))]
 
@@ -106,8 +127,8 @@ class LocalGrid(NodesGrid):
     def __exit__(self, *_: object) -> None:
         with self._replacing:
             self._closed = True
-            for worker in self._workers:
-                worker.kill()  # ends the thread that waits for its reply
+            for index in self._busy:
+                self._workers[index].kill()  # ends the thread that waits for its reply
         with self._changed:
             self._changed.notify_all()
         for _thread in self._threads:
@@ -153,11 +174,18 @@ class LocalGrid(NodesGrid):
             if left <= 0:
                 continue  # nobody waits for it any more
             context = self._contexts[message.metadata.dst_node_id]
+            with self._replacing:
+                if self._closed:
+                    return
+                self._busy.add(index)
             try:
                 done = self._workers[index].handle(message, context, left)
             except (EOFError, OSError):
                 self._replace(index)
                 done = Message(Error(code=CLIENT_APP_CRASHED, reason="worker process died"), reply_to=message), None
+            finally:
+                with self._replacing:
+                    self._busy.discard(index)
             if done is None:
                 self._replace(index)
                 continue

@@ -1,4 +1,4 @@
-"""One worker process of the local engine: runs the parties' ClientApp on the messages that it is handed.
+"""One worker process of the local engine: runs the parties' ClientApp on the messages that it is handed, and tasks.
 
 Started as `python -P -m consilium.simulations.engines.worker FD [TEACHER]`; FD is a socket to the engine, TEACHER the
 description of what parties will train. A process of its own, not a fork: the engine's process has threads, and a party
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import pickle
 import signal
 import sys
 from multiprocessing.connection import Connection
@@ -18,6 +19,7 @@ from flwr.app import Context, Error, Message
 from consilium.data.private_rows import remarks
 from consilium.party.teach import build
 from consilium.protocol.teachers import teacher_from_json
+from consilium.simulations.beside import Advance, Finished, Task
 from consilium.simulations.engines.block_app import app
 from consilium.simulations.engines.flower import assume_identity
 
@@ -32,17 +34,27 @@ def import_ahead(described: str) -> None:
 
 
 def serve(connection: Connection) -> None:
-    """Answer (message, context) pairs with (reply, state) until the engine closes the connection."""
+    """Answer (message, context) pairs with (reply, state), and a pickled `Task` with `Finished`, or None where that
+    failed, until the engine closes the connection."""
     while True:
         try:
-            message, context = connection.recv()
+            work = connection.recv()
         except EOFError:
             return
-        answer = handle(message, context)
+        answer = done(work, connection) if isinstance(work, bytes) else handle(*work)
         try:
             connection.send(answer)
         except OSError:  # the engine was killed while the app worked
             return
+
+
+def done(content: bytes, connection: Connection) -> Finished | None:
+    """What comes of a pickled task; how far it is goes to the engine meanwhile. None: whatever is wrong with it, the
+    engine will say, which does it then."""
+    with contextlib.suppress(Exception):
+        task: Task = pickle.loads(content)
+        return Finished(task.run(lambda *advance: connection.send(Advance(*advance))))
+    return None
 
 
 def handle(message: Message, context: Context) -> tuple[Message, object]:

@@ -140,7 +140,7 @@ def test_killed_while_it_is_compared_it_leaves_a_student_and_can_be_resumed(
     """The model is in its folder, and was told of, before anything is compared; done again, it comes out the same."""
     out = tmp_path / "run"
 
-    def killed(space: Workspace, case: Case, progress: object) -> Analysis:
+    def killed(space: Workspace, case: Case, progress: object, begin: object) -> Analysis:
         (saved,) = [event for event in read_events(out / EVENTS) if isinstance(event, StudentSaved)]
         card = json.loads((out / "student" / "student.json").read_text())
         assert saved.value == card["metrics"]["auc"]

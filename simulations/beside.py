@@ -1,0 +1,89 @@
+"""Work that is done beside other work: by an idle process or, where there is none, when its result is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from consilium.protocol.label_source import Progress, no_progress
+
+
+@dataclass(frozen=True)
+class Task:
+    """`function` of some module, which another process finds by its name, called with `arguments` and a `Progress`."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...] = field(repr=False)
+
+    def run(self, progress: Progress) -> Any:
+        """Its result."""
+        return self.function(*self.arguments, progress)
+
+
+class Advance(NamedTuple):
+    """How far a task is, as a `Progress` is told it."""
+
+    stage: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What came of a task."""
+
+    result: Any = field(repr=False)
+
+
+class IdleProcess(Protocol):
+    """Does one task at a time."""
+
+    def begin(self, task: Task) -> bool:
+        """Whether it has the task; False where it is dead, or the task cannot be sent."""
+        ...
+
+    def heard(self) -> Advance | Finished | None:
+        """What it says next, once it does; None where it cannot do the task, or died."""
+        ...
+
+
+class Pending:
+    """A task that was begun, or is done when its result is wanted: here, where no process has it."""
+
+    def __init__(self, task: Task, process: IdleProcess | None = None) -> None:
+        self._task = task
+        self._process = process if process is not None and process.begin(task) else None
+
+    def result(self, progress: Progress = no_progress) -> Any:
+        """Wait for it; progress is told of it as it comes. What the process could not do is done here, and raises here
+        what it raises."""
+        while self._process is not None:
+            match self._process.heard():
+                case Advance(stage, done, total):
+                    progress(stage, done, total)
+                case Finished(result):
+                    return result
+                case None:
+                    self._process = None
+        return self._task.run(progress)
+
+
+Begin = Callable[..., Pending]
+"""Called with a function and its arguments but the last, a `Progress`."""
+
+
+def when_wanted(function: Callable[..., Any], *arguments: Any) -> Pending:
+    """A `Begin` without other processes."""
+    return Pending(Task(function, arguments))
+
+
+class Idle:
+    """A `Begin` for processes that have nothing else to do: each has one task, further ones are done here."""
+
+    def __init__(self, processes: list[Any]) -> None:
+        self._processes: list[IdleProcess] = list(processes)
+
+    def __call__(self, function: Callable[..., Any], *arguments: Any) -> Pending:
+        """Begin."""
+        return Pending(Task(function, arguments), self._processes.pop() if self._processes else None)

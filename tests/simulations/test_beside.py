@@ -1,0 +1,85 @@
+"""Work beside other work: a worker's result is that of doing it here, and what a worker cannot do is done here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from consilium.simulations.beside import Idle, Task, when_wanted
+from consilium.simulations.engines.local import RUN_ID, LocalGrid, running_workers
+from consilium.simulations.learn import NOT_WANTED, learning_curves
+from consilium.simulations.run import run_scenario
+from consilium.simulations.scenario import load_scenario
+from tests.simulations.engines.test_engines_agree import quiet
+
+ARGUMENTS = (None, None, 0, "none", None, None, None)
+ABSENT = {"absent": NOT_WANTED}
+Told = list[tuple[str, int, int]]
+
+
+def fails_here(task: Task, progress: Any) -> Any:
+    raise AssertionError("it was done here")
+
+
+def told_and_result(begin: Any, function: Any = learning_curves, arguments: tuple[Any, ...] = ARGUMENTS) -> Any:
+    told: Told = []
+    pending = begin(function, *arguments)
+    return told, pending.result(lambda *advance: told.append(advance))
+
+
+def test_where_there_is_no_process_it_is_done_when_wanted() -> None:
+    told, result = told_and_result(when_wanted)
+    assert (told, result) == ([("curves", 0, 1), ("curves", 1, 1)], (ABSENT, ABSENT))
+    assert told_and_result(Idle([])) == (told, result)
+
+
+def test_a_worker_does_it_after_the_grid_was_left_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = told_and_result(when_wanted)
+    with running_workers(1) as workers:
+        with LocalGrid(RUN_ID, {}, 1, workers):
+            pass
+        monkeypatch.setattr(Task, "run", fails_here)
+        assert told_and_result(Idle(workers)) == here
+        assert told_and_result(Idle(workers)) == here
+        with pytest.raises(AssertionError, match="here"):  # the control; and a second task at once finds nobody idle
+            told_and_result(when_wanted)
+        begin = Idle(workers)
+        first, second = begin(learning_curves, *ARGUMENTS), begin(learning_curves, *ARGUMENTS)
+        assert first.result() == here[1]
+        with pytest.raises(AssertionError, match="here"):
+            second.result()
+
+
+def test_what_a_worker_cannot_do_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    with running_workers(1) as workers:
+        assert told_and_result(Idle(workers), lambda progress: 7, ()) == ([], 7)  # no other process knows its name
+        with pytest.raises(ValueError, match="invalid literal"):  # fails there and here
+            told_and_result(Idle(workers), _number, ("x",))
+        with monkeypatch.context() as patched:  # and the worker goes on
+            patched.setattr(Task, "run", fails_here)
+            assert told_and_result(Idle(workers))[1] == (ABSENT, ABSENT)
+        begin = Idle(workers)
+        workers[0].kill()
+        assert told_and_result(begin)[1] == (ABSENT, ABSENT)
+        workers[0]._process.wait()
+        assert told_and_result(Idle(workers))[1] == (ABSENT, ABSENT)
+
+
+def _number(text: str, progress: Any) -> int:
+    return int(text)
+
+
+@pytest.mark.slow
+def test_workers_do_their_part_of_an_analysis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With two of them none of it is left, and what comes out is the same."""
+    scenario = load_scenario("stroke", ["data.least_rows=100", "federation.minimum_parties=5"])
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    with monkeypatch.context() as patched:
+        patched.setattr(Task, "run", fails_here)
+        beside = run_scenario("stroke", scenario, "local", 0, tmp_path / "beside", quiet)
+    monkeypatch.setattr("consilium.simulations.run.Idle", lambda workers: when_wanted)
+    alone = run_scenario("stroke", scenario, "local", 0, tmp_path / "alone", quiet)
+    assert {**beside, "seconds": 0, "out": ""} == {**alone, "seconds": 0, "out": ""}
+    assert beside["worth"]["hand_labels"] is not None
