@@ -270,6 +270,8 @@ class TrainerKind(Frozen):
     """Base of all kinds of students."""
 
     inputs: ClassVar[Inputs] = "representation"
+    mixed_floats: ClassVar[bool] = False
+    """Whether its layers multiply in `devices.training_floats` while it is trained."""
 
     name: str = Field(description="the kind of student")
 
@@ -389,6 +391,8 @@ class AugmentedStudent(ImageStudent):
 class CnnStudent(AugmentedStudent):
     """The labels alone, on distorted copies (LeCun et al. 1998, Simard et al. 2003)."""
 
+    mixed_floats: ClassVar[bool] = True
+
     name: Literal["cnn"] = "cnn"
 
 
@@ -410,6 +414,8 @@ class FeatureMatchingStudent(TrainerKind):
 
 class GraphCnnStudent(KernelStudent, AugmentedStudent):
     """A graph of like images and networks that help each other to label the pool."""
+
+    mixed_floats: ClassVar[bool] = True
 
     name: Literal["graph_cnn"] = "graph_cnn"
     neighbours: int = Field(default=10, ge=1, le=1000, description="of a row in the graph")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from consilium.models.base import SILENT, Aids, Job, Model, Represent, Shares, SharesTrainer, constant
-from consilium.models.devices import asked_device, resolve_device
+from consilium.models.devices import asked_device, resolve_device, training_floats
 from consilium.models.images.pixels import shape_of
 from consilium.models.published.own_models import trust_of_maker
 from consilium.models.published.structures import put_together, take_apart
@@ -72,7 +72,9 @@ def check_student(spec: StudentSpec, terms: LabelTerms) -> None:
         )
     if spec.inputs == "features":
         shape_of(len(terms.schema.features))
-        resolve_device(asked_device())
+        device = resolve_device(asked_device())
+        if spec.trainer.mixed_floats:
+            training_floats(device)
 
 
 def check_prevalence(spec: StudentSpec, schema: Schema) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from consilium.models.base import SILENT, Job
-from consilium.models.devices import asked_device, resolve_device
+from consilium.models.devices import asked_device, in_training_floats, resolve_device
 from consilium.models.images.network import HIDDEN, ImageModel, few_threads, network, plain
 from consilium.models.images.pixels import Distortion, Invariances, Pixels
 from consilium.models.specs import ImageStudent, TrainerKind
@@ -147,7 +147,8 @@ class ImageTrainer:
 
         Raises
         ------
-        ConfigError : rows are no square images, or the device is absent. DataError : the checkpoint is damaged.
+        ConfigError : rows are no square images, or there is no such device, or no such floats. DataError : the
+            checkpoint is damaged.
         """
         import torch
 
@@ -272,7 +273,8 @@ class Descent:
         import torch
 
         parameters = [parameter for net in nets for parameter in net.parameters()]
-        return cls(torch.optim.AdamW(parameters, lr=_RATE, weight_decay=5e-3), _one_cycle if cycle else _falling)
+        optimiser = torch.optim.AdamW(parameters, lr=_RATE, weight_decay=5e-3, fused=True)
+        return cls(optimiser, _one_cycle if cycle else _falling)
 
     def step(self, loss: Tensor, done: float) -> None:
         """One step down `loss`."""
@@ -304,7 +306,9 @@ class Supervised:
 
         images, labels = self._material.labelled_batch(_BATCH_OF_LABELS)
         images = self._change(images, self._material.generator)
-        self._descent.step(functional.cross_entropy(self._net(images), labels), done)
+        with in_training_floats(images.device.type):
+            logits = self._net(images)
+        self._descent.step(functional.cross_entropy(logits.float(), labels), done)
 
 
 _LABELLED = 32
@@ -318,7 +322,8 @@ class Vat:
 
     Miyato, Maeda, Koyama, Ishii, TPAMI 2018, arXiv:1704.03976, equations 5 to 8, 11 and 18, with one power iteration;
     the entropy term is that of Grandvalet and Bengio, NIPS 2004. Its weight grows from 0 to 1: without batch
-    normalisation an early wish to be sure can make the network call everything one class.
+    normalisation an early wish to be sure can make the network call everything one class. In float32 throughout:
+    other floats round the step away that finds the direction.
     """
 
     def __init__(self, net: nn.Sequential, material: Material, change: Invariances, radius: float) -> None:
@@ -405,7 +410,9 @@ class Contrast:
         one = torch.randint(count, (_BATCH_OF_VIEWS,), generator=generator).to(device)
         other = self._near[one, torch.randint(neighbours, (_BATCH_OF_VIEWS,), generator=generator).to(device)]
         images = self._change(self._material.every[torch.cat([one, other])], generator)
-        places = functional.normalize(self._head(self._seen(images)), dim=1)
+        with in_training_floats(images.device.type):
+            places = self._head(self._seen(images))
+        places = functional.normalize(places.float(), dim=1)
         likeness = (places @ places.T / _TEMPERATURE).fill_diagonal_(-torch.inf)
         twin = torch.arange(2 * _BATCH_OF_VIEWS, device=device).roll(_BATCH_OF_VIEWS)
         self._descent.step(functional.cross_entropy(likeness, twin), done)
