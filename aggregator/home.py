@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from consilium.accounting.events import ReleaseEvent
+from consilium.aggregator import SETTINGS
 from consilium.aggregator.policy import AggregatorFile, AggregatorPolicy, cost_of
 from consilium.aggregator.store import GivenStore
 from consilium.node.acceptance import (
@@ -43,8 +44,6 @@ from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.messages import Terms
 from consilium.protocol.refusals import CURES_OF_SECOND
 from consilium.sums.roster import VerifiedRoster
-
-SETTINGS = "aggregator.toml"
 
 
 @dataclass(frozen=True)

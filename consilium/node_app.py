@@ -8,8 +8,7 @@ from __future__ import annotations
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
-from consilium.aggregator import client_app as aggregator
-from consilium.aggregator.home import SETTINGS
+from consilium.aggregator import SETTINGS
 from consilium.node.answering import home_folder
 from consilium.party import client_app as party
 from consilium.protocol.errors import ConfigError
@@ -28,7 +27,11 @@ def _app_of(context: Context) -> ClientApp:
         kept = (home_folder(context) / SETTINGS).exists()
     except ConfigError:
         return party.app  # which refuses for the same reason
-    return aggregator.app if kept else party.app
+    if not kept:
+        return party.app
+    from consilium.aggregator import client_app as aggregator  # a second aggregator's code: no party runs it
+
+    return aggregator.app
 
 
 app = NodeApp()

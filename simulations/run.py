@@ -27,7 +27,7 @@ from consilium.simulations.attempt import FORMAT, Attempt, unfinished
 from consilium.simulations.beside import Idle
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.divide import Case, divide
-from consilium.simulations.engines.block_app import server
+from consilium.simulations.engines.block_server import server
 from consilium.simulations.engines.cluster_probe import RaySpec
 from consilium.simulations.engines.local import RUN_ID, LocalGrid, Worker, run_local, running_workers
 from consilium.simulations.engines.ray import OWN_RAY, check_ray, run_ray

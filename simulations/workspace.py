@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import tomli_w
 
-from consilium.aggregator.home import SETTINGS as AGGREGATOR
+from consilium.aggregator import SETTINGS as AGGREGATOR
 from consilium.coordinator.config import FederationConfig
 from consilium.party.home import SETTINGS, Home, open_home
 from consilium.party.voting import TeacherSet, load_teachers

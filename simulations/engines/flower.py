@@ -101,8 +101,8 @@ RAY_ALONE = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DISABLE_DOCKER_CPU_WARNING": "
 machine, whose owner would hold parties' rows and votes, and which may have no processor left."""
 
 
-BLOCKS = "consilium.simulations.engines.block_app"
-NODE_APP, SERVER_APP = f"import {BLOCKS}\n\napp = {BLOCKS}.app\n", f"import {BLOCKS}\n\napp = {BLOCKS}.server\n"
+NODES, SERVER = "consilium.simulations.engines.block_app", "consilium.simulations.engines.block_server"
+NODE_APP, SERVER_APP = f"import {NODES}\n\napp = {NODES}.app\n", f"import {SERVER}\n\napp = {SERVER}.server\n"
 
 
 def write_shim(folder: Path, run_config: dict[str, str], client: str = NODE_APP) -> Path:

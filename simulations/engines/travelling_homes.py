@@ -21,7 +21,7 @@ from typing import Any
 
 from flwr.app import ConfigRecord
 
-from consilium.aggregator.home import SETTINGS
+from consilium.aggregator import SETTINGS
 from consilium.data.private_rows import data_files
 from consilium.party.home import open_home
 from consilium.protocol.errors import EngineError

@@ -25,7 +25,7 @@ from consilium.protocol.records import from_record, refusal_from_record, to_reco
 from consilium.protocol.refusals import Refusal, Refused, Rule
 from consilium.simulations.engines import block_app
 from consilium.simulations.engines.block import Block, Settings, blocks_of, write_block
-from consilium.simulations.engines.block_app import BlockTransport
+from consilium.simulations.engines.block_server import BlockTransport
 from consilium.simulations.engines.flower import COORDINATOR_NODE, NodesGrid, assign_message_id, assume_identity
 from tests.federation import hello_of, make_config, make_home, make_homes, make_relative, make_rows, vote_request
 

@@ -19,7 +19,7 @@ from consilium.protocol.errors import NotEnoughParties
 from consilium.protocol.queries import canonical_queries
 from consilium.protocol.records import refusal_from_record, to_record
 from consilium.simulations.engines import local
-from consilium.simulations.engines.block_app import server
+from consilium.simulations.engines.block_server import server
 from consilium.simulations.engines.flower import assume_identity
 from consilium.simulations.engines.local import RUN_ID, LocalGrid, Worker, run_local, running_workers
 from tests.federation import make_config, make_homes, make_rows, vote_request
