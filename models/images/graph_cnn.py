@@ -115,16 +115,17 @@ class GraphCnnTrainer:
         look, *seeds = (int(own) for own in np.random.SeedSequence(seed).generate_state(1 + spec.networks))
         places = principal_places(inputs, _PLACES)
         networks = self.first_look(pool, places, told.classes, look)
-        sight, seen = self._sight(inputs, networks, pool)
+        seen = tuple(network.features(pool) for network in networks)
+        sight = self._sight(inputs, networks, seen)
         shares = smooth_shares(_beside(places, seen, sight), told, spec.neighbours)
         for own in seeds:
             trainer = ImageTrainer(self._supervised, spec, pool[:0], self.job, normalised_network)
             network = trainer.fit(pool, shares.argmax(axis=1), told.classes, own)
-            networks = (*networks, network)[-_LAST:]
-            sight, seen = self._sight(inputs, networks, pool)
+            networks, seen = (*networks, network)[-_LAST:], (*seen, network.features(pool))[-_LAST:]
+            sight = self._sight(inputs, networks, seen)
             shares = smooth_shares(_beside(places, seen, sight), told, spec.neighbours)
         known = np.eye(told.classes, dtype=np.float32)[shares.argmax(axis=1)]
-        kernel = kernel_ridge(sight(pool), known, spec.gamma, spec.alpha)  # bit by bit as `around`
+        kernel = kernel_ridge(_beside(inputs, seen, sight), known, spec.gamma, spec.alpha)  # bit by bit as `around`
         return GraphCnnModel(sight, pool, kernel)
 
     def first_look(self, pool: np.ndarray, places: np.ndarray, classes: int, seed: int) -> tuple[ImageModel, ...]:
@@ -143,25 +144,21 @@ class GraphCnnTrainer:
     def _supervised(self, net: nn.Sequential, material: Material) -> Supervised:
         return Supervised(net, material, INVARIANCES[self.spec.augment].strong, cycle=True)
 
-    def _sight(
-        self, inputs: np.ndarray, networks: tuple[ImageModel, ...], pool: np.ndarray
-    ) -> tuple[Sight, list[np.ndarray]]:
-        """Half of the mean squared distance between two rows is of `inputs`, half of the networks' in equal parts.
-
-        It is as large as that of `inputs` alone, so that `gamma` suits both. Returns what the networks see, too.
-        """
+    def _sight(self, inputs: np.ndarray, networks: tuple[ImageModel, ...], seen: tuple[np.ndarray, ...]) -> Sight:
+        """Half of the mean squared distance between two rows is of `inputs`, half of what the networks see, in equal
+        parts; it is as large as that of `inputs` alone, so that `gamma` suits both."""
         if not networks:
-            return Sight(self.represent, (), (1.0,)), []
+            return Sight(self.represent, (), (1.0,))
         whole = _total_variance(inputs)
-        scales, seen = [np.sqrt(1 / 2)], [network.features(pool) for network in networks]
+        scales = [np.sqrt(1 / 2)]
         for features in seen:
             own = _total_variance(features)
             scales.append(np.sqrt(whole / (2 * len(networks) * own)) if own > 0 else 0.0)
-        return Sight(self.represent, networks, tuple(float(scale) for scale in scales)), seen
+        return Sight(self.represent, networks, tuple(float(scale) for scale in scales))
 
 
-def _beside(places: np.ndarray, seen: list[np.ndarray], sight: Sight) -> np.ndarray:
-    """As `Sight.__call__`, of places in fewer dimensions."""
+def _beside(places: np.ndarray, seen: tuple[np.ndarray, ...], sight: Sight) -> np.ndarray:
+    """As `Sight.__call__`, of float32 places, in fewer dimensions perhaps, and of what the networks see."""
     parts = zip([places, *seen], sight.scales, strict=True)
     return np.concatenate([part * np.float32(scale) for part, scale in parts], axis=1)
 
