@@ -8,15 +8,9 @@ from collections.abc import Callable
 import numpy as np
 
 from consilium.accounting.units import Neighbouring
-from consilium.simulations.methods.averaging import (
-    AveragedNetwork,
-    LocalTraining,
-    Rounds,
-    TrainingRows,
-    federate,
-    rehearse,
-)
+from consilium.simulations.methods.averaging import AveragedNetwork, LocalTraining, Rounds, TrainingRows, federate
 from consilium.simulations.methods.averaging_privacy import PartyPrivacy
+from consilium.simulations.methods.rehearsal import Trial, rehearse
 
 PARTIES, ROUNDS, REPEATS = 400, 20, 3
 SIZES = [(20, 30, 0), (20, 30, 32), (200, 30, 0), (20, 784, 0)]
@@ -45,7 +39,7 @@ def main() -> None:
             TrainingRows(generator.normal(size=(rows, inputs)).astype(np.float32), generator.integers(2, size=rows))
             for _party in range(PARTIES)
         ]
-        alone = seconds(lambda: rehearse(parties, network, training, Rounds(ROUNDS), 0))  # noqa: B023
+        alone = seconds(lambda: rehearse(parties, network, training, Rounds(ROUNDS), 0, [Trial(0.1)]))  # noqa: B023
         clear = seconds(lambda: federate(parties, network, training, Rounds(ROUNDS), 0))  # noqa: B023
         private = seconds(lambda: federate(parties, network, training, Rounds(ROUNDS), 0, privacy))  # noqa: B023
         share = f"{1 - alone / clear:.0%}"

@@ -60,37 +60,46 @@ class AveragedNetwork:
 
     def probabilities(self, model: np.ndarray, x: np.ndarray) -> np.ndarray:
         """float64 (n, classes) of inputs `x` (n, inputs)."""
-        return softmax(self._activations(model, x)[-1], axis=1)
+        return softmax(self._activations(model, x)[-1], axis=-1)
 
     def gradient(self, model: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """float64 (size,) of the mean cross-entropy of rows `x` float64 (n, inputs) with classes `y` int64 (n,)."""
-        layers, values = self._layers(model), self._activations(model, x)
-        gradient = np.empty(self.size)
-        error = softmax(values[-1], axis=1)
-        error[np.arange(len(y)), y] -= 1
-        error /= len(y)
-        for index, layer in reversed(list(enumerate(self._layers(gradient)))):
-            layer[:-1] = values[index].T @ error
-            layer[-1] = error.sum(axis=0)
-            if index:
-                error = (error @ layers[index][:-1].T) * (values[index] > 0)
-        return gradient
+        return self.gradients(model, x, np.eye(self.widths[-1])[y], np.array(float(len(y))))
 
-    def _layers(self, model: np.ndarray) -> list[np.ndarray]:
-        """Views (inputs + 1, outputs) of a model, the bias last."""
+    def gradients(self, models: np.ndarray, x: np.ndarray, wanted: np.ndarray, count: np.ndarray) -> np.ndarray:
+        """The same of many models (..., size), each on rows of its own `x` (..., n, inputs), of the shape of `models`.
+
+        wanted: (..., n, classes), 1 for the class of a row. count: (..., n, 1), of the rows that the mean is over;
+        infinite for a row that does not count.
+        """
+        layers, values = self._layers(models), self._activations(models, x)
+        gradients = np.empty(models.shape)
+        error = softmax(values[-1], axis=-1)
+        error -= wanted
+        error /= count
+        for index, layer in reversed(list(enumerate(self._layers(gradients)))):
+            layer[..., :-1, :] = values[index].swapaxes(-1, -2) @ error
+            layer[..., -1, :] = error.sum(axis=-2)
+            if index:
+                error = (error @ layers[index][..., :-1, :].swapaxes(-1, -2)) * (values[index] > 0)
+        return gradients
+
+    def _layers(self, models: np.ndarray) -> list[np.ndarray]:
+        """Views (..., inputs + 1, outputs) of models (..., size), the bias last."""
         layers, start = [], 0
         for before, after in itertools.pairwise(self.widths):
-            layers.append(model[start : start + (before + 1) * after].reshape(before + 1, after))
+            part = models[..., start : start + (before + 1) * after]
+            layers.append(part.reshape(*models.shape[:-1], before + 1, after))
             start += (before + 1) * after
         return layers
 
-    def _activations(self, model: np.ndarray, x: np.ndarray) -> list[np.ndarray]:
+    def _activations(self, models: np.ndarray, x: np.ndarray) -> list[np.ndarray]:
         """What goes into each layer, and last what comes out of the last."""
         values = [x]
-        for layer in self._layers(model):
+        for layer in self._layers(models):
             inside = values[-1] if len(values) == 1 else np.maximum(values[-1], 0)
             values[-1] = inside
-            values.append(inside @ layer[:-1] + layer[-1])
+            values.append(inside @ layer[..., :-1, :] + layer[..., -1:, :])
         return values
 
 
@@ -141,7 +150,7 @@ def train_locally(
     """
     model, x = start.copy(), rows.x.astype(np.float64)
     with np.errstate(all="ignore"):  # whoever asked looks at what comes out
-        for chosen in _batches(len(x), training, generator):
+        for chosen in batches_of(len(x), training, generator):
             gradient = network.gradient(model, x[chosen], rows.y[chosen])
             if proximal_mu:
                 gradient += proximal_mu * (model - start)
@@ -161,11 +170,10 @@ def answer(
 ) -> np.ndarray | None:
     """The model that a party answers with; None where its training diverged.
 
-    lots: seed, index of the party, number of the round. private: there is always an answer, the model that was given
+    lots: see `generator_of`. private: there is always an answer, the model that was given
     where training diverged, and always one that differs from it.
     """
-    generator = np.random.default_rng([_ROUND, *lots])
-    model = train_locally(network, start, rows, training, proximal_mu, generator)
+    model = train_locally(network, start, rows, training, proximal_mu, generator_of(lots))
     if not np.isfinite(model).all():
         if not private:
             return None
@@ -176,7 +184,12 @@ def answer(
     return model
 
 
-def _batches(rows: int, training: LocalTraining, generator: np.random.Generator) -> Iterator[np.ndarray]:
+def generator_of(lots: Sequence[int]) -> np.random.Generator:
+    """Of the order in which a party takes its rows. lots: seed, index of the party, number of the round."""
+    return np.random.default_rng([_ROUND, *lots])
+
+
+def batches_of(rows: int, training: LocalTraining, generator: np.random.Generator) -> Iterator[np.ndarray]:
     """Positions of the rows of each step: each pass in an order by lot, its last batch as small as it happens to be."""
     left = training.steps or training.epochs * -(-rows // training.batch)
     while left:
@@ -243,13 +256,12 @@ def party_app(parties: Sequence[TrainingRows], network: AveragedNetwork, seed: i
     private: every party counts the same, and answers whatever happens: with the model that it was given, where its
     training diverged. Otherwise it counts by its rows, and answers with an error then.
     """
-    app = ClientApp()
+    app, request = ClientApp(), _Request()
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
-        config: dict[str, Any] = dict(message.content.config_records[CONFIG])
+        config, start = request.read(message.content)
         index = int(context.node_config["partition-id"])
-        start = message.content.array_records[ARRAYS].to_numpy_ndarrays()[0]
         training, mu = LocalTraining.of_config(config), config.get("proximal-mu", 0.0)
         lots = (seed, index, config["server-round"])
         model = answer(network, start, parties[index], training, mu, lots, private=private)
@@ -260,6 +272,21 @@ def party_app(parties: Sequence[TrainingRows], network: AveragedNetwork, seed: i
         return Message(content, reply_to=message)
 
     return app
+
+
+class _Request:
+    """What all parties of a round are sent, read once: Flower gives each message the same content."""
+
+    def __init__(self) -> None:
+        self._content: RecordDict | None = None
+        self._read: tuple[dict[str, Any], np.ndarray] = {}, np.zeros(0)
+
+    def read(self, content: RecordDict) -> tuple[dict[str, Any], np.ndarray]:
+        """Configuration and model, which nobody writes to."""
+        if content is not self._content:
+            model = content.array_records[ARRAYS].to_numpy_ndarrays()[0]
+            self._content, self._read = content, (dict(content.config_records[CONFIG]), model)
+        return self._read
 
 
 def as_record(model: np.ndarray) -> ArrayRecord:
@@ -382,30 +409,3 @@ def _seeded(seed: int) -> Iterator[None]:
     finally:
         random.setstate(python)
         np.random.set_state(arrays)  # noqa: NPY002
-
-
-def rehearse(
-    parties: Sequence[TrainingRows],
-    network: AveragedNetwork,
-    training: LocalTraining,
-    rounds: Rounds,
-    seed: int,
-    privacy: PartyPrivacy | None = None,
-) -> np.ndarray:
-    """The model float64 (size,) that `federate` gives with these arguments, lots and noise included, but for
-    rounding."""
-    lots, noise, model = lots_of(seed), noise_of(seed), network.initial(seed)
-    deviation = privacy.noise_deviation(rounds.count, len(parties)) if privacy else 0.0
-    for number in range(1, rounds.count + 1):
-        updates, weights = [], []
-        for index in lots.sample(range(len(parties)), rounds.parties_in_each(len(parties))):
-            mu, rows = rounds.proximal_mu or 0.0, parties[index]
-            trained = answer(network, model, rows, training, mu, (seed, index, number), private=privacy is not None)
-            if trained is not None:
-                updates.append(trained - model if privacy is None else privacy.clipped(trained - model))
-                weights.append(len(rows.y) if privacy is None else 1)
-        if updates:
-            model = model + np.asarray(weights) @ np.stack(updates) / sum(weights)
-        if privacy is not None:
-            model = model + noise.normal(0, deviation, model.shape)
-    return model

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -20,10 +20,10 @@ from consilium.simulations.methods.averaging import (
     Rounds,
     TrainingRows,
     federate,
-    rehearse,
 )
 from consilium.simulations.methods.averaging_privacy import PartyPrivacy
 from consilium.simulations.methods.base import Predicted, StatedGuarantee, StudyMethod
+from consilium.simulations.methods.rehearsal import Trial, rehearse
 from consilium.simulations.metrics import leading_metric, row_scores
 from consilium.simulations.vote import Ensemble
 
@@ -109,14 +109,14 @@ class FederatedMethod(StudyMethod):
         if self.private and stated is None:
             return Predicted(absent="the federation promises no epsilon that private averaging could keep")
         setting, privacy = _Setting.of(case, self), None
-        rate = setting.best(LEARNING_RATES if self.learning_rate is None else (self.learning_rate,), setting.with_rate)
+        rates = LEARNING_RATES if self.learning_rate is None else (self.learning_rate,)
+        rate = setting.best([Trial(rate) for rate in rates]).learning_rate
         figures: dict[str, float] = {}
         if stated is not None:
             clips = CLIPS if self.clip is None else (self.clip,)
             terms = (stated.epsilon, stated.delta, stated.neighbouring)
-            kinds = {clip: PartyPrivacy(*terms, clip) for clip in clips}
-            clip = setting.best(clips, lambda clip: setting.with_rate(rate, kinds[clip]))
-            privacy, figures = kinds[clip], {"delta": stated.delta, "clip": clip}
+            privacy = setting.best([Trial(rate, PartyPrivacy(*terms, clip)) for clip in clips]).privacy
+            figures = {"delta": stated.delta, "clip": 0.0 if privacy is None else privacy.clip}
         result = setting.federated(rate, privacy)
         if not result.rounds:
             return Predicted(absent="no round gave a model: training failed at every party")
@@ -156,15 +156,13 @@ class _Setting:
         network = AveragedNetwork.of(pool_x.shape[1], len(case.classes), method.hidden)
         return cls(method, parties, network, pool_x, case.pool_y, case.seed)
 
-    def best(self, choices: Sequence[float], tried: Callable[[float], np.ndarray]) -> float:
+    def best(self, trials: Sequence[Trial]) -> Trial:
         """The first of those whose model does best on the pool."""
-        if len(choices) == 1:
-            return choices[0]
-        return max(choices, key=lambda choice: self._on_the_pool(tried(choice)))
-
-    def with_rate(self, rate: float, privacy: PartyPrivacy | None = None) -> np.ndarray:
-        """The model at this learning rate, without Flower."""
-        return rehearse(self.parties, self.network, self._training(rate), self.method.plan(), self.seed, privacy)
+        if len(trials) == 1:
+            return trials[0]
+        training = self._training(trials[0].learning_rate)
+        models = rehearse(self.parties, self.network, training, self.method.plan(), self.seed, trials)
+        return trials[int(np.argmax([self._on_the_pool(model) for model in models]))]
 
     def federated(self, rate: float, privacy: PartyPrivacy | None) -> Federated:
         """The same by Flower's strategy."""

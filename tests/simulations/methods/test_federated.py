@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -76,17 +75,19 @@ def test_it_learns_and_noise_costs(case: Case) -> None:
 
 
 def test_rate_and_norm_are_the_best_on_the_pool(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[tuple[float, float | None]] = []
+    tried: list[list[tuple[float, float | None]]] = []
+    rehearse, federate = federated.rehearse, federated.federate
 
-    def noted(run: Callable[..., Any]) -> Callable[..., Any]:
-        def with_note(parties: Any, network: Any, training: Any, rounds: Any, seed: int, privacy: Any) -> Any:
-            seen.append((training.learning_rate, privacy.clip if privacy else None))
-            return run(parties, network, training, rounds, seed, privacy)
+    def noted(*known: Any) -> Any:
+        tried.append([(rate, privacy.clip if privacy else None) for rate, privacy in known[-1]])
+        return rehearse(*known)
 
-        return with_note
+    def run(parties: Any, network: Any, training: Any, rounds: Any, seed: int, privacy: Any) -> Any:
+        tried.append([(training.learning_rate, privacy.clip)])
+        return federate(parties, network, training, rounds, seed, privacy)
 
-    monkeypatch.setattr(federated, "rehearse", noted(federated.rehearse))
-    monkeypatch.setattr(federated, "federate", noted(federated.federate))
+    monkeypatch.setattr(federated, "rehearse", noted)
+    monkeypatch.setattr(federated, "federate", run)
     values: list[float] = []
     judge = federated._Setting._on_the_pool
 
@@ -100,7 +101,7 @@ def test_rate_and_norm_are_the_best_on_the_pool(case: Case, monkeypatch: pytest.
     assert figures["learning_rate"] == rates[int(np.argmax(values[: len(rates)]))]
     assert figures["clip"] == clips[int(np.argmax(values[len(rates) :]))]
     rate, clip = figures["learning_rate"], figures["clip"]
-    assert seen == [*((rate, None) for rate in rates), *((rate, clip) for clip in clips), (rate, clip)]
+    assert tried == [[(rate, None) for rate in rates], [(rate, clip) for clip in clips], [(rate, clip)]]
 
 
 @pytest.mark.parametrize("method", [FedAvgMethod(**QUICK), FedProxMethod(**QUICK, proximal_mu=0.0)])
