@@ -112,13 +112,13 @@ class _Rehearsal:
         rates = np.array([rate for rate, _ in self.trials])[:, None, None]
         with np.errstate(all="ignore"):  # what is not finite is left out by whoever adds up
             for step in range(max(map(len, batches))):
-                at = [place for place, mine in enumerate(batches) if len(mine) > step]
-                x, wanted, count = self._rows([(block[place], batches[place][step]) for place in at])
-                now = trained[:, at]
+                active = [place for place, steps in enumerate(batches) if len(steps) > step]
+                x, wanted, count = self._rows([(block[place], batches[place][step]) for place in active])
+                now = trained[:, active]
                 gradient = self.network.gradients(now, x, wanted, count)
                 if self.proximal_mu:
                     gradient += self.proximal_mu * (now - models[:, None])
-                trained[:, at] = now - rates * gradient
+                trained[:, active] = now - rates * gradient
         return trained
 
     def _rows(self, batch: Sequence[tuple[int, np.ndarray]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
