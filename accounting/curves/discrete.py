@@ -56,11 +56,15 @@ def _log_tails(log_pmf: np.ndarray, size: int) -> np.ndarray:
     ratios[last:] = ratio
     for end in range(last, 0, -_AT_ONCE):
         start = max(0, end - _AT_ONCE)
-        steps = np.exp(np.diff(log_pmf[start : end + 1])).tolist()
-        for t in range(end - 1, start - 1, -1):
-            ratio = 1.0 + ratio * steps[t - start]
-            if t < size:
-                ratios[t] = ratio
+        steps = np.exp(np.diff(log_pmf[start : end + 1]))[::-1].tolist()
+        beyond = max(0, end - max(start, size))  # of these no ratio is asked for
+        for step in steps[:beyond]:
+            ratio = 1.0 + ratio * step
+        wanted = []
+        for step in steps[beyond:]:
+            ratio = 1.0 + ratio * step
+            wanted.append(ratio)
+        ratios[start : start + len(wanted)] = wanted[::-1]
     return log_pmf[:size] + np.log(ratios)
 
 
