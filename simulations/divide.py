@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
 from consilium.coordinator.config import FederationConfig
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.messages import CollectionMode
-from consilium.protocol.queries import canonical_queries, draw_reference, reference_text
+from consilium.protocol.queries import canonical_queries, draw_reference, query_ids, reference_text
 from consilium.protocol.schema import why_no_images
 from consilium.simulations.datasets.base import Dataset, Source
 from consilium.simulations.population import public
@@ -32,6 +33,14 @@ from consilium.simulations.scenario import Scenario, divided_data
 _PURPOSE = 0x686F6D65726F7773
 
 
+T = TypeVar("T")
+
+
+def _read_only(rows: np.ndarray) -> np.ndarray:
+    rows.setflags(write=False)
+    return rows
+
+
 @dataclass(frozen=True)
 class Case:
     """Everything is secret but `config`, and the rows of `pool_x` and `test_x`.
@@ -46,6 +55,8 @@ class Case:
     dataset: Dataset = field(repr=False)
     partition: Partition = field(repr=False)
     home: dict[str, np.ndarray] = field(repr=False)
+    _made: dict[str, Any] = field(init=False, repr=False, compare=False, default_factory=dict)
+    """What follows from the division alone, once it was asked for: shared by cases of one division, see `of`."""
 
     @property
     def parties(self) -> tuple[str, ...]:
@@ -57,8 +68,13 @@ class Case:
 
     @property
     def pool_x(self) -> np.ndarray:
-        """Rows that the student may ask, as they travel: canonical float32 (pool, features)."""
-        return public.queries(self.dataset, self.partition)
+        """Rows that the student may ask, as they travel: canonical float32 (pool, features), not to be written to."""
+        return self.once("pool", lambda: _read_only(public.queries(self.dataset, self.partition)))
+
+    @property
+    def pool_ids(self) -> list[str]:
+        """`query_ids` of these rows."""
+        return self.once("pool ids", lambda: query_ids(self.pool_x))
 
     @property
     def pool_y(self) -> np.ndarray:
@@ -67,8 +83,8 @@ class Case:
 
     @property
     def test_x(self) -> np.ndarray:
-        """Public rows that students are judged on: canonical float32 (test, features)."""
-        return self._canonical(self.partition.test)
+        """Public rows that students are judged on: canonical float32 (test, features), not to be written to."""
+        return self.once("test", lambda: self._canonical(self.partition.test))
 
     @property
     def test_y(self) -> np.ndarray:
@@ -88,8 +104,8 @@ class Case:
 
     @property
     def home_x(self) -> np.ndarray:
-        """Canonical float32 (home, features)."""
-        return self._canonical(self.home_rows)
+        """Canonical float32 (home, features), not to be written to."""
+        return self.once("home", lambda: self._canonical(self.home_rows))
 
     @property
     def home_y(self) -> np.ndarray:
@@ -104,7 +120,15 @@ class Case:
         """The same division, with what another scenario says of everything else."""
         clear = clear_votes(scenario)
         config = federation_config(clear, self.dataset, self.partition, self.seed, self.config)
-        return replace(self, scenario=clear, config=config)
+        same = replace(self, scenario=clear, config=config)
+        object.__setattr__(same, "_made", self._made)
+        return same
+
+    def once(self, name: str, make: Callable[[], T]) -> T:
+        """What was made under this name for any case of the division; `make` depends on nothing but the division."""
+        if name not in self._made:
+            self._made[name] = make()
+        return self._made[name]
 
     def identities(self) -> SimulatedIdentities | SimulatedAggregators | None:
         """Keys and roster; None for plaintext votes. Raises ConfigError if no roster is safe."""
@@ -119,7 +143,7 @@ class Case:
         width = len(self.dataset.features)
         if not len(rows):
             return np.zeros((0, width), dtype=np.float32)
-        return canonical_queries(self.dataset.x[rows], width)
+        return _read_only(canonical_queries(self.dataset.x[rows], width))
 
 
 def divide(scenario: Scenario, seed: int, source: Source | None = None) -> Case:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -44,12 +45,17 @@ class PartyRows:
         return self._reduced(values, lambda block: block.std(axis=1))
 
     def _reduced(self, values: np.ndarray, reduced: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """Parties with equally many rows are a matrix, whose rows numpy adds up as it adds up the rows of one."""
         result = np.empty(len(self.party))
-        for count in np.unique(self.count):
-            these = np.flatnonzero(self.count == count)
-            result[these] = reduced(values[self.first[these, None] + np.arange(count)])
+        for which, rows in self._equal:
+            result[which] = reduced(values[rows])
         return result
+
+    @cached_property
+    def _equal(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Parties with equally many rows are a matrix, whose rows numpy adds up as it adds up the rows of one: of each
+        number of rows the parties, int64 (some,), and their rows, int64 (some, number)."""
+        groups = [(np.flatnonzero(self.count == count), count) for count in np.unique(self.count).tolist()]
+        return [(which, self.first[which, None] + np.arange(count)) for which, count in groups]
 
 
 def area_scores(rows: PartyRows, probabilities: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -142,7 +142,7 @@ def _mean_over_rows(
 
 def _at_home(method: str, case: Case, home: np.ndarray) -> Iterator[Row]:
     """`home`: probabilities float64 (home, classes)."""
-    truth, rows = case.home_y, PartyRows.of(case.home_party)
+    truth, rows = case.home_y, case.once("home rows", lambda: PartyRows.of(case.home_party))
     right, brier, areas = home.argmax(axis=1) == truth, brier_row_scores(home, truth), area_scores(rows, home, truth)
     classes = rows.counts(truth, len(case.classes))
     figures = zip(

@@ -123,7 +123,7 @@ class RecordedVotes:
     def __init__(self, case: Case, votes: TeacherVotes) -> None:
         self._case, self._votes, self._weights = case, votes, _weights(case)
         self._row: dict[str, int] = {}
-        for row, query_id in enumerate(query_ids(case.pool_x)):
+        for row, query_id in enumerate(case.pool_ids):
             self._row.setdefault(query_id, row)
         self.rows: list[np.ndarray] = []
 
