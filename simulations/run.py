@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shlex
 import time
 from collections.abc import Callable, Mapping
@@ -52,6 +53,10 @@ Engine = Literal["local", "ray", "homes"]
 local, but each party with a home of its own on disk, as real ones have it."""
 
 
+MANY_PROCESSES = 64
+"""Taken to be those of a cluster: with more, some wait."""
+
+
 @dataclass(frozen=True)
 class Order:
     """A scenario with what stands beside it, and when that was first asked. ray: for the engine of that name."""
@@ -83,6 +88,13 @@ class Order:
                 "Add --party-gpus, the part of a GPU that a party is given, or use --engine local or --device cpu",
             )
         return "cpu"
+
+    @property
+    def processes(self) -> int:
+        """That compute at the same time, of blocks of parties; 0 where each party has a home."""
+        if self.engine == "homes":
+            return 0
+        return MANY_PROCESSES if self.ray.address else os.cpu_count() or 1
 
     def check_engine(self) -> None:
         """Raise EngineError if the engine cannot be had."""
@@ -213,7 +225,7 @@ def _carry_out(
         record = stack.enter_context(recording(space.run_dir / EVENTS))
         record.begin(resumed is not None)
         with stage(record, PREPARE):
-            lay_out(space, case, in_blocks=engine != "homes")
+            lay_out(space, case, order.processes)
         prepared = time.monotonic()
         _run_engine(order, space, workers)
         finished = time.monotonic()

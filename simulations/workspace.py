@@ -186,12 +186,13 @@ def make_run_dir(path: Path) -> Workspace:
     return Workspace(path.resolve())
 
 
-def lay_out(space: Workspace, case: Case, in_blocks: bool = False) -> None:
+def lay_out(space: Workspace, case: Case, processes: int = 0) -> None:
     """Write all files of the simulated nodes.
 
-    in_blocks: one node for many parties, see `engines.block`; else a home for each.
+    processes: that will compute at the same time, of blocks of parties, see `engines.block`; 0: a home for each party.
     """
     scenario, seed, config = case.scenario, case.seed, case.config
+    blocks = blocks_of(len(case.parties), processes) if processes else []
     dataset, partition = case.dataset, case.partition
     space.private.mkdir(mode=0o700, exist_ok=True)
     space.party_root.mkdir(parents=True)
@@ -230,7 +231,7 @@ def lay_out(space: Workspace, case: Case, in_blocks: bool = False) -> None:
         settings["simulated_noise_seed"] = config.noise_seed
     identities = case.identities()
     if identities is not None:
-        second = space.home(len(blocks_of(len(partition.parties)) if in_blocks else partition.parties))
+        second = space.home(len(blocks or partition.parties))
         identities.save(KeyFiles(space.roster_file, space.identity_file, space.sealing_file, second))
         settings["roster"] = os.path.relpath(space.roster_file, space.home(0))  # homes may be moved together with it
         if second.exists():
@@ -259,7 +260,7 @@ def lay_out(space: Workspace, case: Case, in_blocks: bool = False) -> None:
         return table
 
     shared = {"features": features, "classes": classes}
-    if not in_blocks:
+    if not processes:
         for index, name in enumerate(names):
             home = space.home(index)
             home.mkdir(mode=0o700)
@@ -268,7 +269,7 @@ def lay_out(space: Workspace, case: Case, in_blocks: bool = False) -> None:
             np.savez(home / "data.npz", **arrays(index), **shared)  # pyright: ignore[reportArgumentType]
             (home / SETTINGS).write_text(tomli_w.dumps({"name": name, **settings, **own(index, home)}))
         return
-    for number, places in enumerate(blocks_of(len(names))):
+    for number, places in enumerate(blocks):
         folder = space.home(number)
         folder.mkdir(mode=0o700)
         tables = {place: own(index, party_folder(folder, place)) for place, index in enumerate(places)}

@@ -48,17 +48,17 @@ SETTINGS, ROWS, ACCOUNTS, TEACHERS = "block.json", "rows.npz", "accounts.pickle"
 PARTIES, LOCK, KEYS, KEY_BYTES = "parties", "lock", "keys.bin", 32
 QUERY_BLOCK, TRAIN_BLOCK = "query.block", "train.block"
 """Kinds of messages that ask parties of a block; rows are read for the second alone."""
-MOST, LEAST_BLOCKS = 256, 8
-"""Parties of a block, and blocks of a federation where there are parties enough: some for each core."""
+MOST, TURNS = 256, 4
+"""Parties of a block, and blocks for each process that computes: the last to end keeps the others waiting."""
 
 
-def blocks_of(parties: int) -> list[range]:
-    """Which parties of a federation are in which block, by their numbers.
+def blocks_of(parties: int, processes: int = 2) -> list[range]:
+    """Which parties of a federation are in which block, by their numbers. processes: that compute at the same time.
 
-    >>> blocks_of(20)[:2], len(blocks_of(20)), len(blocks_of(5)), len(blocks_of(100_000))
-    ([range(0, 3), range(3, 6)], 7, 5, 391)
+    >>> blocks_of(20)[:2], len(blocks_of(20)), len(blocks_of(5)), len(blocks_of(100_000)), len(blocks_of(100, 64))
+    ([range(0, 3), range(3, 6)], 7, 5, 391, 100)
     """
-    size = max(1, min(MOST, -(-parties // LEAST_BLOCKS)))
+    size = max(1, min(MOST, -(-parties // (TURNS * processes))))
     return [range(first, min(first + size, parties)) for first in range(0, parties, size)]
 
 
