@@ -94,9 +94,27 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "earlier federations do not count",
-        "check_within([*_earlier(connection, terms.federation), *promise.of_weight(weight).events], policy)",
+        "check_within([*_earlier(account, federation), *promise.of_weight(weight).events], policy)",
         "check_within([*promise.of_weight(weight).events], policy)",
         _PARTY,
+    ),
+    Mutant(
+        "a simulated party forgets what failed",
+        "            vars(self._account).update(before)\n",
+        "            pass\n",
+        "tests/simulations/engines/test_memory_account.py",
+    ),
+    Mutant(
+        "a block answers before it has written down what it gave",
+        "            block.save()\n",
+        "",
+        "tests/simulations/engines/test_blocks.py",
+    ),
+    Mutant(
+        "parties of a block share an account",
+        "return self.accounts.setdefault(place, MemoryAccount())",
+        "return self.accounts.setdefault(0, MemoryAccount())",
+        "tests/simulations/engines/test_blocks.py",
     ),
     Mutant(
         "a party begins sums that its policy would end",

@@ -1,4 +1,4 @@
-"""The teachers of one case, trained as parties train them, each from its own home folder; and those that a run left."""
+"""The teachers of one case, trained as parties train them; and what is common to those that are linear."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from consilium.data.private_rows import load_rows, remarks
+from consilium.data.private_rows import remarks
 from consilium.node.progress import TRAIN_TEACHERS
-from consilium.party.home import open_home
 from consilium.party.teach import check_rows, make, simulated_secret, simulated_seeds, split
 from consilium.party.voting import TeacherSet
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.teachers import LogisticRegressionSpec, RidgeSpec, TeacherKind
 from consilium.simulations.divide import Case
+from consilium.simulations.engines.block import Block
 from consilium.simulations.population.parties import check_own_teachers
 from consilium.simulations.workspace import Workspace, lay_out
 
@@ -33,10 +33,12 @@ def teach(case: Case, progress: Progress = no_progress) -> Iterator[tuple[int, T
     check_own_teachers(case.scenario.simulation, case.config.rows)
     with _unremarked(), tempfile.TemporaryDirectory(prefix="consilium-study-") as folder:
         space = Workspace(Path(folder))
-        lay_out(space, case)
-        for index, party in enumerate(case.parties):
-            progress(TRAIN_TEACHERS, index, len(case.parties))
-            yield index, _teachers(case, space, index, party)
+        lay_out(space, case, processes=1)
+        for block in space.blocks():
+            for place, party in enumerate(block.settings.names):
+                index = block.settings.first + place
+                progress(TRAIN_TEACHERS, index, len(case.parties))
+                yield index, _teachers(case, block, place, party)
     progress(TRAIN_TEACHERS, len(case.parties), len(case.parties))
 
 
@@ -50,9 +52,9 @@ def _unremarked() -> Iterator[None]:
         remarks.disabled = before
 
 
-def _teachers(case: Case, space: Workspace, index: int, party: str) -> TeacherSet:
-    home, schema = open_home(space.home(index)), case.config.rows
-    rows = load_rows(home.data_file, schema, home.rules)
+def _teachers(case: Case, block: Block, place: int, party: str) -> TeacherSet:
+    home, schema = block.home(place), case.config.rows
+    rows = block.rows(place, home, schema)
     parts = split(rows.identities, case.config.teachers_per_party, simulated_secret(case.seed, party))
     spec = home.teacher or case.config.teacher
     check_rows(spec, schema)

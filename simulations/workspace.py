@@ -123,6 +123,10 @@ class Workspace:
         """Whether one node answers for many parties."""
         return (self.home(0) / BLOCK).exists()
 
+    def blocks(self) -> Iterator[Block]:
+        """Each, in order."""
+        yield from map(Block.open, sorted(path.parent for path in self.party_root.glob(f"*/{BLOCK}")))
+
     def party(self, index: int) -> Home:
         """Settings of the party with this number."""
         if not self.in_blocks:
@@ -134,8 +138,7 @@ class Workspace:
         """Number of each party that has trained, its settings and its teachers."""
         federation = config.digest()
         if self.in_blocks:
-            for folder in sorted(path.parent for path in self.party_root.glob(f"*/{BLOCK}")):
-                block = Block.open(folder)
+            for block in self.blocks():
                 for place in range(len(block.settings.names)):
                     if (teachers := block.teacher_set(federation, place)) is not None:
                         yield block.settings.first + place, block.home(place), teachers

@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-import tomli_w
 
 from consilium.coordinator.mechanisms.base import Drawn, Mechanism
-from consilium.protocol.config_files import read_table
 from consilium.protocol.label_source import NO_LABEL
 from consilium.simulations import run as running
+from consilium.simulations.engines.block import ROWS
+from consilium.simulations.engines.block import SETTINGS as BLOCK
 from consilium.simulations.report.build import render
 from consilium.simulations.report.data import ReportData, load_report_data
 from consilium.simulations.run import run_scenario, unwatched
@@ -55,20 +55,23 @@ def nobody(space: Workspace) -> None:
 
 def too_few_rows(space: Workspace) -> None:
     """The first party asks for more rows than it has: it is refused at training, for its data."""
-    settings = space.home(0) / "party.toml"
-    table = read_table(settings)
-    table["policy"]["least_rows_per_teacher"] = 10_000
-    settings.write_text(tomli_w.dumps(table))
+    path = space.home(0) / BLOCK
+    table = json.loads(path.read_text())
+    table["own"]["0"] = {"policy": {**table["common"]["policy"], "least_rows_per_teacher": 10_000}}
+    path.write_text(json.dumps(table))
 
 
 def one_class(space: Workspace) -> None:
     """Two other parties have rows of a class that their policy does not allow."""
-    for index in (1, 2):
-        path = space.home(index) / "data.npz"
+    for block in space.blocks():
+        ends = [0, *np.cumsum(block.settings.counts).tolist()]
+        path = block.folder / ROWS
         with np.load(path) as file:
             arrays = dict(file)
-        arrays["x"] = np.full_like(arrays["x"], np.nan)
-        np.savez(path, **arrays)
+        for place in range(len(ends) - 1):
+            if block.settings.first + place in (1, 2):
+                arrays["x"][ends[place] : ends[place + 1]] = np.nan
+        np.savez(path, allow_pickle=True, **arrays)
 
 
 def table(world: int) -> pl.DataFrame:
