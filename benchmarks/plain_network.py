@@ -16,7 +16,7 @@ from consilium.models.images.network import ImageModel
 from consilium.models.specs import CnnStudent
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
 
 STEPS = 300
 _BATCH = 64
@@ -34,11 +34,15 @@ class SoftTargets:
         self.decay = AVERAGED
         self.parts: dict[str, Any] = {"net": net, "optimiser": self._descent.optimiser}
 
-    def update(self, done: float) -> None:
+    def draw(self) -> tuple[Tensor, ...]:
+        """See `loop.Method.draw`."""
+        return self._material.labelled_batch(_BATCH)
+
+    def update(self, drawn: tuple[Tensor, ...], done: float) -> None:
         """See `loop.Method.update`."""
         from torch.nn import functional
 
-        images, rows = self._material.labelled_batch(_BATCH)
+        images, rows = drawn
         self._descent.step(functional.cross_entropy(self._net(images) / self._temperature, self._targets[rows]), done)
 
 

@@ -63,18 +63,18 @@ class Alike:
         self.decay = 0.0
         self.parts: dict[str, Any] = {"net": net, "optimiser": self._descent.optimiser}
 
-    def update(self, done: float) -> None:
+    def update(self, drawn: tuple[Tensor, ...], done: float) -> None:
         """See `loop.Method.update`: half of the pairs are alike."""
         import torch
         from torch.nn import functional
 
-        left, right, alike = self.pairs()
+        left, right, alike = drawn
         places = functional.normalize(self._net[0](torch.cat([left, right])), dim=1)
         one, other = places.split(len(left))
         logits = _SHARPNESS * self._net[1]((one - other).abs())[:, 0]
         self._descent.step(functional.binary_cross_entropy_with_logits(logits, alike), done)
 
-    def pairs(self) -> tuple[Tensor, Tensor, Tensor]:
+    def draw(self) -> tuple[Tensor, Tensor, Tensor]:
         """Images, images, and 1 where the two are alike, float32 (pairs,)."""
         raise NotImplementedError
 
@@ -86,8 +86,8 @@ class SameImage(Alike):
         super().__init__(net, material)
         self._change = change
 
-    def pairs(self) -> tuple[Tensor, Tensor, Tensor]:
-        """See `Alike.pairs`. Two images of the pool are hardly ever the same one."""
+    def draw(self) -> tuple[Tensor, Tensor, Tensor]:
+        """See `Alike.draw`. Two images of the pool are hardly ever the same one."""
         import torch
 
         images = self._material.batch(_PAIRS)
@@ -99,8 +99,8 @@ class SameImage(Alike):
 class SameClass(Alike):
     """Alike are two labelled images of one class."""
 
-    def pairs(self) -> tuple[Tensor, Tensor, Tensor]:
-        """See `Alike.pairs`. Where a class has one image, its pair is the image itself."""
+    def draw(self) -> tuple[Tensor, Tensor, Tensor]:
+        """See `Alike.draw`. Where a class has one image, its pair is the image itself."""
         import torch
 
         material, labels = self._material, self._material.labels

@@ -11,6 +11,8 @@ import hashlib
 import io
 import math
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from pickle import UnpicklingError
@@ -119,9 +121,43 @@ class Method(Protocol):
     parts: dict[str, Any]
     decay: float
 
-    def update(self, done: float) -> None:
-        """One step; `done` is the share of all steps that were made, from 0 to 1."""
+    def draw(self) -> tuple[Tensor, ...]:
+        """All that is random in a step: the images, changed already. In another thread: reads nothing that learns."""
         ...
+
+    def update(self, drawn: tuple[Tensor, ...], done: float) -> None:
+        """One step on what was drawn; `done` is the share of all steps that were made, from 0 to 1."""
+        ...
+
+
+class DrawnAhead:
+    """Draws for a method, in a thread, what the next step takes, while this one is learnt from: images are changed on
+    a second core. In the same order as without, so with the same numbers.
+
+    state: of the generator when the last draw that was taken was made; where training that is taken up goes on.
+    """
+
+    def __init__(self, method: Method, generator: Generator) -> None:
+        import torch
+
+        self._method, self._generator = method, generator
+        self.state = generator.get_state()
+        # OpenMP keeps the number per thread
+        self._thread = ThreadPoolExecutor(1, "draw", torch.set_num_threads, (torch.get_num_threads(),))
+        self._next = self._thread.submit(self._draw)
+
+    def take(self) -> tuple[Tensor, ...]:
+        """The next draw; the one after it begins."""
+        drawn, self.state = self._next.result()
+        self._next = self._thread.submit(self._draw)
+        return drawn
+
+    def close(self) -> None:
+        """End the thread. What nobody took is lost."""
+        self._thread.shutdown(cancel_futures=True)
+
+    def _draw(self) -> tuple[tuple[Tensor, ...], Tensor]:
+        return self._method.draw(), self._generator.get_state()
 
 
 MakeMethod = Callable[["nn.Sequential", Material], Method]
@@ -167,11 +203,12 @@ class ImageTrainer:
             state.load()
             name = f"train student, {spec.name}"
             self.job.progress(name, state.step, spec.steps)
-            while state.step < spec.steps and not state.settled:
-                method.update(state.step / spec.steps)
-                state.after_update(every)
-                if state.step % CHECK_EVERY == 0:
-                    self.job.progress(name, state.step, spec.steps)
+            with closing(DrawnAhead(method, generator)) as ahead:
+                while state.step < spec.steps and not state.settled:
+                    method.update(ahead.take(), state.step / spec.steps)
+                    state.after_update(every, ahead.state)
+                    if state.step % CHECK_EVERY == 0:
+                        self.job.progress(name, state.step, spec.steps)
         found = plain(state.average).state_dict()
         weights = {name: value.detach().cpu().contiguous().numpy() for name, value in found.items()}
         return ImageModel(pixels, classes, spec.channels, weights)
@@ -200,8 +237,8 @@ class _State:
         """Whether it may stop before its last step."""
         return self.calm >= _CALM_CHECKS
 
-    def after_update(self, every: Tensor) -> None:
-        """Count the step; at times look at the predictions and write the checkpoint."""
+    def after_update(self, every: Tensor, drawn: Tensor) -> None:
+        """Count the step; at times look at the predictions and write the checkpoint. drawn: see `DrawnAhead.state`."""
         import torch
 
         self.step += 1
@@ -220,9 +257,9 @@ class _State:
                 changed = float((classes != self.predicted).float().mean())
                 self.calm = self.calm + 1 if changed <= self.spec.settled else 0
             self.predicted = classes
-        self.save()
+        self.save(drawn)
 
-    def save(self) -> None:
+    def save(self, drawn: Tensor) -> None:
         """Write the checkpoint."""
         if self.path is None:
             return
@@ -231,7 +268,7 @@ class _State:
             "calm": self.calm,
             "predicted": self.predicted,
             "average": self.average.state_dict(),
-            "generator": self.generator.get_state(),
+            "generator": drawn,
             "parts": {name: part.state_dict() for name, part in self.method.parts.items()},
         }
         write_checkpoint(self.path, content)
@@ -300,12 +337,16 @@ class Supervised:
         self.decay = 0.0 if cycle else AVERAGED
         self.parts: dict[str, Any] = {"net": net, "optimiser": self._descent.optimiser}
 
-    def update(self, done: float) -> None:
+    def draw(self) -> tuple[Tensor, ...]:
+        """See `Method.draw`: images and labels."""
+        images, labels = self._material.labelled_batch(_BATCH_OF_LABELS)
+        return self._change(images, self._material.generator), labels
+
+    def update(self, drawn: tuple[Tensor, ...], done: float) -> None:
         """See `Method.update`."""
         from torch.nn import functional
 
-        images, labels = self._material.labelled_batch(_BATCH_OF_LABELS)
-        images = self._change(images, self._material.generator)
+        images, labels = drawn
         with in_training_floats(images.device.type):
             logits = self._net(images)
         self._descent.step(functional.cross_entropy(logits.float(), labels), done)
@@ -333,30 +374,37 @@ class Vat:
         self.decay = AVERAGED
         self.parts: dict[str, Any] = {"net": net, "optimiser": self._descent.optimiser}
 
-    def update(self, done: float) -> None:
+    def draw(self) -> tuple[Tensor, ...]:
+        """See `Method.draw`: images, labels, images of the pool, and whence their worst direction is looked for."""
+        import torch
+
+        generator = self._material.generator
+        images, labels = self._material.labelled_batch(_LABELLED)
+        other = self._material.batch(_UNLABELLED)
+        images, other = self._change.strong(images, generator), self._change.weak(other, generator)
+        return images, labels, other, torch.randn(other.shape, generator=generator).to(other.device)
+
+    def update(self, drawn: tuple[Tensor, ...], done: float) -> None:
         """See `Method.update`."""
         import torch
         from torch.nn import functional
 
-        images, labels = self._material.labelled_batch(_LABELLED)
-        other = self._material.batch(_UNLABELLED)
-        images = self._change.strong(images, self._material.generator)
-        other = self._change.weak(other, self._material.generator)
+        images, labels, other, start = drawn
         logits = self._net(torch.cat([images, other]))
         supervised = functional.cross_entropy(logits[:_LABELLED], labels)
         rest = logits[_LABELLED:]
         logs = torch.log_softmax(rest, dim=1)
         entropy = -(logs.exp() * logs).sum(dim=1).mean()
         fixed = logs.detach()
-        moved = self._net(other + self._length * self._worst_direction(other, fixed))
+        moved = self._net(other + self._length * self._worst_direction(other, fixed, start))
         self._descent.step(supervised + _divergence(fixed, moved) + done * entropy, done)
 
-    def _worst_direction(self, images: Tensor, logs: Tensor) -> Tensor:
-        """Unit vectors (n, channels, side, side) along which the predictions `logs` change most."""
+    def _worst_direction(self, images: Tensor, logs: Tensor, start: Tensor) -> Tensor:
+        """Unit vectors (n, channels, side, side) along which the predictions `logs` change most, from `start` of any
+        length."""
         import torch
 
-        start = _unit(torch.randn(images.shape, generator=self._material.generator).to(images.device))
-        probe = (_PROBE * start).requires_grad_()
+        probe = (_PROBE * _unit(start)).requires_grad_()
         (slope,) = torch.autograd.grad(_divergence(logs, self._net(images + probe)), probe)
         return _unit(slope)
 
@@ -400,16 +448,23 @@ class Contrast:
         self.decay = 0.0
         self.parts: dict[str, Any] = {"net": net, "head": self._head, "optimiser": self._descent.optimiser}
 
-    def update(self, done: float) -> None:
-        """See `Method.update`."""
+    def draw(self) -> tuple[Tensor, ...]:
+        """See `Method.draw`: first views, then second ones."""
         import torch
-        from torch.nn import functional
 
         generator, device = self._material.generator, self._near.device
         count, neighbours = self._near.shape
         one = torch.randint(count, (_BATCH_OF_VIEWS,), generator=generator).to(device)
         other = self._near[one, torch.randint(neighbours, (_BATCH_OF_VIEWS,), generator=generator).to(device)]
-        images = self._change(self._material.every[torch.cat([one, other])], generator)
+        return (self._change(self._material.every[torch.cat([one, other])], generator),)
+
+    def update(self, drawn: tuple[Tensor, ...], done: float) -> None:
+        """See `Method.update`."""
+        import torch
+        from torch.nn import functional
+
+        (images,) = drawn
+        device = images.device
         with in_training_floats(images.device.type):
             places = self._head(self._seen(images))
         places = functional.normalize(places.float(), dim=1)

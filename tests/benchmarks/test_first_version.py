@@ -125,20 +125,20 @@ def network_shape():
 
 def test_half_of_the_pairs_are_of_one_class() -> None:
     given = material([0, 0, 1, 1, 2, 2])
-    left, right, alike = SameClass(network(network_shape(), 1, 2), given).pairs()
+    left, right, alike = SameClass(network(network_shape(), 1, 2), given).draw()
     bright = [images.sum(dim=(1, 3)).argmax(dim=1) for images in (left, right)]
     assert (bright[0] == bright[1]).float().tolist() == alike.tolist()
     assert alike.tolist() == [1.0] * 32 + [0.0] * 32
 
 
 def test_where_all_labels_are_one_class_all_pairs_are_alike() -> None:
-    *_, alike = SameClass(network(network_shape(), 1, 2), material([1, 1, 1])).pairs()
+    *_, alike = SameClass(network(network_shape(), 1, 2), material([1, 1, 1])).draw()
     assert alike.tolist() == [1.0] * 64
 
 
 def test_pairs_of_an_image_and_its_copy() -> None:
     given = material([0, 1, 2] * 20)
-    left, right, alike = SameImage(network(network_shape(), 1, 2), given, Distortion()).pairs()
+    left, right, alike = SameImage(network(network_shape(), 1, 2), given, Distortion()).draw()
     assert torch.equal(left[:32], right[:32]) and alike.tolist() == [1.0] * 32 + [0.0] * 32
 
 
