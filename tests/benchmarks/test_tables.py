@@ -27,7 +27,6 @@ from benchmarks import (
     histogram,
     interactive,
     liar,
-    overhead,
     papers,
     pate_gan,
     schedule,
@@ -41,6 +40,8 @@ from benchmarks import (
 )
 from benchmarks.cost import plans
 from benchmarks.cost.model import Load, NodeKind
+from benchmarks.peers import table as peers
+from benchmarks.peers.table import Round
 from benchmarks.scale import clear, secaggplus, secure
 from benchmarks.secagg import Cost
 from benchmarks.study_tables import main, read_study
@@ -243,9 +244,10 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, Callable[[], o
     monkeypatch.setattr(torch_teachers, "CASES", tiny)
     monkeypatch.setattr(torch_teachers, "ROUNDS", 1)
     yield "torch_teachers", torch_teachers.main, {"results/network-teachers": 3}
-    monkeypatch.setattr(overhead, "two_at_once", lambda: 1.5)
-    monkeypatch.setattr(overhead, "rows", lambda: [["a", "1 s", "1 s", "1.00", "1 s", "2 s"]] * 2)
-    yield "overhead", overhead.main, {"results/overhead": 2}
+    one = Round(2.0, 3.0, 9.0, 0, "pfl 0.6.0"), np.zeros((371, 300), dtype=np.uint8)
+    monkeypatch.setattr(peers, "interpreter", lambda: None)
+    monkeypatch.setattr(peers, "done", lambda *_: one)
+    yield "peers", lambda: peers.main(["371", "1,000"]), {"scale/peers": 10}
     monkeypatch.setattr(
         vote_modes, "rows", lambda name, _: [[f"{name}, {mode}", *"123456"] for mode in vote_modes.MODES]
     )
