@@ -102,6 +102,21 @@ def test_who_takes_part_does_not_depend_on_labels(division: str, own_public: boo
         assert (found.queries == expected.queries).all()
 
 
+def test_parties_have_whole_owners_rows_in_their_order() -> None:
+    """In whatever order the rows of owners come."""
+    plain = hospitals()
+    mixed = np.random.default_rng(4).permutation(len(plain.y))
+    data = replace(plain, owner=plain.owner[mixed], y=plain.y[mixed])
+    for division in ("owners", "groups"):
+        parts = DIVISIONS[division](data, 3)
+        for rows in parts.parties.values():
+            assert np.array_equal(rows, np.flatnonzero(np.isin(data.owner, data.owner[rows])))
+    by_owner = DIVISIONS["owners"](data, 3).parties
+    assert [np.unique(data.owner[rows]).tolist() for rows in by_owner.values()] == [
+        [int(name.rpartition("-")[2])] for name in by_owner
+    ]
+
+
 def test_the_public_part_is_the_same_for_every_division() -> None:
     data = hospitals()
     assert len({tuple(divide(data, 5).queries.tolist()) for divide in DIVISIONS.values()}) == 1
