@@ -45,12 +45,14 @@ class WarningCode(StrEnum):
     ONE_LARGE_PARTY = "one-large-party"
     BUDGET_ABOVE_ROWS = "budget-above-rows"
     TUNED_ON_OWN_VOTES = "tuned-on-own-votes"
+    NOT_ANALYSED = "not-analysed"
 
 
 SECRET = frozenset(
     {
         WarningCode.BELOW_MEAN_TEACHER,
         WarningCode.PARTIES_LEFT_OUT,
+        WarningCode.NOT_ANALYSED,
         WarningCode.PARTIES_TOO_SMALL,
         WarningCode.ROWS_TWICE,
         WarningCode.ONE_LARGE_PARTY,
@@ -63,7 +65,14 @@ SECRET = frozenset(
 """Computed from private rows, or from how many parties voted, which may follow from these: no guarantee covers them."""
 
 
-SINCE_0_9 = frozenset({WarningCode.BUDGET_ABOVE_ROWS, WarningCode.PARTIES_TOO_SMALL, WarningCode.TUNED_ON_OWN_VOTES})
+SINCE_0_9 = frozenset(
+    {
+        WarningCode.BUDGET_ABOVE_ROWS,
+        WarningCode.PARTIES_TOO_SMALL,
+        WarningCode.TUNED_ON_OWN_VOTES,
+        WarningCode.NOT_ANALYSED,
+    }
+)
 """Kinds that runs of version 0.9 and earlier do not have."""
 
 
@@ -504,7 +513,8 @@ class StudentFacts:
     metrics: `accuracy`, `auc` and `recall_per_class` on test rows, None where there are none. rows: test rows of each
     class.
     mean_teacher: the same metrics of a party by itself, where a simulation knows them. hand_labels: see there.
-    left_out: parties that took no part because of what their data hold.
+    left_out: parties that took no part because of what their data hold. not_analysed: parts of a simulation's analysis
+    that there was no time for.
     """
 
     in_place: InPlace
@@ -515,6 +525,7 @@ class StudentFacts:
     mean_teacher: Mapping[str, Any] = field(default_factory=dict)
     hand_labels: HandLabelled | None = None
     left_out: int = 0
+    not_analysed: tuple[str, ...] = ()
 
 
 def _learnt(student: StudentFacts) -> str | None:
@@ -611,6 +622,14 @@ def _left_out(student: StudentFacts) -> str | None:
         )
 
 
+def _not_analysed(student: StudentFacts) -> str | None:
+    if student.not_analysed:
+        return (
+            f"{', '.join(student.not_analysed)}: left out, since simulation.analysis_seconds had passed. Raise it, or"
+            " leave it out, and run the scenario again"
+        )
+
+
 _WORDS: dict[Metric, str] = {"auc": "AUC", "accuracy": "accuracy"}
 
 
@@ -657,6 +676,7 @@ _AFTER: Mapping[WarningCode, Callable[[StudentFacts], str | None]] = {
     WarningCode.BELOW_MEAN_TEACHER: _teacher,
     WarningCode.CLASS_NOT_FOUND: _recall,
     WarningCode.PARTIES_LEFT_OUT: _left_out,
+    WarningCode.NOT_ANALYSED: _not_analysed,
 }
 
 F = TypeVar("F", Expected, RowFacts, StudentFacts)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from consilium.protocol.label_source import Progress, no_progress
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,10 @@ class IdleProcess(Protocol):
         """What it says next, once it does; None where it cannot do the task, or died."""
         ...
 
+    def stop(self) -> None:
+        """End it, whatever it does."""
+        ...
+
 
 class Pending:
     """A task that was begun, or is done when its result is wanted: here, where no process has it."""
@@ -63,10 +70,46 @@ class Pending:
                 case Advance(stage, done, total):
                     progress(stage, done, total)
                 case Finished(result):
+                    self._process = None
                     return result
                 case None:
                     self._process = None
         return self._task.run(progress)
+
+    def give_up(self) -> None:
+        """End the process that still has it: whatever it says from now on is for nobody."""
+        if self._process is not None:
+            self._process.stop()
+
+
+class OutOfTime(Exception):
+    """The time that parts of some work may take is over."""
+
+
+class TimeLimit:
+    """Seconds from now on that parts of some work may take together; None: no limit. left_out: those that did not."""
+
+    def __init__(self, seconds: float | None, progress: Progress) -> None:
+        self._seconds, self._progress, self._began = seconds, progress, time.monotonic()
+        self.left_out: list[str] = []
+
+    def take(self, name: str, part: Callable[[Progress], T], instead: T) -> T:
+        """What a part gives that tells of its steps, or `instead` where a step would begin too late."""
+        try:
+            self._check()
+            return part(self._step)
+        except OutOfTime:
+            self.left_out.append(name)
+            return instead
+
+    def _step(self, stage: str, done: int, total: int) -> None:
+        self._progress(stage, done, total)
+        if done < total:
+            self._check()
+
+    def _check(self) -> None:
+        if self._seconds is not None and time.monotonic() - self._began >= self._seconds:
+            raise OutOfTime
 
 
 Begin = Callable[..., Pending]
@@ -79,11 +122,21 @@ def when_wanted(function: Callable[..., Any], *arguments: Any) -> Pending:
 
 
 class Idle:
-    """A `Begin` for processes that have nothing else to do: each has one task, further ones are done here."""
+    """A `Begin` for processes that have nothing else to do: each has one task, further ones are done here. A context,
+    with which processes are ended that have a task whose result nobody waited for."""
 
-    def __init__(self, processes: list[Any]) -> None:
-        self._processes: list[IdleProcess] = list(processes)
+    def __init__(self, processes: Sequence[IdleProcess]) -> None:
+        self._processes = list(processes)
+        self._begun: list[Pending] = []
+
+    def __enter__(self) -> Idle:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for pending in self._begun:
+            pending.give_up()
 
     def __call__(self, function: Callable[..., Any], *arguments: Any) -> Pending:
         """Begin."""
-        return Pending(Task(function, arguments), self._processes.pop() if self._processes else None)
+        self._begun.append(Pending(Task(function, arguments), self._processes.pop() if self._processes else None))
+        return self._begun[-1]

@@ -232,7 +232,8 @@ def _carry_out(
         record.saved(student_facts(space))
         from consilium.simulations.analysis import analyse  # what it needs loads when nobody waits for a student
 
-        analysis = analyse(space, case, record, Idle(workers))
+        with Idle(workers) as begin:
+            analysis = analyse(space, case, record, begin)
         analysed = time.monotonic()
         took = {"prepare": prepared - start, "engine": finished - prepared, "analysis": analysed - finished}
         summary = run_summary(manifest, space, case, analysis)

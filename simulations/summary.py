@@ -87,6 +87,7 @@ def run_warnings(
         mean_teacher=summary["baselines"]["mean_teacher"],
         hand_labels=_hand_labels(summary.get("worth")),
         left_out=summary["parties_left_out_for_data"],
+        not_analysed=tuple(summary.get("analysis_left_out", ())),
     )
     return [*after_run(reached), *of_rows(looked), *before_run(known)]
 
@@ -185,6 +186,7 @@ def run_summary(manifest: Mapping[str, Any], space: Workspace, case: Case, analy
         "student": student["metrics"],
         "baselines": analysis.baselines,
         "worth": analysis.worth,
+        **({"analysis_left_out": list(analysis.left_out)} if analysis.left_out else {}),
         "seconds": coordinator["seconds"],
         "out": str(space.run_dir),
     }

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from consilium.simulations.beside import Idle, Task, when_wanted
+from consilium.coordinator.verify import holds
+from consilium.protocol.label_source import Progress
+from consilium.simulations import beside
+from consilium.simulations.audit import audit_path
+from consilium.simulations.beside import Idle, Task, TimeLimit, when_wanted
 from consilium.simulations.engines.local import RUN_ID, LocalGrid, running_workers
 from consilium.simulations.learn import NOT_WANTED, learning_curves
 from consilium.simulations.run import run_scenario
@@ -52,6 +58,16 @@ def test_a_worker_does_it_after_the_grid_was_left_too(monkeypatch: pytest.Monkey
             second.result()
 
 
+def test_a_worker_whose_task_nobody_waits_for_any_more_is_ended() -> None:
+    """It would answer the next who asks it with what came of the task."""
+    with running_workers(2) as workers:
+        with Idle(workers) as begin:
+            waited, _ = begin(learning_curves, *ARGUMENTS), begin(learning_curves, *ARGUMENTS)
+            assert waited.result() == (ABSENT, ABSENT)
+        ended = [worker._process.poll() is not None for worker in workers]
+        assert sorted(ended) == [False, True]
+
+
 def test_what_a_worker_cannot_do_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
     with running_workers(1) as workers:
         assert told_and_result(Idle(workers), lambda progress: 7, ()) == ([], 7)  # no other process knows its name
@@ -71,6 +87,39 @@ def _number(text: str, progress: Any) -> int:
     return int(text)
 
 
+def test_parts_that_come_too_late_are_left_out_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, told = [0.0], []
+    monkeypatch.setattr(beside, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+
+    def part(progress: Progress) -> str:
+        for done in range(4):
+            progress("curves", done, 3)
+            clock[0] += 4.0
+        return "all of it"
+
+    limit = TimeLimit(15.0, lambda *advance: told.append(advance))
+    assert limit.take("first", part, "nothing") == "all of it"  # its end was in time, and nothing is left to do
+    assert limit.take("second", part, "nothing") == "nothing"
+    assert (limit.left_out, len(told)) == (["second"], 4)
+    clock[0] = 0.0
+    assert TimeLimit(5.0, lambda *advance: None).take("third", part, "nothing") == "nothing"
+    assert TimeLimit(None, lambda *advance: None).take("fourth", part, "nothing") == "all of it"
+
+
+@pytest.mark.slow
+def test_a_run_says_what_it_had_no_time_for(tmp_path: Path) -> None:
+    changes = ["data.least_rows=100", "federation.minimum_parties=5", "simulation.analysis_seconds=0"]
+    out = tmp_path / "run"
+    summary = run_scenario("stroke", load_scenario("stroke", changes), "local", 0, out, quiet)
+    left_out = ["learning curves", "the gain on parties' own rows", "labels by hand"]
+    assert (summary["analysis_left_out"], summary["worth"]) == (left_out, None)
+    (text,) = [warning["text"] for warning in summary["warnings"] if warning["code"] == "not-analysed"]
+    assert text.startswith(", ".join(left_out)) and "simulation.analysis_seconds" in text
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "it did not fit into simulation.analysis_seconds" in page and "labels by hand: left out" in page
+    assert holds(audit_path(out).findings)
+
+
 @pytest.mark.slow
 def test_workers_do_their_part_of_an_analysis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With two of them none of it is left, and what comes out is the same."""
@@ -78,8 +127,8 @@ def test_workers_do_their_part_of_an_analysis(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     with monkeypatch.context() as patched:
         patched.setattr(Task, "run", fails_here)
-        beside = run_scenario("stroke", scenario, "local", 0, tmp_path / "beside", quiet)
-    monkeypatch.setattr("consilium.simulations.run.Idle", lambda workers: when_wanted)
+        shared = run_scenario("stroke", scenario, "local", 0, tmp_path / "beside", quiet)
+    monkeypatch.setattr("consilium.simulations.run.Idle", lambda workers: nullcontext(when_wanted))
     alone = run_scenario("stroke", scenario, "local", 0, tmp_path / "alone", quiet)
-    assert {**beside, "seconds": 0, "out": ""} == {**alone, "seconds": 0, "out": ""}
-    assert beside["worth"]["hand_labels"] is not None
+    assert {**shared, "seconds": 0, "out": ""} == {**alone, "seconds": 0, "out": ""}
+    assert shared["worth"]["hand_labels"] is not None

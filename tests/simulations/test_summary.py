@@ -125,6 +125,7 @@ def test_runs_on_the_parties_own_votes_are_warned_of_unless_they_are_charged(
         (("student", "accuracy"), 0.5, ["not-above-majority"]),
         (("student", "recall_per_class", "ill"), 0.01, ["class-not-found"]),
         (("parties_left_out_for_data",), 2, ["parties-left-out"]),
+        (("analysis_left_out",), ["labels by hand"], ["not-analysed"]),
         (("parties",), 20, ["noise-above-unanimity", "little-information"]),
     ],
 )
