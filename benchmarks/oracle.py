@@ -37,7 +37,7 @@ from consilium.protocol.identity import Identity
 from consilium.protocol.messages import WireModel
 from consilium.protocol.noise import SystemNoise
 from consilium.protocol.records import to_record
-from consilium.sums.aggregators.field import PRIME
+from consilium.sums.aggregators.field import Field
 from consilium.sums.aggregators.half import ASKED, Half, add_up
 from consilium.sums.aggregators.helper import Helper
 from consilium.sums.aggregators.sealing import SignedKey
@@ -72,12 +72,12 @@ class WrongSum(VerifiedError):
         super().__init__("the totals do not add up to votes", "Examine both aggregators")
 
 
-def as_in_0_9(one: np.ndarray, other: np.ndarray, votes: int, tail: int) -> tuple[np.ndarray, np.ndarray]:
+def as_in_0_9(field: Field, one: np.ndarray, other: np.ndarray, votes: int, tail: int) -> tuple[np.ndarray, np.ndarray]:
     """`add_up` that raises for what votes do not give."""
-    sums = (one.astype(np.int64) + other) % PRIME
+    sums = (one.astype(np.int64) + other) % field.prime
     if (sums > votes).any() or (sums.sum(axis=1) != votes).any():
         raise WrongSum()
-    return add_up(one, other, votes, tail)
+    return add_up(field, one, other, votes, tail)
 
 
 class Watched(TwoKinds):
@@ -120,7 +120,7 @@ def shifted(self: Helper) -> Half:
     half = HONEST(self)
     total = half.total.astype(np.int64)
     total[0] += [-K, K]
-    return Half(half.nonce, (total % PRIME).astype(half.total.dtype))
+    return Half(half.nonce, (total % self.terms.field.prime).astype(half.total.dtype))
 
 
 HONEST = Helper._close

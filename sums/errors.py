@@ -204,7 +204,7 @@ class SumTooLarge(VerifiedError):
     def __init__(self, reach: float, limit: int) -> None:
         self.reach, self.limit = reach, limit
         super().__init__(
-            f"sums may reach {reach:.6g} with their noise, the most is {limit}",
+            f"sums may reach {reach:.0f} with their noise, the most is {limit}",
             "Use fewer teachers or parties, or less noise",
         )
 

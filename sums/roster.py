@@ -66,11 +66,17 @@ def blocks_of(numbers: Sequence[int]) -> Blocks:
     >>> blocks_of([1, 0, 2, 1])
     (frozenset({0, 3}), frozenset({2}))
     """
-    places: dict[int, set[int]] = {}
+    places = _by_block(numbers)
+    return tuple(frozenset(places[number]) for number in sorted(places))
+
+
+def _by_block(numbers: Sequence[int]) -> dict[int, list[int]]:
+    """Places by the number of their block."""
+    places: dict[int, list[int]] = {}
     for place, number in enumerate(numbers):
         if number:
-            places.setdefault(number, set()).add(place)
-    return tuple(frozenset(places[number]) for number in sorted(places))
+            places.setdefault(number, []).append(place)
+    return places
 
 
 def check_blocks(numbers: Sequence[int], weights: Sequence[int], least: int) -> None:
@@ -91,7 +97,8 @@ def whole(blocks: Blocks, there: Collection[int]) -> frozenset[int]:
     >>> sorted(whole((frozenset({0, 1}), frozenset({2, 3})), {0, 2, 3}))
     [2, 3]
     """
-    return frozenset[int]().union(*(block for block in blocks if block <= frozenset(there)))
+    present = frozenset(there)
+    return frozenset[int]().union(*(block for block in blocks if block <= present))
 
 
 def check_whole(blocks: Blocks, summed: Collection[int]) -> None:
@@ -118,8 +125,9 @@ def check_kept(block: frozenset[str], first: frozenset[str]) -> None:
 
 MOST_PARTIES = 1000
 """Parties of one roster of sums under masks."""
-MOST_VOTERS = 32_760
-"""Parties of one roster: with one teacher each their sum still fits into half of the field."""
+MOST_VOTERS = 1_000_000
+"""Parties of one roster of verified votes: with one teacher each their sum, and noise of 24,000 on both sides, still
+fits into half of the larger field."""
 
 PublicKey = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
@@ -309,10 +317,14 @@ class SumRoster(Terse, Derived, Strict):
         """Places of the parties of each block."""
         return blocks_of([entry.block for entry in self.parties])
 
+    @cached_property
+    def _by_block(self) -> Mapping[int, Sequence[int]]:
+        return _by_block([entry.block for entry in self.parties])
+
     def block_keys(self, place: int) -> frozenset[str]:
         """The public keys of a party's block, its own among them; empty if it has none."""
-        number = self.parties[place].block
-        return frozenset(entry.ed25519_pk for entry in self.parties if number and entry.block == number)
+        members = self._by_block.get(self.parties[place].block, ())
+        return frozenset(self.parties[member].ed25519_pk for member in members)
 
 
 class Roster(SumRoster):

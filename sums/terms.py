@@ -106,11 +106,16 @@ class SessionTerms(Derived, Strict):
         BadSignature, OtherVersion : not signed by the roster's coordinator; signed as that version does it.
         MalformedMessage : not the canonical bytes of terms. Others : see `check`.
         """
-        if not verify(roster.coordinator_key, signature, cls.SIGNED_AS, content):
+        if not verify(roster.coordinator_key, signature, cls._label(content), content):
             raise cls._unsigned(content)
         terms = cls.parse(content)
         terms.check(roster)
         return terms
+
+    @classmethod
+    def _label(cls, content: bytes) -> str:
+        """What these bytes are signed as, if they are terms."""
+        return cls.SIGNED_AS
 
     @classmethod
     def _unsigned(cls, content: bytes) -> ConsiliumError:

@@ -20,6 +20,7 @@ from consilium.protocol.identity import SIGNATURE_BYTES
 from consilium.protocol.records import MOST_CELLS
 from consilium.report.warnings import MANY_PAIRED
 from consilium.sums.aggregators.leader import BATCH_SIZE
+from consilium.sums.aggregators.field import FIELD_16, FIELD_21
 from consilium.sums.aggregators.proof import DIGEST_BYTES, MOST_ROWS, VoteGrid, opening_elements
 from consilium.sums.aggregators.proof import NONCE_BYTES as NONCE_BYTES_OF_TOTAL
 from consilium.sums.aggregators.sealing import SIGNED_KEY_BYTES
@@ -98,8 +99,9 @@ class Load:
 
     @property
     def grid(self) -> VoteGrid:
-        """As verified votes are proved."""
-        return VoteGrid(self.queries, self.classes, self.teachers)
+        """As verified votes are proved, in the field that exact sums of so many votes need."""
+        numbers = FIELD_16 if self.parties * self.teachers <= FIELD_16.most_reach else FIELD_21
+        return VoteGrid(self.queries, self.classes, self.teachers, numbers)
 
     def ring_bytes(self, sigma: float = 0.0) -> int:
         """Of one masked count. sigma: as `Load.sigma`, in as many shares as parties are sure to be; 0.0 for none."""
@@ -312,13 +314,13 @@ def verified(load: Load) -> Sent:
     """Terms, queries and a key down, one upload up; between the aggregators the keys of all parties, all batches, the
     question and the half."""
     grid, n = load.grid, load.parties
-    opened, sealed = 2 * opening_elements(grid), 2 + NONCE_BYTES + TAG_BYTES
+    opened, sealed = grid.field.wire_bytes * opening_elements(grid), 2 + NONCE_BYTES + TAG_BYTES
     batches = math.ceil(n / BATCH_SIZE)
     carried = form((SID_BYTES,), (sealed,))
     answered = form((SID_BYTES, 0, 0), (sealed,))
     terms, questions = TERMS + LEADER_KEY, question_arrays(load)
     session, keys = form((terms, SIGNATURE_BYTES), questions), form((SID_BYTES, 8), ((n + 1) * SIGNED_KEY_BYTES,))
-    half = NONCE_BYTES_OF_TOTAL + 2 * load.cells
+    half = NONCE_BYTES_OF_TOTAL + grid.field.wire_bytes * load.cells
     return Sent(
         up=form((SID_BYTES, NAME), (upload_bytes(grid),)),
         down=form((terms, SIGNATURE_BYTES, SIGNED_KEY_BYTES, 0), questions),
@@ -459,8 +461,8 @@ def _verified(mode: CostedMode, load: Load, costs: Mapping[CostedMode, Costs]) -
     if load.teachers * load.parties > MOST_REACH:
         yield (
             False,
-            f"{load.teachers * load.parties} votes on a query are above {MOST_REACH}, half of the field: ask fewer"
-            " parties, or fewer teachers of each",
+            f"{load.teachers * load.parties} votes on a query are above {MOST_REACH}, half of the larger field: ask"
+            " fewer parties, or fewer teachers of each",
         )
     if load.votes > MOST_ROWS or load.votes * load.classes > MOST_SHARE:
         yield (

@@ -29,6 +29,7 @@ import numpy as np
 from consilium.protocol.errors import ConfigError, MalformedMessage
 from consilium.protocol.files import append_private, replace_private, replacing, write_private
 from consilium.protocol.identity import Identity
+from consilium.sums.aggregators.field import Field
 from consilium.sums.aggregators.half import Half, VerifiedSum, restored, restored_bytes
 from consilium.sums.aggregators.leader import ShownFault
 from consilium.sums.aggregators.sealing import HelperKeys
@@ -220,8 +221,9 @@ def _fields(result: VerifiedSum) -> dict[str, Value]:
     return {"leader_nonce": leader.nonce, "leader": leader.total, "helper_nonce": helper.nonce, "helper": helper.total}
 
 
-def read_halves(run_dir: Path, record: GivenRecord) -> tuple[np.ndarray, np.ndarray]:
-    """Totals of both aggregators, uint16 (queries, classes) each, that the signed record is bound to.
+def read_halves(run_dir: Path, record: GivenRecord, numbers: Field) -> tuple[np.ndarray, np.ndarray]:
+    """Totals of both aggregators, below the prime (queries, classes) each, that the signed record is bound to. numbers:
+    the field of its session.
 
     Raises
     ------
@@ -230,7 +232,7 @@ def read_halves(run_dir: Path, record: GivenRecord) -> tuple[np.ndarray, np.ndar
     name = f"{HALVES}/{record.sid}"
     try:
         fields = unpack((run_dir / name).read_bytes())
-        leader, helper = (Half(restored_bytes(fields, f"{who}_nonce"), _total(fields, who)) for who in WHO)
+        leader, helper = (Half(restored_bytes(fields, f"{who}_nonce"), _total(fields, who, numbers)) for who in WHO)
     except OSError:
         raise MalformedMessage(f"{name} is missing: what the aggregators were bound to") from None
     ctx = bytes.fromhex(record.session or "")
@@ -241,8 +243,8 @@ def read_halves(run_dir: Path, record: GivenRecord) -> tuple[np.ndarray, np.ndar
     return leader.total, helper.total
 
 
-def _total(fields: dict[str, Value], name: str) -> np.ndarray:
-    return restored(fields, name, (-1, -1), "uint16")
+def _total(fields: dict[str, Value], name: str, numbers: Field) -> np.ndarray:
+    return restored(fields, name, (-1, -1), numbers.dtype)
 
 
 def keep_fault(path: Path, terms: VerifiedTerms, party: str, shown: ShownFault) -> None:

@@ -389,7 +389,8 @@ class VerifiedCollector(SumCollector):
         """Who is summed of those that answered."""
         roster = self._keys.roster
         if len(there) < roster.least_accepted:
-            missing = (entry.id for place, entry in enumerate(roster.parties) if place not in {*there})
+            present = {*there}
+            missing = (entry.id for place, entry in enumerate(roster.parties) if place not in present)
             raise ThresholdNotMet("votes", len(there), roster.least_accepted, missing)
         refused = {roster.place(name) for name in self._refused}
         choose = whole_blocks(roster, roster.least_accepted, refused) if terms.exact else everybody

@@ -24,6 +24,7 @@ from consilium.coordinator.verify.recorded import Recorded
 from consilium.protocol.errors import ConfigError, MalformedMessage
 from consilium.protocol.strict_json import is_infinite
 from consilium.sums.aggregators.half import add_up
+from consilium.sums.aggregators.terms import FIELDS, reach_of, version_for
 from consilium.sums.aggregators.wire import GivenRecord
 from consilium.sums.errors import BrokenBlock
 from consilium.sums.roster import VerifiedRoster, check_whole
@@ -213,7 +214,7 @@ def check_given(files: Files, recorded: Recorded) -> str:
         if record.record.federation != config.digest() or record.record.roster != roster.digest:
             raise Contradiction(f"{RECORDS}: session {record.record.sid} is of another federation")
     for place, batch in enumerate(recorded.batches, 1):
-        _check_halves(place, batch, _record_of(place, batch, records, recorded), files, recorded)
+        _check_halves(place, batch, _record_of(place, batch, records, recorded), files, recorded, roster)
     _check_sets(records, roster)
     noise = max((record.record.sigma for record in records), default=0.0)
     noise_text = f", each with noise of the second aggregator, sigma {noise:g}" if noise > 0 else ", exact"
@@ -231,18 +232,22 @@ def _record_of(place: int, batch: Batch, records: list[KeptRecord], recorded: Re
     raise Contradiction(f"batch {place}: the second aggregator signed no sum on its queries")
 
 
-def _check_halves(place: int, batch: Batch, record: GivenRecord, files: Files, recorded: Recorded) -> None:
+def _check_halves(
+    place: int, batch: Batch, record: GivenRecord, files: Files, recorded: Recorded, roster: VerifiedRoster
+) -> None:
     """The totals that both were bound to, and the votes of the ledger, where it has them."""
     if record.version == 1:
         return  # 0.9 bound nobody
+    teachers = recorded.config.teachers_per_party
+    numbers = FIELDS[version_for(reach_of(roster.n, teachers, record.sigma, record.sigma))]
     try:
-        one, other = read_halves(files.folder, record)
+        one, other = read_halves(files.folder, record, numbers)
     except MalformedMessage as error:
         raise Contradiction(error.what) from None
     if batch.histogram is None or record.sigma > 0:
         return
-    votes = batch.parties * recorded.config.teachers_per_party
-    sums, clipped = add_up(one, other, votes, 0)
+    votes = batch.parties * teachers
+    sums, clipped = add_up(numbers, one, other, votes, 0)
     if not np.array_equal(seen(sums, clipped, votes)[: len(batch.histogram)], batch.histogram):
         raise Contradiction(f"batch {place}: its votes are not the sum of the two totals")
 

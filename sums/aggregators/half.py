@@ -16,7 +16,7 @@ import numpy as np
 
 from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.noise import NoiseSource
-from consilium.sums.aggregators.field import PRIME, WIRE_DTYPE, to_wire
+from consilium.sums.aggregators.field import Field
 from consilium.sums.aggregators.proof import NONCE_BYTES, Challenge, Opener, challenge_of, commit_total, reading_point
 from consilium.sums.aggregators.sealing import Link
 from consilium.sums.aggregators.terms import VerifiedTerms
@@ -29,8 +29,8 @@ from consilium.sums.roster import AggregatorEntry, VerifiedRoster, check_whole
 
 @dataclass(frozen=True)
 class Half:
-    """What one aggregator gives: total uint16 (queries, classes), with its noise, and the nonce by which it is bound to
-    it."""
+    """What one aggregator gives: total, numbers below the prime (queries, classes), with its noise, and the nonce by
+    which it is bound to it."""
 
     nonce: bytes = field(repr=False)
     total: np.ndarray = field(repr=False)
@@ -54,7 +54,7 @@ class VerifiedSum:
     helper: Half
 
 
-def add_up(one: np.ndarray, other: np.ndarray, votes: int, tail: int) -> tuple[np.ndarray, np.ndarray]:
+def add_up(field: Field, one: np.ndarray, other: np.ndarray, votes: int, tail: int) -> tuple[np.ndarray, np.ndarray]:
     """Totals modulo the prime, (queries, classes) each -> what so many votes on a query and the noise can give.
 
     tail: how far noise may carry a count; 0 for an exact sum.
@@ -69,8 +69,8 @@ def add_up(one: np.ndarray, other: np.ndarray, votes: int, tail: int) -> tuple[n
     int64 (queries, classes), and bool (queries,): rows of an exact sum that were changed, or whose total is not that of
     the parties' votes. A noisy row may have any total.
     """
-    around, width = (one.astype(np.int64) + other + tail) % PRIME, votes + 2 * tail
-    half = PRIME // 2
+    around, width = (one.astype(np.int64) + other + tail) % field.prime, votes + 2 * tail
+    half = field.most_reach
     counts = np.where(around <= half, np.minimum(around, width), np.maximum(width - (around - half), 0))
     clipped = (
         (counts != around).any(axis=1) | (counts.sum(axis=1) != votes) if tail == 0 else np.zeros(len(counts), bool)
@@ -162,7 +162,8 @@ class VoteAggregator:
         self._rules, self._noise = tuple(rules), noise
         self._secrets = None if fresh is None else _secrets(private, other, fresh, terms, leads)
         self._leads = leads
-        self._total = np.zeros((terms.queries, terms.classes), dtype=np.uint32)
+        self._field = terms.field
+        self._total = np.zeros((terms.queries, terms.classes), dtype=self._field.total_dtype)
         self._accepted = np.zeros(roster.n, dtype=np.uint8)
         self._half: Half | None = None
         self.left_out: dict[str, VoteFault] = {}
@@ -201,8 +202,8 @@ class VoteAggregator:
         return challenge_of(self.terms.grid, part.ctx, part.place, part.to_leader, part.to_helper)
 
     def _add(self, place: int, share: np.ndarray) -> None:
-        """A share, uint16 (cells,), into the total. It never overflows: the prime and all votes of a session are below
-        2^16."""
+        """A share, numbers below the prime (cells,), into the total. It never overflows: all votes of a session are at
+        most half of the prime, and the square of the prime fits into the type of a total."""
         np.add(self._total, self.terms.grid.summed(share), out=self._total)
         self._accepted[place] = 1
         self.left_out.pop(self.roster.name(place), None)
@@ -218,16 +219,18 @@ class VoteAggregator:
             return self._half
         places = self._places()
         if len(places) < self.roster.least_accepted:
-            missing = (name for name in self.roster.places if name not in self.accepted)
+            accepted = {*self.accepted}
+            missing = (name for name in self.roster.places if name not in accepted)
             raise ThresholdNotMet("sum", len(places), self.roster.least_accepted, missing)
+        summed = frozenset(places)
         for rule in self._rules:
-            rule.allow(self.terms, frozenset(places))
+            rule.allow(self.terms, summed)
         for rule in self._rules:
-            rule.remember(self.terms, frozenset(places))
+            rule.remember(self.terms, summed)
         total = self._total.astype(np.int64)
         if self._sigma > 0 and self._noise is not None:
             total += self._noise.gaussian(self._sigma, total.shape)
-        self._half = Half(secrets.token_bytes(NONCE_BYTES), to_wire(total))
+        self._half = Half(secrets.token_bytes(NONCE_BYTES), self._field.to_wire(total))
         return self._half
 
     def _still_open(self) -> None:
@@ -235,7 +238,7 @@ class VoteAggregator:
             raise StageOrder("the total of this session is made: no upload is taken any more")
 
     def _common_state(self) -> dict[str, Value]:
-        half = self._half or Half(b"", np.zeros((0, 0), dtype=WIRE_DTYPE))
+        half = self._half or Half(b"", np.zeros((0, 0), dtype=self._field.dtype))
         return {
             "format": STATE_FORMAT,
             "ctx": self.terms.ctx,
@@ -247,12 +250,12 @@ class VoteAggregator:
         }
 
     def _restore_common(self, state: dict[str, Value]) -> None:
-        self._total = restored(state, "total", self._total.shape, "uint32")
+        self._total = restored(state, "total", self._total.shape, self._field.total_dtype)
         self._accepted = restored(state, "accepted", self._accepted.shape, "uint8")
         noisy = state.get("noisy")
         if isinstance(noisy, np.ndarray) and noisy.size:
             nonce = restored_bytes(state, "nonce")
-            self._half = Half(nonce, restored(state, "noisy", self._total.shape, "uint16"))
+            self._half = Half(nonce, restored(state, "noisy", self._total.shape, self._field.dtype))
         self.left_out = {name: VoteFault(fault) for name, fault in json.loads(str(state["left_out"])).items()}
 
     def __repr__(self) -> str:
@@ -263,7 +266,7 @@ def _secrets(
     private: bytes, other: AggregatorEntry, fresh: tuple[bytes, bytes], terms: VerifiedTerms, leads: bool
 ) -> tuple[Link, Opener]:
     link = Link(private, bytes.fromhex(other.x25519_pk), *fresh, terms.ctx)
-    return link, Opener(terms.grid, reading_point(link.secret(), terms.ctx), leads)
+    return link, Opener(terms.grid, reading_point(terms.field, link.secret(), terms.ctx), leads)
 
 
 def opened_state(content: bytes, terms: VerifiedTerms) -> dict[str, Value]:
@@ -279,7 +282,7 @@ def opened_state(content: bytes, terms: VerifiedTerms) -> dict[str, Value]:
     return state
 
 
-def restored(state: dict[str, Value], name: str, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+def restored(state: dict[str, Value], name: str, shape: tuple[int, ...], dtype: np.dtype | str) -> np.ndarray:
     """A copy of an array of a state. -1 in the shape stands for any number.
 
     Raises

@@ -99,14 +99,14 @@ class Helper(VoteAggregator):
         grid = self.terms.grid
         body = self._link.open(BATCH, batch)
         parts, theirs = read_batch(body, grid)
-        opened = np.zeros((len(parts), opening_elements(grid)), dtype=np.uint16)
+        opened = np.zeros((len(parts), opening_elements(grid)), dtype=grid.field.dtype)
         codes, reasons = bytearray(len(parts)), []
         for row, content in enumerate(parts):
             part = HelperPart.read(content)
             codes[row] = self._look(part, theirs[row], opened[row])
             if codes[row] and FAULT_CODES[codes[row] - 1] in SHOWN:
                 reasons.append(place_key(self._seed, self.terms.ctx, part.place))
-        return self._link.seal(CHECKED, write_checked(body_digest(body), bytes(codes), opened, reasons))
+        return self._link.seal(CHECKED, write_checked(grid.field, body_digest(body), bytes(codes), opened, reasons))
 
     def _public(self, place: int) -> bytes:
         return public_of(place_key(self._seed, self.terms.ctx, place))
@@ -135,13 +135,13 @@ class Helper(VoteAggregator):
         return fault_code(fault)
 
     def _open_part(self, part: HelperPart, opened: np.ndarray) -> tuple[VoteFault | None, np.ndarray]:
-        grid, nothing = self.terms.grid, np.zeros(0, dtype=np.uint16)
+        grid, nothing = self.terms.grid, np.zeros(0, dtype=self._field.dtype)
         seed = part.opened(place_key(self._seed, self.terms.ctx, part.place))
         if isinstance(seed, VoteFault):
             return seed, nothing
-        share = expand_seed(part.ctx, part.place, seed, "votes", grid.cells)
-        proof = ProofShare.read(grid, expand_seed(part.ctx, part.place, seed, "proof", proof_elements(grid)))
-        opened[:] = self._open(share, proof, self._challenge(part))
+        share = expand_seed(grid.field, part.ctx, part.place, seed, "votes", grid.cells)
+        proof = expand_seed(grid.field, part.ctx, part.place, seed, "proof", proof_elements(grid))
+        opened[:] = self._open(share, ProofShare.read(grid, proof), self._challenge(part))
         return None, share
 
     def give(self, question: bytes) -> bytes:
@@ -168,7 +168,7 @@ class Helper(VoteAggregator):
             if place < self.roster.n:
                 self.left_out.setdefault(self.roster.name(place), FAULT_CODES[code - 1])
         self.commitments = commitment.hex(), half.commitment(self.terms.ctx, leads=False).hex()
-        self._answer = met, self._link.seal(GIVEN, write_given(body_digest(body), half))
+        self._answer = met, self._link.seal(GIVEN, write_given(self._field, body_digest(body), half))
         self._forget()
         return self._answer[1]
 
@@ -176,7 +176,7 @@ class Helper(VoteAggregator):
         """All by which anything of this session could be opened; that it is closed stays known."""
         self._seed, self._secrets, self._seen = b"", None, {}
         self._total = np.zeros_like(self._total)
-        self._half = Half(b"", np.zeros_like(self._total, dtype=np.uint16))
+        self._half = Half(b"", np.zeros_like(self._total, dtype=self._field.dtype))
 
     def state(self) -> bytes:
         """All that is needed to go on after a restart: the seed of the keys, and a total that is a share, which alone

@@ -245,7 +245,7 @@ class Leader(VoteAggregator):
         question = body_digest(self._question_body(mine.commitment(self.terms.ctx, leads=True)))
         other = read_given(self._link.open(GIVEN, reply), self.terms.grid, question)
         votes = len(self._places()) * self.terms.teachers
-        sums, clipped = add_up(mine.total, other.total, votes, self.terms.tail)
+        sums, clipped = add_up(self._field, mine.total, other.total, votes, self.terms.tail)
         return VerifiedSum(sums, clipped, self.accepted, dict(self.left_out), mine, other)
 
     def state(self) -> bytes:
@@ -262,8 +262,8 @@ class Leader(VoteAggregator):
                 ),
                 "taken": np.frombuffer(taken, dtype=np.uint8).reshape(-1, PART_BYTES),
                 "waiting": np.array([upload.part.place for upload in self._waiting], dtype=np.uint32),
-                "shares": _stacked([upload.share for upload in self._waiting], grid.cells),
-                "opened": _stacked([upload.opened for upload in self._waiting], opening_elements(grid)),
+                "shares": self._stacked([upload.share for upload in self._waiting], grid.cells),
+                "opened": self._stacked([upload.opened for upload in self._waiting], opening_elements(grid)),
             }
         )
 
@@ -273,8 +273,8 @@ class Leader(VoteAggregator):
         parts = [HelperPart.read(row.tobytes()) for row in restored(state, "taken", (-1, PART_BYTES), "uint8")]
         self._taken = {part.place: part.content for part in parts}
         places = restored(state, "waiting", (-1,), "uint32").tolist()
-        shares = restored(state, "shares", (len(places), grid.cells), "uint16")
-        opened = restored(state, "opened", (len(places), opening_elements(grid)), "uint16")
+        shares = restored(state, "shares", (len(places), grid.cells), grid.field.dtype)
+        opened = restored(state, "opened", (len(places), opening_elements(grid)), grid.field.dtype)
         self._waiting = [
             _Waiting(HelperPart.read(self._taken[place]), share, opening)
             for place, share, opening in zip(places, shares, opened, strict=True)
@@ -292,8 +292,7 @@ class Leader(VoteAggregator):
 
     def _batch_body(self) -> bytes:
         out = self._waiting[: self._out]
-        return write_batch([upload.part.content for upload in out], [upload.opened for upload in out])
+        return write_batch(self._field, [upload.part.content for upload in out], [upload.opened for upload in out])
 
-
-def _stacked(rows: list[np.ndarray], width: int) -> np.ndarray:
-    return np.array(rows, dtype=np.uint16).reshape(len(rows), width)
+    def _stacked(self, rows: list[np.ndarray], width: int) -> np.ndarray:
+        return np.array(rows, dtype=self._field.dtype).reshape(len(rows), width)

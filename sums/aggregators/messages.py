@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from consilium.protocol.identity import digest
-from consilium.sums.aggregators.field import WIRE_DTYPE, is_canonical
+from consilium.sums.aggregators.field import Field
 from consilium.sums.aggregators.half import Half
 from consilium.sums.aggregators.proof import DIGEST_BYTES, NONCE_BYTES, SPACE, VoteGrid, opening_elements
 from consilium.sums.aggregators.sealing import KEY_BYTES
@@ -33,25 +33,25 @@ def body_digest(body: bytes) -> bytes:
     return digest(SPACE + "body", body)
 
 
-def write_batch(parts: Sequence[bytes], opened: Sequence[np.ndarray]) -> bytes:
-    """parts: of PART_BYTES bytes. opened: uint16 (opening_elements,) each."""
-    return _COUNT.pack(len(parts)) + b"".join(parts) + b"".join(opening.tobytes() for opening in opened)
+def write_batch(field: Field, parts: Sequence[bytes], opened: Sequence[np.ndarray]) -> bytes:
+    """parts: of PART_BYTES bytes. opened: numbers below the prime (opening_elements,) each."""
+    return _COUNT.pack(len(parts)) + b"".join(parts) + b"".join(map(field.write, opened))
 
 
 def read_batch(body: bytes, grid: VoteGrid) -> tuple[list[bytes], np.ndarray]:
-    """Parts, and uint16 (n, opening_elements). Raises BadLink."""
-    width = opening_elements(grid) * WIRE_DTYPE.itemsize
+    """Parts, and numbers below the prime (n, opening_elements). Raises BadLink."""
+    width = opening_elements(grid) * grid.field.wire_bytes
     count = _counted(body, PART_BYTES + width)
     parts = [
         body[start : start + PART_BYTES] for start in range(_COUNT.size, _COUNT.size + count * PART_BYTES, PART_BYTES)
     ]
-    return parts, _openings(body[_COUNT.size + count * PART_BYTES :], count)
+    return parts, _openings(grid.field, body[_COUNT.size + count * PART_BYTES :], count)
 
 
-def write_checked(batch: bytes, codes: bytes, opened: np.ndarray, reasons: Sequence[bytes]) -> bytes:
-    """batch: digest of the body. codes: 0, or the fault by its number from 1. opened: uint16 (n, opening_elements).
-    reasons: a private key for each code of `SHOWN`, in order."""
-    return _COUNT.pack(len(codes)) + batch + codes + opened.tobytes() + b"".join(reasons)
+def write_checked(field: Field, batch: bytes, codes: bytes, opened: np.ndarray, reasons: Sequence[bytes]) -> bytes:
+    """batch: digest of the body. codes: 0, or the fault by its number from 1. opened: numbers below the prime
+    (n, opening_elements). reasons: a private key for each code of `SHOWN`, in order."""
+    return _COUNT.pack(len(codes)) + batch + codes + field.write(opened) + b"".join(reasons)
 
 
 def read_checked(
@@ -64,7 +64,7 @@ def read_checked(
     ------
     BadLink : not the form, or the answer to another batch.
     """
-    width = opening_elements(grid) * WIRE_DTYPE.itemsize
+    width = opening_elements(grid) * grid.field.wire_bytes
     start = _COUNT.size + DIGEST_BYTES
     codes, end = body[start : start + count], start + count * (1 + width)
     if body[:start] != _COUNT.pack(count) + batch or len(body) < end:
@@ -76,7 +76,7 @@ def read_checked(
     if len(body) != end + KEY_BYTES * len(shown):
         raise BadLink(_FORM)
     reasons = {row: body[end + KEY_BYTES * i : end + KEY_BYTES * (i + 1)] for i, row in enumerate(shown)}
-    return faults, _openings(body[start + count : end], count), reasons
+    return faults, _openings(grid.field, body[start + count : end], count), reasons
 
 
 def write_asked(places: Sequence[int], left_out: Sequence[tuple[int, int]], commitment: bytes) -> bytes:
@@ -101,18 +101,18 @@ def read_asked(body: bytes, most: int) -> tuple[list[int], dict[int, int], bytes
     return places[:count], dict(zip(places[count:], codes, strict=True)), body[-DIGEST_BYTES:]
 
 
-def write_given(question: bytes, half: Half) -> bytes:
+def write_given(field: Field, question: bytes, half: Half) -> bytes:
     """question: digest of the body."""
-    return question + half.nonce + half.total.tobytes()
+    return question + half.nonce + field.write(half.total)
 
 
 def read_given(body: bytes, grid: VoteGrid, question: bytes) -> Half:
     """The helper's half. Raises BadLink."""
     shape, start = (grid.queries, grid.classes), DIGEST_BYTES + NONCE_BYTES
-    if len(body) != start + shape[0] * shape[1] * WIRE_DTYPE.itemsize or body[:DIGEST_BYTES] != question:
+    if len(body) != start + shape[0] * shape[1] * grid.field.wire_bytes or body[:DIGEST_BYTES] != question:
         raise BadLink("the helper's total is none, or of another set of parties")
-    total = np.frombuffer(body, dtype=WIRE_DTYPE, offset=start)
-    if not is_canonical(total):
+    total = grid.field.read(body[start:])
+    if total is None:
         raise BadLink("the helper's total has numbers above the prime")
     return Half(body[DIGEST_BYTES:start], total.reshape(shape))
 
@@ -125,8 +125,8 @@ def _counted(body: bytes, width: int, more: int = 0) -> int:
     return count
 
 
-def _openings(content: bytes, count: int) -> np.ndarray:
-    opened = np.frombuffer(content, dtype=WIRE_DTYPE)
-    if not is_canonical(opened):
+def _openings(field: Field, content: bytes, count: int) -> np.ndarray:
+    opened = field.read(content)
+    if opened is None:
         raise BadLink("a message between the aggregators has numbers above the prime")
     return opened.reshape(count, -1)

@@ -10,9 +10,9 @@ the party does not know (fully linear proofs: Boneh, Boneh, Corrigan-Gibbs, Gilb
     F(t) = sum of f_l(t)^2,    sum of u_m F(m) = sum of u_m y_l^2 <r o r, x>,    sum of u_m y_l^2 (sum of x - 1) = 0.
 
 Sound: under a challenge (r, u, y), drawn by a hash, false votes leave a polynomial in it of degree 5 at most that is
-not zero; it has its root there for at most 5 / q of all challenges, q = 65521^8. An F that is not the sum of squares
-passes for at most 2 points / (q - p) of all t. Each hash that a party tries out is one challenge: after 2^60 of them
-it passes with probability 2^-65 (`soundness_error`).
+not zero; it has its root there for at most 5 / q of all challenges, q elements of the extension. An F that is not the
+sum of squares passes for at most 2 points / (q - p) of all t. Each hash that a party tries out is one challenge: after
+2^60 of them it passes with probability 2^-65 in q = 65,521^8, and 2^-84 in q = 2,097,131^7 (`soundness_error`).
 
 Zero knowledge: f_l(t) is uniform, since f_l(0) is and t is no point of a line; all else that is opened follows from
 it. That holds whatever the other aggregator sends: what is shifted has to fit f_l(t), which nobody knows before, not
@@ -36,33 +36,21 @@ from functools import cached_property
 import numpy as np
 
 from consilium.protocol.identity import derive, digest
-from consilium.sums.aggregators.field import (
-    DEGREE,
-    ORDER,
-    PRIME,
-    continuation,
-    elements,
-    inner,
-    is_base,
-    lagrange_at,
-    multiply,
-    multiply_all,
-    reduce,
-    square_sums,
-    to_wire,
-)
+from consilium.sums.aggregators.field import FIELD_16, Field, from_wire, is_base
 
 MOST_ROWS = 2**24
-"""Queries times teachers: a grid of 2,048 points and 8,192 lines."""
+"""Queries times teachers: a grid of 2,048 points and 8,192 lines, as many as `FIELD_21` adds up without a reduction."""
 
 
 @dataclass(frozen=True)
 class VoteGrid:
-    """Sizes of all that is sent and computed in a session of `queries` x `classes` votes by `teachers` of a party."""
+    """Sizes of all that is sent and computed in a session of `queries` x `classes` votes by `teachers` of a party, and
+    the field of its numbers."""
 
     queries: int
     classes: int
     teachers: int
+    field: Field = FIELD_16
 
     @property
     def rows(self) -> int:
@@ -116,7 +104,7 @@ class VoteGrid:
         if self.teachers == 1:
             return share.reshape(self.queries, self.classes)
         by_teacher = share.reshape(self.queries, self.teachers, self.classes)
-        return by_teacher.sum(axis=1, dtype=np.uint32)
+        return by_teacher.sum(axis=1, dtype=self.field.total_dtype)
 
 
 VERSION = 2
@@ -154,14 +142,14 @@ def commit_total(ctx: bytes, leads: bool, nonce: bytes, total: bytes) -> bytes:
     return digest(SPACE + ("total-of-leader" if leads else "total-of-helper"), ctx, nonce, total)
 
 
-def expand_seed(ctx: bytes, place: int, seed: bytes, purpose: str, count: int) -> np.ndarray:
-    """uint16 (count,): the helper's share of the votes, or of the proof, by purpose."""
-    return elements(derive(seed, SPACE + purpose, ctx, place_bytes(place)), count)
+def expand_seed(field: Field, ctx: bytes, place: int, seed: bytes, purpose: str, count: int) -> np.ndarray:
+    """Numbers below the prime (count,): the helper's share of the votes, or of the proof, by purpose."""
+    return field.elements(derive(seed, SPACE + purpose, ctx, place_bytes(place)), count)
 
 
 @dataclass(frozen=True)
 class Challenge:
-    """Elements of the extension, reduced: r (classes, 8), u (points, 8) and y (lines, 8)."""
+    """Elements of the extension, reduced: r (classes, degree), u (points, degree) and y (lines, degree)."""
 
     r: np.ndarray = field(repr=False)
     u: np.ndarray = field(repr=False)
@@ -170,22 +158,22 @@ class Challenge:
 
 def challenge_of(grid: VoteGrid, ctx: bytes, place: int, to_leader: bytes, to_helper: bytes) -> Challenge:
     """The first challenge of an upload with these commitments."""
-    sizes = grid.classes, grid.points, grid.lines
+    sizes, degree = (grid.classes, grid.points, grid.lines), grid.field.degree
     key = derive(to_leader + to_helper, SPACE + "challenge", ctx, place_bytes(place))
-    drawn = reduce(elements(key, sum(sizes) * DEGREE).astype(np.float64)).reshape(-1, DEGREE)
+    drawn = grid.field.reduce(from_wire(grid.field.elements(key, sum(sizes) * degree))).reshape(-1, degree)
     r, u, y = np.split(drawn, np.cumsum(sizes[:-1]))
     return Challenge(r, u, y)
 
 
-def reading_point(secret: bytes, ctx: bytes) -> np.ndarray:
-    """The second challenge, (8,), reduced. secret: what only the two aggregators share.
+def reading_point(field: Field, secret: bytes, ctx: bytes) -> np.ndarray:
+    """The second challenge, (degree,), reduced. secret: what only the two aggregators share.
 
-    Never in the small field: at one of the points of a line the polynomials are the votes themselves.
+    Never in the prime field: at one of the points of a line the polynomials are the votes themselves.
     """
     tried = 0
     while True:
         key = derive(secret, SPACE + "reading-point", ctx, tried.to_bytes(4, "big"))
-        point = reduce(elements(key, DEGREE).astype(np.float64))
+        point = field.reduce(from_wire(field.elements(key, field.degree)))
         if not is_base(point):
             return point
         tried += 1
@@ -196,13 +184,13 @@ CHECKS = 3
 
 
 def proof_elements(grid: VoteGrid) -> int:
-    """Numbers of 16 bits in a share of the proof: f_l(0) of each line, then the values of F."""
-    return (grid.lines + grid.values) * DEGREE
+    """Numbers in a share of the proof: f_l(0) of each line, then the values of F."""
+    return (grid.lines + grid.values) * grid.field.degree
 
 
 def opening_elements(grid: VoteGrid) -> int:
-    """Numbers of 16 bits in what an aggregator opens of one upload."""
-    return (grid.lines + CHECKS) * DEGREE
+    """Numbers in what an aggregator opens of one upload."""
+    return (grid.lines + CHECKS) * grid.field.degree
 
 
 def soundness_error(grid: VoteGrid, hashes: float) -> float:
@@ -211,28 +199,30 @@ def soundness_error(grid: VoteGrid, hashes: float) -> float:
     >>> soundness_error(VoteGrid(10_000, 10, 1), 2**60) < 2**-65
     True
     """
-    return hashes * 5 / ORDER + 2 * grid.points / (ORDER - PRIME)
+    order = grid.field.order
+    return hashes * 5 / order + 2 * grid.points / (order - grid.field.prime)
 
 
 class Prover:
     """Makes the proofs of votes of one size. Its memory is reused: to get it takes longer than the arithmetic."""
 
     def __init__(self, grid: VoteGrid) -> None:
-        points, lines = grid.points, grid.lines
-        self._grid, self._continue = grid, continuation(points)
-        self._polynomials = np.empty((grid.values, lines, DEGREE))
-        self._products = np.empty((points, lines * DEGREE))
-        self._table = np.zeros((lines * grid.classes + 1, DEGREE))
+        points, lines, degree = grid.points, grid.lines, grid.field.degree
+        self._grid, self._continue = grid, grid.field.continuation(points)
+        self._polynomials = np.empty((grid.values, lines, degree))
+        self._products = np.empty((points, lines * degree))
+        self._table = np.zeros((lines * grid.classes + 1, degree))
         self._where = np.empty((lines, points), dtype=np.int64)
 
     def __call__(self, picks: np.ndarray, challenge: Challenge, starts: np.ndarray) -> np.ndarray:
-        """The values of F at 0 to 2 points, (values, 8), reduced.
+        """The values of F at 0 to 2 points, (values, degree), reduced.
 
-        picks: the class of each row, (rows,). starts: f_l(0), random, reduced, (lines, 8).
+        picks: the class of each row, (rows,). starts: f_l(0), random, reduced, (lines, degree).
         """
-        grid, table, where = self._grid, self._table, self._where
+        grid, field, table, where = self._grid, self._grid.field, self._table, self._where
         points, lines, nothing = grid.points, grid.lines, grid.lines * grid.classes
-        table[:-1] = multiply_all(challenge.y, challenge.r).reshape(-1, DEGREE)  # y_l r_c, and zero where is no row
+        # y_l r_c, and zero where is no row
+        table[:-1] = field.multiply_all(challenge.y, challenge.r).reshape(-1, field.degree)
         where.ravel()[: grid.rows] = picks
         where += np.arange(lines)[:, None] * grid.classes
         where[-1, grid.last_points :] = nothing
@@ -240,13 +230,13 @@ class Prover:
         values[0] = starts
         np.take(table, where.T, axis=0, out=values[1 : points + 1], mode="clip")
         np.matmul(self._continue, values[: points + 1].reshape(points + 1, -1), out=self._products)
-        reduce(self._products, out=values[points + 1 :].reshape(points, -1))
-        return square_sums(values)
+        field.reduce(self._products, out=values[points + 1 :].reshape(points, -1))
+        return field.square_sums(values)
 
 
 @dataclass(frozen=True)
 class ProofShare:
-    """One aggregator's share of the proof, numbers below the prime: f_l(0) (lines, 8) and F (values, 8)."""
+    """One aggregator's share of the proof, numbers below the prime: f_l(0) (lines, degree) and F (values, degree)."""
 
     starts: np.ndarray = field(repr=False)
     values: np.ndarray = field(repr=False)
@@ -254,51 +244,54 @@ class ProofShare:
     @classmethod
     def read(cls, grid: VoteGrid, content: np.ndarray) -> ProofShare:
         """From `proof_elements` numbers."""
-        whole = content.astype(np.float64).reshape(-1, DEGREE)
+        whole = from_wire(content).reshape(-1, grid.field.degree)
         return cls(whole[: grid.lines], whole[grid.lines :])
 
 
 class Opener:
     """What one aggregator opens of an upload. Made once for a session.
 
-    grid: its sizes. where: the reading point, (8,), reduced. leads: whether this aggregator is the one that subtracts
-    constants.
+    grid: its sizes. where: the reading point, (degree,), reduced. leads: whether this aggregator is the one that
+    subtracts constants.
     """
 
     def __init__(self, grid: VoteGrid, where: np.ndarray, leads: bool) -> None:
         self._grid, self._leads = grid, leads
-        along = lagrange_at(where, grid.points + 1)
-        self._start, self._along = along[:1], np.ascontiguousarray(along[1:].T)  # (1, 8), (8, points)
-        self._values = lagrange_at(where, grid.values)
+        along = grid.field.lagrange_at(where, grid.points + 1)
+        self._start, self._along = along[:1], np.ascontiguousarray(along[1:].T)  # (1, degree), (degree, points)
+        self._values = grid.field.lagrange_at(where, grid.values)
         self._rows = np.zeros((grid.lines * grid.points, grid.classes))
 
     def __call__(self, share: np.ndarray, proof: ProofShare, challenge: Challenge) -> np.ndarray:
-        """uint16 (opening_elements,). share: uint16 (cells,), of the votes."""
-        grid, r, u, y = self._grid, challenge.r, challenge.u, challenge.y
+        """Numbers below the prime (opening_elements,). share: the same (cells,), of the votes."""
+        grid, field, r, u, y = self._grid, self._grid.field, challenge.r, challenge.u, challenge.y
         self._rows[: grid.rows] = share.reshape(grid.rows, grid.classes)
         by_line = self._rows.reshape(grid.lines, grid.points, grid.classes)
-        squares = multiply(y, y)
-        across = reduce(squares.T @ by_line.reshape(grid.lines, -1)).reshape(DEGREE, grid.points, grid.classes)
-        by_class = inner(u, across.transpose(1, 2, 0))  # sums of u_m y_l^2 x, (classes, 8)
-        along = reduce(np.matmul(self._along, by_line))  # (lines, 8, classes)
-        at_point = multiply(y, inner(r, along.transpose(2, 0, 1)))
-        at_point += multiply(self._start, reduce(proof.starts))
-        values = reduce(proof.values)
-        opened = np.empty((grid.lines + CHECKS, DEGREE))
+        squares = field.multiply(y, y)
+        across = field.product(squares.T, by_line.reshape(grid.lines, -1))
+        across = across.reshape(field.degree, grid.points, grid.classes)
+        by_class = field.inner(u, across.transpose(1, 2, 0))  # sums of u_m y_l^2 x, (classes, degree)
+        along = field.reduce(np.matmul(self._along, by_line))  # (lines, degree, classes)
+        at_point = field.multiply(y, field.inner(r, along.transpose(2, 0, 1)))
+        at_point += field.multiply(self._start, field.reduce(proof.starts))
+        values = field.reduce(proof.values)
+        opened = np.empty((grid.lines + CHECKS, field.degree))
         opened[: grid.lines] = at_point
-        opened[-3] = inner(self._values, values)
-        opened[-2] = inner(u, values[1 : grid.points + 1]) - inner(multiply(r, r), by_class)
+        opened[-3] = field.inner(self._values, values)
+        opened[-2] = field.inner(u, values[1 : grid.points + 1]) - field.inner(field.multiply(r, r), by_class)
         opened[-1] = by_class.sum(axis=0) - (self._of_ones(squares, u) if self._leads else 0)
-        return to_wire(opened).ravel()
+        return field.to_wire(opened).ravel()
 
     def _of_ones(self, squares: np.ndarray, u: np.ndarray) -> np.ndarray:
         """The sum of u_m y_l^2 over the rows that there are."""
-        whole = multiply(reduce(squares[:-1].sum(axis=0)), reduce(u.sum(axis=0)))
-        return whole + multiply(squares[-1], reduce(u[: self._grid.last_points].sum(axis=0)))
+        field = self._grid.field
+        whole = field.multiply(field.reduce(squares[:-1].sum(axis=0)), field.reduce(u.sum(axis=0)))
+        return whole + field.multiply(squares[-1], field.reduce(u[: self._grid.last_points].sum(axis=0)))
 
 
 def holds(grid: VoteGrid, one: np.ndarray, other: np.ndarray) -> bool:
-    """Whether the two openings, uint16 (opening_elements,) each, are of votes."""
-    opened = reduce(one.astype(np.float64) + other).reshape(-1, DEGREE)
-    squares = square_sums(opened[None, : grid.lines])[0]
-    return not reduce(squares - opened[-3]).any() and not opened[-2:].any()
+    """Whether the two openings, numbers below the prime (opening_elements,) each, are of votes."""
+    field = grid.field
+    opened = field.reduce(from_wire(one) + other).reshape(-1, field.degree)
+    squares = field.square_sums(opened[None, : grid.lines])[0]
+    return not field.reduce(squares - opened[-3]).any() and not opened[-2:].any()

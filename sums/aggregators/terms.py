@@ -4,35 +4,40 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import Any, Literal, Self
 
+import numpy as np
 from pydantic import model_validator
 
 from consilium.protocol.digests import Hash
 from consilium.protocol.errors import ConsiliumError
-from consilium.sums.aggregators.field import PRIME
-from consilium.sums.aggregators.proof import MOST_ROWS, SPACE, VERSION, VoteGrid
+from consilium.protocol.identity import Identity
+from consilium.protocol.messages import LedgerPosition
+from consilium.sums.aggregators.field import FIELD_16, FIELD_21, Field
+from consilium.sums.aggregators.proof import MOST_ROWS, VERSION, VoteGrid
 from consilium.sums.agreement import check_order
-from consilium.sums.errors import OtherVersion, SumTooLarge
+from consilium.sums.errors import OtherVersion, SumTooLarge, UnsafeSession
 from consilium.sums.roster import SumRoster
-from consilium.sums.terms import TAIL, SessionTerms, Sigma
+from consilium.sums.terms import NO_LEDGER, TAIL, SessionTerms, Sigma
 
 MOST_CELLS = 2**28
-"""Elements of one share, half a gigabyte: a bound of what a message may ask of a node."""
-MOST_REACH = PRIME // 2
-"""Values that a count may have (`reach_of`): what lies beyond is brought back without a jump, which takes as many."""
+"""Elements of one share, half a gigabyte, or a whole one: a bound of what a message may ask of a node."""
+FIELDS: Mapping[int, Field] = {VERSION: FIELD_16, VERSION + 1: FIELD_21}
+"""By the version of a session's terms. Nodes that know the first alone say that they do not know the other."""
+MOST_REACH = FIELD_21.most_reach
 
 
 class VerifiedTerms(SessionTerms):
     """Terms of one session, see `SessionTerms`; each of the votes is proved.
 
-    leader_key: the leader's X25519 key of this session's link to the helper, made for it, hex. leader_sigma,
-    helper_sigma: standard deviation of the noise that each aggregator adds to one count of its total; 0.0 for none.
+    version: by which field its sums are (`FIELDS`): the smallest into half of which they fit. leader_key: the leader's
+    X25519 key of this session's link to the helper, made for it, hex. leader_sigma, helper_sigma: standard deviation of
+    the noise that each aggregator adds to one count of its total; 0.0 for none.
     """
 
-    SIGNED_AS: ClassVar[str] = SPACE + "session"
-
+    version: Literal[2, 3] = 2
     leader_key: Hash
     leader_sigma: Sigma = 0.0
     helper_sigma: Sigma = 0.0
@@ -45,22 +50,60 @@ class VerifiedTerms(SessionTerms):
         return self
 
     @classmethod
+    def create(
+        cls,
+        roster: SumRoster,
+        federation: str,
+        queries: np.ndarray,
+        classes: int,
+        teachers: int,
+        *,
+        position: LedgerPosition = NO_LEDGER,
+        **others: Any,
+    ) -> Self:
+        """See `SessionTerms.create`; the version is that of the field that the roster needs."""
+        sigmas = others.get("leader_sigma", 0.0), others.get("helper_sigma", 0.0)
+        version = version_for(reach_of(roster.n, teachers, *sigmas))
+        return super().create(
+            roster, federation, queries, classes, teachers, position=position, **{"version": version, **others}
+        )
+
+    @classmethod
+    def _label(cls, content: bytes) -> str:
+        version = _version(content)
+        return _signed_as(VERSION if version is None or version not in FIELDS else version)
+
+    @classmethod
     def _unsigned(cls, content: bytes) -> ConsiliumError:
         version = _version(content)
-        return super()._unsigned(content) if version == VERSION else OtherVersion("the session", version, VERSION)
+        return super()._unsigned(content) if version in FIELDS else OtherVersion("the session", version, max(FIELDS))
 
     def check(self, roster: SumRoster) -> None:
         """See `SessionTerms.check`.
 
         Raises
         ------
-        SumTooLarge : sums do not fit into half of the field. BadKey : the leader's key is of low order.
+        SumTooLarge : sums do not fit into half of its field. UnsafeSession : they fit into a smaller one. BadKey : the
+            leader's key is of low order.
         """
         super().check(roster)
         check_order(bytes.fromhex(self.leader_key), "the leader")
         reach = reach_of(roster.n, self.teachers, self.leader_sigma, self.helper_sigma)
-        if reach > MOST_REACH:
-            raise SumTooLarge(reach, MOST_REACH)
+        if reach > self.field.most_reach:
+            raise SumTooLarge(reach, self.field.most_reach)
+        if self.version != version_for(reach):
+            raise UnsafeSession(
+                f"the session is of version {self.version}, for sums above {FIELD_16.most_reach}; its own reach {reach}"
+            )
+
+    def sign(self, coordinator: Identity) -> bytes:
+        """The coordinator's signature, 64 bytes, as that version of a session."""
+        return coordinator.sign(_signed_as(self.version), self.canonical())
+
+    @property
+    def field(self) -> Field:
+        """Of the numbers of this session."""
+        return FIELDS[self.version]
 
     @property
     def exact(self) -> bool:
@@ -75,7 +118,7 @@ class VerifiedTerms(SessionTerms):
     @cached_property
     def grid(self) -> VoteGrid:
         """Sizes of what is sent and proved."""
-        return VoteGrid(self.queries, self.classes, self.teachers)
+        return VoteGrid(self.queries, self.classes, self.teachers, self.field)
 
 
 def tail_of(leader_sigma: float, helper_sigma: float) -> int:
@@ -92,9 +135,31 @@ def reach_of(parties: int, teachers: int, leader_sigma: float, helper_sigma: flo
     return parties * teachers + 2 * tail_of(leader_sigma, helper_sigma)
 
 
-def _version(content: bytes) -> object:
-    """What unsigned bytes say that they are."""
+def version_for(reach: int) -> int:
+    """Of the terms of a session whose counts may have so many values: that of the smallest field with room for them.
+
+    Raises
+    ------
+    SumTooLarge : no field has.
+
+    >>> version_for(32_760), version_for(32_761)
+    (2, 3)
+    """
+    for version, field in FIELDS.items():
+        if reach <= field.most_reach:
+            return version
+    raise SumTooLarge(reach, MOST_REACH)
+
+
+def _signed_as(version: int) -> str:
+    """What terms of this version are signed as, so that a node that does not know it cannot take them for another."""
+    return f"verified/{version}/session"
+
+
+def _version(content: bytes) -> int | None:
+    """What unsigned bytes say that they are; None for no number."""
     try:
-        return json.loads(content).get("version")
+        version = json.loads(content).get("version")
     except (ValueError, AttributeError, RecursionError):
         return None
+    return version if type(version) is int else None

@@ -2,10 +2,10 @@
 
     part     version (1), CTX (32), place (4), the helper's key of that place (32), three commitments (32 each), X25519
              key (32), sealed seed (32), signature (64)
-    leader   blind (16), share of the proof (2 for each number), share of the votes (2 for each cell)
+    leader   blind (16), share of the proof, share of the votes (2 or 3 for each number, as the field has it)
 
-The signature covers all of the upload: its part as bytes, the rest by the commitments. Numbers of 16 bits are below
-the prime and little-endian, the place is big-endian; all uploads of a session have one length.
+The signature covers all of the upload: its part as bytes, the rest by the commitments, which are to numbers of 2 or 4
+bytes. Numbers are below the prime and little-endian, the place is big-endian; all uploads of a session have one length.
 """
 
 from __future__ import annotations
@@ -18,17 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from consilium.protocol.identity import SIGNATURE_BYTES, Identity, verify
-from consilium.sums.aggregators.field import (
-    DEGREE,
-    KEY_BYTES,
-    PRIME,
-    WIRE_DTYPE,
-    elements,
-    from_wire,
-    is_canonical,
-    reduce,
-    to_wire,
-)
+from consilium.sums.aggregators.field import KEY_BYTES, from_wire
 from consilium.sums.aggregators.proof import (
     BLIND_BYTES,
     SEED_BYTES,
@@ -120,7 +110,7 @@ class HelperPart:
 
 @dataclass(frozen=True)
 class Upload:
-    """All that a party sends. blind: of the commitments. proof, share: uint16, the leader's."""
+    """All that a party sends. blind: of the commitments. proof, share: the leader's, numbers below the prime."""
 
     part: HelperPart
     blind: bytes = field(repr=False)
@@ -132,15 +122,14 @@ class Upload:
         """From bytes; None if they have not the form of an upload of this size."""
         if len(content) != upload_bytes(grid):
             return None
-        part, count = HelperPart.read(content[:PART_BYTES]), proof_elements(grid)
-        numbers = np.frombuffer(content, dtype=WIRE_DTYPE, offset=PART_BYTES + BLIND_BYTES)
-        if not is_canonical(numbers):
-            return None
-        return cls(part, content[PART_BYTES : PART_BYTES + BLIND_BYTES], numbers[:count], numbers[count:])
+        part, count, blind = HelperPart.read(content[:PART_BYTES]), proof_elements(grid), PART_BYTES + BLIND_BYTES
+        numbers = grid.field.read(content[blind:])
+        return None if numbers is None else cls(part, content[PART_BYTES:blind], numbers[:count], numbers[count:])
 
-    def write(self) -> bytes:
+    def write(self, grid: VoteGrid) -> bytes:
         """To bytes."""
-        return b"".join((self.part.content, self.blind, self.proof.tobytes(), self.share.tobytes()))
+        numbers = map(grid.field.write, (self.proof, self.share))
+        return b"".join((self.part.content, self.blind, *numbers))
 
     def is_bound(self) -> bool:
         """Whether the signed commitments are to this share and this proof."""
@@ -156,7 +145,7 @@ def upload_bytes(grid: VoteGrid) -> int:
     >>> upload_bytes(VoteGrid(10_000, 10, 1))
     205125
     """
-    return PART_BYTES + BLIND_BYTES + WIRE_DTYPE.itemsize * (proof_elements(grid) + grid.cells)
+    return PART_BYTES + BLIND_BYTES + grid.field.wire_bytes * (proof_elements(grid) + grid.cells)
 
 
 class VoteClient:
@@ -211,21 +200,23 @@ class VoteClient:
 
     def _upload(self, picks: np.ndarray) -> bytes:
         grid, ctx, place = self._session.grid, self._session.ctx, self._place
+        numbers, prime = grid.field, grid.field.prime
         seed, blind = self._entropy(SEED_BYTES), self._entropy(BLIND_BYTES)
-        share = PRIME - expand_seed(ctx, place, seed, "votes", grid.cells)
+        share = prime - expand_seed(numbers, ctx, place, seed, "votes", grid.cells)
         where = np.arange(0, grid.cells, grid.classes) + picks
-        share[share == PRIME] = 0
+        share[share == prime] = 0
         share[where] += 1
-        share[share == PRIME] = 0
+        share[share == prime] = 0
         to_leader, to_helper = commit_leader(ctx, place, blind, share.tobytes()), commit_helper(ctx, place, seed)
         challenge = challenge_of(grid, ctx, place, to_leader, to_helper)
-        starts = reduce(from_wire(elements(self._entropy(KEY_BYTES), grid.lines * DEGREE))).reshape(-1, DEGREE)
+        drawn = numbers.elements(self._entropy(KEY_BYTES), grid.lines * numbers.degree)
+        starts = numbers.reduce(from_wire(drawn)).reshape(grid.lines, -1)
         values = self._prove(picks, challenge, starts)
-        helper_proof = expand_seed(ctx, place, seed, "proof", proof_elements(grid))
-        proof = to_wire(np.concatenate((starts, values)).ravel() - helper_proof)
+        helper_proof = expand_seed(numbers, ctx, place, seed, "proof", proof_elements(grid))
+        proof = numbers.to_wire(np.concatenate((starts, values)).ravel() - helper_proof)
         commitments = to_leader, to_helper, commit_proof(ctx, place, blind, proof.tobytes())
         part = HelperPart.make(ctx, place, commitments, seed, self._helper_key, self._identity, self._entropy)
-        return Upload(part, blind, proof, share).write()
+        return Upload(part, blind, proof, share).write(grid)
 
 
 def _check(votes: np.ndarray, shape: tuple[int, int], teachers: int) -> None:

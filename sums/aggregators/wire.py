@@ -36,7 +36,7 @@ from consilium.sums.terms import MOST_SIGMA, SID_BYTES, SessionId
 
 MOST_BYTES = 2**31 - 1
 """Of one message between the aggregators, or one upload."""
-MOST_RECORD = 1_000_000
+MOST_RECORD = 8_000_000
 """Of a signed record: the places of the longest roster."""
 
 

@@ -28,7 +28,7 @@ from consilium.protocol.queries import query_ids, query_set_hash
 from consilium.protocol.records import refusal_to_record
 from consilium.protocol.refusals import Refusal, Rule
 from consilium.sums.aggregators import half, leader
-from consilium.sums.aggregators.field import PRIME, to_wire
+from consilium.sums.aggregators.field import FIELD_16, Field
 from consilium.sums.aggregators.half import Half, fault_code
 from consilium.sums.aggregators.helper import Helper
 from consilium.sums.aggregators.leader import Leader, ShownFault
@@ -191,9 +191,9 @@ def test_control_taken_at_its_word_the_same_lie_leaves_the_party_out_for_good(tm
     assert len(small.ask(queries_of(5, seed=51)).parties) == 4
 
 
-def unclipped(one: np.ndarray, other: np.ndarray, votes: int, tail: int) -> tuple[np.ndarray, np.ndarray]:
+def unclipped(field: Field, one: np.ndarray, other: np.ndarray, votes: int, tail: int) -> tuple[np.ndarray, np.ndarray]:
     """What aggregators that check nothing add up."""
-    return (one.astype(int) + other + 100) % PRIME - 100, np.zeros(len(one), dtype=bool)
+    return (one.astype(int) + other + 100) % field.prime - 100, np.zeros(len(one), dtype=bool)
 
 
 def test_control_unchecked_the_same_lie_decides(small: VerifiedSmall, monkeypatch) -> None:
@@ -333,7 +333,7 @@ def ask_three(small: VerifiedSmall, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(VerifiedCollector, "_choose", lambda self, session, there: frozenset(there))
 
     def close(self: Leader) -> Half:
-        self._half = self._half or Half(bytes(16), to_wire(self._total))
+        self._half = self._half or Half(bytes(16), FIELD_16.to_wire(self._total))
         return self._half
 
     monkeypatch.setattr(Leader, "_close", close)

@@ -10,17 +10,7 @@ import numpy as np
 
 from consilium.protocol.identity import Identity
 from consilium.sums.aggregators import uploads
-from consilium.sums.aggregators.field import (
-    DEGREE,
-    PRIME,
-    WIRE_DTYPE,
-    continuation,
-    inner,
-    multiply,
-    reduce,
-    square_sums,
-    to_wire,
-)
+from consilium.sums.aggregators.field import Field
 from consilium.sums.aggregators.proof import (
     SPACE,
     Challenge,
@@ -38,61 +28,60 @@ from consilium.sums.aggregators.uploads import HelperPart, Upload
 from consilium.sums.agreement import public_of
 from tests.protocol.verified.federation import VerifiedFederation
 
-HALF = (PRIME + 1) // 2
-THIRD = pow(3, -1, PRIME)
 
-
-def random_elements(count: int) -> np.ndarray:
-    """(count, 8), reduced."""
-    return reduce(np.frombuffer(os.urandom(4 * count * DEGREE), dtype="<u4").astype(np.float64)).reshape(-1, DEGREE)
+def random_elements(field: Field, count: int) -> np.ndarray:
+    """(count, degree), reduced."""
+    drawn = np.frombuffer(os.urandom(4 * count * field.degree), dtype="<u4").astype(np.float64)
+    return field.reduce(drawn).reshape(-1, field.degree)
 
 
 def true_squares(grid: VoteGrid, matrix: np.ndarray, challenge: Challenge, starts: np.ndarray) -> np.ndarray:
     """F of any matrix (rows, classes): the opening at t fits, the linear checks do not."""
+    field = grid.field
     rows = np.zeros((grid.lines * grid.points, grid.classes))
-    rows[: grid.rows] = reduce(matrix.astype(np.float64))
-    spread = np.zeros((*rows.T.shape, DEGREE))
+    rows[: grid.rows] = field.reduce(matrix.astype(np.float64))
+    spread = np.zeros((*rows.T.shape, field.degree))
     spread[..., 0] = rows.T
-    z = inner(challenge.r, spread).reshape(grid.lines, grid.points, DEGREE)
-    known = np.concatenate((starts[:, None], multiply(challenge.y[:, None], z)), axis=1).transpose(1, 0, 2)
-    more = reduce(continuation(grid.points) @ known.reshape(grid.points + 1, -1)).reshape(-1, grid.lines, DEGREE)
-    return square_sums(np.concatenate((known, more)))
+    z = field.inner(challenge.r, spread).reshape(grid.lines, grid.points, field.degree)
+    known = np.concatenate((starts[:, None], field.multiply(challenge.y[:, None], z)), axis=1).transpose(1, 0, 2)
+    more = field.reduce(field.continuation(grid.points) @ known.reshape(grid.points + 1, -1))
+    return field.square_sums(np.concatenate((known, more.reshape(-1, grid.lines, field.degree))))
 
 
 def fitted(grid: VoteGrid, matrix: np.ndarray, challenge: Challenge, starts: np.ndarray) -> np.ndarray:
     """F that fits the linear check, moved at its first point; it does not fit the opening at t."""
-    r, u, y = challenge.r, challenge.u, challenge.y
+    field, r, u, y = grid.field, challenge.r, challenge.u, challenge.y
     values = true_squares(grid, matrix, challenge, starts)
     rows = np.zeros((grid.lines * grid.points, grid.classes))
-    rows[: grid.rows] = reduce(matrix.astype(np.float64))
-    weights = multiply(multiply(y, y)[:, None], u[None]).reshape(-1, DEGREE)
-    by_class = reduce(weights.T @ rows).T
-    wanted = inner(multiply(r, r), by_class) - inner(u[1:], values[2 : grid.points + 1]) if grid.points > 1 else None
-    if wanted is None:
-        wanted = inner(multiply(r, r), by_class)
-    values[1] = multiply(reduce(wanted), inverse(u[0]))
+    rows[: grid.rows] = field.reduce(matrix.astype(np.float64))
+    weights = field.multiply(field.multiply(y, y)[:, None], u[None]).reshape(-1, field.degree)
+    by_class = field.reduce(weights.T @ rows).T
+    wanted = field.inner(field.multiply(r, r), by_class)
+    if grid.points > 1:
+        wanted = wanted - field.inner(u[1:], values[2 : grid.points + 1])
+    values[1] = field.multiply(field.reduce(wanted), inverse(field, u[0]))
     return values
 
 
-def inverse(element: np.ndarray) -> np.ndarray:
+def inverse(field: Field, element: np.ndarray) -> np.ndarray:
     """By Fermat: the (q - 2)th power."""
-    found, power, base = None, PRIME**DEGREE - 2, element
+    found, power, base = None, field.order - 2, element
     while power:
         if power & 1:
-            found = base if found is None else multiply(found, base)
-        base, power = multiply(base, base), power >> 1
+            found = base if found is None else field.multiply(found, base)
+        base, power = field.multiply(base, base), power >> 1
     assert found is not None
     return found
 
 
 def zero_proof(grid: VoteGrid, matrix: np.ndarray, challenge: Challenge, starts: np.ndarray) -> np.ndarray:
     """F that is zero everywhere."""
-    return np.zeros((grid.values, DEGREE))
+    return np.zeros((grid.values, grid.field.degree))
 
 
 def random_proof(grid: VoteGrid, matrix: np.ndarray, challenge: Challenge, starts: np.ndarray) -> np.ndarray:
     """F at random."""
-    return random_elements(grid.values)
+    return random_elements(grid.field, grid.values)
 
 
 PROOFS = (true_squares, fitted, zero_proof, random_proof)
@@ -111,7 +100,7 @@ class Forger:
 
     change_seed : what is sealed instead of the seed. change_commitments : the three of them. helper_key : to seal for;
     named_key : the helper's key that is signed, where it is another one.
-    change_proof : leader's share of the proof, uint16.
+    change_proof : leader's share of the proof, numbers below the prime.
     """
 
     federation: VerifiedFederation
@@ -131,19 +120,19 @@ class Forger:
         """matrix: integers (rows, classes)."""
         federation = self.federation
         session = self.session or federation.session
-        grid, ctx = session.grid, session.ctx
+        grid, field, ctx = session.grid, session.field, session.ctx
         place = federation.roster.place(self.name) if self.place is None else self.place
         for _ in range(self.tries):
             seed, blind = os.urandom(16), os.urandom(16)
-            given = expand_seed(ctx, place, seed, "votes", grid.cells).astype(np.int64)
-            share = ((matrix.ravel() - given) % PRIME).astype(WIRE_DTYPE)
+            given = expand_seed(field, ctx, place, seed, "votes", grid.cells).astype(np.int64)
+            share = ((matrix.ravel() - given) % field.prime).astype(field.dtype)
             to_leader = commit_leader(ctx, place, blind, share.tobytes())
             to_helper = commit_helper(ctx, place, seed)
             challenge = challenge_of(grid, ctx, place, to_leader, to_helper)
-        starts = random_elements(grid.lines)
+        starts = random_elements(field, grid.lines)
         values = prove(grid, matrix, challenge, starts)
-        of_helper = expand_seed(ctx, place, seed, "proof", proof_elements(grid))
-        proof = self.change_proof(to_wire(np.concatenate((starts, values)).ravel() - of_helper))
+        of_helper = expand_seed(field, ctx, place, seed, "proof", proof_elements(grid))
+        proof = self.change_proof(field.to_wire(np.concatenate((starts, values)).ravel() - of_helper))
         commitments = to_leader, to_helper, commit_proof(ctx, place, blind, proof.tobytes())
         part = HelperPart.make(
             ctx,
@@ -156,7 +145,7 @@ class Forger:
         )
         if self.helper_key is not None:
             part = sealed_for(part, self.helper_key, seed, self.identity or federation.identities[self.name])
-        return Upload(part, blind, proof, share).write()
+        return Upload(part, blind, proof, share).write(grid)
 
 
 def one_hot(federation: VerifiedFederation, name: str) -> np.ndarray:

@@ -9,12 +9,13 @@ import pytest
 
 from consilium.protocol.errors import MalformedMessage
 from consilium.protocol.noise import SeededNoise
-from consilium.sums.aggregators.field import PRIME
 from consilium.sums.aggregators.half import WholeBlocks
 from consilium.sums.aggregators.helper import Helper
 from consilium.sums.aggregators.leader import Leader
 from consilium.sums.errors import BrokenBlock, RosterMismatch, UnsafeSession
 from tests.protocol.verified.federation import VerifiedFederation, collect, settle_all
+
+pytestmark = pytest.mark.usefixtures("numbers")
 
 
 class TestRules:
@@ -73,8 +74,9 @@ class TestNoise:
         leader, helper = federation.leader(noise=SeededNoise(1)), federation.helper(noise=SeededNoise(2))
         result = collect(leader, helper, federation.uploads())
         own = leader._close().total.astype(np.int64) - leader._total
-        known = (result.sums - own) % PRIME
-        left = (known - federation.total(federation.names) + PRIME // 2) % PRIME - PRIME // 2
+        prime, half = federation.session.field.prime, federation.session.field.most_reach
+        known = (result.sums - own) % prime
+        left = (known - federation.total(federation.names) + half) % prime - half
         assert 20 < left.std() < 40
 
     def test_noise_that_is_promised_needs_a_source(self) -> None:

@@ -15,14 +15,17 @@ from consilium.protocol.identity import Identity
 from consilium.sums.aggregators import helper as helper_module
 from consilium.sums.aggregators import leader as leader_module
 from consilium.sums.aggregators import uploads as uploads_module
-from consilium.sums.aggregators.field import PRIME
+from consilium.sums.aggregators.field import Field
 from consilium.sums.aggregators.sealing import place_key
 from consilium.sums.aggregators.uploads import PART_BYTES, HelperPart, Upload
 from consilium.sums.errors import VoteFault
 from tests.marks import third
 from tests.protocol.verified.federation import VerifiedFederation, collect, settle_all
-from tests.protocol.verified.liars import HALF, PROOFS, THIRD, Forger, fitted, one_hot, true_squares, zero_proof
+from tests.protocol.verified.liars import PROOFS, Forger, fitted, one_hot, true_squares, zero_proof
 
+pytestmark = pytest.mark.usefixtures("numbers")
+Lie = Callable[[np.ndarray, int], None]
+"""Changes the matrix of an honest party; the second argument is the prime."""
 LIAR = "h7"
 FIRST_QUERY = (0, 0, 0, 0, 1, 1, 1)
 """What the honest seven vote for on the first query: no vote of an eighth makes it the second class."""
@@ -36,53 +39,67 @@ def make_federation(teachers: int = 1) -> VerifiedFederation:
     return federation
 
 
-def row(*cells: int, at: int = 0) -> Callable[[np.ndarray], None]:
-    """A lie in one row."""
+def row(*cells: int | Callable[[int], int], at: int = 0) -> Lie:
+    """A lie in one row; cells may depend on the prime."""
 
-    def tell(matrix: np.ndarray) -> None:
-        matrix[at] = cells
+    def tell(matrix: np.ndarray, prime: int) -> None:
+        matrix[at] = [cell if isinstance(cell, int) else cell(prime) for cell in cells]
 
     return tell
 
 
-def stacked(matrix: np.ndarray) -> None:
+def half(prime: int) -> int:
+    return (prime + 1) // 2
+
+
+def third_of_one(prime: int) -> int:
+    return pow(3, -1, prime)
+
+
+def root(prime: int) -> int:
+    """A root of unity of a small order: a square root of minus one modulo 65,521, a seventh one of one modulo
+    2,097,131."""
+    return pow(17, (prime - 1) // 4, prime) if prime % 4 == 1 else pow(2, (prime - 1) // 7, prime)
+
+
+def stacked(matrix: np.ndarray, prime: int) -> None:
     """All votes on the first query."""
     matrix[1:] = 0
     matrix[0] = 0, len(matrix), 0
 
 
-def moved(matrix: np.ndarray) -> None:
+def moved(matrix: np.ndarray, prime: int) -> None:
     """The second query's vote given to the first: the number of votes is right."""
     matrix[:2] = (0, 2, 0), (0, 0, 0)
 
 
-def shared(matrix: np.ndarray) -> None:
+def shared(matrix: np.ndarray, prime: int) -> None:
     """Two votes on the first query and none on the second: every class has the votes it should have."""
     matrix[0] += matrix[1]
     matrix[1] = 0
 
 
-def nothing(matrix: np.ndarray) -> None:
+def nothing(matrix: np.ndarray, prime: int) -> None:
     """No vote at all."""
     matrix[:] = 0
 
 
-def random_cells(matrix: np.ndarray) -> None:
-    matrix[:] = np.random.default_rng(1).integers(0, PRIME, matrix.shape)
+def random_cells(matrix: np.ndarray, prime: int) -> None:
+    matrix[:] = np.random.default_rng(1).integers(0, prime, matrix.shape)
 
 
-def random_rows_of_one(matrix: np.ndarray) -> None:
+def random_rows_of_one(matrix: np.ndarray, prime: int) -> None:
     """Random numbers, each row of which sums to 1."""
-    random_cells(matrix)
-    matrix[:, 0] = (1 - matrix[:, 1:].sum(axis=1)) % PRIME
+    random_cells(matrix, prime)
+    matrix[:, 0] = (1 - matrix[:, 1:].sum(axis=1)) % prime
 
 
-def everywhere_negative(matrix: np.ndarray) -> None:
+def everywhere_negative(matrix: np.ndarray, prime: int) -> None:
     """The sums would be those of one party less."""
     matrix[:] = -matrix
 
 
-FALSE_VOTES: dict[str, Callable[[np.ndarray], None]] = {
+FALSE_VOTES: dict[str, Lie] = {
     "two hot": row(0, 1, 1),
     "all hot": row(1, 1, 1),
     "none": row(0, 0, 0),
@@ -93,14 +110,14 @@ FALSE_VOTES: dict[str, Callable[[np.ndarray], None]] = {
     "one less": row(-1, 0, 0),
     "one less, two more": row(-1, 2, 0),
     "minus one and two ones": row(-1, 1, 1),
-    "wrapped": row(PRIME - 4, 5, 0),
-    "the largest element": row(PRIME - 1, 0, 0),
-    "half and half": row(0, HALF, HALF),
-    "one half": row(0, HALF, 0),
-    "thirds": row(THIRD, THIRD, THIRD),
+    "wrapped": row(lambda prime: prime - 4, 5, 0),
+    "the largest element": row(lambda prime: prime - 1, 0, 0),
+    "half and half": row(0, half, half),
+    "one half": row(0, half, 0),
+    "thirds": row(third_of_one, third_of_one, third_of_one),
     "other elements": row(0, 12_345, 1 - 12_345),
     "an element and its negative": row(1, 777, -777),
-    "a square root of minus one": row(0, pow(17, (PRIME - 1) // 4, PRIME), 1 - pow(17, (PRIME - 1) // 4, PRIME)),
+    "a root of unity": row(0, root, lambda prime: 1 - root(prime)),
     "votes stacked": stacked,
     "vote moved": moved,
     "votes shared": shared,
@@ -134,7 +151,7 @@ def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         leader_module,
         "add_up",
-        lambda one, other, votes, tail: ((one.astype(int) + other) % PRIME, np.zeros(len(one), bool)),
+        lambda field, one, other, votes, tail: ((one.astype(int) + other) % field.prime, np.zeros(len(one), bool)),
     )
 
 
@@ -156,21 +173,21 @@ def must_be_out(federation: VerifiedFederation, lie: bytes, fault: VoteFault, na
 
 
 @pytest.mark.parametrize(("kind", "prove"), third([(kind, prove) for kind in FALSE_VOTES for prove in PROOFS]))
-def test_false_votes_are_left_out_whatever_their_proof(kind, prove) -> None:
+def test_false_votes_are_left_out_whatever_their_proof(kind, prove, numbers: Field) -> None:
     federation = make_federation()
     matrix = one_hot(federation, LIAR)
-    FALSE_VOTES[kind](matrix)
+    FALSE_VOTES[kind](matrix, numbers.prime)
     must_be_out(federation, Forger(federation, LIAR)(matrix, prove), VoteFault.FALSE_VOTES)
 
 
 @pytest.mark.parametrize("kind", FALSE_VOTES)
-def test_control_false_votes_count_where_nobody_checks(kind, unchecked) -> None:
+def test_control_false_votes_count_where_nobody_checks(kind, unchecked, numbers: Field) -> None:
     federation = make_federation()
     matrix = one_hot(federation, LIAR)
-    FALSE_VOTES[kind](matrix)
+    FALSE_VOTES[kind](matrix, numbers.prime)
     _, _, result = run(federation, Forger(federation, LIAR)(matrix))
     honest = federation.total(federation.names[:-1])
-    assert np.array_equal(result.sums, (honest + matrix) % PRIME)
+    assert np.array_equal(result.sums, (honest + matrix) % numbers.prime)
     assert LIAR in result.accepted
     if kind in DECIDE:
         assert np.argmax(result.sums[0]) == 1
@@ -197,13 +214,14 @@ def test_true_votes_without_a_proof_are_left_out() -> None:
         ([(0, 2, 0), (0, 0, 0)], VoteFault.FALSE_VOTES),
         ([(0, 2, 0), (0, 1, 0)], VoteFault.FALSE_VOTES),
         ([(0, 3, -1), (0, 0, 0)], VoteFault.FALSE_VOTES),
-        ([(HALF, HALF, 0), (HALF, HALF, 0)], VoteFault.FALSE_VOTES),
+        ([(half, half, 0), (half, half, 0)], VoteFault.FALSE_VOTES),
     ],
 )
-def test_every_teacher_of_a_party_has_one_vote(rows, outcome) -> None:
+def test_every_teacher_of_a_party_has_one_vote(rows, outcome, numbers: Field) -> None:
     federation = make_federation(teachers=2)
     matrix = one_hot(federation, LIAR)
-    matrix[:2] = rows
+    for at, cells in enumerate(rows):
+        row(*cells, at=at)(matrix, numbers.prime)
     must_be_out(federation, Forger(federation, LIAR)(matrix), outcome)
 
 
@@ -343,25 +361,30 @@ def test_a_second_upload_is_not_taken_and_the_first_counts() -> None:
     assert np.array_equal(result.sums, federation.total(federation.names))
 
 
-SHAPES = {
-    "empty": lambda content: b"",
-    "one byte": lambda content: content[:1],
-    "truncated by a byte": lambda content: content[:-1],
-    "truncated by an element": lambda content: content[:-2],
-    "part only": lambda content: content[:PART_BYTES],
-    "one byte more": lambda content: content + b"\0",
-    "an element more": lambda content: content + b"\0\0",
-    "twice": lambda content: content * 2,
-    "the prime itself": lambda content: content[:-2] + PRIME.to_bytes(2, "little"),
-    "above the prime": lambda content: content[:-2] + b"\xff\xff",
-    "other version": lambda content: b"\1" + content[1:],
+def last_number(content: bytes, numbers: Field, number: int) -> bytes:
+    return content[: -numbers.wire_bytes] + number.to_bytes(numbers.wire_bytes, "little")
+
+
+SHAPES: dict[str, Callable[[bytes, Field], bytes]] = {
+    "empty": lambda content, numbers: b"",
+    "one byte": lambda content, numbers: content[:1],
+    "truncated by a byte": lambda content, numbers: content[:-1],
+    "truncated by an element": lambda content, numbers: content[: -numbers.wire_bytes],
+    "part only": lambda content, numbers: content[:PART_BYTES],
+    "one byte more": lambda content, numbers: content + b"\0",
+    "an element more": lambda content, numbers: content + bytes(numbers.wire_bytes),
+    "twice": lambda content, numbers: content * 2,
+    "the prime itself": lambda content, numbers: last_number(content, numbers, numbers.prime),
+    "one above the prime": lambda content, numbers: last_number(content, numbers, numbers.prime + 1),
+    "far above the prime": lambda content, numbers: last_number(content, numbers, 256**numbers.wire_bytes - 1),
+    "other version": lambda content, numbers: b"\1" + content[1:],
 }
 
 
 @pytest.mark.parametrize("kind", SHAPES)
-def test_what_has_not_the_form_of_an_upload_is_left_out(kind) -> None:
+def test_what_has_not_the_form_of_an_upload_is_left_out(kind, numbers: Field) -> None:
     federation = make_federation()
-    must_be_out(federation, SHAPES[kind](federation.uploads([LIAR])[LIAR]), VoteFault.MALFORMED)
+    must_be_out(federation, SHAPES[kind](federation.uploads([LIAR])[LIAR], numbers), VoteFault.MALFORMED)
 
 
 def test_a_stranger_is_no_party() -> None:
@@ -385,14 +408,14 @@ def test_no_byte_can_be_altered() -> None:
     assert leader.accept(LIAR, content) is None, "a damaged upload does not stand in the way of the good one"
 
 
-def test_many_liars_are_all_named() -> None:
+def test_many_liars_are_all_named(numbers: Field) -> None:
     federation = VerifiedFederation(30, queries=9)
     uploads = federation.uploads()
     kinds = list(FALSE_VOTES.values())
     liars = federation.names[::4]
     for at, name in enumerate(liars):
         matrix = one_hot(federation, name)
-        kinds[at](matrix[:13] if len(matrix) > 12 else matrix)
+        kinds[at](matrix[:13] if len(matrix) > 12 else matrix, numbers.prime)
         uploads[name] = Forger(federation, name)(matrix)
     honest = tuple(name for name in federation.names if name not in liars)
     result = collect(federation.leader(batch_size=4), federation.helper(), uploads)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from consilium.protocol.noise import SeededNoise
-from consilium.sums.aggregators.field import PRIME
+from consilium.sums.aggregators.field import Field
 from consilium.sums.aggregators.half import ASKED, BATCH, CHECKED, FAULT_CODES, add_up, fault_code
 from consilium.sums.aggregators.helper import Helper
 from consilium.sums.aggregators.messages import body_digest, read_checked, write_asked, write_batch, write_checked
@@ -20,6 +20,8 @@ from consilium.sums.agreement import new_private
 from consilium.sums.errors import AggregatorsDisagree, BadLink, StageOrder, ThresholdNotMet, VerifiedError, VoteFault
 from tests.protocol.verified.federation import VerifiedFederation, collect, helper_link, leader_link, settle_all
 from tests.protocol.verified.liars import Forger, one_hot
+
+pytestmark = pytest.mark.usefixtures("numbers")
 
 
 class TestOrder:
@@ -119,12 +121,12 @@ class TestLyingLeader:
         """Two readings of the same votes with one random start would be an equation for the votes."""
         federation = VerifiedFederation(4)
         helper, link, grid = federation.helper(), leader_link(federation), federation.session.grid
-        nothing = np.zeros(opening_elements(grid), dtype=np.uint16)
+        nothing = np.zeros(opening_elements(grid), dtype=grid.field.dtype)
         client = federation.client("h0")
         parts = [client.upload(federation.votes["h0"])[:PART_BYTES] for _ in range(2)]
 
         def ask(part: bytes) -> tuple[VoteFault | None, np.ndarray]:
-            body = write_batch([part], [nothing])
+            body = write_batch(grid.field, [part], [nothing])
             reply = link.open(CHECKED, helper.check(link.seal(BATCH, body)))
             faults, opened, _ = read_checked(reply, grid, body_digest(body), 1, FAULT_CODES)
             return faults[0], opened[0]
@@ -169,17 +171,20 @@ class TestLyingHelper:
         assert faults == [None] * 3
         codes, false = bytes(3), fault_code(VoteFault.FALSE_VOTES)
         with pytest.raises(AggregatorsDisagree, match="h1"):
-            leader.settle(link.seal(CHECKED, write_checked(body_digest(body), bytes([0, false, 0]), opened, [])))
+            leader.settle(
+                link.seal(CHECKED, write_checked(grid.field, body_digest(body), bytes([0, false, 0]), opened, []))
+            )
         spoiled = opened.copy()
         spoiled[2, 0] ^= 1
         with pytest.raises(AggregatorsDisagree, match="h2"):
-            leader.settle(link.seal(CHECKED, write_checked(body_digest(body), codes, spoiled, [])))
+            leader.settle(link.seal(CHECKED, write_checked(grid.field, body_digest(body), codes, spoiled, [])))
         assert leader.accepted == ()
-        leader.settle(link.seal(CHECKED, write_checked(body_digest(body), codes, opened, [])))
+        leader.settle(link.seal(CHECKED, write_checked(grid.field, body_digest(body), codes, opened, [])))
         assert leader.accepted == tuple(federation.names)
 
-    @pytest.mark.parametrize("shift", [1, PRIME - 1, 3000, PRIME // 2, PRIME // 2 + 5])
-    def test_a_wrong_total_is_made_to_fit_and_nothing_is_said(self, shift) -> None:
+    @pytest.mark.parametrize(("halves", "more"), [(0, 1), (2, 0), (0, 3000), (1, 0), (1, 5)])
+    def test_a_wrong_total_is_made_to_fit_and_nothing_is_said(self, halves, more, numbers: Field) -> None:
+        shift = halves * numbers.most_reach + more  # twice half of the prime is one less than the prime
         federation = VerifiedFederation(3)
         leader, helper = federation.leader(), federation.helper()
         for name, upload in federation.uploads().items():
@@ -193,7 +198,7 @@ class TestLyingHelper:
         assert result.clipped.tolist() == [True] + [False] * 11
         assert "clipped" not in repr(result)
 
-    def test_a_vote_moved_in_its_total_is_not_found(self) -> None:
+    def test_a_vote_moved_in_its_total_is_not_found(self, numbers: Field) -> None:
         """Robust sums need both aggregators: documented, not prevented."""
         federation = VerifiedFederation(3)
         leader, helper = federation.leader(), federation.helper()
@@ -201,7 +206,7 @@ class TestLyingHelper:
             leader.accept(name, upload)
         settle_all(leader, helper)
         total, cell = federation.total(federation.names), int(np.argmax(federation.total(federation.names)[0]))
-        helper._total[0, cell] += PRIME - 1
+        helper._total[0, cell] += numbers.prime - 1
         helper._total[0, (cell + 1) % 3] += 1
         result = leader.finish(helper.give(leader.ask()))
         assert not np.array_equal(result.sums, total)
@@ -214,7 +219,7 @@ class TestReveals:
     def asked(federation: VerifiedFederation, helper: Helper, part: bytes) -> tuple[VoteFault | None, dict[int, bytes]]:
         """What the helper says of one part, and the keys that it shows."""
         grid, link = federation.session.grid, leader_link(federation)
-        body = write_batch([part], [np.zeros(opening_elements(grid), dtype=np.uint16)])
+        body = write_batch(grid.field, [part], [np.zeros(opening_elements(grid), dtype=grid.field.dtype)])
         reply = link.open(CHECKED, helper.check(link.seal(BATCH, body)))
         faults, _, reasons = read_checked(reply, grid, body_digest(body), 1, FAULT_CODES)
         return faults[0], reasons
@@ -245,8 +250,8 @@ class TestReveals:
         assert upload is not None
         seed = upload.part.opened(reasons[0])
         assert isinstance(seed, bytes)
-        other = expand_seed(federation.session.ctx, 0, seed, "votes", grid.cells)
-        votes = (grid.summed(upload.share).astype(np.int64) + grid.summed(other)) % PRIME
+        other = expand_seed(grid.field, federation.session.ctx, 0, seed, "votes", grid.cells)
+        votes = (grid.summed(upload.share).astype(np.int64) + grid.summed(other)) % grid.field.prime
         assert np.array_equal(votes, federation.votes["h0"])
 
     def test_a_liar_s_key_opens_nothing_but_its_own_seal(self) -> None:
@@ -271,8 +276,8 @@ class TestForwardSecrecy:
             assert upload is not None
             seeds = [seed for key in keys if isinstance(seed := upload.part.opened(key), bytes)]
             for seed in seeds[:1]:
-                other = expand_seed(federation.session.ctx, upload.part.place, seed, "votes", grid.cells)
-                votes = (grid.summed(upload.share).astype(np.int64) + grid.summed(other)) % PRIME
+                other = expand_seed(grid.field, federation.session.ctx, upload.part.place, seed, "votes", grid.cells)
+                votes = (grid.summed(upload.share).astype(np.int64) + grid.summed(other)) % grid.field.prime
                 found += np.array_equal(votes, federation.votes[name])
         return found
 
@@ -366,24 +371,30 @@ class TestCommitments:
 class TestClipping:
     """`add_up` over the whole field: what an aggregator can do to a count by a shift of its choice."""
 
-    EVERYWHERE = np.arange(PRIME, dtype=np.int64)[:, None]
+    @pytest.fixture
+    def everywhere(self, numbers: Field) -> np.ndarray:
+        return np.arange(numbers.prime, dtype=np.int64)[:, None]
 
     @pytest.mark.parametrize("terms", [{}, {"leader_sigma": 40.0, "helper_sigma": 30.0}])
     @pytest.mark.parametrize("teachers", [1, 1_000])
-    def test_one_vote_moves_a_count_by_one_at_most_wherever_it_was_shifted_to(self, terms, teachers) -> None:
+    def test_one_vote_moves_a_count_by_one_at_most_wherever_it_was_shifted_to(
+        self, terms, teachers, numbers: Field, everywhere
+    ) -> None:
         session = VerifiedFederation(12, teachers=teachers, no_votes=True).new_session(**terms)
         votes, tail = 12 * teachers, session.tail
-        sums, _ = add_up(self.EVERYWHERE, np.zeros_like(self.EVERYWHERE), votes, tail)
+        sums, _ = add_up(numbers, everywhere, np.zeros_like(everywhere), votes, tail)
         assert (sums.min(), sums.max()) == (-tail, votes + tail)
         assert np.abs(np.diff(np.append(sums, sums[0]))).max() == 1
         possible = np.r_[0 : votes + tail + 1]
         assert np.array_equal(sums[possible, 0], possible), "what votes and noise can give is left as it is"
-        assert np.array_equal(sums[PRIME - tail :, 0], np.arange(-tail, 0))
+        assert np.array_equal(sums[numbers.prime - tail :, 0], np.arange(-tail, 0))
 
-    def test_control_cut_off_at_both_ends_one_vote_moves_a_count_from_none_to_all(self) -> None:
-        centred = (self.EVERYWHERE + PRIME // 2) % PRIME - PRIME // 2
+    def test_control_cut_off_at_both_ends_one_vote_moves_a_count_from_none_to_all(
+        self, numbers: Field, everywhere
+    ) -> None:
+        centred = (everywhere + numbers.most_reach) % numbers.prime - numbers.most_reach
         assert np.abs(np.diff(np.clip(centred, 0, 12), axis=0)).max() == 12
 
-    def test_rows_of_noisy_sums_may_have_any_total(self) -> None:
-        _, clipped = add_up(self.EVERYWHERE, np.zeros_like(self.EVERYWHERE), 12, 450)
+    def test_rows_of_noisy_sums_may_have_any_total(self, numbers: Field, everywhere) -> None:
+        _, clipped = add_up(numbers, everywhere, np.zeros_like(everywhere), 12, 450)
         assert not clipped.any()

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from consilium.sums.aggregators.field import PRIME
 from consilium.sums.aggregators.half import BATCH, CHECKED, FAULT_CODES, Half, VerifiedSum
 from consilium.sums.aggregators.helper import Helper
 from consilium.sums.aggregators.leader import Leader
@@ -31,6 +30,7 @@ from consilium.sums.errors import BadLink, StageOrder, TooManyWaiting, VoteFault
 from tests.protocol.verified.federation import VerifiedFederation, collect, leader_link, settle_all
 from tests.protocol.verified.liars import Forger, one_hot
 
+pytestmark = pytest.mark.usefixtures("numbers")
 SEVERAL = [(3, 2, 1), (5, 3, 1), (4, 4, 3), (9, 2, 5)]
 
 
@@ -240,19 +240,22 @@ class TestMessagesBetween:
         """Bodies as the other aggregator could have sealed them: forms and numbers, beyond what the seal protects."""
         federation = VerifiedFederation(3)
         grid = federation.session.grid
-        opened = np.zeros((2, opening_elements(grid)), dtype=np.uint16)
-        batch, too_large = write_batch([bytes(PART_BYTES)] * 2, list(opened)), opened + np.uint16(PRIME)
+        opened = np.zeros((2, opening_elements(grid)), dtype=grid.field.dtype)
+        batch, too_large = (
+            write_batch(grid.field, [bytes(PART_BYTES)] * 2, list(opened)),
+            opened + grid.field.dtype.type(grid.field.prime),
+        )
         digest = body_digest(batch)
-        zeros = np.zeros((12, 3), dtype=np.uint16)
+        zeros = np.zeros((12, 3), dtype=grid.field.dtype)
 
         def checked(body: bytes) -> object:
             return read_checked(body, grid, digest, 2, FAULT_CODES)
 
         cases: list[tuple[bytes, Callable]] = [
             (batch, lambda body: read_batch(body, grid)),
-            (write_checked(digest, b"\0\1", opened, []), checked),
-            (write_checked(digest, b"\0\x08", opened, [bytes(32)]), checked),
-            (write_given(digest, Half(bytes(16), zeros)), lambda body: read_given(body, grid, digest)),
+            (write_checked(grid.field, digest, b"\0\1", opened, []), checked),
+            (write_checked(grid.field, digest, b"\0\x08", opened, [bytes(32)]), checked),
+            (write_given(grid.field, digest, Half(bytes(16), zeros)), lambda body: read_given(body, grid, digest)),
             (write_asked([1, 2], [(0, 3)], bytes(32)), lambda body: read_asked(body, 9)),
         ]
         for body, read in cases:
@@ -261,21 +264,26 @@ class TestMessagesBetween:
                 with pytest.raises(BadLink):
                     read(wrong)
         bad = [
-            (write_batch([bytes(PART_BYTES)] * 2, list(too_large)), cases[0][1]),
-            (write_checked(digest, b"\0\1", too_large, []), cases[1][1]),
-            (write_checked(digest, b"\0\x0b", opened, []), cases[1][1]),
-            (write_checked(digest, b"\0\x08", opened, []), cases[1][1]),
-            (write_checked(digest, b"\0\1", opened, [bytes(32)]), cases[1][1]),
-            (write_checked(digest[::-1], b"\0\1", opened, []), cases[1][1]),
+            (write_batch(grid.field, [bytes(PART_BYTES)] * 2, list(too_large)), cases[0][1]),
+            (write_checked(grid.field, digest, b"\0\1", too_large, []), cases[1][1]),
+            (write_checked(grid.field, digest, b"\0\x0b", opened, []), cases[1][1]),
+            (write_checked(grid.field, digest, b"\0\x08", opened, []), cases[1][1]),
+            (write_checked(grid.field, digest, b"\0\1", opened, [bytes(32)]), cases[1][1]),
+            (write_checked(grid.field, digest[::-1], b"\0\1", opened, []), cases[1][1]),
             (write_asked([1, 2], [(0, 10)], bytes(32)), cases[4][1]),
             (write_asked([1, 2], [(0, 0)], bytes(32)), cases[4][1]),
-            (write_given(digest, Half(bytes(16), np.full((12, 3), PRIME, dtype=np.uint16))), cases[3][1]),
-            (write_given(digest[::-1], Half(bytes(16), zeros)), cases[3][1]),
+            (
+                write_given(
+                    grid.field, digest, Half(bytes(16), np.full((12, 3), grid.field.prime, dtype=grid.field.dtype))
+                ),
+                cases[3][1],
+            ),
+            (write_given(grid.field, digest[::-1], Half(bytes(16), zeros)), cases[3][1]),
         ]
         for body, read in bad:
             with pytest.raises(BadLink):
                 read(body)
-        many = write_batch([bytes(PART_BYTES)] * (MOST_BATCH + 1), [opened[0]] * (MOST_BATCH + 1))
+        many = write_batch(grid.field, [bytes(PART_BYTES)] * (MOST_BATCH + 1), [opened[0]] * (MOST_BATCH + 1))
         with pytest.raises(BadLink):
             read_batch(many, grid)
 
@@ -325,8 +333,8 @@ class TestMessagesBetween:
         good = federation.uploads(["h0"])["h0"][:PART_BYTES]
         parts = [rng.bytes(PART_BYTES) for _ in range(20)]
         parts += [good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :] for at in range(PART_BYTES)]
-        opened = np.zeros((len(parts), opening_elements(grid)), dtype=np.uint16)
-        body = write_batch(parts, list(opened))
+        opened = np.zeros((len(parts), opening_elements(grid)), dtype=grid.field.dtype)
+        body = write_batch(grid.field, parts, list(opened))
         reply = link.open(CHECKED, helper.check(link.seal(BATCH, body)))
         faults, told, reasons = read_checked(reply, grid, body_digest(body), len(parts), FAULT_CODES)
         assert None not in faults

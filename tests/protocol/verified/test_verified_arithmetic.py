@@ -1,8 +1,10 @@
-"""The small field, its extension, streams and proofs against Python's integers, term by term."""
+"""Both fields, their extensions, streams and proofs against Python's integers, term by term."""
 
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
+from functools import partial
 from functools import reduce as fold_left
 
 import numpy as np
@@ -13,11 +15,10 @@ from cryptography.hazmat.primitives.ciphers.modes import CTR
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consilium.sums.aggregators import field
-from consilium.sums.aggregators import field as extension
-from consilium.sums.aggregators import field as streams
-from consilium.sums.aggregators.field import PRIME
+from consilium.protocol.messages import MOST_CLASSES
+from consilium.sums.aggregators.field import FIELD_16, FIELD_21, Field
 from consilium.sums.aggregators.proof import (
+    MOST_ROWS,
     Opener,
     ProofShare,
     Prover,
@@ -31,161 +32,285 @@ from consilium.sums.aggregators.proof import (
 )
 from tests.protocol.verified.liars import inverse, random_elements, true_squares
 
-ELEMENT = st.lists(st.integers(0, PRIME - 1), min_size=8, max_size=8)
+BOTH = pytest.mark.parametrize("field", [FIELD_16, FIELD_21], ids=["of 16 bits", "of 21 bits"])
+NUMBER = st.integers(0, 2**21)
+COEFFICIENTS = st.lists(NUMBER, min_size=8, max_size=8)
 
 
-def ints(values: np.ndarray):
+def ints(field: Field, values: np.ndarray):
     """Reduced floats -> Python integers below the prime, nested lists."""
     return field.to_wire(values).astype(object).tolist()
 
 
-def times(one: list[int], other: list[int]) -> list[int]:
-    """The product modulo X^8 - 17, term by term."""
-    found = [0] * 8
+def fit(field: Field, values: list[int]) -> list[int]:
+    """Any numbers -> an element."""
+    return [value % field.prime for value in values[: field.degree]]
+
+
+def one_of(field: Field) -> list[int]:
+    return [1, *[0] * (field.degree - 1)]
+
+
+def times(field: Field, one: list[int], other: list[int]) -> list[int]:
+    """The product modulo X^degree - constant, term by term."""
+    product = [0] * field.degree
     for i, a in enumerate(one):
         for j, b in enumerate(other):
-            found[(i + j) % 8] += a * b * (17 if i + j >= 8 else 1)
-    return [value % PRIME for value in found]
+            product[(i + j) % field.degree] += a * b * (field.constant if i + j >= field.degree else 1)
+    return [value % field.prime for value in product]
 
 
-def plus(one: list[int], other: list[int]) -> list[int]:
-    return [(a + b) % PRIME for a, b in zip(one, other, strict=True)]
+def plus(field: Field, one: list[int], other: list[int]) -> list[int]:
+    return [(a + b) % field.prime for a, b in zip(one, other, strict=True)]
 
 
-def scaled(one: list[int], factor: int) -> list[int]:
-    return [value * factor % PRIME for value in one]
+def total(field: Field, elements) -> list[int]:
+    return fold_left(partial(plus, field), elements)
 
 
-def element(values: list[int]) -> np.ndarray:
+def scaled(field: Field, one: list[int], factor: int) -> list[int]:
+    return [value * factor % field.prime for value in one]
+
+
+def element(field: Field, values: list[int]) -> np.ndarray:
     return field.reduce(np.array(values, dtype=np.float64))
 
 
-@given(st.lists(st.integers(-(2**53), 2**53), min_size=1, max_size=50))
-def test_reduction_is_that_of_integers(values) -> None:
+@BOTH
+@given(values=st.lists(st.integers(-(2**53), 2**53), min_size=1, max_size=50))
+def test_reduction_is_that_of_integers(field: Field, values) -> None:
     reduced = field.reduce(np.array(values, dtype=np.float64))
-    assert (np.abs(reduced) <= 32761).all()
-    assert [(int(got) - value) % PRIME for got, value in zip(reduced, values, strict=True)] == [0] * len(values)
-    assert field.to_wire(np.array(values, dtype=np.float64)).tolist() == [value % PRIME for value in values]
+    assert (np.abs(reduced) <= field.most_reduced).all()
+    assert [(int(got) - value) % field.prime for got, value in zip(reduced, values, strict=True)] == [0] * len(values)
+    assert field.to_wire(np.array(values, dtype=np.float64)).tolist() == [value % field.prime for value in values]
 
 
-@pytest.mark.parametrize("multiple", [0, 1, 2**20, 2**36, 2**37 - 9])
-def test_reduction_is_exact_around_every_edge(multiple) -> None:
-    edges = [multiple * PRIME + offset for offset in (-1, 0, 1, 32759, 32760, 32761, 32762, 65520)]
+@BOTH
+@pytest.mark.parametrize("share", [0, 2**-37, 0.125, 0.5, 1 - 2**-32])
+def test_reduction_is_exact_around_every_edge(field: Field, share) -> None:
+    """Around multiples of the prime and of half of it, up to 2^53."""
+    multiple, half = int(share * (2**53 // field.prime)), field.prime // 2
+    edges = [multiple * field.prime + offset for offset in (-1, 0, 1, half - 1, half, half + 1, half + 2, -half - 1)]
     signed = [sign * value for value in edges for sign in (1, -1)]
-    assert field.to_wire(np.array(signed, dtype=np.float64)).tolist() == [value % PRIME for value in signed]
+    assert field.to_wire(np.array(signed, dtype=np.float64)).tolist() == [value % field.prime for value in signed]
 
 
-def test_the_prime_is_the_largest_of_16_bits() -> None:
-    def is_prime(number: int) -> bool:
-        return all(number % factor for factor in range(2, 257))
-
-    assert [number for number in range(PRIME, 2**16) if is_prime(number)] == [PRIME]
+def is_prime(number: int) -> bool:
+    return number > 1 and all(number % factor for factor in range(2, int(number**0.5) + 1))
 
 
-def test_the_extension_is_a_field() -> None:
-    """X^8 - 17 is irreducible: X^(p^8) = X modulo it, and X^(p^4) - X has no factor in common with it (Rabin)."""
+def test_the_primes() -> None:
+    """The largest of 16 bits; the largest of 21 bits before which stands a multiple of 7."""
+    assert [number for number in range(FIELD_16.prime, 2**16) if is_prime(number)] == [FIELD_16.prime]
+    assert [number for number in range(FIELD_21.prime, 2**21) if is_prime(number) and number % 7 == 1] == [2_097_131]
+
+
+@BOTH
+def test_the_extension_is_a_field(field: Field) -> None:
+    """X^k - c is irreducible (Rabin): X^(p^k) = X modulo it, and for each prime r that divides k, X^(p^(k/r)) - X has
+    no factor in common with it."""
+    p, k, zeros = field.prime, field.degree, [0] * (field.degree - 2)
+    x, minus_x = [0, 1, *zeros], [0, p - 1, *zeros]
 
     def power_of_x(exponent: int) -> list[int]:
-        found, base = [1, *[0] * 7], [0, 1, *[0] * 6]
+        power, base = one_of(field), x
         while exponent:
-            found = times(found, base) if exponent & 1 else found
-            base, exponent = times(base, base), exponent >> 1
-        return found
+            power = times(field, power, base) if exponent & 1 else power
+            base, exponent = times(field, base, base), exponent >> 1
+        return power
 
-    x = [0, 1, *[0] * 6]
-    assert power_of_x(PRIME**8) == x
-    difference = plus(power_of_x(PRIME**4), scaled(x, PRIME - 1))
-    # a multiple of X by a scalar that is not zero: no factor in common with X^8 - 17
-    assert [bool(value) for value in difference] == [False, True, *[False] * 6]
-
-
-@given(ELEMENT, ELEMENT)
-def test_products_in_the_extension(one, other) -> None:
-    product = times(one, other)
-    assert ints(extension.multiply(element(one), element(other))) == product
-    assert ints(extension.multiply_all(element(one)[None], element(other)[None])[0, 0]) == product
-    assert ints(extension.inner(element(one)[None], element(other)[None])) == product
+    assert power_of_x(p**k) == x
+    prime_factors = [factor for factor in range(2, k + 1) if k % factor == 0 and is_prime(factor)]
+    assert prime_factors == [k if k == 7 else 2]
+    for factor in prime_factors:
+        difference = plus(field, power_of_x(p ** (k // factor)), minus_x)
+        # a multiple of X by a scalar that is not zero: no factor in common with X^k - c
+        assert [bool(value) for value in difference] == [False, True, *map(bool, zeros)]
 
 
-@given(st.lists(st.tuples(ELEMENT, ELEMENT), min_size=1, max_size=6))
-def test_inner_products_and_sums_of_squares(pairs) -> None:
-    one, other = (np.stack([element(pair[at]) for pair in pairs]) for at in (0, 1))
-    assert ints(extension.inner(one, other)) == fold_left(plus, (times(a, b) for a, b in pairs))
-    assert ints(extension.square_sums(one[None])[0]) == fold_left(plus, (times(a, a) for a, _ in pairs))
+@BOTH
+def test_the_extension_is_a_field_by_the_theorem_too(field: Field) -> None:
+    """Lidl and Niederreiter, theorem 3.75, on the order of the constant, by brute force."""
+    p, k = field.prime, field.degree
+    order, power = 1, field.constant
+    while power != 1:
+        order, power = order + 1, power * field.constant % p
+    for factor in (factor for factor in range(2, k + 1) if k % factor == 0 and is_prime(factor)):
+        assert order % factor == 0
+        assert (p - 1) // order % factor != 0
+    assert k % 4 or (p - 1) % 4 == 0
 
 
-def test_the_largest_sums_are_exact() -> None:
-    """2^15 terms, each as large as reduced numbers are: the bound of the folds."""
-    largest = np.full((extension.MOST_TERMS, 8), 32761.0)
-    product = times([32761] * 8, [32761] * 8)
-    assert ints(extension.inner(largest, largest)) == scaled(product, extension.MOST_TERMS)
-    assert ints(extension.square_sums(largest[None])[0]) == scaled(product, extension.MOST_TERMS)
+@BOTH
+@given(one=COEFFICIENTS, other=COEFFICIENTS)
+def test_products_in_the_extension(field: Field, one, other) -> None:
+    one, other = fit(field, one), fit(field, other)
+    product = times(field, one, other)
+    first, second = element(field, one), element(field, other)
+    assert ints(field, field.multiply(first, second)) == product
+    assert ints(field, field.multiply_all(first[None], second[None])[0, 0]) == product
+    assert ints(field, field.inner(first[None], second[None])) == product
 
 
-@given(ELEMENT, st.lists(st.integers(0, PRIME - 1), min_size=1, max_size=6))
-def test_lagrange_reads_a_polynomial_anywhere(where, coefficients) -> None:
-    count = len(coefficients)
-    values = [sum(c * point**k for k, c in enumerate(coefficients)) % PRIME for point in range(count)]
-    wanted, power = [0] * 8, [1, *[0] * 7]
+@BOTH
+@given(pairs=st.lists(st.tuples(COEFFICIENTS, COEFFICIENTS), min_size=1, max_size=6))
+def test_inner_products_and_sums_of_squares(field: Field, pairs) -> None:
+    pairs = [(fit(field, a), fit(field, b)) for a, b in pairs]
+    one, other = (np.stack([element(field, pair[at]) for pair in pairs]) for at in (0, 1))
+    assert ints(field, field.inner(one, other)) == total(field, (times(field, a, b) for a, b in pairs))
+    assert ints(field, field.square_sums(one[None])[0]) == total(field, (times(field, a, a) for a, _ in pairs))
+
+
+@BOTH
+@pytest.mark.parametrize("edge", ["most_products", "most_folded", "one more to fold", "lines of a proof"])
+def test_the_largest_sums_are_exact(field: Field, edge) -> None:
+    """As many terms as are ever added up without a reduction, each as large as reduced numbers are, less a single one:
+    an odd sum, which would be rounded above 2^53."""
+    named = {"one more to fold": field.most_folded + 1, "lines of a proof": 8192}
+    count = min(named[edge] if edge in named else getattr(field, edge), 2**20)
+    largest = np.full((count, field.degree), float(field.most_reduced))
+    largest[-1], odd = 1, [1] * field.degree
+    product = times(field, [field.most_reduced] * field.degree, [field.most_reduced] * field.degree)
+    wanted = plus(field, scaled(field, product, count - 1), times(field, odd, odd))
+    assert ints(field, field.inner(largest, largest)) == wanted
+    assert ints(field, field.square_sums(largest[None])[0]) == wanted
+
+
+def test_control_more_terms_of_the_larger_field_are_rounded() -> None:
+    """Why there is a bound: four times as many are not exact any more."""
+    count = 4 * FIELD_21.most_products
+    largest = np.full((count, 7), float(FIELD_21.most_reduced))
+    largest[-1] = 1
+    product = times(FIELD_21, [FIELD_21.most_reduced] * 7, [FIELD_21.most_reduced] * 7)
+    wanted = plus(FIELD_21, scaled(FIELD_21, product, count - 1), times(FIELD_21, [1] * 7, [1] * 7))
+    assert ints(FIELD_21, FIELD_21.inner(largest, largest)) != wanted
+
+
+@BOTH
+@pytest.mark.parametrize("more", [0, 1, 4096, 8192])
+def test_products_with_numbers_that_are_not_reduced(field: Field, more) -> None:
+    """All lines of the largest proof, and more than may be added up at once: in parts."""
+    count = (4096 if field is FIELD_21 else 0) + more + 1
+    one = np.full((2, count), float(field.most_reduced))
+    other = np.full((count, 3), float(field.prime - 1))
+    one[:, -1], other[-1] = 1, 1
+    wanted = ((count - 1) * field.most_reduced * (field.prime - 1) + 1) % field.prime
+    assert ints(field, field.product(one, other)) == [[wanted] * 3] * 2
+
+
+def test_control_as_one_product_it_is_rounded() -> None:
+    one, other = np.full((1, 32_769), float(FIELD_21.most_reduced)), np.full((32_769, 1), float(FIELD_21.prime - 1))
+    one[:, -1], other[-1] = 1, 1
+    wanted = (32_768 * FIELD_21.most_reduced * (FIELD_21.prime - 1) + 1) % FIELD_21.prime
+    assert ints(FIELD_21, FIELD_21.reduce(one @ other)) != [[wanted]]
+    assert ints(FIELD_21, FIELD_21.product(one, other)) == [[wanted]]
+
+
+@BOTH
+def test_no_proof_adds_up_more_than_is_exact(field: Field) -> None:
+    """Every sum of products that `Prover`, `Opener` and `holds` take, at the most rows of a session."""
+    grid = VoteGrid(MOST_ROWS, 2, 1, field)
+    along_a_line, across, values, classes = grid.points + 1, grid.lines, grid.values, MOST_CLASSES
+    assert max(along_a_line, across, values, classes) <= field.most_products
+    assert max(along_a_line, classes) <= field.most_unreduced  # along lines, shares are not reduced; across, in parts
+    assert field.most_products * field.most_reduced**2 < 2**53
+    assert field.most_unreduced * field.most_reduced * (field.prime - 1) < 2**53
+    heaviest = 1 + (field.degree - 1) * field.constant
+    assert field.most_folded * heaviest * field.most_reduced**2 < 2**53
+    assert field.degree**2 * heaviest * field.most_reduced < 2**53, "what is folded after a reduction"
+
+
+@BOTH
+@given(where=COEFFICIENTS, coefficients=st.lists(NUMBER, min_size=1, max_size=6))
+def test_lagrange_reads_a_polynomial_anywhere(field: Field, where, coefficients) -> None:
+    where, count = fit(field, where), len(coefficients)
+    values = [sum(c * point**k for k, c in enumerate(coefficients)) % field.prime for point in range(count)]
+    wanted, power = [0] * field.degree, one_of(field)
     for coefficient in coefficients:
-        wanted, power = plus(wanted, scaled(power, coefficient)), times(power, where)
-    factors = ints(extension.lagrange_at(element(where), count))
-    assert fold_left(plus, (scaled(factor, value) for factor, value in zip(factors, values, strict=True))) == wanted
+        wanted, power = plus(field, wanted, scaled(field, power, coefficient)), times(field, power, where)
+    factors = ints(field, field.lagrange_at(element(field, where), count))
+    assert total(field, (scaled(field, each, value) for each, value in zip(factors, values, strict=True))) == wanted
 
 
+@BOTH
 @pytest.mark.parametrize("points", [1, 2, 7, 50])
-def test_continuation_follows_a_polynomial(points) -> None:
-    coefficients = np.random.default_rng(points).integers(0, PRIME, points + 1).tolist()
-    values = [sum(c * pow(x, k, PRIME) for k, c in enumerate(coefficients)) % PRIME for x in range(2 * points + 1)]
-    found = field.continuation(points) @ np.array(values[: points + 1], dtype=np.float64)
-    assert field.to_wire(found).tolist() == values[points + 1 :]
+def test_continuation_follows_a_polynomial(field: Field, points) -> None:
+    p = field.prime
+    coefficients = np.random.default_rng(points).integers(0, p, points + 1).tolist()
+    values = [sum(c * pow(x, k, p) for k, c in enumerate(coefficients)) % p for x in range(2 * points + 1)]
+    continued = field.continuation(points) @ np.array(values[: points + 1], dtype=np.float64)
+    assert field.to_wire(continued).tolist() == values[points + 1 :]
 
 
-def test_fermat_inverts() -> None:
-    one = random_elements(1)[0]
-    assert ints(extension.multiply(one, inverse(one))) == [1, *[0] * 7]
+@BOTH
+def test_fermat_inverts(field: Field) -> None:
+    one = random_elements(field, 1)[0]
+    assert ints(field, field.multiply(one, inverse(field, one))) == one_of(field)
 
 
-def test_a_stream_is_the_keystream_without_what_is_too_large() -> None:
+@BOTH
+@given(values=st.lists(NUMBER, max_size=20))
+def test_numbers_have_one_form_in_a_message(field: Field, values) -> None:
+    values = [value % field.prime for value in values]
+    content = field.write(np.array(values, dtype=field.dtype))
+    assert content == b"".join(value.to_bytes(field.wire_bytes, "little") for value in values)
+    read = field.read(content)
+    assert read is not None
+    assert (read.tolist(), read.dtype) == (values, field.dtype)
+
+
+@BOTH
+def test_numbers_that_are_not_below_the_prime_are_not_read(field: Field) -> None:
+    width = field.wire_bytes
+    for number in (field.prime, field.prime + 1, 2 ** (8 * width) - 1):
+        assert field.read(bytes(width) + number.to_bytes(width, "little") + bytes(width)) is None
+    assert field.read((field.prime - 1).to_bytes(width, "little")) is not None
+
+
+@BOTH
+def test_a_stream_is_the_keystream_without_what_is_too_large(field: Field) -> None:
     """A second implementation, number by number, on enough of them that some are replaced."""
-    key, count = hashlib.sha256(b"stream").digest(), 40_000
+    key, count, width = hashlib.sha256(b"stream").digest(), 400_000, field.dtype.itemsize
     cipher = Cipher(AES(key), CTR(bytes(16))).encryptor()
-    words = np.frombuffer(cipher.update(bytes(2 * count + 4096)), dtype="<u2").tolist()
-    later = (word for word in words[count:] if word < PRIME)
-    wanted = [word if word < PRIME else next(later) for word in words[:count]]
-    assert sum(word >= PRIME for word in words[:count]) > 0
-    assert streams.elements(key, count).tolist() == wanted
+    stream, mask = cipher.update(bytes(width * count + 4096)), 2 ** field.prime.bit_length() - 1
+    words = [int.from_bytes(stream[at : at + width], "little") & mask for at in range(0, len(stream), width)]
+    later = (word for word in words[count:] if word < field.prime)
+    wanted = [word if word < field.prime else next(later) for word in words[:count]]
+    assert sum(word >= field.prime for word in words[:count]) > 0
+    assert field.elements(key, count).tolist() == wanted
 
 
-def test_a_stream_finds_enough_replacements() -> None:
-    """Half a million numbers, of which more are too large than one look ahead gives."""
-    found = streams.elements(hashlib.sha256(b"long").digest(), 600_000)
-    assert len(found) == 600_000
-    assert field.is_canonical(found)
+@BOTH
+def test_a_stream_finds_enough_replacements(field: Field) -> None:
+    """Half a million numbers, of which more of 16 bits are too large than one look ahead gives."""
+    numbers = field.elements(hashlib.sha256(b"long").digest(), 600_000)
+    assert len(numbers) == 600_000
+    assert field.is_canonical(numbers)
 
 
-def test_the_reading_point_is_never_in_the_small_field(monkeypatch) -> None:
-    from consilium.sums.aggregators import proof as binder
+@BOTH
+def test_the_reading_point_is_never_in_the_prime_field(field: Field, monkeypatch) -> None:
+    coefficients = np.arange(field.degree, dtype=field.dtype)
+    drawn = iter([3 * (coefficients == 0).astype(field.dtype), coefficients])
+    monkeypatch.setattr(Field, "elements", lambda self, key, count: next(drawn))
+    assert reading_point(field, bytes(32), bytes(32)).tolist() == list(range(field.degree))
 
-    drawn = iter([np.array([3] + [0] * 7, dtype=np.uint16), np.arange(8, dtype=np.uint16)])
-    monkeypatch.setattr(binder, "elements", lambda key, count: next(drawn))
-    assert reading_point(bytes(32), bytes(32)).tolist() == list(range(8))
 
-
-def test_grids_hold_all_rows_and_little_else() -> None:
-    for rows in (1, 2, 3, 4, 5, 12, 99, 10_000, 2**24):
-        grid = VoteGrid(rows, 2, 1)
+@BOTH
+def test_grids_hold_all_rows_and_little_else(field: Field) -> None:
+    for rows in (1, 2, 3, 4, 5, 12, 99, 10_000, MOST_ROWS):
+        grid = VoteGrid(rows, 2, 1, field)
         assert (grid.lines - 1) * grid.points < rows <= grid.lines * grid.points
         assert 1 <= grid.last_points <= grid.points
-        assert grid.lines <= extension.MOST_TERMS
-        assert 2 * grid.points < PRIME
+        assert 2 * grid.points < field.prime
 
 
+@BOTH
 @pytest.mark.parametrize(("queries", "classes", "teachers"), [(1, 2, 1), (2, 2, 1), (7, 3, 2), (50, 10, 1), (33, 4, 5)])
-def test_the_prover_is_the_plain_formula(queries, classes, teachers) -> None:
-    grid = VoteGrid(queries, classes, teachers)
+def test_the_prover_is_the_plain_formula(field: Field, queries, classes, teachers) -> None:
+    grid = VoteGrid(queries, classes, teachers, field)
     picks = np.random.default_rng(3).integers(0, classes, grid.rows)
-    challenge, starts = challenge_of(grid, bytes(32), 0, b"a", b"b"), random_elements(grid.lines)
+    challenge, starts = challenge_of(grid, bytes(32), 0, b"a", b"b"), random_elements(grid.field, grid.lines)
     matrix = np.eye(classes, dtype=np.int64)[picks]
     prover = Prover(grid)
     plain = field.to_wire(true_squares(grid, matrix, challenge, starts))
@@ -193,96 +318,117 @@ def test_the_prover_is_the_plain_formula(queries, classes, teachers) -> None:
         assert np.array_equal(field.to_wire(prover(picks, challenge, starts)), plain)
 
 
-def test_an_opening_is_what_the_formulas_say() -> None:
+@BOTH
+def test_an_opening_is_what_the_formulas_say(field: Field) -> None:
     """All of it in Python's integers: f_l(t), F(t) and the two linear checks, for the leader of votes in one share."""
-    grid = VoteGrid(5, 3, 1)
+    grid = VoteGrid(5, 3, 1, field)
     rng = np.random.default_rng(0)
-    share = rng.integers(0, PRIME, grid.cells).astype(np.uint16)
-    content = rng.integers(0, PRIME, proof_elements(grid)).astype(np.uint16)
-    challenge, t = challenge_of(grid, bytes(32), 0, b"a", b"b"), reading_point(bytes(32), bytes(32))
-    opened = Opener(grid, t, leads=True)(share, ProofShare.read(grid, content), challenge).reshape(-1, 8).tolist()
-    r, u, y = ints(challenge.r), ints(challenge.u), ints(challenge.y)
-    starts, values = (
-        content[: grid.lines * 8].reshape(-1, 8).tolist(),
-        content[grid.lines * 8 :].reshape(-1, 8).tolist(),
+    share = rng.integers(0, field.prime, grid.cells).astype(field.dtype)
+    content = rng.integers(0, field.prime, proof_elements(grid)).astype(field.dtype)
+    challenge, t = challenge_of(grid, bytes(32), 0, b"a", b"b"), reading_point(field, bytes(32), bytes(32))
+    opened = (
+        Opener(grid, t, leads=True)(share, ProofShare.read(grid, content), challenge).reshape(-1, field.degree).tolist()
     )
-    along, whole = ints(extension.lagrange_at(t, grid.points + 1)), ints(extension.lagrange_at(t, grid.values))
-    zero = [0] * 8
-    lines = [times(along[0], start) for start in starts]
+    r, u, y = ints(field, challenge.r), ints(field, challenge.u), ints(field, challenge.y)
+    starts, values = (
+        content[: grid.lines * field.degree].reshape(-1, field.degree).tolist(),
+        content[grid.lines * field.degree :].reshape(-1, field.degree).tolist(),
+    )
+    along, whole = ints(field, field.lagrange_at(t, grid.points + 1)), ints(field, field.lagrange_at(t, grid.values))
+    zero = [0] * field.degree
+    lines = [times(field, along[0], start) for start in starts]
     squares, ones = zero, zero
     for row, cells in enumerate(share.reshape(-1, 3).tolist()):
         line, point = divmod(row, grid.points)
-        z = fold_left(plus, (scaled(factor, cell) for factor, cell in zip(r, cells, strict=True)))
-        lines[line] = plus(lines[line], times(along[point + 1], times(y[line], z)))
-        weight = times(u[point], times(y[line], y[line]))
-        of_squares = fold_left(plus, (scaled(times(factor, factor), c) for factor, c in zip(r, cells, strict=True)))
-        squares = plus(squares, times(weight, of_squares))
-        ones = plus(ones, scaled(weight, sum(cells) - 1))
-    of_values = fold_left(plus, (times(u[m], values[m + 1]) for m in range(grid.points)))
+        z = total(field, (scaled(field, factor, cell) for factor, cell in zip(r, cells, strict=True)))
+        lines[line] = plus(field, lines[line], times(field, along[point + 1], times(field, y[line], z)))
+        weight = times(field, u[point], times(field, y[line], y[line]))
+        of_squares = total(
+            field, (scaled(field, times(field, factor, factor), c) for factor, c in zip(r, cells, strict=True))
+        )
+        squares = plus(field, squares, times(field, weight, of_squares))
+        ones = plus(field, ones, scaled(field, weight, sum(cells) - 1))
+    of_values = total(field, (times(field, u[m], values[m + 1]) for m in range(grid.points)))
     assert opened[: grid.lines] == lines
-    assert opened[-3] == fold_left(plus, (times(a, b) for a, b in zip(whole, values, strict=True)))
-    assert opened[-2] == plus(of_values, scaled(squares, PRIME - 1))
+    assert opened[-3] == total(field, (times(field, a, b) for a, b in zip(whole, values, strict=True)))
+    assert opened[-2] == plus(field, of_values, scaled(field, squares, field.prime - 1))
     assert opened[-1] == ones
 
 
 def test_the_stated_soundness() -> None:
-    small, large = VoteGrid(10_000, 10, 1), VoteGrid(2**24, 2, 1)
-    assert soundness_error(small, 1) < 2**-120
-    assert soundness_error(large, 2**60) < 2**-64
+    few, many = VoteGrid(10_000, 10, 1), VoteGrid(MOST_ROWS, 2, 1)
+    assert soundness_error(few, 1) < 2**-120
+    assert soundness_error(many, 2**60) < 2**-64
+
+
+def test_the_stated_soundness_of_the_larger_field() -> None:
+    few, many = VoteGrid(10_000, 10, 1, FIELD_21), VoteGrid(MOST_ROWS, 2, 1, FIELD_21)
+    assert soundness_error(few, 1) < 2**-140
+    assert soundness_error(many, 1) < 2**-134
+    assert soundness_error(few, 2**60) < 2**-84
+    assert soundness_error(many, 2**60) < 2**-84
+
+
+def test_six_coefficients_of_21_bits_would_be_too_few() -> None:
+    assert soundness_error(VoteGrid(10_000, 10, 1, replace(FIELD_21, degree=6)), 1) > 2**-120
 
 
 def openings_of_random(grid: VoteGrid, count: int, seed: int) -> int:
     """How many of so many random vectors with random proofs pass."""
     rng = np.random.default_rng(seed)
-    t, passed = reading_point(bytes(32), bytes(32)), 0
+    t, passed = reading_point(grid.field, bytes(32), bytes(32)), 0
     lead, other = Opener(grid, t, leads=True), Opener(grid, t, leads=False)
     challenge = challenge_of(grid, bytes(32), 0, b"a", b"b")
     for _ in range(count):
-        shares = rng.integers(0, PRIME, (2, grid.cells)).astype(np.uint16)
-        proofs = rng.integers(0, PRIME, (2, proof_elements(grid))).astype(np.uint16)
+        shares = rng.integers(0, grid.field.prime, (2, grid.cells)).astype(grid.field.dtype)
+        proofs = rng.integers(0, grid.field.prime, (2, proof_elements(grid))).astype(grid.field.dtype)
         one = lead(shares[0], ProofShare.read(grid, proofs[0]), challenge)
         passed += holds(grid, one, other(shares[1], ProofShare.read(grid, proofs[1]), challenge))
     return passed
 
 
+@BOTH
 @pytest.mark.slow
-def test_five_hundred_random_vectors_fail() -> None:
-    assert openings_of_random(VoteGrid(4, 3, 1), 500, 0) == 0
+def test_five_hundred_random_vectors_fail(field: Field) -> None:
+    assert openings_of_random(VoteGrid(4, 3, 1, field), 500, 0) == 0
 
 
+@BOTH
 @pytest.mark.proofs
-def test_a_hundred_thousand_random_vectors_fail() -> None:
-    assert openings_of_random(VoteGrid(4, 3, 1), 100_000, 1) == 0
+def test_a_hundred_thousand_random_vectors_fail(field: Field) -> None:
+    assert openings_of_random(VoteGrid(4, 3, 1, field), 100_000, 1) == 0
 
 
-def test_small_fields_would_let_liars_through() -> None:
-    """The control of the bound: read in the small field, where t has 65,521 values, an F that is false at t = 5 alone
-    of the small points passes there, and nowhere else."""
-    grid = VoteGrid(9, 3, 1)
+@BOTH
+def test_prime_fields_would_let_liars_through(field: Field) -> None:
+    """The control of the bound: read in the prime field, where t has so few values, an F that is true at t = 5 alone of
+    its points passes there, and nowhere else."""
+    grid = VoteGrid(9, 3, 1, field)
     rng = np.random.default_rng(0)
-    challenge, starts = challenge_of(grid, bytes(32), 0, b"a", b"b"), random_elements(grid.lines)
+    challenge, starts = challenge_of(grid, bytes(32), 0, b"a", b"b"), random_elements(grid.field, grid.lines)
     matrix = np.eye(3, dtype=np.int64)[rng.integers(0, 3, 9)]
     values = true_squares(grid, matrix, challenge, starts)
     # a multiple of (X - 5)(X - 1)...(X - points): zero at the points, so that the linear checks hold, and at 5
     where = np.arange(grid.values)
     factor = np.ones(grid.values, dtype=np.int64)
     for root in [*range(1, grid.points + 1), 5]:
-        factor = factor * (where - root) % PRIME
+        factor = factor * (where - root) % field.prime
     forged = values.copy()
     forged[:, 0] += factor
     proof = np.concatenate((starts, field.reduce(forged))).ravel()
-    share, none = matrix.ravel().astype(np.uint16), np.zeros(grid.cells, dtype=np.uint16)
-    empty = ProofShare.read(grid, np.zeros(proof_elements(grid), dtype=np.uint16))
+    share, none = matrix.ravel().astype(field.dtype), np.zeros(grid.cells, dtype=field.dtype)
+    empty = ProofShare.read(grid, np.zeros(proof_elements(grid), dtype=field.dtype))
 
     def passes(t: np.ndarray) -> bool:
         one = Opener(grid, t, leads=True)(share, ProofShare.read(grid, field.to_wire(proof)), challenge)
         return holds(grid, one, Opener(grid, t, leads=False)(none, empty, challenge))
 
-    small = [passes(np.array([float(t)] + [0.0] * 7)) for t in range(4, 60)]
+    small = [passes(t * np.eye(field.degree)[0]) for t in range(4, 60)]
     assert small == [t == 5 for t in range(4, 60)]
-    assert not any(passes(t) for t in random_elements(50))
+    assert not any(passes(t) for t in random_elements(field, 50))
 
 
-def test_an_opening_has_one_length() -> None:
-    grid = VoteGrid(9, 3, 1)
-    assert opening_elements(grid) == (grid.lines + 3) * 8
+@BOTH
+def test_an_opening_has_one_length(field: Field) -> None:
+    grid = VoteGrid(9, 3, 1, field)
+    assert opening_elements(grid) == (grid.lines + 3) * field.degree

@@ -10,16 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from consilium.sums.aggregators.field import (
-    PRIME,
-    from_wire,
-    lagrange_at,
-    multiply,
-    multiply_all,
-    reduce,
-    square_sums,
-    to_wire,
-)
+from consilium.sums.aggregators.field import Field, from_wire
 from consilium.sums.aggregators.proof import (
     Opener,
     ProofShare,
@@ -34,6 +25,7 @@ from consilium.sums.aggregators.sealing import place_key
 from consilium.sums.aggregators.uploads import Upload
 from tests.protocol.verified.federation import VerifiedFederation, collect, leader_link
 
+pytestmark = pytest.mark.usefixtures("numbers")
 BINS = 64
 
 
@@ -42,12 +34,12 @@ def seeded(seed: int) -> Callable[[int], bytes]:
     return np.random.default_rng(seed).bytes
 
 
-def p_uniform(values: np.ndarray) -> float:
+def p_uniform(numbers: Field, values: np.ndarray) -> float:
     """Chi-square of elements against the uniform law, in bins of the field."""
-    edges = np.linspace(0, PRIME, BINS + 1)
+    edges = np.linspace(0, numbers.prime, BINS + 1)
     widths = np.diff(np.ceil(edges))
     counts = np.histogram(values, bins=np.ceil(edges))[0]
-    return float(stats.chisquare(counts, widths / PRIME * len(values)).pvalue)
+    return float(stats.chisquare(counts, widths / numbers.prime * len(values)).pvalue)
 
 
 def seen(federation: VerifiedFederation, votes: np.ndarray, entropy) -> tuple[Upload, np.ndarray, np.ndarray]:
@@ -69,17 +61,17 @@ class TestUniform:
     """Fixed seeds; of each of the chi-squares one in a million would fail by chance under another."""
 
     @pytest.mark.parametrize("choice", [0, 1])
-    def test_the_share_of_the_leader_is_uniform_whatever_the_votes(self, choice) -> None:
+    def test_the_share_of_the_leader_is_uniform_whatever_the_votes(self, choice, numbers: Field) -> None:
         federation = VerifiedFederation(2, queries=20_000, classes=2)
         votes = np.zeros((20_000, 2), dtype=np.int64)
         votes[:, choice] = 1
         upload, _, _ = seen(federation, votes, seeded(choice))
-        assert p_uniform(upload.share) > 1e-6
-        assert p_uniform(upload.share[choice::2]) > 1e-6
+        assert p_uniform(numbers, upload.share) > 1e-6
+        assert p_uniform(numbers, upload.share[choice::2]) > 1e-6
 
     @pytest.mark.slow
     @pytest.mark.parametrize("choice", [0, 1])
-    def test_what_is_opened_together_is_uniform_but_for_what_follows_from_it(self, choice) -> None:
+    def test_what_is_opened_together_is_uniform_but_for_what_follows_from_it(self, choice, numbers: Field) -> None:
         """f_l(t) of two hundred uploads; the rest is F(t), which is their squares, and two zeros."""
         federation = VerifiedFederation(2, queries=64, classes=2)
         votes = np.zeros((64, 2), dtype=np.int64)
@@ -88,17 +80,17 @@ class TestUniform:
         found = []
         for _ in range(200):
             _, mine, other = seen(federation, votes, drawn)
-            together = to_wire(from_wire(mine) + other).reshape(-1, 8)
+            together = numbers.to_wire(from_wire(mine) + other).reshape(-1, numbers.degree)
             assert not together[-2:].any()
             found.append(together[:lines])
-        assert p_uniform(np.concatenate(found).ravel()) > 1e-6
+        assert p_uniform(numbers, np.concatenate(found).ravel()) > 1e-6
 
-    def test_the_share_of_the_proof_is_uniform(self) -> None:
+    def test_the_share_of_the_proof_is_uniform(self, numbers: Field) -> None:
         federation = VerifiedFederation(2, queries=20_000, classes=2)
         upload, _, _ = seen(federation, federation.votes["h0"], seeded(20))
-        assert p_uniform(upload.proof) > 1e-6
+        assert p_uniform(numbers, upload.proof) > 1e-6
 
-    def test_the_starts_of_the_lines_are_uniform_and_new_each_time(self) -> None:
+    def test_the_starts_of_the_lines_are_uniform_and_new_each_time(self, numbers: Field) -> None:
         """Without them what is opened would be an equation for the votes, though it looks as random."""
         federation = VerifiedFederation(2, queries=20_000, classes=2)
         session, grid = federation.session, federation.session.grid
@@ -108,16 +100,16 @@ class TestUniform:
             upload, _, _ = seen(federation, federation.votes["h0"], seeded(seed))
             opened = upload.part.opened(key)
             assert isinstance(opened, bytes)
-            other = expand_seed(session.ctx, 0, opened, "proof", proof_elements(grid))
-            found.append(to_wire(from_wire(upload.proof) + other)[: grid.lines * 8])
-        assert all(p_uniform(starts) > 1e-6 for starts in found)
+            other = expand_seed(grid.field, session.ctx, 0, opened, "proof", proof_elements(grid))
+            found.append(numbers.to_wire(from_wire(upload.proof) + other)[: grid.lines * numbers.degree])
+        assert all(p_uniform(numbers, starts) > 1e-6 for starts in found)
         assert (found[0] == found[1]).mean() < 0.01
 
-    def test_control_votes_without_a_mask_are_not_uniform(self) -> None:
-        assert p_uniform(np.repeat([0, 1], 20_000)) < 1e-6
+    def test_control_votes_without_a_mask_are_not_uniform(self, numbers: Field) -> None:
+        assert p_uniform(numbers, np.repeat([0, 1], 20_000)) < 1e-6
 
-    def test_control_read_at_a_point_of_a_line_the_votes_are_seen(self) -> None:
-        """Why the reading point must not be in the small field: f_l(1) is y_l r_c, which tells c."""
+    def test_control_read_at_a_point_of_a_line_the_votes_are_seen(self, numbers: Field) -> None:
+        """Why the reading point must not be in the prime field: f_l(1) is y_l r_c, which tells c."""
         federation = VerifiedFederation(2, queries=9, classes=3)
         session, grid = federation.session, federation.session.grid
         upload = Upload.read(federation.client("h0").upload(federation.votes["h0"]), grid)
@@ -126,16 +118,16 @@ class TestUniform:
         challenge = challenge_of(grid, session.ctx, part.place, part.to_leader, part.to_helper)
         seed = part.opened(place_key(federation.helper_seed, session.ctx, 0))
         assert isinstance(seed, bytes)
-        at_one = np.array([1.0] + [0.0] * 7)
+        at_one = np.eye(numbers.degree)[0]
         proof = ProofShare.read(grid, upload.proof)
-        other = ProofShare.read(grid, expand_seed(session.ctx, 0, seed, "proof", proof_elements(grid)))
-        together = to_wire(
+        other = ProofShare.read(grid, expand_seed(grid.field, session.ctx, 0, seed, "proof", proof_elements(grid)))
+        together = numbers.to_wire(
             from_wire(Opener(grid, at_one, leads=True)(upload.share, proof, challenge))
             + Opener(grid, at_one, leads=False)(
-                expand_seed(session.ctx, 0, seed, "votes", grid.cells), other, challenge
+                expand_seed(grid.field, session.ctx, 0, seed, "votes", grid.cells), other, challenge
             )
-        ).reshape(-1, 8)
-        table = to_wire(multiply_all(challenge.y, challenge.r))
+        ).reshape(-1, numbers.degree)
+        table = numbers.to_wire(numbers.multiply_all(challenge.y, challenge.r))
         told = [int(np.flatnonzero((table[line] == together[line]).all(axis=1))[0]) for line in range(grid.lines)]
         assert told == grid.picks(federation.votes["h0"])[:: grid.points].tolist()
 
@@ -147,7 +139,7 @@ class TestLyingAggregator:
     def verdict(federation: VerifiedFederation, guess: int, vote: int, with_proof: bool) -> bool:
         """A lying leader moves the first vote from its guess to another class. with_proof: it fits what it opens of F
         to the moved vote as well as its guess allows, as if f_l had no random start."""
-        grid = federation.session.grid
+        grid, numbers = federation.session.grid, federation.session.field
         votes = federation.votes["h0"].copy()
         votes[0] = np.eye(3, dtype=int)[vote]
         upload, _, other = seen(federation, votes, seeded(vote))
@@ -157,16 +149,18 @@ class TestLyingAggregator:
         share[guess] -= 1
         share[target] += 1
         leader = federation.leader()
-        opened = leader._open(to_wire(share), ProofShare.read(grid, upload.proof), challenge)
+        opened = leader._open(numbers.to_wire(share), ProofShare.read(grid, upload.proof), challenge)
         if with_proof:
-            t = reading_point(leader_link(federation).secret(), part.ctx)
-            whole = lagrange_at(t, grid.values)
-            table = multiply_all(challenge.y[:1], challenge.r)[0]
-            shift = reduce(multiply(table[target], table[target]) - multiply(table[guess], table[guess]))
-            rows = opened.reshape(-1, 8).astype(np.float64)
-            rows[-3] += multiply(whole[1], shift)
-            rows[-2] += multiply(challenge.u[0], shift)
-            opened = to_wire(rows).ravel()
+            t = reading_point(numbers, leader_link(federation).secret(), part.ctx)
+            whole = numbers.lagrange_at(t, grid.values)
+            table = numbers.multiply_all(challenge.y[:1], challenge.r)[0]
+            shift = numbers.reduce(
+                numbers.multiply(table[target], table[target]) - numbers.multiply(table[guess], table[guess])
+            )
+            rows = opened.reshape(-1, numbers.degree).astype(np.float64)
+            rows[-3] += numbers.multiply(whole[1], shift)
+            rows[-2] += numbers.multiply(challenge.u[0], shift)
+            opened = numbers.to_wire(rows).ravel()
         return holds(grid, opened, other)
 
     @pytest.mark.parametrize("with_proof", [False, True])
@@ -177,40 +171,50 @@ class TestLyingAggregator:
         assert not self.verdict(federation, guess, vote, with_proof)
 
     @pytest.mark.parametrize("vote", [0, 1, 2])
-    def test_one_that_answers_last_passes_always_and_learns_as_little(self, vote) -> None:
+    def test_one_that_answers_last_passes_always_and_learns_as_little(self, vote, numbers: Field) -> None:
         """It sees f_l(t) first, so that it can fit anything, whatever the vote; what it saw is uniform."""
         federation = VerifiedFederation(2, queries=9, classes=3)
         votes = federation.votes["h0"].copy()
         votes[0] = np.eye(3, dtype=int)[vote]
         _, _, other = seen(federation, votes, seeded(vote))
-        fitted = np.zeros((federation.session.grid.lines + 3, 8))
-        rows = from_wire(other).reshape(-1, 8)
-        fitted[-3] = reduce(square_sums(reduce(rows[None, :-3]))[0] - rows[-3])
+        fitted = np.zeros((federation.session.grid.lines + 3, numbers.degree))
+        rows = from_wire(other).reshape(-1, numbers.degree)
+        fitted[-3] = numbers.reduce(numbers.square_sums(numbers.reduce(rows[None, :-3]))[0] - rows[-3])
         fitted[-2:] = -rows[-2:]
-        assert holds(federation.session.grid, to_wire(fitted).ravel(), other)
+        assert holds(federation.session.grid, numbers.to_wire(fitted).ravel(), other)
 
-    def test_control_without_random_starts_the_refusal_tells_the_vote(self) -> None:
+    def test_control_without_random_starts_the_refusal_tells_the_vote(self, numbers: Field) -> None:
         """One row on one line, f(0) = 0: the fitted shift passes if the guess is right, and only then."""
-        grid, where = VoteGrid(1, 3, 1), reading_point(bytes(32), bytes(32))
+        grid, where = VoteGrid(1, 3, 1, numbers), reading_point(numbers, bytes(32), bytes(32))
         challenge = challenge_of(grid, bytes(32), 0, b"a", b"b")
-        table = multiply_all(challenge.y[:1], challenge.r)[0]
-        none = np.zeros(3, dtype=np.uint16)
-        empty = ProofShare(np.zeros((1, 8)), np.zeros((3, 8)))
-        along = lagrange_at(where, 2)[1]
+        table = numbers.multiply_all(challenge.y[:1], challenge.r)[0]
+        none = np.zeros(3, dtype=numbers.dtype)
+        empty = ProofShare(np.zeros((1, numbers.degree)), np.zeros((3, numbers.degree)))
+        along = numbers.lagrange_at(where, 2)[1]
         told = {}
         for vote in range(3):
-            share = np.eye(3, dtype=np.uint16)[vote]
-            square = multiply(table[vote], table[vote])
-            values = np.stack([np.zeros(8), square, reduce(4 * square)])  # f(X) = X y r, without a random start
-            honest = Opener(grid, where, leads=False)(share, ProofShare(np.zeros((1, 8)), values), challenge)
+            share = np.eye(3, dtype=numbers.dtype)[vote]
+            square = numbers.multiply(table[vote], table[vote])
+            values = np.stack(
+                [np.zeros(numbers.degree), square, numbers.reduce(4 * square)]
+            )  # f(X) = X y r, without a random start
+            honest = Opener(grid, where, leads=False)(
+                share, ProofShare(np.zeros((1, numbers.degree)), values), challenge
+            )
             for guess in range(3):
                 target = (guess + 1) % 3
-                moved = to_wire(none - np.eye(3)[guess] + np.eye(3)[target])
-                rows = Opener(grid, where, leads=True)(moved, empty, challenge).reshape(-1, 8).astype(np.float64)
-                shift = reduce(multiply(table[target], table[target]) - multiply(table[guess], table[guess]))
-                rows[-3] += multiply(multiply(along, along), shift)
-                rows[-2] += multiply(challenge.u[0], shift)
-                told[vote, guess] = holds(grid, to_wire(rows).ravel(), honest)
+                moved = numbers.to_wire(none - np.eye(3)[guess] + np.eye(3)[target])
+                rows = (
+                    Opener(grid, where, leads=True)(moved, empty, challenge)
+                    .reshape(-1, numbers.degree)
+                    .astype(np.float64)
+                )
+                shift = numbers.reduce(
+                    numbers.multiply(table[target], table[target]) - numbers.multiply(table[guess], table[guess])
+                )
+                rows[-3] += numbers.multiply(numbers.multiply(along, along), shift)
+                rows[-2] += numbers.multiply(challenge.u[0], shift)
+                told[vote, guess] = holds(grid, numbers.to_wire(rows).ravel(), honest)
         assert told == {(vote, guess): vote == guess for vote in range(3) for guess in range(3)}
 
 

@@ -14,14 +14,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from consilium.protocol.errors import ConfigError, MalformedMessage
 from consilium.protocol.identity import Identity
-from consilium.sums.aggregators.field import PRIME, to_wire
+from consilium.sums.aggregators.field import FIELD_16, FIELD_21
 from consilium.sums.aggregators.proof import SPACE, challenge_of, reading_point
 from consilium.sums.aggregators.sealing import HelperKeys, Link, SignedKey, seal_once, unseal_once
-from consilium.sums.aggregators.terms import MOST_REACH, VerifiedTerms
+from consilium.sums.aggregators.terms import MOST_REACH, VerifiedTerms, reach_of
 from consilium.sums.aggregators.uploads import Upload, VoteClient
 from consilium.sums.agreement import Agreement, new_private, public_of
 from consilium.sums.curve import SMALL_ORDER
-from consilium.sums.errors import BadSignature, NotVotes, RosterMismatch, SumTooLarge, UnsafeSession
+from consilium.sums.errors import BadSignature, NotVotes, OtherVersion, RosterMismatch, SumTooLarge, UnsafeSession
 from consilium.sums.roster import MOST_VOTERS, AggregatorEntry, VerifiedRoster
 from tests.protocol.verified.federation import FEDERATION, VerifiedFederation, collect, make_queries
 
@@ -100,8 +100,9 @@ class TestRosters:
         assert np.array_equal(result.sums, federation.total(federation.names))
         assert federation.helper(state=helper.state()).accepted == ("h0", "h1", "h2")
 
-    def test_the_most_parties_still_fit_into_half_of_the_field(self) -> None:
-        assert MOST_VOTERS == MOST_REACH == PRIME // 2
+    def test_the_most_parties_still_fit_into_half_of_the_larger_field_and_noise_with_them(self) -> None:
+        assert (FIELD_16.most_reach, FIELD_21.most_reach, MOST_REACH) == (32_760, 1_048_565, 1_048_565)
+        assert reach_of(MOST_VOTERS, 1, 1_800.0, 1_800.0) <= MOST_REACH
 
 
 class TestSessions:
@@ -156,12 +157,54 @@ class TestSessions:
         federation = VerifiedFederation(33)
         rows = make_queries(4)
         make = partial(VerifiedTerms.create, leader_key=public_of(federation.leader_fresh).hex())
-        make(federation.roster, FEDERATION, rows, 3, 992)
-        with pytest.raises(SumTooLarge, match="sums may reach 32769"):
-            make(federation.roster, FEDERATION, rows, 3, 993)
-        make(federation.roster, FEDERATION, rows, 3, 900, helper_sigma=150.0)
+        make(federation.roster, FEDERATION, rows, 3, 900, helper_sigma=56_000.0)
+        with pytest.raises(SumTooLarge, match="sums may reach 1055700 with their noise, the most is 1048565"):
+            make(federation.roster, FEDERATION, rows, 3, 900, helper_sigma=57_000.0)
         with pytest.raises(SumTooLarge):
-            make(federation.roster, FEDERATION, rows, 3, 900, helper_sigma=150.0, leader_sigma=150.0)
+            make(federation.roster, FEDERATION, rows, 3, 900, helper_sigma=56_000.0, leader_sigma=56_000.0)
+
+    @pytest.mark.parametrize(
+        ("teachers", "sigma", "field"),
+        [(992, 0.0, FIELD_16), (993, 0.0, FIELD_21), (900, 120.0, FIELD_16), (900, 150.0, FIELD_21)],
+    )
+    def test_the_field_is_the_smallest_into_half_of_which_sums_fit(self, teachers, sigma, field) -> None:
+        federation = VerifiedFederation(33, teachers=teachers, no_votes=True)
+        session = federation.new_session(leader_sigma=sigma, helper_sigma=sigma)
+        assert session.field is session.grid.field is field
+        assert session.version == {FIELD_16: 2, FIELD_21: 3}[field]
+
+    def test_no_node_takes_another_field_than_the_roster_needs(self) -> None:
+        """Signed as it should be by a coordinator that lies: sums that would wrap round, or larger messages."""
+        few, many = VerifiedFederation(3), VerifiedFederation(34, teachers=1_000, no_votes=True)
+        for federation, version, error in ((few, 3, UnsafeSession), (many, 2, SumTooLarge)):
+            wrong = federation.session.model_copy(update={"version": version})
+            with pytest.raises(error, match="32760"):
+                VerifiedTerms.open(wrong.canonical(), wrong.sign(federation.leader_identity), federation.roster)
+            with pytest.raises(error):
+                federation.new_session(version=version)
+
+    def test_a_version_is_signed_as_that_version(self) -> None:
+        federation = VerifiedFederation(34, teachers=1_000, no_votes=True)
+        content, identity = federation.session.canonical(), federation.leader_identity
+        VerifiedTerms.open(content, identity.sign("verified/3/session", content), federation.roster)
+        with pytest.raises(BadSignature):
+            VerifiedTerms.open(content, identity.sign("verified/2/session", content), federation.roster)
+
+    @pytest.mark.parametrize("version", ["1", "4", "true", "2.0", '"3"', "[3]", "{}", "null", "9" * 5_000])
+    def test_versions_that_nobody_knows_are_refused_by_name(self, version) -> None:
+        federation = VerifiedFederation(3)
+        content = federation.session.canonical().replace(b'"version":2', b'"version":' + version.encode())
+        with pytest.raises(OtherVersion, match="the session is of version"):
+            VerifiedTerms.open(
+                content, federation.leader_identity.sign("verified/4/session", content), federation.roster
+            )
+
+    def test_a_node_that_knows_the_first_field_alone_says_that_it_does_not_know_the_other(self, monkeypatch) -> None:
+        federation = VerifiedFederation(34, teachers=1_000, no_votes=True)
+        content, signature = federation.session.canonical(), federation.session.sign(federation.leader_identity)
+        monkeypatch.setattr("consilium.sums.aggregators.terms.FIELDS", {2: FIELD_16})
+        with pytest.raises(OtherVersion, match="the session is of version 3, this node knows 2"):
+            VerifiedTerms.open(content, signature, federation.roster)
 
     def test_an_exact_second_phase_and_a_query_twice(self) -> None:
         federation = VerifiedFederation(3)
@@ -297,10 +340,10 @@ def made_vector() -> dict[str, object]:
         "votes": votes.tolist(),
         "helper_keys": keys.content.hex(),
         "upload": content.hex(),
-        "r": to_wire(challenge.r).tolist(),
-        "u": to_wire(challenge.u).tolist(),
-        "y": to_wire(challenge.y).tolist(),
-        "reading_point": to_wire(reading_point(link.secret(), session.ctx)).tolist(),
+        "r": FIELD_16.to_wire(challenge.r).tolist(),
+        "u": FIELD_16.to_wire(challenge.u).tolist(),
+        "y": FIELD_16.to_wire(challenge.y).tolist(),
+        "reading_point": FIELD_16.to_wire(reading_point(FIELD_16, link.secret(), session.ctx)).tolist(),
         "session_signature": session.sign(identities[2]).hex(),
     }
 
