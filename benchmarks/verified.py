@@ -70,24 +70,40 @@ def settle(clock: Clock, leader: Leader, helper: Helper, run: VerifiedRun) -> No
         run.between += len(batch) + len(reply)
 
 
-def make(parties: int, shape: tuple[int, ...]) -> VerifiedFederation:
+class NoNoise:
+    """Noise that terms ask for and nobody draws: their sums need the larger field, and are exact."""
+
+    simulated = True
+
+    def gaussian(self, sigma: float, shape: tuple[int, ...]) -> np.ndarray:
+        return np.zeros(shape, dtype=np.int64)
+
+    laplace = gaussian
+
+
+LARGER = {"leader_sigma": 1_500.0, "helper_sigma": 1_500.0}
+"""Terms whose sums need the larger field, of however few parties."""
+
+
+def make(parties: int, shape: tuple[int, ...], larger: bool = False) -> VerifiedFederation:
     """A federation whose votes are made when they are needed."""
     queries, classes, teachers = (*shape, 1)[:3]
-    return VerifiedFederation(parties, queries=queries, classes=classes, teachers=teachers, no_votes=True)
+    terms = LARGER if larger else {}
+    return VerifiedFederation(parties, queries=queries, classes=classes, teachers=teachers, no_votes=True, terms=terms)
 
 
-def session(parties: int, shape: tuple[int, ...], liars: int) -> VerifiedRun:
-    """So many parties, one after another; every upload is forgotten when it is taken."""
-    federation = make(parties, shape)
+def session(parties: int, shape: tuple[int, ...], liars: int, larger: bool = False) -> VerifiedRun:
+    """So many parties, one after another; every upload is forgotten when it is taken. larger: in the larger field."""
+    federation = make(parties, shape, larger)
     queries, classes, teachers = federation.queries, federation.classes, federation.teachers
     grid, names = federation.session.grid, federation.names
     lying = set(names[:: max(1, parties // liars)][:liars]) if liars else set()
     run = VerifiedRun(Clock())
-    clock, helper, prover = run.clock, federation.helper(), Prover(grid)
+    clock, helper, prover = run.clock, federation.helper(noise=NoNoise()), Prover(grid)
     keys = clock("helper", lambda: helper.keys(federation.helper_identity))
     clock("leader", lambda: keys.check(federation.session.ctx, parties, federation.helper_identity.public))
     run.between += len(keys.content)
-    leader, total = federation.leader(), np.zeros((queries, classes), dtype=np.int64)
+    leader, total = federation.leader(noise=NoNoise()), np.zeros((queries, classes), dtype=np.int64)
     for place, name in enumerate(names):
         votes = make_votes(place, queries, classes, teachers)
         if name in lying:

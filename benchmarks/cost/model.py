@@ -19,8 +19,8 @@ from consilium.protocol.errors import ConfigError
 from consilium.protocol.identity import SIGNATURE_BYTES
 from consilium.protocol.records import MOST_CELLS
 from consilium.report.warnings import MANY_PAIRED
-from consilium.sums.aggregators.leader import BATCH_SIZE
 from consilium.sums.aggregators.field import FIELD_16, FIELD_21
+from consilium.sums.aggregators.leader import BATCH_SIZE
 from consilium.sums.aggregators.proof import DIGEST_BYTES, MOST_ROWS, VoteGrid, opening_elements
 from consilium.sums.aggregators.proof import NONCE_BYTES as NONCE_BYTES_OF_TOTAL
 from consilium.sums.aggregators.sealing import SIGNED_KEY_BYTES

@@ -34,6 +34,8 @@ EXTRAPOLATED: tuple[tuple[int, list[str], CostedMode], ...] = (
     (10_000, MANY, "verified"),
     (32_760, [], "verified"),
     (100_000, [], "plaintext"),
+    (100_000, [], "verified"),
+    (1_000_000, [], "verified"),
     (1_000, [], "secure"),
 )
 """Parties, what is changed in the scenario, way to collect votes."""
