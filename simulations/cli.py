@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict
 from datetime import datetime
 from enum import StrEnum
@@ -85,9 +85,14 @@ def run(
     description = (
         f"run of {name}, engine {engine.value}, seed {seed}" if resume is None else f"the run in {resume} goes on"
     )
-    with showing(quiet) as display:
+    with showing(quiet) as display, ExitStack() as stack:
         display.say(description, time.time())  # before libraries load, for seconds
         display.begin(LOAD, 1, time.time())
+        started = None
+        if resume is None and engine is not EngineName.ray:
+            from consilium.simulations.engines.process import running_workers
+
+            started = stack.enter_context(running_workers())  # their libraries load beside this process's own
         from consilium.protocol.config_files import validate
         from consilium.simulations.engines.cluster_probe import RaySpec
         from consilium.simulations.progress import following
@@ -119,7 +124,7 @@ def run(
             display.say(f"{loaded.federation.name}; in another terminal: consilium watch {folder}", time.time())
             with writing(folder):
                 summary = run_scenario(
-                    name, loaded, engine.value, seed, folder, watch, keep_work, device.value, ray=ray
+                    name, loaded, engine.value, seed, folder, watch, keep_work, device.value, ray=ray, started=started
                 )
     if output is Format.json:
         show(output, summary, ())

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from consilium.coordinator.config import check_threshold
 from consilium.coordinator.privacy import promised
 from consilium.coordinator.server_app import app
-from consilium.models.devices import Device, Floats, one_thread, resolve_device, training_floats, using_device
+from consilium.models.devices import VARIABLE, Device, Floats, one_thread, resolve_device, training_floats, using_device
 from consilium.models.published.model import check_names
 from consilium.node.progress import PREPARE, REPORT, stage
 from consilium.protocol.config_files import validate
@@ -30,7 +30,8 @@ from consilium.simulations.datasets.base import Source
 from consilium.simulations.divide import Case, divide
 from consilium.simulations.engines.block_server import server
 from consilium.simulations.engines.cluster_probe import RaySpec
-from consilium.simulations.engines.local import RUN_ID, LocalGrid, Worker, run_local, running_workers
+from consilium.simulations.engines.local import RUN_ID, LocalGrid, run_local
+from consilium.simulations.engines.process import Worker, running_workers
 from consilium.simulations.engines.ray import OWN_RAY, check_ray, run_ray
 from consilium.simulations.interruption import interruptible
 from consilium.simulations.population.parties import check_own_teachers, simulated_weights
@@ -131,6 +132,7 @@ def run_scenario(
     device: Device = "auto",
     source: Source | None = None,
     ray: RaySpec = OWN_RAY,
+    started: list[Worker] | None = None,
 ) -> dict[str, Any]:
     """Run the federation, compare it with what only a simulation can know, write the run folder.
 
@@ -138,7 +140,8 @@ def run_scenario(
     call the scenario. `keep_work` keeps the copies of the parties' rows and their teachers under `private/work`.
     `device` is where networks are trained. Libraries use one thread in each process; the caller's settings come back.
     `source`: rows that are in memory, instead of those that the scenario names. `ray`: where the engine of that name
-    computes.
+    computes. `started`: the local engine's workers, where they were started before this module was imported; whoever
+    started them ends them.
 
     Returns
     -------
@@ -151,7 +154,7 @@ def run_scenario(
     """
     created = datetime.now(UTC).isoformat(timespec="seconds")
     order = Order(name, scenario, engine, seed, created, device, ray)
-    return _carry_out(order, lambda: make_run_dir(out), watch, keep_work, source=source)
+    return _carry_out(order, lambda: make_run_dir(out), watch, keep_work, source=source, started=started)
 
 
 def resume_run(
@@ -193,17 +196,17 @@ def _carry_out(
     keep_work: bool,
     resumed: dict[str, Any] | None = None,
     source: Source | None = None,
+    started: list[Worker] | None = None,
 ) -> dict[str, Any]:
     start = time.monotonic()
-    scenario, engine, seed = order.scenario, order.engine, order.seed
+    scenario, seed = order.scenario, order.seed
     device = order.resolved_device()
     order.check_engine()
     # the attempt is left last, when nobody works in the folder any more, and signals wait until it has been
     with interruptible() as signals, Attempt(signals, keep_work) as attempt, contextlib.ExitStack() as stack:
         stack.enter_context(using_device(device))  # before the workers, which inherit it
         stack.enter_context(one_thread())
-        # the workers need seconds to import what they use; meanwhile the data are laid out
-        workers = stack.enter_context(running_workers(teacher=scenario.federation.teacher)) if engine != "ray" else []
+        workers = _workers(order, device, started, stack)
         case = divide(scenario, seed, source)
         config = case.config
         promised(config)
@@ -251,6 +254,19 @@ def _carry_out(
         summary["seconds"] = stage_seconds(of_coordinator, **took, report=time.monotonic() - analysed)
         _write(space.run_dir / "summary.json", summary)
     return summary
+
+
+def _workers(order: Order, device: str, started: list[Worker] | None, stack: contextlib.ExitStack) -> list[Worker]:
+    """Of the engine: those that were started, or others, which end with the stack. They need a second to import what
+    they use; meanwhile the data are laid out."""
+    teacher = order.scenario.federation.teacher
+    if order.engine == "ray":
+        return []
+    if started is None:
+        return stack.enter_context(running_workers(teacher=teacher))
+    for worker in started:
+        worker.prepare({VARIABLE: device}, teacher)
+    return started
 
 
 def _votes(case: Case) -> int:

@@ -56,7 +56,8 @@ def lasting_workers() -> Iterator[None]:
 
     workers = Workers()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("consilium.simulations.run.running_workers", workers.running)
+        for module in ("run", "engines.process"):
+            patch.setattr(f"consilium.simulations.{module}.running_workers", workers.running)
         yield
     workers.end()
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from consilium.simulations.engines.local import Worker
+from consilium.simulations.engines.process import Worker
 
 
 class LastingWorker(Worker):

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import pickle
-import socket
-import subprocess
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from multiprocessing.connection import Connection
+from collections.abc import Iterable, Mapping
 from queue import SimpleQueue
 from typing import Any
 
@@ -18,84 +12,13 @@ from flwr.app import Context, Error, Message, RecordDict
 from flwr.serverapp import ServerApp
 
 from consilium.coordinator.server_app import app
-from consilium.models.devices import ONE_THREAD
-from consilium.node.flower import python_module
-from consilium.protocol.teachers import TeacherKind
-from consilium.simulations.beside import Advance, Finished, Task
 from consilium.simulations.engines.flower import COORDINATOR_NODE, NodesGrid, assign_message_id, assume_identity
+from consilium.simulations.engines.process import Worker
 
 CLIENT_APP_CRASHED = 8
 POLL_SECONDS = 0.05
 MOST_REPLIES = 64
 """That wait to be pulled: workers wait with more, rather than fill the memory while the coordinator is busy."""
-
-
-class Worker:
-    """One worker process. teacher: of a kind whose libraries it imports while it has nothing else to do."""
-
-    def __init__(self, teacher: TeacherKind | None = None) -> None:
-        ours, theirs = socket.socketpair()
-        ahead = [] if teacher is None else [teacher.model_dump_json()]
-        self._process = subprocess.Popen(
-            python_module("consilium.simulations.engines.worker", str(theirs.fileno()), *ahead),
-            pass_fds=[theirs.fileno()],
-            stdout=subprocess.DEVNULL,
-            env={**os.environ, **ONE_THREAD},
-        )
-        theirs.close()
-        self._connection = Connection(ours.detach())
-
-    def handle(self, message: Message, context: Context, seconds: float) -> tuple[Message, RecordDict] | None:
-        """Reply and new state of the node; None if there is no reply within `seconds`.
-
-        Raises
-        ------
-        EOFError, OSError : the process died.
-        """
-        self._connection.send((message, context))
-        return self._connection.recv() if self._connection.poll(seconds) else None
-
-    def begin(self, task: Task) -> bool:
-        """See `simulations.beside.IdleProcess`."""
-        if self._process.poll() is not None or self._connection.closed:
-            return False
-        try:
-            self._connection.send(pickle.dumps(task))
-        except Exception:  # whatever of it cannot be pickled
-            return False
-        return True
-
-    def heard(self) -> Advance | Finished | None:
-        """See `simulations.beside.IdleProcess`."""
-        try:
-            return self._connection.recv()
-        except Exception:  # the process died, or what it sent is not known here
-            return None
-
-    def kill(self) -> None:
-        """End the process, whatever it is doing; a thread that waits in `handle` gets an EOFError."""
-        self._process.kill()
-
-    def stop(self) -> None:
-        """End the process and give back what it held. Not while another thread is in `handle`. Twice does no harm."""
-        self._process.kill()
-        self._process.wait()
-        if not self._connection.closed:
-            self._connection.close()
-
-
-@contextmanager
-def running_workers(count: int | None = None, teacher: TeacherKind | None = None) -> Iterator[list[Worker]]:
-    """`count` worker processes, one for each core by default; they are ended with the context.
-
-    They take two seconds to import what they need, for teachers of this kind too, so start them before anything else.
-    """
-    workers = [Worker(teacher) for _ in range(count or os.cpu_count() or 1)]
-    try:
-        yield workers
-    finally:
-        for worker in workers:
-            worker.stop()
 
 
 class LocalGrid(NodesGrid):

@@ -1,14 +1,14 @@
 """One worker process of the local engine: runs the parties' ClientApp on the messages that it is handed, and tasks.
 
-Started as `python -P -m consilium.simulations.engines.worker FD [TEACHER]`; FD is a socket to the engine, TEACHER the
-description of what parties will train. A process of its own, not a fork: the engine's process has threads, and a party
-that hangs can be killed without harm to others.
+Started as `python -P -m consilium.simulations.engines.worker FD`; FD is a socket to the engine. A process of its own,
+not a fork: the engine's process has threads, and a party that hangs can be killed without harm to others.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import pickle
 import signal
 import sys
@@ -26,21 +26,26 @@ from consilium.simulations.engines.flower import assume_identity
 CLIENT_APP_RAISED_EXCEPTION = 2
 
 
-def import_ahead(described: str) -> None:
-    """Import what a teacher needs of which this is the description, by building one that is not trained. Whatever is
-    wrong with it, the parties will say."""
+def prepare(environment: dict[str, str], described: str) -> None:
+    """Take this over, and import what a teacher needs of which this is the description, by building one that is not
+    trained. Whatever is wrong with it, the parties will say."""
+    os.environ.update(environment)
     with contextlib.suppress(Exception):
         build(teacher_from_json(described), 0)
 
 
 def serve(connection: Connection) -> None:
     """Answer (message, context) pairs with (reply, state), and a pickled `Task` with `Finished`, or None where that
-    failed, until the engine closes the connection."""
+    failed, until the engine closes the connection. What is to be prepared, an environment and the description of a
+    teacher, has no answer."""
     while True:
         try:
             work = connection.recv()
         except EOFError:
             return
+        if isinstance(work, tuple) and isinstance(work[0], dict):
+            prepare(*work)
+            continue
         answer = done(work, connection) if isinstance(work, bytes) else handle(*work)
         try:
             connection.send(answer)
@@ -72,6 +77,4 @@ if __name__ == "__main__":
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the engine's to handle
         signal.signal(number, signal.SIG_IGN)
     remarks.setLevel(logging.ERROR)
-    for described in sys.argv[2:]:
-        import_ahead(described)
     serve(Connection(int(sys.argv[1])))

@@ -14,7 +14,8 @@ from consilium.protocol.label_source import Progress
 from consilium.simulations import beside
 from consilium.simulations.audit import audit_path
 from consilium.simulations.beside import Idle, Task, TimeLimit, when_wanted
-from consilium.simulations.engines.local import RUN_ID, LocalGrid, running_workers
+from consilium.simulations.engines.local import RUN_ID, LocalGrid
+from consilium.simulations.engines.process import running_workers
 from consilium.simulations.learn import NOT_WANTED, learning_curves
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario

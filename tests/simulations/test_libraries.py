@@ -24,10 +24,12 @@ from consilium.simulations.scenario import load_scenario
 """
 """What `consilium run` imports before it does anything."""
 RUN = """
-from pathlib import Path
-if __name__ == "__main__":
-    scenario = load_scenario("stroke", ["data.least_rows=100", "federation.minimum_parties=5"])
-    run_scenario("stroke", scenario, "local", 0, Path(sys.argv[1]))
+consilium.simulations.run.running_workers = None  # the command has started them, before all this was imported
+changes = ["--set", "data.least_rows=100", "--set", "federation.minimum_parties=5"]
+try:
+    consilium.cli.main(["run", "--quiet", "--out", sys.argv[1], *changes])
+except SystemExit as ended:
+    assert ended.code == 0
 """
 
 
@@ -43,6 +45,11 @@ def test_before_a_run_begins() -> None:
     modules = loaded(START)
     assert modules >= {"numpy", "scipy.special", "flwr"}
     assert not modules & {*AT_THE_END, *NEVER}
+
+
+def test_workers_are_started_before_anything_is_loaded() -> None:
+    modules = loaded("import json, sys\nimport consilium.cli\nimport consilium.simulations.engines.process\n")
+    assert not modules & {"flwr", "scipy", *AT_THE_END, *NEVER}
 
 
 @pytest.mark.slow

@@ -21,7 +21,8 @@ from consilium.protocol.records import refusal_from_record, to_record
 from consilium.simulations.engines import local
 from consilium.simulations.engines.block_server import server
 from consilium.simulations.engines.flower import assume_identity
-from consilium.simulations.engines.local import RUN_ID, LocalGrid, Worker, run_local, running_workers
+from consilium.simulations.engines.local import RUN_ID, LocalGrid, run_local
+from consilium.simulations.engines.process import Worker, running_workers
 from tests.federation import make_config, make_homes, make_rows, vote_request
 from tests.simulations.engines.test_blocks import block_up
 
