@@ -180,19 +180,19 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "the ledger passes the cap on queries",
-        "asked_before + len(rows) > most_queries or",
+        "spent[0] + asked > most_queries or",
         "False or",
         f"{_LEDGER} {_SERVICE}",
     ),
     Mutant(
         "the ledger passes the cap on answers",
-        "answered_before + int(answered.sum()) > most_answers:",
-        "answered_before > most_answers:",
+        "spent[1] + answered > most_answers:",
+        "spent[1] > most_answers:",
         f"{_LEDGER} {_SERVICE}",
     ),
     Mutant(
         "a phase that is over goes on",
-        "if batch.phase is not None and batch.phase < self.last_phase():",
+        "if batch.phase is not None and batch.phase < last_phase:",
         "if False:",
         f"{_LEDGER} tests/schedule/test_run.py tests/schedule/test_model.py",
     ),
@@ -200,8 +200,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "a closed ledger is charged",
         'if self._connection.execute("SELECT 1 FROM closing").fetchone():\n'
         '                    raise LedgerError(f"{self.path}: {CLOSED}", "Nothing was released")\n'
-        "                asked_before",
-        "asked_before",
+        "                check_charge",
+        "check_charge",
         _LEDGER,
     ),
     Mutant(
