@@ -75,7 +75,9 @@ def baselines(
     Votes are those that the run recorded; secure and distributed ones nobody has, so all teachers are asked again.
     """
     config, names, test_y = case.config, case.classes, case.test_y
-    recorder = VoteRecorder(case, ("test",) if config.collection == "plaintext" else ("pool", "test"))
+    recorder = VoteRecorder(
+        case, ("test",) if config.collection == "plaintext" else ("pool", "test"), with_scores=False
+    )
     quality, alone, parties = [], _Alone(test_y), []
     for index, _, trained in space.trained(config):
         progress(BASELINES, index, len(case.parties))

@@ -155,12 +155,16 @@ class TeacherVotes:
         tied = np.zeros((len(counts), classes), dtype=bool)
         tied[np.repeat(np.arange(len(counts)), counts), _joined([lot.equal for lot in lots])] = True
         return cls(
-            np.stack(cast).astype(np.uint8 if classes <= 256 else np.uint16),
+            np.stack(cast).astype(_vote_type(classes), copy=False),
             np.repeat(np.arange(len(lots)), [len(lot.row) for lot in lots]).astype(np.int32),
             _joined([lot.teacher for lot in lots]),
             _joined([lot.row for lot in lots]),
             tied,
         )
+
+
+def _vote_type(classes: int) -> type[np.unsignedinteger]:
+    return np.uint8 if classes <= 256 else np.uint16
 
 
 def _joined(parts: Sequence[array[int]]) -> np.ndarray:
@@ -254,10 +258,15 @@ def train_ensemble(case: Case, progress: Progress = no_progress) -> Ensemble:
 
 
 class VoteRecorder:
-    """Asks the teachers of one party after the other. sets: which rows; left out: all of them."""
+    """Asks the teachers of one party after the other.
 
-    def __init__(self, case: Case, sets: Sequence[str] = ("pool", "test", "home")) -> None:
-        self._case = case
+    sets: which rows; left out: all of them. with_scores: keep each party's score of each row, which is four times as
+    much as its votes.
+    """
+
+    def __init__(self, case: Case, sets: Sequence[str] = ("pool", "test", "home"), with_scores: bool = True) -> None:
+        self._case, self._with_scores = case, with_scores
+        self._vote_type = _vote_type(len(case.classes))
         schema, classes = case.config.rows, len(case.classes)
         rows = {name: getattr(case, f"{name}_x") if name in sets else np.zeros((0, 0)) for name in _VOTED}
         self.inputs = {
@@ -283,20 +292,20 @@ class VoteRecorder:
         classes = len(self._case.classes)
         for name, x in self.inputs.items():
             lot = TieLog()
-            empty = np.zeros((len(trained.teachers), 0), dtype=np.int64)
-            self._cast[name].append(votes_of_teachers(trained, x, lot) if len(x) else empty)
+            cast = votes_of_teachers(trained, x, lot) if len(x) else np.zeros((len(trained.teachers), 0))
+            self._cast[name].append(cast.astype(self._vote_type))
             self._lots[name].append(lot)
         mine = self._home_party == index
         if on_test is None:
             on_test = self.probabilities(trained) if classes == 2 or trained.thresholds is not None else []
-        if classes == 2:
+        if classes == 2 and self._with_scores:
             home = _mean_probabilities(trained.teachers, self.inputs["home"], 2)
-            self._scores["test"].append(np.mean(on_test, axis=0)[:, 1])
-            self._scores["home"].append(home[:, 1])
+            self._scores["test"].append(np.mean(on_test, axis=0)[:, 1].astype(np.float32))
+            self._scores["home"].append(home[:, 1].astype(np.float32))
             self._own_home[mine] = home[mine]
         else:  # no score of all rows is kept, and with thousands of parties they would take as long as the votes
             for scores in self._scores.values():
-                scores.append(np.zeros(0))
+                scores.append(np.zeros(0, dtype=np.float32))
             if mine.any():
                 self._own_home[mine] = _mean_probabilities(trained.teachers, self.inputs["home"][mine], classes)
         # the class that a teacher finds most probable is its vote where no threshold is
@@ -325,8 +334,8 @@ class VoteRecorder:
         voted = {name: TeacherVotes.of_parties(self._cast[name], self._lots[name], classes) for name in _VOTED}
         return Ensemble(
             **voted,
-            test_scores=np.stack(self._scores["test"]).astype(np.float32),
-            home_scores=np.stack(self._scores["home"]).astype(np.float32),
+            test_scores=np.stack(self._scores["test"]),
+            home_scores=np.stack(self._scores["home"]),
             own_home=self._own_home,
             test_right=np.array(self._right),
             averages=np.stack(self._sums.sums) if self._sums is not None else np.zeros((0, 0, 0)),
