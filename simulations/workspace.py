@@ -194,9 +194,9 @@ def lay_out(space: Workspace, case: Case, processes: int = 0) -> None:
 
     processes: that will compute at the same time, of blocks of parties, see `engines.block`; 0: a home for each party.
     """
-    scenario, seed, config = case.scenario, case.seed, case.config
-    blocks = blocks_of(len(case.parties), processes) if processes else []
+    scenario, config = case.scenario, case.config
     dataset, partition = case.dataset, case.partition
+    blocks = blocks_of(len(case.parties), processes) if processes else []
     space.private.mkdir(mode=0o700, exist_ok=True)
     space.party_root.mkdir(parents=True)
     space.federation_file.write_text(config.model_dump_json(indent=2) + "\n", encoding="utf-8")
@@ -211,81 +211,97 @@ def lay_out(space: Workspace, case: Case, processes: int = 0) -> None:
     if config.public is not None:
         public.pool(dataset, partition).save(space.pool_file)
     spec = scenario.student.model_copy(update={"provenance": scenario.provenance})
-    student = {"spec": spec.model_dump(mode="json"), "seed": seed}
+    student = {"spec": spec.model_dump(mode="json"), "seed": case.seed}
     (space.work / "student.json").write_text(json.dumps(student) + "\n", encoding="utf-8")
-    features, classes = np.array(dataset.features), np.array(dataset.classes)
-    policy = {
-        "allowed_classes": list(dataset.classes),
-        # the sizes of shards vary as by lot: where there are several, any is taken
-        "least_rows_per_teacher": scenario.data.rows_needed if scenario.federation.teachers_per_party == 1 else 0,
-        "most_teachers": scenario.federation.teachers_per_party,
-        "most_queries": scenario.simulation.most_queries,
-        "most_epsilon": float("inf"),
-        "unit": scenario.federation.privacy.unit.value,
-        "collection": scenario.federation.collection,
-        "exact_sums": not config.noise_in_sums,
-        "allow_simulation": True,
-    }
-    settings: dict[str, Any] = {"data": "data.npz", "policy": policy}
-    whose = dataset.owner if dataset.patient is None and scenario.data.partition == "groups" else dataset.patient
-    if whose is not None:
-        settings["patient"] = {"column": "patient"}
-    if config.noise_seed is not None:
-        settings["simulated_noise_seed"] = config.noise_seed
-    identities = case.identities()
-    if identities is not None:
+    parties = _Parties(case, space)
+    if parties.identities is not None:
         second = space.home(len(blocks or partition.parties))
-        identities.save(KeyFiles(space.roster_file, space.identity_file, space.sealing_file, second))
-        settings["roster"] = os.path.relpath(space.roster_file, space.home(0))  # homes may be moved together with it
+        parties.identities.save(KeyFiles(space.roster_file, space.identity_file, space.sealing_file, second))
         if second.exists():
             (second / AGGREGATOR).write_text(tomli_w.dumps(_second_aggregator(space, scenario, config)))
             if space.kept_second.exists():
                 space.kept_second.rename(second / "state")
-    own_kinds = own_teachers(
-        scenario.simulation.teachers, len(partition.parties), seed, scenario.simulation.own_teacher
-    )
-    limits = own_limits(scenario.simulation.policies, len(partition.parties), seed)
-    names = list(partition.parties)
+    if blocks:
+        for number, places in enumerate(blocks):
+            parties.write_block(space.home(number), places)
+    else:
+        for index in range(len(partition.parties)):
+            parties.write_home(space.home(index), index)
 
-    def arrays(index: int) -> dict[str, np.ndarray]:
-        rows = partition.parties[names[index]]
-        whom = {} if whose is None else {"patient": whose[rows]}
-        return {"x": dataset.x[rows], "y": dataset.y[rows], **whom}
 
-    def own(index: int, home: Path) -> dict[str, Any]:
-        """Settings of one party that others do not have; files that it has alone are put into its home."""
-        table: dict[str, Any] = {}
-        if index in own_kinds:
-            home.mkdir(mode=0o700, parents=True, exist_ok=True)
-            table["teacher"] = own_kinds[index].placed(home).model_dump(mode="json")
-        if index in limits:
-            table["policy"] = {**policy, **limited(scenario.federation, limits[index])}
-        return table
+class _Parties:
+    """The parties of a case as their nodes find them."""
 
-    shared = {"features": features, "classes": classes}
-    if not processes:
-        for index, name in enumerate(names):
-            home = space.home(index)
-            home.mkdir(mode=0o700)
-            if identities is not None:
-                identities.parties[name].save(home / "identity.pem")
-            np.savez(home / "data.npz", **arrays(index), **shared)  # pyright: ignore[reportArgumentType]
-            (home / SETTINGS).write_text(tomli_w.dumps({"name": name, **settings, **own(index, home)}))
-        return
-    for number, places in enumerate(blocks):
-        folder = space.home(number)
+    def __init__(self, case: Case, space: Workspace) -> None:
+        dataset, scenario = case.dataset, case.scenario
+        self._case, self._names = case, case.parties
+        self.identities = case.identities()
+        self._whose = (
+            dataset.owner if dataset.patient is None and scenario.data.partition == "groups" else dataset.patient
+        )
+        self._shared = {"features": np.array(dataset.features), "classes": np.array(dataset.classes)}
+        self._policy = {
+            "allowed_classes": list(dataset.classes),
+            # the sizes of shards vary as by lot: where there are several, any is taken
+            "least_rows_per_teacher": scenario.data.rows_needed if scenario.federation.teachers_per_party == 1 else 0,
+            "most_teachers": scenario.federation.teachers_per_party,
+            "most_queries": scenario.simulation.most_queries,
+            "most_epsilon": float("inf"),
+            "unit": scenario.federation.privacy.unit.value,
+            "collection": scenario.federation.collection,
+            "exact_sums": not case.config.noise_in_sums,
+            "allow_simulation": True,
+        }
+        self._settings: dict[str, Any] = {"data": "data.npz", "policy": self._policy}
+        if self._whose is not None:
+            self._settings["patient"] = {"column": "patient"}
+        if case.config.noise_seed is not None:
+            self._settings["simulated_noise_seed"] = case.config.noise_seed
+        if self.identities is not None:  # a relative path: homes may be moved together with it
+            self._settings["roster"] = os.path.relpath(space.roster_file, space.home(0))
+        simulation, count = scenario.simulation, len(self._names)
+        self._teachers = own_teachers(simulation.teachers, count, case.seed, simulation.own_teacher)
+        self._limits = own_limits(simulation.policies, count, case.seed)
+
+    def write_home(self, home: Path, index: int) -> None:
+        """Of the party with this number alone."""
+        home.mkdir(mode=0o700)
+        name = self._names[index]
+        if self.identities is not None:
+            self.identities.parties[name].save(home / "identity.pem")
+        np.savez(home / "data.npz", allow_pickle=False, **self._arrays(index), **self._shared)
+        (home / SETTINGS).write_text(tomli_w.dumps({"name": name, **self._settings, **self._own(index, home)}))
+
+    def write_block(self, folder: Path, places: range) -> None:
+        """Of the parties with these numbers."""
         folder.mkdir(mode=0o700)
-        tables = {place: own(index, party_folder(folder, place)) for place, index in enumerate(places)}
-        of_parties = [arrays(index) for index in places]
-        block = BlockSettings(
+        arrays = [self._arrays(index) for index in places]
+        tables = {place: self._own(index, party_folder(folder, place)) for place, index in enumerate(places)}
+        settings = BlockSettings(
             first=places.start,
-            names=tuple(names[index] for index in places),
-            counts=tuple(len(part["y"]) for part in of_parties),
-            common=settings,
+            names=tuple(self._names[index] for index in places),
+            counts=tuple(len(part["y"]) for part in arrays),
+            common=self._settings,
             own={place: table for place, table in tables.items() if table},
         )
-        keys = [] if identities is None else [identities.parties[names[index]].secret for index in places]
-        write_block(folder, block, {name: [part[name] for part in of_parties] for name in of_parties[0]}, shared, keys)
+        keys = [] if self.identities is None else [self.identities.parties[name].secret for name in settings.names]
+        joined = {name: [part[name] for part in arrays] for name in arrays[0]}
+        write_block(folder, settings, joined, self._shared, keys)
+
+    def _arrays(self, index: int) -> dict[str, np.ndarray]:
+        dataset, rows = self._case.dataset, self._case.partition.parties[self._names[index]]
+        whom = {} if self._whose is None else {"patient": self._whose[rows]}
+        return {"x": dataset.x[rows], "y": dataset.y[rows], **whom}
+
+    def _own(self, index: int, home: Path) -> dict[str, Any]:
+        """Settings of one party that others do not have; files that it has alone are put into its home."""
+        table: dict[str, Any] = {}
+        if index in self._teachers:
+            home.mkdir(mode=0o700, parents=True, exist_ok=True)
+            table["teacher"] = self._teachers[index].placed(home).model_dump(mode="json")
+        if index in self._limits:
+            table["policy"] = {**self._policy, **limited(self._case.scenario.federation, self._limits[index])}
+        return table
 
 
 def _second_aggregator(space: Workspace, scenario: Scenario, config: FederationConfig) -> dict[str, Any]:

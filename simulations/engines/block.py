@@ -30,6 +30,7 @@ from pydantic import Field
 from consilium.data.private_rows import Rows, load_rows, read_rows
 from consilium.models.naming import unpickled
 from consilium.models.teachers import Teacher
+from consilium.party.hidden_votes import MASKED
 from consilium.party.home import Home, PartyFile, R
 from consilium.party.node import PartyNode
 from consilium.party.spend import SpendStore
@@ -85,9 +86,8 @@ def write_block(
     if keys:
         write_private(folder / KEYS, b"".join(keys))
     np.savez(folder / ROWS, **{name: np.concatenate(parts) for name, parts in arrays.items()}, **shared)  # pyright: ignore
-    (folder / SETTINGS).write_text(
-        json.dumps(settings.model_dump()) + "\n", encoding="utf-8"
-    )  # some limits are infinite
+    text = json.dumps(settings.model_dump())  # pydantic's own would lose limits that are infinite
+    (folder / SETTINGS).write_text(text + "\n", encoding="utf-8")
 
 
 def party_folder(folder: Path, place: int) -> Path:
@@ -258,7 +258,10 @@ class BlockStore:
 
     @property
     def spend(self) -> SpendStore:
-        """See `PartyStore`."""
+        """See `PartyStore`. Where a session's state is on the party's own disk, so is its account: were it written with
+        the block's, and the process died before, the session would go on as if the queries had been charged."""
+        if self.home.policy.collection in MASKED:
+            return SpendStore(self.home.spend_file, durable=False)
         return SpendStore(MemoryBook(self.block.account(self.place)))
 
     @property

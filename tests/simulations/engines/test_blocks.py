@@ -17,7 +17,7 @@ from flwr.app import Context, Error, Message, RecordDict
 from consilium.coordinator.collection import exchange
 from consilium.coordinator.collection.exchange import Failure, FlowerTransport
 from consilium.node.answering import home_folder
-from consilium.party.home import open_home
+from consilium.party.home import Policy, open_home
 from consilium.party.node import PartyNode
 from consilium.protocol.messages import HelloReply, TrainReply, VoteReply, WireModel
 from consilium.protocol.queries import canonical_queries
@@ -27,7 +27,16 @@ from consilium.simulations.engines import block_app
 from consilium.simulations.engines.block import Block, Settings, blocks_of, write_block
 from consilium.simulations.engines.block_server import BlockTransport
 from consilium.simulations.engines.flower import COORDINATOR_NODE, NodesGrid, assign_message_id, assume_identity
-from tests.federation import hello_of, make_config, make_home, make_homes, make_relative, make_rows, vote_request
+from tests.federation import (
+    CLASSES,
+    hello_of,
+    make_config,
+    make_home,
+    make_homes,
+    make_relative,
+    make_rows,
+    vote_request,
+)
 
 PARTIES = 20
 QUERIES = canonical_queries(make_rows(30, 77)[0], 3)
@@ -322,3 +331,13 @@ def test_nobody_can_write_to_what_many_are_given(small, monkeypatch) -> None:
     monkeypatch.setattr(PartyNode, "vote", look)
     ask(small(), VOTE)
     assert seen == [False] * PARTIES
+
+
+@pytest.mark.parametrize(("collection", "stays"), [("plaintext", False), ("secure", True), ("distributed", True)])
+def test_a_session_on_disk_never_knows_more_than_the_account(tmp_path: Path, collection: str, stays: bool) -> None:
+    """The process dies before the block is written: what a masked session has on the party's disk was charged there."""
+    homes = make_homes(tmp_path / "homes", 2, collection=collection)
+    (folder, *_) = block_up(homes, tmp_path / "blocks")
+    policy = Policy(allowed_classes=CLASSES, most_epsilon=1e9)
+    Block.open(folder).node(0).spend.enrol(make_config().terms(), "a" * 64, policy)
+    assert (Block.open(folder).node(0).spend.past(make_config().digest()).weight == 1) == stays
