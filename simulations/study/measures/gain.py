@@ -22,7 +22,9 @@ from consilium.simulations.judge import Row
 from consilium.simulations.methods.base import Predicted
 from consilium.simulations.metrics import wilson
 from consilium.simulations.study.measures.figures import (
+    Draws,
     Figures,
+    RepeatedDraws,
     gini,
     label_counts,
     label_distances,
@@ -75,14 +77,15 @@ def gain_rows(case: Case, mine: Mapping[str, Predicted]) -> list[Row]:
     alone = mine.get(AGAINST)
     if alone is None or alone.home is None or not len(case.home_y):
         return []
-    counts, rows = label_counts(case), []
+    counts, rows, draws = label_counts(case), [], dict[str, RepeatedDraws]()
     for method, predicted in mine.items():
         if method == AGAINST or predicted.home is None:
             continue
         figures = Figures(method)
         for name, gains in _gains(case, alone.home, predicted.home).items():
             if len(gains.place):
-                _add(figures, case, name, gains, counts)
+                drawn = draws.setdefault(name, RepeatedDraws([case.seed, _PURPOSE])).anew()
+                _add(figures, case, name, gains, counts, drawn)
         rows += figures.rows
     return rows
 
@@ -128,8 +131,7 @@ def _by_pairs(party: np.ndarray, positive: np.ndarray, alone: np.ndarray, method
     return Gains(np.array(place, dtype=np.int64), np.array(points), np.array(of))
 
 
-def _add(figures: Figures, case: Case, name: str, gains: Gains, counts: np.ndarray) -> None:
-    generator = np.random.default_rng([case.seed, _PURPOSE])
+def _add(figures: Figures, case: Case, name: str, gains: Gains, counts: np.ndarray, generator: RepeatedDraws) -> None:
     by_party, ones = gains.by_party, np.ones(len(gains.place))
     figures.series("party", [case.parties[place] for place in gains.place], name, by_party)
     figures.estimate(name, ratio(gains.points, gains.of, generator))
@@ -149,7 +151,7 @@ def _add(figures: Figures, case: Case, name: str, gains: Gains, counts: np.ndarr
     _add_groups(figures, name, gains, "distance", distances, generator)
 
 
-def _add_spread(figures: Figures, name: str, gains: Gains, generator: np.random.Generator) -> None:
+def _add_spread(figures: Figures, name: str, gains: Gains, generator: Draws) -> None:
     by_party = gains.by_party
     figures.run(f"{name}_worst_decile", worst_decile(by_party))
     if len(by_party) < 2:
@@ -172,9 +174,7 @@ def worst_decile(gains: np.ndarray) -> float:
     return float(np.sort(gains)[: int(np.ceil(WORST * len(gains)))].mean())
 
 
-def _add_groups(
-    figures: Figures, name: str, gains: Gains, by: str, values: np.ndarray, generator: np.random.Generator
-) -> None:
+def _add_groups(figures: Figures, name: str, gains: Gains, by: str, values: np.ndarray, generator: Draws) -> None:
     groups = quarters(values)
     for number, part in enumerate(groups, 1):
         group = f"{by} {number} of {len(groups)}"
