@@ -238,6 +238,7 @@ class HandLabels:
         }
         whole = effort(spec.trainer, len(represented), self._own_width, self._classes, mode)
         self._searched = (OWN, PLAIN) if whole.bisected else (PLAIN,)
+        self._known: dict[int, np.ndarray] = {}
         self.better: dict[int, str] = {}
         """Of each number of labels that `learnt` was asked for, which trainer was the better."""
 
@@ -245,14 +246,24 @@ class HandLabels:
         """Row scores float64 (draws, test) of `count` labels: of that trainer whose mean over the draws is higher.
 
         So the choice of the trainer is made on the test rows, in favour of the labels by hand. A trainer that takes
-        long is not tried (`effort`).
+        long is not tried (`effort`). Learned once, however many students are compared with it.
         """
+        if count not in self._known:
+            self._known[count] = self._learnt(count)
+        return self._known[count]
+
+    def _learnt(self, count: int) -> np.ndarray:
         scores = {}
         for name in self._searched:
             learn, draws = self._learners[name], 1 if count == len(self._public.labels) else self._draws(name, count)
             scores[name] = np.stack([self._scores(learn(self._lots[draw][:count], draw)) for draw in range(draws)])
         self.better[count] = max(scores, key=lambda name: float(scores[name].mean()))
         return scores[self.better[count]]
+
+    @property
+    def most(self) -> int:
+        """Labels that are tried at most."""
+        return most_plain_rows(len(self._public.labels), self.width, self._mode)
 
     def metrics_of(self, count: int) -> dict[str, Any]:
         """Means over draws of `count` labels, on rows as the student chose its own: its metrics, and whose.

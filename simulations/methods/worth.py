@@ -15,7 +15,7 @@ import numpy as np
 
 from consilium.node.progress import HAND_LABELS
 from consilium.protocol.label_source import Progress, no_progress
-from consilium.simulations.methods.manual_labels import MOST_DRAWS, HandLabels, PublicTruth, most_plain_rows
+from consilium.simulations.methods.manual_labels import MOST_DRAWS, HandLabels, PublicTruth
 from consilium.simulations.population.specs import HandLabelMode
 from consilium.student.config import StudentSpec
 
@@ -172,6 +172,13 @@ def _rounded(value: float, fewest: int) -> float:
 _PURPOSE = 0x776F727468
 
 
+def labels_reaching(by_hand: HandLabels, student: np.ndarray, seed: int, learnt: Learnt | None = None) -> BreakEven:
+    """How many labels by hand reach a student with probabilities `student` float64 (test, classes). learnt: of
+    `by_hand`, where somebody counts."""
+    generator = np.random.default_rng([seed, _PURPOSE])
+    return break_even(by_hand.score(student), learnt or by_hand.learnt, by_hand.most, generator)
+
+
 def worth(
     public: PublicTruth,
     student: np.ndarray,
@@ -196,20 +203,18 @@ def worth(
     trainer : which was the better near that number. draws : of labels, at each number where that takes no time.
     """
     by_hand = HandLabels(public, spec, queried, seed, mode)
-    rows = len(public.labels)
-    most = most_plain_rows(rows, by_hand.width, mode)
-    scores = by_hand.score(student)
+    rows, most = len(public.labels), by_hand.most
     tries, done = most_tries(most) + 2, Counter[str]()
     progress(HAND_LABELS, 0, tries)
     learnt = _counted(by_hand.learnt, tries, done, progress)
-    even = break_even(scores, learnt, most, np.random.default_rng([seed, _PURPOSE]))
+    even = labels_reaching(by_hand, student, seed, learnt)
     metrics_of = _counted(by_hand.metrics_of, tries, done, progress)
     points = {count: metrics_of(count) for count in (released, len(queried))}
     progress(HAND_LABELS, tries, tries)
     near = min(by_hand.better, key=lambda count: abs(math.log(count) - math.log(max(1.0, min(even.labels, most)))))
     return {
         "metric": by_hand.metric,
-        "student": float(scores.mean()),
+        "student": float(by_hand.score(student).mean()),
         "hand_labels": _number(even.labels),
         "low": _number(even.low),
         "high": _number(even.high),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 import traceback
 from collections import OrderedDict
@@ -20,7 +21,6 @@ from consilium.node.progress import COMPARE, ENSEMBLES, MEASURE, SETTLE
 from consilium.protocol.config_files import validate
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConsiliumError, DataError
-from consilium.protocol.label_source import Outcome
 from consilium.simulations.artifact import Arrays, from_bytes, to_bytes
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.datasets.source import open_source
@@ -28,8 +28,8 @@ from consilium.simulations.divide import Case, make_case
 from consilium.simulations.judge import Row, judged, judged_row_scores
 from consilium.simulations.methods.base import Predicted
 from consilium.simulations.methods.kinds import method_of
-from consilium.simulations.methods.manual_labels import PublicTruth
-from consilium.simulations.methods.worth import worth
+from consilium.simulations.methods.manual_labels import HandLabels, PublicTruth
+from consilium.simulations.methods.worth import labels_reaching
 from consilium.simulations.scenario import Scenario, planned_scenario, scenario_json
 from consilium.simulations.study.cache import LostStep
 from consilium.simulations.study.cells import deciding_versions, without_mechanism
@@ -71,7 +71,7 @@ def frame_and_matrices(content: bytes) -> tuple[pl.DataFrame, Arrays]:
 T = TypeVar("T")
 Read = Callable[[str], bytes]
 """From the address of a step to its bytes; raises LostStep."""
-KEPT = {"source": 1, "division": 2, "case": 128, "ensemble": 2, "scenario": 128, "predicted": 8}
+KEPT = {"source": 1, "division": 2, "case": 128, "ensemble": 2, "scenario": 128, "predicted": 8, "labelled": 2}
 """Kind -> how many of it are kept. Cases of a division share its rows, and their scenarios come back: what is settled
 in one batch is predicted in another."""
 
@@ -113,6 +113,14 @@ class StepDesk:
     def predicted(self, address: str, read: Read) -> Predicted:
         """What a method predicted."""
         return self._keep("predicted", address, lambda: Predicted.of_arrays(from_bytes(read(address))))
+
+    def labelled(self, case: Case, params: Mapping[str, Any]) -> HandLabels:
+        """The public rows that somebody labels instead: the same for every mechanism and method of a division."""
+        student, mode = case.scenario.student.last, params["mode"]
+        key = canonical_digest([params["division"], student.model_dump(mode="json"), mode])
+        public = PublicTruth(case.config.rows, case.pool_x, case.pool_y, case.test_x, case.test_y)
+        none = np.zeros(0, dtype=np.int64)  # nothing is learned here on rows as a student chose them
+        return self._keep("labelled", key, lambda: HandLabels(public, student, none, case.seed, mode))
 
     def _keep(self, kind: str, key: str, make: Callable[[], T]) -> T:
         recent = self._kept[kind]
@@ -269,15 +277,12 @@ def _worth(step: StudyStep, read: Read, desk: StepDesk) -> bytes:
     case = desk.case(step.params["scenario"], step.params, read)
     if predicted.test is None:
         return rows_bytes([])
-    public = PublicTruth(case.config.rows, case.pool_x, case.pool_y, case.test_x, case.test_y)
-    queried = predicted.arrays.get("asked_rows", np.arange(min(len(case.pool_y), case.config.whole_budget.queries)))
-    outcome = predicted.arrays.get("outcome", np.full(len(queried), Outcome.ANSWERED))
-    queried, released = queried[outcome != Outcome.NOT_ASKED], int((outcome == Outcome.ANSWERED).sum())
-    student, mode, label = case.scenario.student.last, step.params["mode"], step.params["label"]
-    block = worth(public, predicted.test, student, released, queried, case.seed, mode)
-    if block["hand_labels"] is None:
-        return rows_bytes([Row(label, "run", "", "hand_labels_above", float(block["most"]))])
-    return rows_bytes([Row(label, "run", "", "hand_labels", float(block["hand_labels"]), block["low"], block["high"])])
+    by_hand, label = desk.labelled(case, step.params), step.params["label"]
+    even = labels_reaching(by_hand, predicted.test, case.seed)
+    if math.isinf(even.labels):
+        return rows_bytes([Row(label, "run", "", "hand_labels_above", float(by_hand.most))])
+    low, high = (None if math.isinf(end) else end for end in (even.low, even.high))
+    return rows_bytes([Row(label, "run", "", "hand_labels", even.labels, low, high)])
 
 
 def _division(step: StudyStep, read: Read, desk: StepDesk) -> bytes:

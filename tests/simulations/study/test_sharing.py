@@ -1,0 +1,76 @@
+"""What the settings of one division share, and what they never do: a cost or a yardstick of something else."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from consilium.accounting.curves import discrete, gdp
+from consilium.accounting.events import HistogramEvent
+from consilium.accounting.target import worst_case
+from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
+from consilium.models.specs import RandomForestStudent
+from consilium.simulations.methods.manual_labels import HandLabels
+from consilium.simulations.study.tasks import StepDesk
+from tests.simulations.methods.cases import few, taught
+
+PARAMS = {"division": "a division", "mode": "quick"}
+
+
+def test_hand_labels_are_learned_once_for_every_mechanism(monkeypatch: pytest.MonkeyPatch) -> None:
+    learned: list[int] = []
+    learn = HandLabels._learnt
+    monkeypatch.setattr(HandLabels, "_learnt", lambda self, count: learned.append(count) or learn(self, count))
+    case, desk = taught(0.0)[0], StepDesk()
+    other = case.of(few("federation.mechanism={name='gnmax', sigma=9.0}"))
+    by_hand = [desk.labelled(each, PARAMS) for each in (case, other)]
+    assert by_hand[0] is by_hand[1]
+    assert (by_hand[0].learnt(20) == by_hand[1].learnt(20)).all() and learned == [20]
+
+
+def test_hand_labels_of_another_division_student_or_mode_are_others() -> None:
+    case, desk = taught(0.0)[0], StepDesk()
+    first = desk.labelled(case, PARAMS)
+    trees = case.scenario.student.model_copy(update={"trainer": RandomForestStudent(name="random_forest")})
+    changed = replace(case, scenario=case.scenario.model_copy(update={"student": trees}))
+    others = [desk.labelled(changed, PARAMS), desk.labelled(case, {**PARAMS, "mode": "full"}),
+              desk.labelled(case, {**PARAMS, "division": "another"})]  # fmt: skip
+    assert all(other is not first for other in others)
+    np.testing.assert_array_equal(StepDesk().labelled(case, PARAMS).learnt(9), first.learnt(9))
+
+
+EVENT = HistogramEvent(asked=300, answered=300, unit=Unit.RECORD, neighbouring=Neighbouring.REPLACE,
+    teachers_per_party=2, towards=Towards.STUDENT, noise=Noise.DISCRETE, sigma=90.0)  # fmt: skip
+CHANGES: dict[str, dict[str, Any]] = {
+    "asked": {"asked": 301, "answered": 301},
+    "answered": {"asked": 200, "answered": 200},
+    "unit": {"unit": Unit.PARTY},
+    "neighbouring": {"neighbouring": Neighbouring.ADD_OR_REMOVE},
+    "teachers_per_party": {"teachers_per_party": 3},
+    "towards": {"towards": Towards.COORDINATOR},
+    "noise": {"noise": Noise.CONTINUOUS},
+    "weight": {"weight": 2},
+    "candidates": {"candidates": 2},
+    "slack": {"slack": 1e-6},
+    "sigma": {"sigma": 90.00001},
+    "delta": {},
+}
+OTHER_COST = ("asked", "answered", "neighbouring", "weight", "slack", "sigma", "delta")
+
+
+def test_every_field_of_an_event_is_looked_at() -> None:
+    assert CHANGES.keys() == {*(field.name for field in fields(EVENT)), "delta"}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_no_cost_is_that_of_another_event(name: str) -> None:
+    """What is kept of the event before changes nothing of this one, to the last digit."""
+    changed, delta = replace(EVENT, **CHANGES[name]), 2e-5 if name == "delta" else 1e-5
+    first, warm = worst_case([EVENT], 1e-5), worst_case([changed], delta)
+    gdp._discrete_epsilon.cache_clear()
+    discrete._tails_of.cache_clear()
+    assert worst_case([changed], delta) == warm
+    assert (warm.epsilon != first.epsilon) or name not in OTHER_COST
