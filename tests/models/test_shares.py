@@ -391,6 +391,18 @@ def test_rows_that_are_all_alike() -> None:
     assert np.isfinite(shares).all()
 
 
+@pytest.mark.parametrize("total", [1, 4, 499, 500, 501, 1203])
+def test_nearest_rows_are_those_of_all_distances(total: int) -> None:
+    """In blocks of 500, two at a time; there may be fewer rows than neighbours."""
+    rows = np.random.default_rng(0).normal(size=(total, 3)).astype(np.float32)
+    distances = ((rows[:, None].astype(np.float64) - rows) ** 2).sum(axis=2)
+    np.fill_diagonal(distances, np.inf)
+    nearest, squares = nearest_rows(rows, 7)
+    expected = np.sort(distances, axis=1)[:, : min(7, total - 1)]
+    np.testing.assert_allclose(squares, expected, atol=1e-5)
+    np.testing.assert_allclose(np.take_along_axis(distances, nearest, axis=1), expected, atol=1e-5)
+
+
 @pytest.mark.parametrize("total", [300, 900], ids=["dense", "sparse"])
 def test_smoothest_functions_are_eigenvectors(total: int) -> None:
     rows = np.random.default_rng(0).normal(size=(total, 3)).astype(np.float32)
