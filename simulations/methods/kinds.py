@@ -9,7 +9,7 @@ from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
 from consilium.simulations.methods.base import StudyMethod
 from consilium.simulations.methods.federated import FedAvgMethod, FedProxMethod
-from consilium.simulations.methods.manual_labels import LabelledByHand
+from consilium.simulations.methods.hand_labels import LabelledByHand
 from consilium.simulations.methods.noisy_average import NoisyAverage
 from consilium.simulations.methods.pate import Pate
 from consilium.simulations.methods.pooled import PooledModel

@@ -15,10 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import singledispatch
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 import numpy as np
-from pydantic import Field
 from scipy.linalg import solve
 
 from consilium.models.base import Model
@@ -34,13 +33,10 @@ from consilium.models.specs import (
     TreesStudent,
 )
 from consilium.protocol.schema import Schema
-from consilium.simulations.divide import Case
-from consilium.simulations.methods.base import TEST_DRAWS, Predicted, StudyMethod
 from consilium.simulations.metrics import Metric, drawn_intervals, leading_metric, mean_metrics, row_scores
 from consilium.simulations.population.specs import HandLabelMode
-from consilium.simulations.vote import Ensemble
 from consilium.student.config import StudentSpec
-from consilium.student.learn import inputs, train
+from consilium.student.learn import train
 from consilium.student.selection import BY_ROWS
 
 MOST_DRAWS: dict[HandLabelMode, int] = {"full": 60, "quick": 20, "none": 0}
@@ -342,44 +338,3 @@ def _own_learner(public: PublicTruth, spec: StudentSpec, rows: np.ndarray, test:
 def _plain_learner(public: PublicTruth, rows: np.ndarray, test: np.ndarray) -> Learn:
     classes = len(public.schema.classes)
     return lambda chosen, draw: train_plain(rows[chosen], public.labels[chosen], classes).predict_proba(test)
-
-
-class LabelledByHand(StudyMethod):
-    """The student's own trainer on so many true labels of the pool, drawn by lot. No private row is in it.
-
-    Judged on the test rows as the mean over draws of the labels, fewer where the trainer takes long (`effort`);
-    at home, and as `Predicted.test`, it is the first draw. figures: labels, draws.
-    """
-
-    title: ClassVar[str] = "labels by hand"
-    private: ClassVar[bool] = False
-    needs_ensemble: ClassVar[bool] = False
-
-    name: Literal["hand_labels"] = "hand_labels"
-    labels: int = Field(default=100, ge=1, le=1_000_000, description="rows of the pool that somebody labels")
-    draws: int = Field(default=5, ge=1, le=20, description="times that they are drawn, at most")
-
-    def depends_on(self, case: Case) -> dict[str, Any]:
-        """See `StudyMethod.depends_on`."""
-        return {"student": case.scenario.student.last.model_dump(mode="json")}
-
-    def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
-        """See `StudyMethod.predict`. Absent where the pool has fewer rows."""
-        schema, spec, y = case.config.rows, case.scenario.student.last, case.pool_y
-        if len(y) < self.labels:
-            return Predicted(absent=f"the pool has {len(y)} rows, and {self.labels} were to be labelled")
-        rows = inputs(spec, schema, case.pool_x)
-        cheap = effort(spec.trainer, self.labels, rows.shape[1], len(case.classes), "quick").draws
-        draws, tested = min(self.draws, cheap), len(case.test_y)
-        judging = inputs(spec, schema, np.concatenate([case.test_x, case.home_x]))
-        drawn = []
-        for draw in range(draws):
-            chosen = by_lot(case.seed, draw, len(y))[: self.labels]
-            drawn.append(learnt_by_hand(schema, spec, rows, y, chosen, case.seed + draw).predict_proba(judging))
-        stacked = np.stack(drawn)
-        return Predicted(
-            test=stacked[0, :tested] if tested else None,
-            home=stacked[0, tested:] if len(case.home_y) else None,
-            figures={"labels": float(self.labels), "draws": float(draws)},
-            arrays={TEST_DRAWS: stacked[:, :tested].astype(np.float32)} if tested else {},
-        )
