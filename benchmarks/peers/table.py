@@ -76,6 +76,7 @@ def peers(parties: int) -> list[Peer]:
     return [
         Peer(f"plain loop, scikit-learn {version('scikit-learn')}", "1", [*here, "benchmarks.peers.loop"], ["1"]),
         Peer("plain loop", "2", [*here, "benchmarks.peers.loop"], ["2"]),
+        Peer("plain loop with Consilium's fit", "1", [*here, "benchmarks.peers.loop"], ["0"]),
         Peer("pfl", "1", [apple, str(Path(__file__).with_name("apple.py"))] if apple else ()),
         Peer("Flower", "all cores", [*here, "benchmarks.peers.flower"]),
         Peer(f"Consilium {version('consilium-pate')}", "all cores", [*here, "benchmarks.peers.ours", str(parties)]),

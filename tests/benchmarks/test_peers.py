@@ -12,7 +12,7 @@ import pytest
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 
 from benchmarks.peers import flower, ours, processes, table
-from benchmarks.peers.loop import in_block, votes
+from benchmarks.peers.loop import by_own_fit, in_block, votes
 from benchmarks.peers.task import Rows, votes_of
 from consilium.simulations.engines.flower import assume_identity
 
@@ -40,6 +40,7 @@ def test_all_ways_give_the_same_votes(rows: Rows, tmp_path: Path) -> None:
     assert expected.shape == (5, 300)
     assert 0 < expected.mean() < 1
     assert np.array_equal(in_block(tmp_path, chosen), expected)
+    assert np.array_equal(votes(rows, chosen, by_own_fit), expected)
 
 
 def test_rows_of_one_class_say_that_class(rows: Rows) -> None:
@@ -76,4 +77,4 @@ def test_a_peer_that_is_not_there_says_so(monkeypatch: pytest.MonkeyPatch) -> No
     one = table.Round(2.0, 3.0, 9.0, 0, "a 1.0"), np.zeros((380, 300), dtype=np.uint8)
     monkeypatch.setattr(table, "interpreter", lambda: None)
     monkeypatch.setattr(table, "done", lambda *_: one)
-    assert [row[1] for row in table.rows([380])] == ["a 1.0", "a 1.0", "pfl: not installed", "a 1.0", "a 1.0"]
+    assert [row[1] for row in table.rows([380])] == ["a 1.0"] * 3 + ["pfl: not installed"] + ["a 1.0"] * 2

@@ -247,7 +247,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, Callable[[], o
     one = Round(2.0, 3.0, 9.0, 0, "pfl 0.6.0"), np.zeros((371, 300), dtype=np.uint8)
     monkeypatch.setattr(peers, "interpreter", lambda: None)
     monkeypatch.setattr(peers, "done", lambda *_: one)
-    yield "peers", lambda: peers.main(["371", "1,000"]), {"scale/peers": 10}
+    yield "peers", lambda: peers.main(["371", "1,000"]), {"scale/peers": 12}
     monkeypatch.setattr(
         vote_modes, "rows", lambda name, _: [[f"{name}, {mode}", *"123456"] for mode in vote_modes.MODES]
     )
