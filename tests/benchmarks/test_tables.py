@@ -221,7 +221,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, Callable[[], o
     monkeypatch.setattr(cost, "kept", lambda *_: of_sizes)
     monkeypatch.setattr(cost, "mask_rate", lambda: 1e-9)
     yield "cost", cost.main, {"scale/held-out": 3}
-    yield "plans", plans.main, {"scale/stroke": 9, "scale/extrapolated": 5}
+    yield "plans", plans.main, {"scale/stroke": 9, "scale/extrapolated": 7}
     monkeypatch.setattr(exact, "LABELLED", {"mnist-250": exact.LABELLED["mnist-250"]})
     exact.main(["--rows"])  # the other tables of the module, of no row
     yield "exact", lambda: exact.main(["--promises"]), {"results/label-promises": 1}
