@@ -48,6 +48,8 @@ _VERIFY = "tests/coordinator/verify"
 _COLLECT = "tests/coordinator/collection/test_who_is_summed.py tests/coordinator/collection/test_secure_collection.py"
 _PARTY = "tests/party/test_node.py tests/party/test_promises.py tests/party/test_terms.py"
 _SECOND = "tests/aggregator"
+_PROTOCOL = "tests/protocol/verified"
+_FIELDS = f"{_PROTOCOL}/test_verified_arithmetic.py"
 
 MUTANTS: tuple[Mutant, ...] = (
     # who is believed, and when a session is resumed
@@ -360,6 +362,55 @@ MUTANTS: tuple[Mutant, ...] = (
         "max(self.wait, YOUNG_SECONDS)",
         "self.wait",
         "tests/simulations/test_watching.py",
+    ),
+    # the two fields of verified votes
+    Mutant(
+        "the larger field is folded as late as the smaller",
+        "        if terms > self.most_folded:\n",
+        "        if False:\n",
+        _FIELDS,
+    ),
+    Mutant(
+        "shares are added up over all lines at once",
+        "for start in range(0, len(other), self.most_unreduced):",
+        "for start in range(0, len(other), len(other)):",
+        _FIELDS,
+    ),
+    Mutant(
+        "numbers above the prime are read",
+        "        return values if self.is_canonical(values) else None\n",
+        "        return values\n",
+        f"{_FIELDS} {_PROTOCOL}/test_lies.py",
+    ),
+    Mutant(
+        "numbers above the prime are taken from a key",
+        "bad = np.flatnonzero(numbers >= self.prime)",
+        "bad = np.flatnonzero(numbers > self.prime)",
+        _FIELDS,
+    ),
+    Mutant(
+        "a session may be in a larger field than it needs",
+        "        if self.version != version_for(reach):\n",
+        "        if False:\n",
+        f"{_PROTOCOL}/test_verified_terms.py",
+    ),
+    Mutant(
+        "sums may wrap round the smaller field",
+        "if reach > self.field.most_reach:",
+        "if reach > MOST_REACH:",
+        f"{_PROTOCOL}/test_verified_terms.py",
+    ),
+    Mutant(
+        "terms of one version are signed as another",
+        '    return f"verified/{version}/session"\n',
+        '    return f"verified/{VERSION}/session"\n',
+        f"{_PROTOCOL}/test_verified_terms.py",
+    ),
+    Mutant(
+        "totals of the larger field are as short as those of the smaller",
+        'np.dtype("<u4"), np.dtype("<i8"), 3)',
+        'np.dtype("<u4"), np.dtype("<u4"), 3)',
+        f"{_PROTOCOL}/test_verified_terms.py",
     ),
 )
 

@@ -258,11 +258,13 @@ def _masked(choices: Any, count: int, classes: int, teachers: int) -> str:
 
 
 def _in_parts(choices: Any, count: int, classes: int, teachers: int) -> str:
+    from consilium.sums.aggregators.field import FIELD_16, FIELD_21
     from consilium.sums.aggregators.proof import VoteGrid
     from consilium.sums.aggregators.uploads import upload_bytes
 
-    whole = upload_bytes(VoteGrid(count, classes, teachers))
-    return f"({count}, {classes}) in two parts, {whole} bytes: uniform numbers, and a part sealed for another node"
+    usual, larger = (upload_bytes(VoteGrid(count, classes, teachers, numbers)) for numbers in (FIELD_16, FIELD_21))
+    size = f"{usual} bytes ({larger} where counts reach beyond {FIELD_16.most_reach})"
+    return f"({count}, {classes}) in two parts, {size}: uniform numbers, and a part sealed for another node"
 
 
 _WOULD_SEND = {"plaintext": _clear, "secure": _masked, "distributed": _masked, "verified": _in_parts}

@@ -4,9 +4,9 @@ Every node pins its own copy."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -250,7 +250,7 @@ class SumRoster(Terse, Derived, Strict):
         ConfigError : no such file, or not a safe roster.
         """
         try:
-            return cls.model_validate_json(path.read_bytes())
+            return _parsed(cls, path.read_bytes())
         except OSError as error:
             raise unreadable(path, error, "Ask the federation's operator for the roster") from None
         except ValidationError as error:
@@ -325,6 +325,15 @@ class SumRoster(Terse, Derived, Strict):
         """The public keys of a party's block, its own among them; empty if it has none."""
         members = self._by_block.get(self.parties[place].block, ())
         return frozenset(self.parties[member].ed25519_pk for member in members)
+
+
+R = TypeVar("R", bound=SumRoster)
+
+
+@lru_cache(maxsize=1)
+def _parsed(kind: type[R], content: bytes) -> R:
+    """The roster of these bytes: a node that answers message after message looks at 100,000 keys once."""
+    return kind.model_validate_json(content)
 
 
 class Roster(SumRoster):

@@ -14,15 +14,24 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from consilium.protocol.errors import ConfigError, MalformedMessage
 from consilium.protocol.identity import Identity
-from consilium.sums.aggregators.field import FIELD_16, FIELD_21
+from consilium.sums.aggregators.field import FIELD_16, FIELD_21, Field
+from consilium.sums.aggregators.leader import Leader
 from consilium.sums.aggregators.proof import SPACE, challenge_of, reading_point
 from consilium.sums.aggregators.sealing import HelperKeys, Link, SignedKey, seal_once, unseal_once
 from consilium.sums.aggregators.terms import MOST_REACH, VerifiedTerms, reach_of
 from consilium.sums.aggregators.uploads import Upload, VoteClient
 from consilium.sums.agreement import Agreement, new_private, public_of
 from consilium.sums.curve import SMALL_ORDER
-from consilium.sums.errors import BadSignature, NotVotes, OtherVersion, RosterMismatch, SumTooLarge, UnsafeSession
-from consilium.sums.roster import MOST_VOTERS, AggregatorEntry, VerifiedRoster
+from consilium.sums.errors import (
+    BadSignature,
+    NotVotes,
+    OtherVersion,
+    RosterMismatch,
+    SumTooLarge,
+    ThresholdNotMet,
+    UnsafeSession,
+)
+from consilium.sums.roster import MOST_VOTERS, AggregatorEntry, VerifiedRoster, whole
 from tests.protocol.verified.federation import FEDERATION, VerifiedFederation, collect, make_queries
 
 VECTOR = Path(__file__).parent / "vectors" / "upload.json"
@@ -86,15 +95,55 @@ class TestRosters:
         with pytest.raises(RosterMismatch):
             roster.place("nobody")
 
+    def test_a_file_that_changes_is_read_again(self, tmp_path) -> None:
+        path = tmp_path / "roster.json"
+        rosters = [VerifiedFederation(3).roster for _ in range(2)]
+        for roster in (*rosters, rosters[0]):
+            roster.save(path)
+            assert VerifiedRoster.load(path) == roster
+            assert VerifiedRoster.load(path) is VerifiedRoster.load(path)
+
+    def test_whole_blocks_are_not_looked_up_anew_for_each_block(self) -> None:
+        """Of 100,000 parties that would take hours."""
+
+        class There(list):
+            turns = 0
+
+            def __iter__(self):
+                self.turns += 1
+                return super().__iter__()
+
+        blocks, there = tuple(frozenset({place, place + 1}) for place in range(0, 100, 2)), There(range(99))
+        assert whole(blocks, there) == frozenset(range(98))
+        assert there.turns == 1
+
+    def test_who_is_missing_is_not_looked_up_anew_for_each_party(self, monkeypatch) -> None:
+        federation, turns = VerifiedFederation(40, least_accepted=40), []
+        places = Leader._places
+        monkeypatch.setattr(Leader, "_places", lambda self: turns.append(1) or places(self))
+        with pytest.raises(ThresholdNotMet, match="0 parties are left, 40 are needed"):
+            federation.leader().ask()
+        assert len(turns) <= 2
+
+    def test_the_keys_of_a_block_are_those_of_its_parties(self) -> None:
+        roster = VerifiedFederation(7).roster
+        for block in roster.blocks:
+            keys = {roster.key(place).hex() for place in block}
+            assert all(roster.block_keys(place) == keys for place in block)
+        alone = roster.model_copy(update={"parties": tuple(p.model_copy(update={"block": 0}) for p in roster.parties)})
+        assert alone.block_keys(0) == frozenset()
+
     @pytest.mark.slow
-    def test_twelve_thousand_parties(self) -> None:
-        """A roster of so many, an upload of the last of them, and states with a place for each."""
+    @pytest.mark.parametrize(("parties", "field"), [(12_000, FIELD_16), (32_758, FIELD_21)])
+    def test_thousands_of_parties(self, parties: int, field: Field) -> None:
+        """A roster of so many and three, an upload of the last of them, and states with a place for each."""
         federation = VerifiedFederation(3, queries=5)
-        many = publics(12_000) | {name: each.public.hex() for name, each in federation.identities.items()}
+        many = publics(parties) | {name: each.public.hex() for name, each in federation.identities.items()}
         federation.roster = VerifiedRoster.build(
             many, federation.roster.leader, federation.roster.helper, least_accepted=3
         )
         federation.session = federation.new_session()
+        assert federation.session.field is field
         leader, helper = federation.leader(), federation.helper()
         result = collect(leader, helper, federation.uploads())
         assert np.array_equal(result.sums, federation.total(federation.names))
@@ -172,6 +221,18 @@ class TestSessions:
         session = federation.new_session(leader_sigma=sigma, helper_sigma=sigma)
         assert session.field is session.grid.field is field
         assert session.version == {FIELD_16: 2, FIELD_21: 3}[field]
+
+    def test_a_sum_that_needs_the_larger_field_is_that_of_clear_votes(self) -> None:
+        """34,000 votes on a query, most of them for one class: more than the smaller field tells apart, and shares of
+        them more than 32 bits."""
+        federation = VerifiedFederation(34, queries=1, teachers=1_000)
+        for votes in federation.votes.values():
+            votes[:] = 996, 3, 1
+        federation.votes["h5"][:] = 0, 0, 1_000
+        leader, helper = federation.leader(), federation.helper()
+        result = collect(leader, helper, federation.uploads())
+        assert result.sums.tolist() == [[32_868, 99, 1_033]]
+        assert not result.clipped.any()
 
     def test_no_node_takes_another_field_than_the_roster_needs(self) -> None:
         """Signed as it should be by a coordinator that lies: sums that would wrap round, or larger messages."""
