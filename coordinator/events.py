@@ -443,6 +443,19 @@ class NoLog:
         """See `EventLog.write`."""
 
 
+MOST_STEPS = 100
+"""That the log has of one stage: of a thousand parties, a line for every tenth."""
+
+
+def is_step(done: int, total: int) -> bool:
+    """Whether that so much is done has a line of its own.
+
+    >>> [done for done in range(1, 251) if is_step(done, 250)][:3], sum(is_step(done, 250) for done in range(1, 251))
+    ([3, 5, 8], 100)
+    """
+    return done >= total or done * MOST_STEPS // total > (done - 1) * MOST_STEPS // total
+
+
 class EventLog:
     """Appends events to a file."""
 

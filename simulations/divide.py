@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -58,7 +59,7 @@ class Case:
     _made: dict[str, Any] = field(init=False, repr=False, compare=False, default_factory=dict)
     """What follows from the division alone, once it was asked for: shared by cases of one division, see `of`."""
 
-    @property
+    @cached_property
     def parties(self) -> tuple[str, ...]:
         return tuple(self.partition.parties)
 

@@ -33,6 +33,7 @@ from consilium.coordinator.events import (
     StudentSaved,
     WaitingForParties,
     Warned,
+    is_step,
 )
 from consilium.node.progress import Display
 from consilium.report.words import many
@@ -56,7 +57,7 @@ class Recorder:
     def __call__(self, stage: str, done: int, total: int) -> None:
         if done == 0:
             self._log.write("stage", stage=stage, total=total)
-        else:
+        elif is_step(done, total):
             self._log.write("progress", stage=stage, done=done, total=total)
 
     def begin(self, resumed: bool) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 
-PARTS = ("grid", "population", "clear", "verified", "secure", "secaggplus", "liar", "memory", "fields")
+PARTS = ("grid", "population", "clear", "nodes", "verified", "secure", "secaggplus", "liar", "memory", "fields")
 
 
 def main(*wanted: str) -> None:

@@ -24,7 +24,7 @@ from benchmarks.cells import command_of
 from benchmarks.scale.measured import answering, in_own_process, peak_mb
 from consilium.protocol.teachers import LogisticRegressionSpec
 from consilium.simulations.datasets.embedded import load_stroke
-from consilium.simulations.scenario import Scenario, load_scenario
+from consilium.simulations.scenario import load_scenario
 from docs.figures import figure
 
 PARTIES, VOTES, MODES = "371 5000", "plaintext", ("plaintext", "verified", "distributed")
@@ -58,15 +58,15 @@ class Population:
             parts[name] = {"x": stroke.x[rows], "y": stroke.y[rows], "owner": owner, **names}
         return cls(parts)
 
-    def scenario(self, folder: Path, votes: str) -> Scenario:
-        """The default scenario on these rows, with noise that grows with the number of parties."""
+    def overrides(self, folder: Path, votes: str) -> list[str]:
+        """Of the default scenario: these rows, written to the folder, and noise that grows with the parties."""
         for name, arrays in self.parts.items():
             np.savez(folder / f"{name}.npz", allow_pickle=True, **arrays)
         count = int(self.parts["pool"]["owner"][0])
         public = f"{{by='file', file='{folder / 'pool.npz'}', test='{folder / 'test.npz'}'}}"
         data = ["data.set=npz", f"data.path={folder / 'rows.npz'}", f"data.public={public}"]
         noise = [f"federation.mechanism.sigma={0.3 * count}", f"federation.minimum_parties={count // 2}"]
-        return load_scenario("stroke", [*data, *noise, f"federation.collection={votes}"])
+        return [*data, *noise, f"federation.collection={votes}"]
 
 
 def whole_run(count: int, mode: int) -> dict[str, Any]:
@@ -75,7 +75,8 @@ def whole_run(count: int, mode: int) -> dict[str, Any]:
     from consilium.simulations.run import run_scenario
 
     with tempfile.TemporaryDirectory() as folder:
-        scenario, run = Population.of(count).scenario(Path(folder), MODES[mode]), Path(folder) / "run"
+        run = Path(folder) / "run"
+        scenario = load_scenario("stroke", Population.of(count).overrides(Path(folder), MODES[mode]))
         start = time.monotonic()
         summary = run_scenario("population", scenario, "local", 0, run)
         ran = time.monotonic()

@@ -12,7 +12,7 @@ from typing import Generic, Protocol, TypeVar
 from flwr.app import Array, Message, RecordDict
 from flwr.serverapp import Grid
 
-from consilium.coordinator.events import EventLog
+from consilium.coordinator.events import EventLog, is_step
 from consilium.protocol.errors import MalformedMessage, NotEnoughParties
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.messages import WireModel
@@ -156,10 +156,6 @@ class Member:
         return self.teachers * self.weight
 
 
-MOST_STEPS = 100
-"""That the log has of one stage: of a thousand parties, a line for every tenth."""
-
-
 class Steps:
     """Tells of a stage: its beginning, and its steps. progress: who waits for it, and is told as well."""
 
@@ -170,7 +166,7 @@ class Steps:
         log.write("stage", stage=stage, total=total, **facts)
 
     def __call__(self, done: int, total: int) -> None:
-        if done == total or done * MOST_STEPS // total > (done - 1) * MOST_STEPS // total:
+        if is_step(done, total):
             self._log.write("progress", stage=self._stage, done=done, total=total)
             self._progress(self._stage, done, total)
 

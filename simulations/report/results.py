@@ -683,6 +683,10 @@ def _sizes(group: dict[str, Any]) -> str:
     return many(low, "row") if low == high else f"{low:,} to {high:,} rows"
 
 
+MOST_POINTS, MOST_LISTED = 2_000, 1_000
+"""Parties of a chart, and of a table: a page with more opens slowly, and nobody reads it."""
+
+
 def _sizes_and_quality(data: ReportData) -> Exhibit | None:
     if not data.quality:
         return None
@@ -691,11 +695,17 @@ def _sizes_and_quality(data: ReportData) -> Exhibit | None:
     student = (data.student or {}).get(metric)
     word, name = data.party_label, METRICS[metric]
     rows, values = [size for size, _ in points], [value for _, value in points]
+    shown = points
+    if len(points) > MOST_POINTS:
+        lot = np.random.default_rng(0).choice(len(points), MOST_POINTS, replace=False)
+        shown = [points[place] for place in np.sort(lot)]
     words = f"Each point is one {word}: how many rows it has, and how good its teachers are on the public test cases."
+    if len(shown) < len(points):
+        words += f" Drawn are {len(shown):,} of {len(points):,}, by lot."
     if student is not None:
         words += (
             f" The line is the student: it beats {sum(value < student for value in values):,} of the"
-            f" {len(values):,} {plural(word)} shown."
+            f" {len(values):,} {plural(word)}."
         )
     return Exhibit(
         "parties-by-size",
@@ -704,7 +714,7 @@ def _sizes_and_quality(data: ReportData) -> Exhibit | None:
         chart=Chart(
             f"Scatter of {len(points)} {plural(word)}: {min(rows)} to {max(rows)} rows,"
             f" {name} {min(values):.3f} to {max(values):.3f}.",
-            (("", parties_chart(points, student, (f"rows of the {word} (logarithmic)", f"its teachers’ {name}"))),),
+            (("", parties_chart(shown, student, (f"rows of the {word} (logarithmic)", f"its teachers’ {name}"))),),
         ),
         secret=True,
     )
@@ -719,13 +729,14 @@ def parties_chart(points: Sequence[tuple[float, float]], student: float | None, 
 def every_party(data: ReportData) -> PagePart:
     """All parties by name. Secret; may be empty."""
     count, lines = many(len(data.quality), data.party_label), []
-    for item in sorted(data.quality, key=lambda item: (-item.rows, item.party)):
+    for item in sorted(data.quality, key=lambda item: (-item.rows, item.party))[:MOST_LISTED]:
         lines.append(
             TableLine(item.party, (Cell(f"{item.rows:,}"), Cell(share_text(item.accuracy)), Cell(share_text(item.auc))))
         )
-    words = f"All {count}, largest first: name, rows, and how good its teachers are on the public test cases."
+    which = f"All {count}" if len(lines) == len(data.quality) else f"The {len(lines):,} largest of {count}"
+    words = f"{which}, largest first: name, rows, and how good its teachers are on the public test cases."
     table = Table((data.party_label, "rows", "accuracy", "AUC"), tuple(lines), _NUMBERS, look="long")
-    exhibits = (Exhibit("parties", f"All {count}", (words,), table=table, secret=True),) if lines else ()
+    exhibits = (Exhibit("parties", which, (words,), table=table, secret=True),) if lines else ()
     return PagePart("every-party", f"Appendix: every {data.party_label}", exhibits)
 
 

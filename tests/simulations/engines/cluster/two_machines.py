@@ -35,9 +35,11 @@ def why_not() -> str:
 
 
 class TwoMachines:
-    """A context in which the cluster is there. hidden: folders that the other machines have not got."""
+    """A context in which the cluster is there. hidden: folders that the other machines have not got. alone: the first
+    machine is all, until another is added."""
 
-    def __init__(self, hidden: Sequence[Path]) -> None:
+    def __init__(self, hidden: Sequence[Path], alone: bool = False) -> None:
+        self._alone = alone
         own = [Path("/tmp"), Path("/dev/shm")]
         self._hidden = [*own, *(each for each in hidden if not any(each.is_relative_to(folder) for folder in own))]
         self._network = netns.Network()
@@ -53,7 +55,8 @@ class TwoMachines:
             arguments += [f"--temp-dir={self._folder}", "--include-dashboard=false"]
             self._start(self.head.prefix(), arguments, {})
             self._wait_for(self.head)
-            self.add("other")
+            if not self._alone:
+                self.add("other")
         except BaseException:
             self.__exit__()
             raise
