@@ -113,16 +113,16 @@ class GraphCnnTrainer:
         spec, pool = self.spec, np.concatenate([x, self.unlabelled]).astype(np.float32)
         inputs = self.represent(pool).astype(np.float32)
         look, *seeds = (int(own) for own in np.random.SeedSequence(seed).generate_state(1 + spec.networks))
-        places = principal_places(inputs, _PLACES)
+        places, whole = principal_places(inputs, _PLACES), _total_variance(inputs)
         networks = self.first_look(pool, places, told.classes, look)
         seen = tuple(network.features(pool) for network in networks)
-        sight = self._sight(inputs, networks, seen)
+        sight = self._sight(whole, networks, seen)
         shares = smooth_shares(_beside(places, seen, sight), told, spec.neighbours)
         for own in seeds:
             trainer = ImageTrainer(self._supervised, spec, pool[:0], self.job, normalised_network)
             network = trainer.fit(pool, shares.argmax(axis=1), told.classes, own)
             networks, seen = (*networks, network)[-_LAST:], (*seen, network.features(pool))[-_LAST:]
-            sight = self._sight(inputs, networks, seen)
+            sight = self._sight(whole, networks, seen)
             shares = smooth_shares(_beside(places, seen, sight), told, spec.neighbours)
         known = np.eye(told.classes, dtype=np.float32)[shares.argmax(axis=1)]
         kernel = kernel_ridge(_beside(inputs, seen, sight), known, spec.gamma, spec.alpha)  # bit by bit as `around`
@@ -144,12 +144,11 @@ class GraphCnnTrainer:
     def _supervised(self, net: nn.Sequential, material: Material) -> Supervised:
         return Supervised(net, material, INVARIANCES[self.spec.augment].strong, cycle=True)
 
-    def _sight(self, inputs: np.ndarray, networks: tuple[ImageModel, ...], seen: tuple[np.ndarray, ...]) -> Sight:
-        """Half of the mean squared distance between two rows is of `inputs`, half of what the networks see, in equal
-        parts; it is as large as that of `inputs` alone, so that `gamma` suits both."""
+    def _sight(self, whole: float, networks: tuple[ImageModel, ...], seen: tuple[np.ndarray, ...]) -> Sight:
+        """Half of the mean squared distance between two rows is of the representation, half of what the networks see,
+        in equal parts; it is as large as that of the representation alone, `whole`, so that `gamma` suits both."""
         if not networks:
             return Sight(self.represent, (), (1.0,))
-        whole = _total_variance(inputs)
         scales = [np.sqrt(1 / 2)]
         for features in seen:
             own = _total_variance(features)
