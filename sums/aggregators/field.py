@@ -129,8 +129,8 @@ class Field:
     def elements(self, key: bytes, count: int) -> np.ndarray:
         """`dtype` (count,), each below the prime. key: 32 bytes, used for nothing else.
 
-        Each is as many bits of the key's stream as the prime has; one that is not below it is replaced by a later one,
-        so there is no bias.
+        Each is the lowest bits, as many as the prime has, of one little-endian word of the key's stream, AES-256-CTR;
+        those that are not below the prime are replaced, in order, by the words after all of these: there is no bias.
         """
         cipher, width = Cipher(AES(key), CTR(bytes(16))).encryptor(), self.dtype.itemsize
         mask = self.dtype.type(2 ** self.prime.bit_length() - 1)

@@ -34,7 +34,7 @@ from consilium.sums.errors import (
 from consilium.sums.roster import MOST_VOTERS, AggregatorEntry, VerifiedRoster, whole
 from tests.protocol.verified.federation import FEDERATION, VerifiedFederation, collect, make_queries
 
-VECTOR = Path(__file__).parent / "vectors" / "upload.json"
+VECTORS = Path(__file__).parent / "vectors"
 
 
 def entry() -> AggregatorEntry:
@@ -371,8 +371,8 @@ def counted(label: str) -> Callable[[int], bytes]:
     return lambda count: hashlib.shake_256(f"{label}/{next(calls)}".encode()).digest(count)
 
 
-def made_vector() -> dict[str, object]:
-    """All of one upload from fixed keys and fixed random bytes."""
+def made_vector(sigma: float) -> dict[str, object]:
+    """All of one upload from fixed keys and fixed random bytes, in the field that sums with this noise need."""
     drawn = counted("keys")
     identities = [Identity(Ed25519PrivateKey.from_private_bytes(drawn(32))) for _ in range(4)]
     boxes, fresh = [drawn(32), drawn(32)], drawn(32)
@@ -385,7 +385,10 @@ def made_vector() -> dict[str, object]:
     table |= {"version": 1, "least_difference": 2}  # as when the vector was made
     table["parties"] = [{"id": name, "ed25519_pk": key} for name, key in names.items()]
     roster = VerifiedRoster.model_validate_json(json.dumps(table))
-    session = VerifiedTerms.create(roster, FEDERATION, make_queries(5), 3, 2, leader_key=public_of(fresh).hex())
+    noise = {"leader_sigma": sigma, "helper_sigma": sigma}
+    session = VerifiedTerms.create(
+        roster, FEDERATION, make_queries(5), 3, 2, leader_key=public_of(fresh).hex(), **noise
+    )
     session = session.model_copy(update={"sid": "5" * 32})
     session = VerifiedTerms.model_validate_json(session.canonical())
     votes = np.array([[2, 0, 0], [0, 1, 1], [1, 1, 0], [0, 0, 2], [0, 2, 0]])
@@ -394,21 +397,22 @@ def made_vector() -> dict[str, object]:
     upload = Upload.read(content, session.grid)
     assert upload is not None
     part, link = upload.part, Link(boxes[0], public_of(boxes[1]), fresh, keys.link, session.ctx)
-    challenge = challenge_of(session.grid, session.ctx, 1, part.to_leader, part.to_helper)
+    challenge, field = challenge_of(session.grid, session.ctx, 1, part.to_leader, part.to_helper), session.field
     return {
         "queries": hashlib.sha256(make_queries(5).tobytes()).hexdigest(),
         "session": session.canonical().decode(),
         "votes": votes.tolist(),
         "helper_keys": keys.content.hex(),
         "upload": content.hex(),
-        "r": FIELD_16.to_wire(challenge.r).tolist(),
-        "u": FIELD_16.to_wire(challenge.u).tolist(),
-        "y": FIELD_16.to_wire(challenge.y).tolist(),
-        "reading_point": FIELD_16.to_wire(reading_point(FIELD_16, link.secret(), session.ctx)).tolist(),
+        "r": field.to_wire(challenge.r).tolist(),
+        "u": field.to_wire(challenge.u).tolist(),
+        "y": field.to_wire(challenge.y).tolist(),
+        "reading_point": field.to_wire(reading_point(field, link.secret(), session.ctx)).tolist(),
         "session_signature": session.sign(identities[2]).hex(),
     }
 
 
-def test_the_bytes_of_an_upload_never_change() -> None:
+@pytest.mark.parametrize(("name", "sigma"), [("upload.json", 0.0), ("upload-21-bits.json", 1_500.0)])
+def test_the_bytes_of_an_upload_never_change(name: str, sigma: float) -> None:
     """A changed vector is a changed wire: raise the versions of uploads, session and link."""
-    assert made_vector() == json.loads(VECTOR.read_text(encoding="utf-8"))
+    assert made_vector(sigma) == json.loads((VECTORS / name).read_text(encoding="utf-8"))
