@@ -26,7 +26,6 @@ from typing import Protocol
 import numpy as np
 
 from consilium.party.account import FORMAT
-from consilium.party.promise import Promise
 from consilium.protocol.files import begun, committed
 from consilium.protocol.queries import query_ids
 from consilium.sums.errors import AlreadyAnswered, BrokenBlock, Replay
@@ -327,10 +326,8 @@ def check_block(tx: Transaction, roster: SumRoster, place: int) -> None:
     check_kept(roster.block_keys(place), tx.block())
 
 
-def check_exact(state: Path, promise: Promise, roster: SumRoster, place: int) -> None:
-    """Raise BrokenBlock if a release of this promise is of exact sums, to which this party may not give."""
-    if all(release.noise(1) is not None for release in promise.by_release):
-        return
+def check_exact(state: Path, roster: SumRoster, place: int) -> None:
+    """Raise BrokenBlock unless this party may give to exact sums of the roster."""
     store = SessionStore(state / SESSIONS)
     if not store.path.exists():
         return check_kept(roster.block_keys(place), frozenset())

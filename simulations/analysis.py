@@ -78,14 +78,14 @@ def baselines(
     recorder = VoteRecorder(
         case, ("test",) if config.collection == "plaintext" else ("pool", "test"), with_scores=False
     )
-    quality, alone, parties = [], _Alone(test_y), []
+    quality, alone, parties, everybody = [], _Alone(test_y), [], case.parties
     for index, _, trained in space.trained(config):
-        progress(BASELINES, index, len(case.parties))
-        party, probabilities = case.parties[index], recorder.probabilities(trained)
+        progress(BASELINES, index, len(everybody))
+        party, probabilities = everybody[index], recorder.probabilities(trained)
         recorder.add(index, trained, probabilities)
         parties.append(party)
         quality.append(PartyQuality(party, len(case.partition.parties[party]), *alone.add(probabilities)))
-    progress(BASELINES, len(case.parties), len(case.parties))
+    progress(BASELINES, len(everybody), len(everybody))
     ensemble = recorder.ensemble() if parties else None
     counts, plurality = [weights.get(party, 1) for party in parties], np.zeros((len(test_y), len(names)))
     if ensemble is not None:

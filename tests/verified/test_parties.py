@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks import oracle
+from consilium.coordinator.mechanisms.distributed import Distributed
 from consilium.party import hidden_votes
-from consilium.party.home import open_home
+from consilium.party.expectation import agreed_weight
+from consilium.party.home import Home, open_home
 from consilium.party.node import PartyNode
 from consilium.party.sum_store import UploadStore
 from consilium.protocol.errors import LedgerError
@@ -133,3 +135,14 @@ def test_the_log_and_what_is_signed_are_the_same_too(tmp_path: Path, monkeypatch
         ask(0)
     events = [event["event"] for event in kept[0].events()]
     assert events == ["second-aggregator", "stage", *["progress"] * 5, "stage", "progress", "released"]
+
+
+@pytest.mark.parametrize("noisy", [True, False])
+def test_only_exact_sums_have_a_party_look_at_what_it_gave(tmp_path: Path, monkeypatch, noisy: bool) -> None:
+    """Of 100,000 simulated parties each would otherwise make two folders for nothing."""
+    noise = Distributed(threshold=0, sigma=30.0, noise_shares=1)
+    small = made(tmp_path, mechanism=noise) if noisy else made(tmp_path)
+    home, looked = open_home(small.homes[0]), []
+    monkeypatch.setattr(Home, "state", property(lambda self: looked.append(self) or self.folder / "state"))
+    assert agreed_weight(home, small.config.terms()) == 1
+    assert bool(looked) is not noisy
