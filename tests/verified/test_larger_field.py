@@ -11,6 +11,7 @@ from flwr.app import RecordDict
 from consilium.coordinator.collection.exchange import Failure
 from consilium.coordinator.collection.kept_session import RECORDS, read_halves, read_records
 from consilium.coordinator.mechanisms.distributed import Distributed
+from consilium.protocol.errors import ConfigError
 from consilium.sums.aggregators.field import FIELD_16, FIELD_21, Field
 from consilium.sums.aggregators.half import add_up
 from consilium.sums.aggregators.terms import VerifiedTerms
@@ -94,3 +95,10 @@ def test_noise_that_needs_the_larger_field_has_it(tmp_path: Path, monkeypatch) -
     sigma = np.hypot(sessions[0].leader_sigma, sessions[0].helper_sigma)
     assert 0.4 * sigma < noise.std() < 1.9 * sigma  # 24 numbers from a fixed seed
     assert np.abs(noise).max() <= sessions[0].tail
+
+
+def test_noise_for_which_no_field_has_room_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
+    small = made(tmp_path, mechanism=Distributed(threshold=0, sigma=100_000.0, noise_shares=1))
+    with pytest.raises(ConfigError, match="verified sums of 5 parties may reach 2545591, the most is 1048565"):
+        small.collector()
+    assert not [kind for _, kind in small.transport.requests if kind.startswith("query.va_")]
