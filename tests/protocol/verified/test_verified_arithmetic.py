@@ -19,6 +19,7 @@ from consilium.protocol.messages import MOST_CLASSES
 from consilium.sums.aggregators.field import FIELD_16, FIELD_21, Field
 from consilium.sums.aggregators.proof import (
     MOST_ROWS,
+    Challenge,
     Opener,
     ProofShare,
     Prover,
@@ -371,6 +372,31 @@ def test_the_stated_soundness_of_the_larger_field() -> None:
 
 def test_six_coefficients_of_21_bits_would_be_too_few() -> None:
     assert soundness_error(VoteGrid(10_000, 10, 1, replace(FIELD_21, degree=6)), 1) > 2**-120
+
+
+def verdict(grid: VoteGrid, picks: np.ndarray, proof: np.ndarray, challenge: Challenge) -> bool:
+    """Of votes for these classes and a proof (proof_elements,), split at random between two aggregators."""
+    field, rng, t = grid.field, np.random.default_rng(7), reading_point(grid.field, bytes(32), bytes(32))
+    votes = np.eye(grid.classes, dtype=np.int64)[picks].ravel()
+    halves = [rng.integers(0, field.prime, len(whole)) for whole in (votes, proof)]
+    others = [field.to_wire(whole - half) for whole, half in zip((votes, proof), halves, strict=True)]
+    mine = [field.to_wire(half) for half in halves]
+    one = Opener(grid, t, leads=True)(mine[0], ProofShare.read(grid, mine[1]), challenge)
+    other = Opener(grid, t, leads=False)(others[0], ProofShare.read(grid, others[1]), challenge)
+    return holds(grid, one, other)
+
+
+@BOTH
+def test_a_proof_of_so_many_lines_that_they_are_reduced_before_they_are_folded(field: Field) -> None:
+    grid = VoteGrid(110_000, 2, 1, field)
+    assert FIELD_21.most_folded < grid.lines < FIELD_16.most_folded
+    picks = np.random.default_rng(5).integers(0, 2, grid.rows)
+    challenge, starts = challenge_of(grid, bytes(32), 0, b"a", b"b"), random_elements(field, grid.lines)
+    proof = field.to_wire(np.concatenate((starts, Prover(grid)(picks, challenge, starts))).ravel()).astype(np.int64)
+    assert verdict(grid, picks, proof, challenge)
+    other = picks.copy()
+    other[-1] ^= 1
+    assert not verdict(grid, other, proof, challenge)
 
 
 def openings_of_random(grid: VoteGrid, count: int, seed: int) -> int:
