@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 import socket
 import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
@@ -26,17 +29,41 @@ class Worker:
     """One worker process. teacher: of a kind whose libraries it imports while it has nothing else to do."""
 
     def __init__(self, teacher: TeacherKind | None = None) -> None:
-        ours, theirs = socket.socketpair()
-        self._process = subprocess.Popen(
-            python_module("consilium.simulations.engines.worker", str(theirs.fileno())),
-            pass_fds=[theirs.fileno()],
-            stdout=subprocess.DEVNULL,
-            env={**os.environ, **ONE_THREAD},
-        )
-        theirs.close()
-        self._connection = Connection(ours.detach())
+        self._process, (self._connection,) = _launched(1)
+        self._pid: int | None = self._process.pid
+        self._greeted = False
         if teacher is not None:
             self.prepare({}, teacher)
+
+    @classmethod
+    def several(cls, count: int, teacher: TeacherKind | None = None) -> list[Worker]:
+        """So many of them. On Linux one process imports the libraries and the others are forked from it, before it does
+        anything else; elsewhere, where libraries of the system forbid that, each imports its own."""
+        if sys.platform != "linux":
+            return [cls(teacher) for _ in range(count)]
+        process, connections = _launched(count)
+        workers = []
+        for connection in connections:
+            worker = cls.__new__(cls)
+            worker._process, worker._connection, worker._greeted = process, connection, False
+            worker._pid = None if workers else process.pid
+            workers.append(worker)
+            if teacher is not None:
+                worker.prepare({}, teacher)
+        return workers
+
+    @property
+    def gone(self) -> bool:
+        """Whether it was ended here, or its process is known to have ended."""
+        return self._connection.closed or (self._pid == self._process.pid and self._process.poll() is not None)
+
+    def _greet(self, seconds: float) -> bool:
+        """Hear the number of the process, which is the first that it says; False if it does not in time."""
+        if not self._greeted:
+            if not self._connection.poll(seconds):
+                return False
+            self._pid, self._greeted = self._connection.recv(), True
+        return True
 
     def prepare(self, environment: dict[str, str], teacher: TeacherKind) -> None:
         """What it should have of the environment beside that in which it was started, and the kind of teachers."""
@@ -50,12 +77,15 @@ class Worker:
         ------
         EOFError, OSError : the process died.
         """
+        end = time.monotonic() + seconds
         self._connection.send((message, context))
-        return self._connection.recv() if self._connection.poll(seconds) else None
+        if not self._greet(seconds):
+            return None
+        return self._connection.recv() if self._connection.poll(max(0.0, end - time.monotonic())) else None
 
     def begin(self, task: Task) -> bool:
         """See `simulations.beside.IdleProcess`."""
-        if self._process.poll() is not None or self._connection.closed:
+        if self._connection.closed:
             return False
         try:
             self._connection.send(pickle.dumps(task))
@@ -66,29 +96,61 @@ class Worker:
     def heard(self) -> Advance | Finished | None:
         """See `simulations.beside.IdleProcess`."""
         try:
+            self._greet(WAIT_SECONDS)
             return self._connection.recv()
         except Exception:  # the process died, or what it sent is not known here
             return None
 
     def kill(self) -> None:
-        """End the process, whatever it is doing; a thread that waits in `handle` gets an EOFError."""
-        self._process.kill()
+        """End the process, whatever it is doing; a thread that waits in `handle` gets an EOFError.
+
+        One that has not said its number yet is ended with the process that it is forked from.
+        """
+        if self._pid is None or self._pid == self._process.pid:
+            self._process.kill()
+            return
+        with suppress(ProcessLookupError):
+            os.kill(self._pid, signal.SIGKILL)
 
     def stop(self) -> None:
         """End the process and give back what it held. Not while another thread is in `handle`. Twice does no harm."""
-        self._process.kill()
-        self._process.wait()
-        if not self._connection.closed:
-            self._connection.close()
+        if self._connection.closed:
+            return
+        Worker.kill(self)
+        with suppress(EOFError, OSError):
+            while True:  # a forked process is nobody's here to wait for: it is gone when its end of the socket is
+                self._connection.recv_bytes()
+        self._connection.close()
+        if self._pid is None or self._pid == self._process.pid:
+            self._process.wait()
+
+
+def _launched(count: int) -> tuple[subprocess.Popen[bytes], list[Connection]]:
+    """A process that will be `count` workers, and the connection to each."""
+    pairs = [socket.socketpair() for _ in range(count)]
+    ends = [theirs.fileno() for _, theirs in pairs]
+    process = subprocess.Popen(
+        python_module("consilium.simulations.engines.worker", *map(str, ends)),
+        pass_fds=ends,
+        stdout=subprocess.DEVNULL,
+        env={**os.environ, **ONE_THREAD},
+    )
+    for _, theirs in pairs:
+        theirs.close()
+    return process, [Connection(ours.detach()) for ours, _ in pairs]
+
+
+WAIT_SECONDS = 600.0
+"""Longest for a process to import its libraries."""
 
 
 @contextmanager
 def running_workers(count: int | None = None, teacher: TeacherKind | None = None) -> Iterator[list[Worker]]:
     """`count` worker processes, one for each core by default; they are ended with the context.
 
-    They take two seconds to import what they need, for teachers of this kind too, so start them before anything else.
+    They take a second to import what they need, for teachers of this kind too, so start them before anything else.
     """
-    workers = [Worker(teacher) for _ in range(count or os.cpu_count() or 1)]
+    workers = Worker.several(count or os.cpu_count() or 1, teacher)
     try:
         yield workers
     finally:

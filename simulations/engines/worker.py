@@ -1,7 +1,8 @@
 """One worker process of the local engine: runs the parties' ClientApp on the messages that it is handed, and tasks.
 
-Started as `python -P -m consilium.simulations.engines.worker FD`; FD is a socket to the engine. A process of its own,
-not a fork: the engine's process has threads, and a party that hangs can be killed without harm to others.
+Started as `python -P -m consilium.simulations.engines.worker FD...`; each FD is a socket to the engine. A process of
+its own, not a fork of the engine's, which has threads: a party that hangs can be killed without harm to others. For
+each FD but the first it forks once its libraries are imported, and before it has done, or been told, anything.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ def serve(connection: Connection) -> None:
     """Answer (message, context) pairs with (reply, state), and a pickled `Task` with `Finished`, or None where that
     failed, until the engine closes the connection. What is to be prepared, an environment and the description of a
     teacher, has no answer."""
+    connection.send(os.getpid())
     while True:
         try:
             work = connection.recv()
@@ -73,8 +75,22 @@ def handle(message: Message, context: Context) -> tuple[Message, object]:
         ), context.state
 
 
+def own_end(ends: list[int]) -> int:
+    """Fork for each of these file descriptors but the first; the one that is this process's. The others are closed: the
+    engine sees that a process is gone when nobody holds its end."""
+    own = ends[0]
+    for end in ends[1:]:
+        if os.fork() == 0:
+            own = end
+            break
+    for end in ends:
+        if end != own:
+            os.close(end)
+    return own
+
+
 if __name__ == "__main__":
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the engine's to handle
         signal.signal(number, signal.SIG_IGN)
     remarks.setLevel(logging.ERROR)
-    serve(Connection(int(sys.argv[1])))
+    serve(Connection(own_end([int(end) for end in sys.argv[1:]])))

@@ -65,7 +65,7 @@ def test_a_worker_whose_task_nobody_waits_for_any_more_is_ended() -> None:
         with Idle(workers) as begin:
             waited, _ = begin(learning_curves, *ARGUMENTS), begin(learning_curves, *ARGUMENTS)
             assert waited.result() == (ABSENT, ABSENT)
-        ended = [worker._process.poll() is not None for worker in workers]
+        ended = [worker.gone for worker in workers]
         assert sorted(ended) == [False, True]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +21,7 @@ from consilium.protocol.queries import canonical_queries
 from consilium.protocol.records import refusal_from_record, to_record
 from consilium.simulations.engines import local
 from consilium.simulations.engines.block_server import server
-from consilium.simulations.engines.flower import assume_identity
+from consilium.simulations.engines.flower import assign_message_id, assume_identity
 from consilium.simulations.engines.local import RUN_ID, LocalGrid, run_local
 from consilium.simulations.engines.process import Worker, running_workers
 from tests.federation import make_config, make_homes, make_rows, vote_request
@@ -186,7 +187,7 @@ def test_leaving_the_grid_while_a_party_hangs_ends_its_worker_once(tmp_path: Pat
                 grid.push_messages([Message(request, dst_node_id=node, message_type="query.vote", ttl=3600.0)])
             while workers == first if seconds < 1 else not (tmp_path / "hanging").exists():
                 time.sleep(0.01)
-        assert all(worker._process.poll() is not None for worker in workers)
+        assert all(worker.gone for worker in workers)
         assert not [thread for thread in grid._threads if thread.is_alive()]
 
 
@@ -204,6 +205,40 @@ def test_the_grid_answers_for_a_node_whose_app_raises(tmp_path: Path, sabotaged)
     assert "4711" not in replies["query.broken"].error.reason
     assert replies["query.unknown"].has_error()
     assert refusal_from_record(replies["query.hello"].content) is not None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere each process imports its own libraries")
+def test_one_process_imports_and_the_others_are_its_forks_that_live_and_die_alone(tmp_path: Path) -> None:
+    make_homes(tmp_path / "parties", 3)
+    assume_identity(RUN_ID, 1)
+    root = {"party-root": str(tmp_path / "parties")}
+    hello = to_record(Greeting.of_empty("ab" * 32).request(make_config()))
+    with running_workers(3) as workers, LocalGrid(RUN_ID, root, 3, list(workers)) as grid:
+
+        def ask(worker: Worker, node: int) -> Message:
+            message = Message(hello, dst_node_id=node, message_type="query.hello")
+            assign_message_id(message)
+            answer = worker.handle(message, grid._contexts[node], 250)
+            assert answer is not None
+            return answer[0]
+
+        nodes = list(grid.get_node_ids())
+        assert all(not ask(worker, node).has_error() for worker, node in zip(workers, nodes, strict=True))
+        processes = [worker._pid for worker in workers]
+        assert len(set(processes)) == 3
+        parents = {Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1] for pid in processes[1:]}
+        assert parents == {str(processes[0])}
+        threads = [len(list(Path(f"/proc/{pid}/task").iterdir())) for pid in processes]
+        assert threads == [1, 1, 1]  # a fork takes along only the thread that forks
+        for dead in (1, 0):  # a fork, then the one that it was forked from
+            workers[dead].kill()
+            with pytest.raises((EOFError, OSError)):
+                ask(workers[dead], nodes[dead])
+            assert not ask(workers[2], nodes[2]).has_error()
+    for pid in processes:
+        path = Path(f"/proc/{pid}/stat")
+        while path.exists() and path.read_text().rpartition(")")[2].split()[0] != "Z":
+            time.sleep(0.01)
 
 
 class Prompt:

@@ -12,7 +12,7 @@ import pytest
 
 from consilium.models.devices import ONE_THREAD
 from consilium.node.flower import flower_environment
-from consilium.simulations.engines import local
+from consilium.simulations.engines import process
 from tests.simulations.test_resume import SMALL
 
 NOTEBOOK = """
@@ -61,11 +61,12 @@ def test_processes_train_with_one_thread_and_import_nothing_of_the_folder(
     class Recorded:
         def __init__(self, command: list[str], env: dict[str, str], **_: object) -> None:
             started.update(command=command, env=env)
+            self.pid = 1
 
     for name in ONE_THREAD:
         monkeypatch.setenv(name, "7")
-    monkeypatch.setattr(local.subprocess, "Popen", Recorded)
-    local.Worker()
+    monkeypatch.setattr(process.subprocess, "Popen", Recorded)
+    process.Worker()
     assert {name: started["env"][name] for name in ONE_THREAD} == ONE_THREAD
     assert started["command"][1:3] == ["-P", "-m"]
     flower = flower_environment(tmp_path / "home")
