@@ -59,6 +59,7 @@ def to_record(message: WireModel, encoded: dict[int, Array] | None = None) -> Re
     encoded = {} if encoded is None else encoded
     fields: dict[str, Any] = {}
     arrays: dict[str, Array] = {}
+    sent = message.model_dump(exclude={name for name, value in vars(message).items() if isinstance(value, np.ndarray)})
     for name, field in type(message).model_fields.items():
         value = getattr(message, name)
         if name in message.UNSENT and value == field.default:
@@ -68,7 +69,7 @@ def to_record(message: WireModel, encoded: dict[int, Array] | None = None) -> Re
                 encoded[id(value)] = encode_array(value)
             arrays[name] = encoded[id(value)]
         else:
-            fields[field.serialization_alias or name] = value
+            fields[field.serialization_alias or name] = sent[field.serialization_alias or name]
     record = RecordDict({BODY: ConfigRecord(fields)})
     if arrays:
         record[ARRAYS] = ArrayRecord(arrays)
