@@ -6,9 +6,7 @@ A machine is a network, mount and process namespace. It takes about four minutes
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ import tomli_w
 
 from consilium.coordinator.verify import holds
 from consilium.simulations.audit import audit_path
+from consilium.simulations.engines.block import Block
 from consilium.simulations.engines.cluster_node import FOLDER
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
@@ -85,18 +84,21 @@ def same(there: Path, local: Path) -> None:
     assert names[0] - flower - {"private/cluster.json"} == names[1]
     for party in range(PARTIES):
         homes = [out / "private/work/parties" / f"{party:05d}" for out in (there, local)]
-        assert spent(homes[0]) == spent(homes[1])
+        blocks = [Block.open(home) for home in homes]
+        assert len(blocks[1].settings.names) == 1
+        assert given(blocks[0]) == given(blocks[1])
         for path in homes[1].rglob("*"):
-            if path.is_file() and path.suffix != ".db" and path.name != "identity.pem":
+            if path.is_file() and path.suffix not in (".db", ".pickle"):
                 assert (homes[0] / path.relative_to(homes[1])).read_bytes() == path.read_bytes()
     assert holds(audit_path(there).findings)
 
 
-def spent(home: Path) -> dict[str, list[Any]]:
-    """All that a party has given, without what says only which ledger it was for."""
-    tables = ("given", "promises", "terms", "weights", "scheduled")
-    with closing(sqlite3.connect(home / "state/spend.db")) as database:
-        return {table: database.execute(f"SELECT * FROM {table}").fetchall() for table in tables}
+def given(block: Block) -> tuple[Any, ...]:
+    """What the block's one party has given, without what says only which ledger it was for, and what it has trained."""
+    ((federation, _), trained), *_ = block.teachers.items()
+    seen = block.node(0).spend.seen_ledger(federation)
+    assert seen is not None
+    return seen.answered, block.node(0).spend.past(federation), trained.digest
 
 
 def figures(out: Path) -> dict[str, Any]:
@@ -120,7 +122,7 @@ def test_a_run_without_a_common_folder_is_the_run_of_one_machine(
 
 @pytest.mark.parametrize(("votes", "kind"), [("plaintext", "train.teacher"), ("secure", "query.sa_masked")])
 def test_a_machine_that_loses_power_changes_nothing(machines: TwoMachines, folder: Path, votes: str, kind: str) -> None:
-    """Right after a party there has answered, and before anybody has its answer."""
+    """Right after a block there has answered, and before anybody has its answer."""
     name = f"dies-{votes}"
     path = f"{SABOTAGE}:{machines.environment()['PYTHONPATH']}"
     machines.add(name, POWER_FAILS_AT=kind, PYTHONPATH=path)

@@ -32,7 +32,8 @@ def sabotage(desk):
 
     def last_answer(self, parcel, message, *more):
         done = answer(self, parcel, message, *more)
-        if message.metadata.message_type == os.environ["POWER_FAILS_AT"]:
+        block = message.content.config_records.get("block")
+        if (block or {}).get("kind", message.metadata.message_type) == os.environ["POWER_FAILS_AT"]:
             os.kill(-1, signal.SIGKILL)  # all processes of this machine but its first and this one
             os._exit(9)
         return done
