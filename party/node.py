@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
 
@@ -12,7 +11,6 @@ import numpy as np
 from pydantic import ValidationError
 
 from consilium.data.private_rows import Rows, digest_of, load_rows
-from consilium.models.teachers import Teacher
 from consilium.node.answering import check_pinned, check_protocol, pool_of
 from consilium.party.expectation import agreed_weight
 from consilium.party.hidden_votes import QuerySet, SecureVotes, VerifiedVotes
@@ -79,15 +77,8 @@ class PartyStore(Protocol):
         """Of an earlier lesson. Refused (NOT_TRAINED) if there are none."""
         ...
 
-    def keep_teachers(
-        self,
-        federation: str,
-        made_from: str,
-        schema: Schema,
-        teachers: Sequence[Teacher],
-        thresholds: np.ndarray | None,
-    ) -> None:
-        """For `teachers`. made_from: their origin."""
+    def keep_teachers(self, federation: str, trained: TeacherSet) -> None:
+        """For `teachers`, which gives them their digest. made_from: their origin."""
         ...
 
 
@@ -130,38 +121,11 @@ class FolderStore:
         """See `PartyStore`."""
         return load_teachers(self.home.teachers(federation), federation)
 
-    def keep_teachers(
-        self,
-        federation: str,
-        made_from: str,
-        schema: Schema,
-        teachers: Sequence[Teacher],
-        thresholds: np.ndarray | None,
-    ) -> None:
+    def keep_teachers(self, federation: str, trained: TeacherSet) -> None:
         """See `PartyStore`."""
         folder = self.home.teachers(federation)
         folder.mkdir(mode=0o700, exist_ok=True)
-        save_teachers(folder, federation, made_from, schema, teachers, thresholds)
-
-
-@dataclass(frozen=True)
-class Lesson:
-    """What a party trains its teachers from; secret. parts: row indices int64 of each teacher's shard. origin: see
-    `PartyStore.origin`."""
-
-    federation: str
-    rows: Rows = field(repr=False)
-    schema: Schema = field(repr=False)
-    spec: TeacherKind
-    voting_rule: VotingRule
-    reference: np.ndarray = field(repr=False)
-    parts: list[np.ndarray] = field(repr=False)
-    seeds: np.random.SeedSequence = field(repr=False)
-    origin: str
-
-    def taught(self) -> tuple[list[Teacher], np.ndarray | None]:
-        """The teachers, and what their scores are held against; see `party.teach.make`."""
-        return make(self.rows, self.schema, self.spec, self.voting_rule, self.reference, self.parts, self.seeds)
+        save_teachers(folder, federation, trained.made_from, trained.schema, trained.teachers, trained.thresholds)
 
 
 @dataclass(frozen=True)
@@ -204,21 +168,6 @@ class PartyNode:
         Refused : policy, data or schema do not allow it, the request is malformed, or the federation asked for other
             teachers before.
         """
-        if (lesson := self.lesson(request)) is not None:
-            teachers, limits = make(
-                lesson.rows,
-                lesson.schema,
-                lesson.spec,
-                lesson.voting_rule,
-                lesson.reference,
-                lesson.parts,
-                lesson.seeds,
-            )
-            self.learn(lesson, teachers, limits)
-        return TrainReply(party=self.home.name, teachers=request.teachers)
-
-    def lesson(self, request: TrainRequest) -> Lesson | None:
-        """What the teachers are to be trained from; None where they are there. Raises as `train`."""
         terms = self.spend.terms(request.federation)
         if terms.request != request.digest():
             raise Refused(Rule.PROMISE, detail="other teachers are asked for than this federation came with")
@@ -234,17 +183,14 @@ class PartyNode:
         check_rows(spec, schema)
         check_reference(voting_rule, schema, request.reference)
         origin = self.store.origin(request, schema, spec)
-        if self._trained(request.federation, origin):
-            return None
-        rows = self.store.rows(schema)
-        parts = split(rows.identities, request.teachers, self._secret(request.seed))
-        check_shards(self.home.policy, min(len(part) for part in parts))
-        seeds = self._seeds(request.seed)
-        return Lesson(request.federation, rows, schema, spec, voting_rule, request.reference, parts, seeds, origin)
-
-    def learn(self, lesson: Lesson, teachers: Sequence[Teacher], thresholds: np.ndarray | None) -> None:
-        """Keep what came of a lesson."""
-        self.store.keep_teachers(lesson.federation, lesson.origin, lesson.schema, teachers, thresholds)
+        if not self._trained(request.federation, origin):
+            rows = self.store.rows(schema)
+            parts = split(rows.identities, request.teachers, self._secret(request.seed))
+            check_shards(self.home.policy, min(len(part) for part in parts))
+            seeds = self._seeds(request.seed)
+            teachers, limits = make(rows, schema, spec, voting_rule, request.reference, parts, seeds)
+            self.store.keep_teachers(request.federation, TeacherSet(schema, origin, "", teachers, limits))
+        return TrainReply(party=self.home.name, teachers=request.teachers)
 
     def vote(self, request: VoteRequest) -> VoteReply:
         """Votes of the party's teachers, counted against its own limits before they leave.

@@ -198,24 +198,14 @@ def learning_curves(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """By labels (open) and by epsilon (secret), or {"absent": why}; `votes` int64 (asked, classes), exact."""
     with stage(progress, CURVES):
-        return _learning_curves(truth, spec, seed, mode, config, answered, votes)
-
-
-def _learning_curves(
-    truth: PublicTruth,
-    spec: StudentSpec,
-    seed: int,
-    mode: HandLabelMode,
-    config: FederationConfig,
-    answered: ReleasedAnswers,
-    votes: np.ndarray,
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    if mode == "none":
-        return {"absent": NOT_WANTED}, {"absent": NOT_WANTED}
-    width = len(truth.schema.features) if spec.inputs == "features" else truth.schema.inputs(truth.queries[:1]).shape[1]
-    whole = effort(spec.trainer, len(truth.queries), width, len(truth.schema.classes), mode)
-    if not whole.bisected:
-        return {"absent": TOO_SLOW}, {"absent": TOO_SLOW}
-    learner = CurveLearner(truth, spec, seed)
-    lots = MOST_LOTS if whole.draws > FEWEST_DRAWS else 1
-    return by_labels(learner, answered), by_epsilon(learner, config, answered.rows, votes, lots, seed)
+        if mode == "none":
+            return {"absent": NOT_WANTED}, {"absent": NOT_WANTED}
+        width = (
+            len(truth.schema.features) if spec.inputs == "features" else truth.schema.inputs(truth.queries[:1]).shape[1]
+        )
+        whole = effort(spec.trainer, len(truth.queries), width, len(truth.schema.classes), mode)
+        if not whole.bisected:
+            return {"absent": TOO_SLOW}, {"absent": TOO_SLOW}
+        learner = CurveLearner(truth, spec, seed)
+        lots = MOST_LOTS if whole.draws > FEWEST_DRAWS else 1
+        return by_labels(learner, answered), by_epsilon(learner, config, answered.rows, votes, lots, seed)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -92,10 +93,15 @@ class SessionTerms(Derived, Strict):
             classes=classes,
             teachers=teachers,
             **position.model_dump(),
-            **others,
+            **{**cls._follows(roster, teachers, others), **others},
         )
         terms.check(roster)
         return terms
+
+    @classmethod
+    def _follows(cls, roster: SumRoster, teachers: int, others: Mapping[str, Any]) -> dict[str, Any]:
+        """Fields that follow from the roster and from others, where these do not say them."""
+        return {}
 
     @classmethod
     def open(cls, content: bytes, signature: bytes, roster: SumRoster) -> Self:

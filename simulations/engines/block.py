@@ -29,7 +29,6 @@ from pydantic import Field
 
 from consilium.data.private_rows import Rows, load_rows, read_rows
 from consilium.models.naming import unpickled
-from consilium.models.teachers import Teacher
 from consilium.party.hidden_votes import MASKED
 from consilium.party.home import Home, PartyFile, R
 from consilium.party.node import PartyNode
@@ -284,16 +283,7 @@ class BlockStore:
             raise Refused(Rule.NOT_TRAINED, detail=f"{self.home.name}: nothing was trained")
         return trained
 
-    def keep_teachers(
-        self,
-        federation: str,
-        made_from: str,
-        schema: Schema,
-        teachers: Sequence[Teacher],
-        thresholds: np.ndarray | None,
-    ) -> None:
+    def keep_teachers(self, federation: str, trained: TeacherSet) -> None:
         """See `PartyStore`."""
-        content = pickle.dumps((list(teachers), thresholds))
-        digest = hashlib.sha256(content).hexdigest()
-        trained = TeacherSet(schema, made_from, digest, list(teachers), thresholds)
-        self.block.keep_teachers(federation, self.place, trained)
+        digest = hashlib.sha256(pickle.dumps((trained.teachers, trained.thresholds))).hexdigest()
+        self.block.keep_teachers(federation, self.place, replace(trained, digest=digest))

@@ -21,7 +21,9 @@ from consilium.simulations.engines.block_app import BLOCK, MEMBERS, BlockRequest
 from consilium.simulations.engines.flower import COORDINATOR_NODE
 
 MEET_SECONDS = 120.0
+"""For a node to say which parties it answers for: the first message waits until its libraries are imported."""
 ALONE = 10**9
+"""The first number of a node without a block; no federation has so many parties."""
 server = ServerApp()
 
 

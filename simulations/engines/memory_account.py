@@ -24,6 +24,9 @@ class SessionVotes(NamedTuple):
     request: bytes
     upload: bytes | None
 
+    def __repr__(self) -> str:
+        return "SessionVotes(<private>)"
+
 
 @dataclass
 class MemoryAccount:

@@ -8,19 +8,17 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Literal, Self
 
-import numpy as np
 from pydantic import model_validator
 
 from consilium.protocol.digests import Hash
 from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.identity import Identity
-from consilium.protocol.messages import LedgerPosition
 from consilium.sums.aggregators.field import FIELD_16, FIELD_21, Field
 from consilium.sums.aggregators.proof import MOST_ROWS, VERSION, VoteGrid
 from consilium.sums.agreement import check_order
 from consilium.sums.errors import OtherVersion, SumTooLarge, UnsafeSession
 from consilium.sums.roster import SumRoster
-from consilium.sums.terms import NO_LEDGER, TAIL, SessionTerms, Sigma
+from consilium.sums.terms import TAIL, SessionTerms, Sigma
 
 MOST_CELLS = 2**28
 """Elements of one share, half a gigabyte, or a whole one: a bound of what a message may ask of a node."""
@@ -50,23 +48,9 @@ class VerifiedTerms(SessionTerms):
         return self
 
     @classmethod
-    def create(
-        cls,
-        roster: SumRoster,
-        federation: str,
-        queries: np.ndarray,
-        classes: int,
-        teachers: int,
-        *,
-        position: LedgerPosition = NO_LEDGER,
-        **others: Any,
-    ) -> Self:
-        """See `SessionTerms.create`; the version is that of the field that the roster needs."""
+    def _follows(cls, roster: SumRoster, teachers: int, others: Mapping[str, Any]) -> dict[str, Any]:
         sigmas = others.get("leader_sigma", 0.0), others.get("helper_sigma", 0.0)
-        version = version_for(reach_of(roster.n, teachers, *sigmas))
-        return super().create(
-            roster, federation, queries, classes, teachers, position=position, **{"version": version, **others}
-        )
+        return {"version": version_for(reach_of(roster.n, teachers, *sigmas))}
 
     @classmethod
     def _label(cls, content: bytes) -> str:
