@@ -104,18 +104,23 @@ class Worker:
     def kill(self) -> None:
         """End the process, whatever it is doing; a thread that waits in `handle` gets an EOFError.
 
-        One that has not said its number yet is ended with the process that it is forked from.
+        One that has not said its number yet has begun nothing: it ends with the process that it is forked from or, if
+        it is forked already, by itself, as soon as it listens and nobody is there.
         """
         if self._pid is None or self._pid == self._process.pid:
             self._process.kill()
-            return
-        with suppress(ProcessLookupError):
-            os.kill(self._pid, signal.SIGKILL)
+        else:
+            with suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGKILL)
+        if self._pid is None:
+            self._hang_up()
 
     def stop(self) -> None:
         """End the process and give back what it held. Not while another thread is in `handle`. Twice does no harm."""
         if self._connection.closed:
             return
+        with suppress(EOFError, OSError):
+            self._greet(0)
         Worker.kill(self)
         with suppress(EOFError, OSError):
             while True:  # a forked process is nobody's here to wait for: it is gone when its end of the socket is
@@ -123,6 +128,11 @@ class Worker:
         self._connection.close()
         if self._pid is None or self._pid == self._process.pid:
             self._process.wait()
+
+    def _hang_up(self) -> None:
+        """Let the process find nobody at this end; what it says can still be heard."""
+        with suppress(OSError), socket.socket(fileno=os.dup(self._connection.fileno())) as end:
+            end.shutdown(socket.SHUT_WR)
 
 
 def _launched(count: int) -> tuple[subprocess.Popen[bytes], list[Connection]]:

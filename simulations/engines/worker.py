@@ -39,11 +39,12 @@ def serve(connection: Connection) -> None:
     """Answer (message, context) pairs with (reply, state), and a pickled `Task` with `Finished`, or None where that
     failed, until the engine closes the connection. What is to be prepared, an environment and the description of a
     teacher, has no answer."""
-    connection.send(os.getpid())
+    with contextlib.suppress(OSError):  # nobody is there any more, which the next line finds
+        connection.send(os.getpid())
     while True:
         try:
             work = connection.recv()
-        except EOFError:
+        except (EOFError, OSError):
             return
         if isinstance(work, tuple) and isinstance(work[0], dict):
             prepare(*work)

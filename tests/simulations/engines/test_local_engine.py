@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -239,6 +240,20 @@ def test_one_process_imports_and_the_others_are_its_forks_that_live_and_die_alon
         path = Path(f"/proc/{pid}/stat")
         while path.exists() and path.read_text().rpartition(")")[2].split()[0] != "Z":
             time.sleep(0.01)
+
+
+@pytest.mark.parametrize("moment", ["importing", "forked"])
+def test_workers_that_were_never_given_work_are_ended_at_whatever_moment(moment: str) -> None:
+    """A command that finds its input wrong ends them while they import, or when they are forked and nobody has heard
+    of that: the one that the fork is of is dead by then."""
+    workers = Worker.several(3)
+    if moment == "forked":
+        assert all(worker._connection.poll(250) for worker in workers)
+    ending = threading.Thread(target=lambda: [worker.stop() for worker in workers], daemon=True)
+    ending.start()
+    ending.join(250)
+    assert not ending.is_alive()
+    assert all(worker.gone for worker in workers)
 
 
 class Prompt:
