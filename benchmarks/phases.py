@@ -5,7 +5,7 @@
 Each round starts `consilium run` and `benchmarks.plain_pate` (same rows, same number of queries) as processes of their
 own, one after the other; medians over rounds. "start" is what a process takes beside its phases: the interpreter,
 imports, the first and the last line. The loop enrols nobody, keeps no ledger and compares nothing, so that these phases
-stand beside nothing.
+stand beside nothing. "memory, MB" is the most that the command's own process held; its workers are others.
 """
 
 from __future__ import annotations
@@ -23,13 +23,19 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.cells import command_of
 from benchmarks.papers import Place
+from docs.figures import figure
 
 PHASES = ("start", "prepare", "enrol", "train", "vote", "student", "engine", "analysis", "report")
 """`engine`: what the coordinator does between its own stages."""
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
-Seconds = Mapping[str, float]
+NAME, SPLIT = "results/time-and-memory", "of the scenario; nothing is chosen"
+COLUMNS = ("phase", "consilium run, s", "plain loop, s", "times")
+ALL = ("total", "memory, MB")
+
+Costs = Mapping[str, float]
 
 
 def write_rows(place: Place, path: Path) -> None:
@@ -47,22 +53,31 @@ def write_rows(place: Place, path: Path) -> None:
     )
 
 
-def seconds_of(command: Sequence[str]) -> Seconds:
-    """Of a command whose last line, or whole output, is JSON with its seconds by phase: those, "start" and "total"."""
+def costs_of(command: Sequence[str]) -> Costs:
+    """Of a command that prints JSON with its seconds by phase: those, "start", "total" and "memory, MB"."""
     began = time.perf_counter()
-    done = subprocess.run([sys.executable, "-m", *command], env=ENVIRONMENT, check=True, capture_output=True, text=True)
-    whole = time.perf_counter() - began
-    phases = {name: took for name, took in json.loads(done.stdout)["seconds"].items() if name != "total"}
-    return {**phases, "start": phases.get("start", 0.0) + whole - sum(phases.values()), "total": whole}
+    with tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as progress:
+        process = subprocess.Popen([sys.executable, "-m", *command], env=ENVIRONMENT, stdout=told, stderr=progress)
+        _, status, used = os.wait4(process.pid, 0)
+        if status:
+            progress.seek(0)
+            raise SystemExit(f"{' '.join(command)} failed: {progress.read().decode()}")
+        whole = time.perf_counter() - began
+        told.seek(0)
+        phases = {name: took for name, took in json.load(told)["seconds"].items() if name != "total"}
+    start = phases.get("start", 0.0) + whole - sum(phases.values())
+    return {**phases, "start": start, "total": whole, "memory, MB": used.ru_maxrss / 1024}
 
 
-def table(runs: Sequence[Seconds], loops: Sequence[Seconds]) -> list[list[str]]:
-    """phase, median seconds of the run and of the loop, and their ratio; what a phase is not in stands as a dash."""
+def table(runs: Sequence[Costs], loops: Sequence[Costs]) -> list[list[str]]:
+    """phase, medians of the run and of the loop, and their ratio; what a phase is not in stands as a dash."""
     rows = []
-    for phase in (*PHASES, "total"):
+    for phase in (*PHASES, *ALL):
         run, loop = (_median([each[phase] for each in side if phase in each]) for side in (runs, loops))
         ratio = None if run is None or not loop else run / loop
-        rows.append([phase, *("-" if value is None else f"{value:.2f}" for value in (run, loop, ratio))])
+        digits = 0 if phase.endswith("MB") else 2
+        texts = ["-" if value is None else f"{value:.{digits}f}" for value in (run, loop)]
+        rows.append([phase, *texts, "-" if ratio is None else f"{ratio:.2f}"])
     return rows
 
 
@@ -71,7 +86,7 @@ def _median(values: Sequence[float]) -> float | None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Print the table."""
+    """Make the table."""
     parser = argparse.ArgumentParser(description="Seconds of a run by phase, beside a plain loop.")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--scenario", default="stroke")
@@ -79,19 +94,21 @@ def main(arguments: list[str] | None = None) -> None:
     chosen = parser.parse_args(arguments or [])
     changes = [part for change in chosen.changes for part in ("--set", change)]
     runs, loops = [], []
-    with tempfile.TemporaryDirectory() as folder:
+    command = command_of("benchmarks.phases", arguments or [])
+    place = Place(chosen.scenario, 0, chosen.changes)
+    note = f"{chosen.rounds} rounds, {len(place.partition.parties)} parties, {os.cpu_count()} cores."
+    with (
+        figure(NAME, command, COLUMNS, seeds=[0], split=SPLIT, timings=COLUMNS[1:], note=note, quick=False) as made,
+        tempfile.TemporaryDirectory() as folder,
+    ):
         rows = Path(folder) / "rows.npz"
-        place = Place(chosen.scenario, 0, chosen.changes)
         write_rows(place, rows)
         for number in range(chosen.rounds):
             out = str(Path(folder) / f"run-{number}")
-            runs.append(seconds_of(["consilium", "run", chosen.scenario, "--out", out, "--format", "json", *changes]))
-            loops.append(seconds_of(["benchmarks.plain_pate", str(rows)]))
-    load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
-    print(f"{len(place.partition.parties)} parties, {chosen.rounds} rounds, {os.cpu_count()} cores, load {load}\n")
-    print("| phase | consilium run, s | plain loop, s | times |\n|---|---|---|---|")
-    for row in table(runs, loops):
-        print(f"| {' | '.join(row)} |")
+            runs.append(costs_of(["consilium", "run", chosen.scenario, "--out", out, "--format", "json", *changes]))
+            loops.append(costs_of(["benchmarks.plain_pate", str(rows)]))
+        for row in table(runs, loops):
+            made.add(*row)
 
 
 if __name__ == "__main__":

@@ -209,7 +209,7 @@ def worth(
     learnt = _counted(by_hand.learnt, tries, done, progress)
     even = labels_reaching(by_hand, student, seed, learnt)
     metrics_of = _counted(by_hand.metrics_of, tries, done, progress)
-    points = {count: metrics_of(count) for count in (released, len(queried))}
+    points = {count: metrics_of(count) for count in {released, len(queried)}}  # one training where all were released
     progress(HAND_LABELS, tries, tries)
     near = min(by_hand.better, key=lambda count: abs(math.log(count) - math.log(max(1.0, min(even.labels, most)))))
     return {

@@ -128,6 +128,21 @@ def test_a_slow_trainer_is_not_searched_with() -> None:
     assert block["released"]["own"] < block["released"]["plain"]
 
 
+def test_where_all_were_released_their_number_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = []
+
+    class Counting(HandLabels):
+        def metrics_of(self, count: int) -> dict:
+            counts.append(count)
+            return super().metrics_of(count)
+
+    monkeypatch.setattr("consilium.simulations.methods.worth.HandLabels", Counting)
+    public = made_up()
+    for released, asked in ((30, 30), (20, 30)):
+        worth(public, student_on(public, 30, SPEC, 0), SPEC, released, ROWS[:asked], 0, "quick")
+    assert counts[0] == 30 and sorted(counts[1:]) == [20, 30]
+
+
 @pytest.mark.slow
 def test_a_network_that_sees_bare_images_is_trained_once() -> None:
     generator, side = np.random.default_rng(0), 12
