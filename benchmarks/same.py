@@ -177,7 +177,10 @@ def results(folder: Path) -> dict[str, Any]:
                 "rows": frame.height, "first": plain(frame.head(5).to_dicts(), folder)}  # fmt: skip
         elif path.suffix in (".npz",):
             with np.load(path, allow_pickle=False) as file:
-                held = {key: digest([str(file[key].dtype), file[key].shape, file[key].tobytes()]) for key in file}
+                arrays = {key: file[key] for key in file}
+                if path.name.startswith("votes-"):
+                    arrays = {"query_ids": arrays["query_ids"], "choices": choices_by_name(arrays)}
+                held = {key: digest([str(of.dtype), of.shape, of.tobytes()]) for key, of in arrays.items()}
             if path.parent.name == "matrices":  # named by addresses
                 compared["matrices"] = sorted([*compared.get("matrices", []), digest(sorted(held.items()))])
             else:
@@ -191,12 +194,21 @@ def results(folder: Path) -> dict[str, Any]:
     return compared
 
 
+def choices_by_name(arrays: dict[str, np.ndarray]) -> np.ndarray:
+    """Of all parties by name: of 0.9, which has an array for each, or of many in one, in the order of their answers."""
+    own = sorted(key for key in arrays if key.startswith("choices-"))
+    if own:
+        return np.stack([arrays[key] for key in own])
+    parts = [arrays[key] for key in sorted(arrays) if key.startswith("choices/")]
+    return np.concatenate(parts)[np.argsort(arrays["parties"])]
+
+
 def events(path: Path) -> dict[str, int]:
     """How often each kind of event happened; their order and times are the machine's."""
     count: dict[str, int] = {}
     for line in path.read_text(encoding="utf-8").splitlines():
         kind = json.loads(line).get("event", "?")
-        if kind not in ("progress",):
+        if kind not in ("progress", "student-saved"):
             count[kind] = count.get(kind, 0) + 1
     return count
 
