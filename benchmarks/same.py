@@ -2,8 +2,9 @@
 
 `python -m benchmarks.same [--against REVISION] [--only CASE ...] [--keep FOLDER]`. Each case, a run or a study made
 small, is done by both with `python -m consilium`. Compared is everything that it writes but times, paths, versions and
-pictures. `--keep`: what the revision gave lies there, and is not made again. Exit code 1: something differs. `--list`
-names the cases.
+pictures; of fractions eight digits, since sums in another order differ in the last ones, and so do published weights.
+`--keep`: what the revision gave lies there, and is not made again. Exit code 1: something differs. `--list` names the
+cases.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import tomli_w
 
 from benchmarks.house import BEFORE, ROOT, unpack
 
+DIGITS = 8
 QUICK = ["federation.timeouts.enrol=600"]
 RUNS = {
     "run": ("stroke", []),
@@ -170,6 +172,8 @@ def results(folder: Path) -> dict[str, Any]:
             frame = pl.read_parquet(path)
             if path.name == "metrics.parquet":
                 frame = frame.filter(pl.col("name") != "seconds")
+            if inexact := [name for name, kind in frame.schema.items() if kind.is_float()]:
+                frame = frame.with_columns(pl.col(inexact).round_sig_figs(DIGITS))
             if "cell" in frame.columns:  # an address, of keys among others; rows stand in the order of their addresses
                 frame = frame.drop("cell")
                 frame = frame[np.argsort([digest(todays(list(row))) for row in frame.rows()])]
@@ -243,7 +247,7 @@ def plain(value: Any, folder: Path) -> Any:
         return [plain(item, folder) for item in value]
     if isinstance(value, str):
         return value.replace(str(folder.parent), "FOLDER")
-    return value
+    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 
 def digest(value: Any) -> str:
