@@ -18,7 +18,7 @@ from consilium.coordinator.ledger import Batch, Ledger
 from consilium.coordinator.privacy import epsilon_by_query, promised
 from consilium.models.base import Shares
 from consilium.models.evaluation import evaluate
-from consilium.models.published.model import MODEL_FILE, Published, load_model
+from consilium.models.published.model import Published
 from consilium.node.progress import ACCOUNTING, BASELINES, POOLED, stage
 from consilium.protocol.label_source import NO_LABEL, Progress, no_progress
 from consilium.protocol.queries import canonical_queries, query_ids
@@ -42,6 +42,7 @@ from consilium.simulations.metrics import (
     row_scores,
 )
 from consilium.simulations.own_rows import judged_on_own_rows
+from consilium.simulations.release import load_own
 from consilium.simulations.report.data import PartyQuality
 from consilium.simulations.scenario import Scenario
 from consilium.simulations.vote import VoteRecorder, plurality_shares, vote_shares
@@ -270,7 +271,7 @@ def _judge(space: Workspace, case: Case) -> _Student | None:
         return None
     queries = canonical_queries(pool.queries, len(pool.features))
     truth = PublicTruth(case.config.rows, queries, case.pool_y, pool.test_x, pool.test_y)
-    model = load_model(space.run_dir / "student" / MODEL_FILE)
+    model = load_own(space.run_dir)
     return _Student(model, spec.last, seed, truth, model.predict_proba(pool.test_x))
 
 

@@ -34,7 +34,12 @@ from consilium.simulations.engines.local import RUN_ID, LocalGrid, run_local
 from consilium.simulations.engines.process import Worker, running_workers
 from consilium.simulations.engines.ray import OWN_RAY, check_ray, run_ray
 from consilium.simulations.interruption import interruptible
-from consilium.simulations.population.parties import check_own_teachers, simulated_weights
+from consilium.simulations.population.parties import (
+    check_own_teachers,
+    simulated_weights,
+    teachers_named,
+    why_untrainable,
+)
 from consilium.simulations.progress import EVENTS, recording
 from consilium.simulations.report.data import save_report_data
 from consilium.simulations.scenario import Scenario, scenario_json
@@ -210,7 +215,7 @@ def _carry_out(
         case = divide(scenario, seed, source)
         config = case.config
         promised(config)
-        check_own_teachers(scenario.simulation, config.rows)
+        _check_own_teachers(case, workers)
         check_names(config.rows)  # the student could not be published: better now than when labels are charged
         for spec in scenario.student.phases:
             check_trainer(spec.trainer, config.rows)
@@ -267,6 +272,20 @@ def _workers(order: Order, device: str, started: list[Worker] | None, stack: con
     for worker in started:
         worker.prepare({VARIABLE: device}, teacher)
     return started
+
+
+def _check_own_teachers(case: Case, workers: list[Worker]) -> None:
+    """Here and, at the same time, in a worker, which may not find every module that is here. Raises ConfigError."""
+    if not teachers_named(case.scenario.simulation):
+        return
+    with Idle(workers[:1]) as begin:
+        there = begin(why_untrainable, case.scenario.simulation, case.config.rows)
+        check_own_teachers(case.scenario.simulation, case.config.rows)
+        if reason := there.result():
+            raise ConfigError(
+                f"{reason.rstrip('.')}. It works in this process, and not in those of the parties",
+                "Put what it is made of into a file beside the script, on PYTHONPATH, or into an installed package",
+            )
 
 
 def _votes(case: Case) -> int:

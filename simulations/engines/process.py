@@ -135,6 +135,15 @@ class Worker:
             end.shutdown(socket.SHUT_WR)
 
 
+IMPORTS = "CONSILIUM_IMPORTS"
+"""Variable with the folders in which whoever starts a process finds modules: also those beside a script or notebook."""
+
+
+def search_path() -> list[str]:
+    """Where this process finds modules, as absolute paths."""
+    return [os.path.abspath(entry) for entry in sys.path]
+
+
 def _launched(count: int) -> tuple[subprocess.Popen[bytes], list[Connection]]:
     """A process that will be `count` workers, and the connection to each."""
     pairs = [socket.socketpair() for _ in range(count)]
@@ -143,7 +152,7 @@ def _launched(count: int) -> tuple[subprocess.Popen[bytes], list[Connection]]:
         python_module("consilium.simulations.engines.worker", *map(str, ends)),
         pass_fds=ends,
         stdout=subprocess.DEVNULL,
-        env={**os.environ, **ONE_THREAD},
+        env={**os.environ, **ONE_THREAD, IMPORTS: os.pathsep.join(search_path())},
     )
     for _, theirs in pairs:
         theirs.close()

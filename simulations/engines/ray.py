@@ -18,6 +18,7 @@ from consilium.protocol.errors import ConsiliumError, EngineError
 from consilium.protocol.files import replace_private
 from consilium.simulations.engines.cluster_probe import FIGURES, ClusterSettings, RaySpec, check_cluster
 from consilium.simulations.engines.flower import NODE_APP, RAY_ALONE, flwr_run, super_link, write_shim
+from consilium.simulations.engines.process import search_path
 from consilium.sums import errors as errors_of_sums
 from consilium.sums.errors import SecAggError
 
@@ -60,7 +61,7 @@ def run_ray(run_config: dict[str, str], partitions: int, run_dir: Path, work: Pa
         )
         environment |= settings.save(flower / "settings.json") | {"RAY_ADDRESS": spec.address}
         client = CLUSTER_APP
-    app = write_shim(flower / "app", run_config, client)
+    app = write_shim(flower / "app", run_config, client, () if spec.address else search_path())
     code = None
     try:
         with super_link(flower, environment, "--simulation", "--isolation", "subprocess") as address:

@@ -23,6 +23,7 @@ from consilium.protocol.teachers import teacher_from_json
 from consilium.simulations.beside import Advance, Finished, Task
 from consilium.simulations.engines.block_app import app
 from consilium.simulations.engines.flower import assume_identity
+from consilium.simulations.engines.process import IMPORTS
 
 CLIENT_APP_RAISED_EXCEPTION = 2
 
@@ -76,6 +77,11 @@ def handle(message: Message, context: Context) -> tuple[Message, object]:
         ), context.state
 
 
+def find_modules(folders: list[str]) -> None:
+    """Look into these folders too, after all others: what is installed is never hidden by a file beside a script."""
+    sys.path += [folder for folder in folders if folder and folder not in sys.path]
+
+
 def own_end(ends: list[int]) -> int:
     """Fork for each of these file descriptors but the first; the one that is this process's. The others are closed: the
     engine sees that a process is gone when nobody holds its end."""
@@ -94,4 +100,5 @@ if __name__ == "__main__":
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the engine's to handle
         signal.signal(number, signal.SIG_IGN)
     remarks.setLevel(logging.ERROR)
+    find_modules(os.environ.get(IMPORTS, "").split(os.pathsep))
     serve(Connection(own_end([int(end) for end in sys.argv[1:]])))

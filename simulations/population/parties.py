@@ -19,6 +19,7 @@ from consilium.party.promise import Promise, largest_weight
 from consilium.party.teach import check_rows
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.identity import Identity, SealingKey
+from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.refusals import Refused
 from consilium.protocol.schema import Schema
 from consilium.protocol.teachers import TeacherKind
@@ -166,6 +167,15 @@ def check_own_teachers(simulation: SimulationSpec, schema: Schema) -> None:
             check_rows(teacher, schema)
         except Refused as error:
             raise ConfigError(f"a simulated party's own teacher: {error.detail}") from None
+
+
+def why_untrainable(simulation: SimulationSpec, schema: Schema, progress: Progress = no_progress) -> str:
+    """What is wrong with them in this process, where parties are; empty where nothing is. progress: not told."""
+    try:
+        check_own_teachers(simulation, schema)
+    except ConfigError as error:
+        return str(error)
+    return ""
 
 
 def own_limits(shares: Sequence[PolicyShare], parties: int, seed: int) -> dict[int, float]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from contextlib import nullcontext
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +16,7 @@ from consilium.coordinator.verify import holds
 from consilium.protocol.label_source import Progress
 from consilium.simulations import beside
 from consilium.simulations.audit import audit_path
-from consilium.simulations.beside import Idle, Task, TimeLimit, when_wanted
+from consilium.simulations.beside import Finished, Idle, Task, TimeLimit, when_wanted
 from consilium.simulations.engines.local import RUN_ID, LocalGrid
 from consilium.simulations.engines.process import running_workers
 from consilium.simulations.learn import NOT_WANTED, learning_curves
@@ -40,6 +43,18 @@ def test_where_there_is_no_process_it_is_done_when_wanted() -> None:
     told, result = told_and_result(when_wanted)
     assert (told, result) == ([("curves", 0, 1), ("curves", 1, 1)], (ABSENT, ABSENT))
     assert told_and_result(Idle([])) == (told, result)
+
+
+def test_a_worker_finds_modules_beside_a_script_after_all_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "beside_a_script.py").write_text("import json\n\n\ndef where(progress):\n    return json.__file__\n")
+    (tmp_path / "json.py").write_text("raise SystemExit\n")
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    task = Task(import_module("beside_a_script").where, ())
+    with running_workers(1) as workers:
+        assert workers[0].begin(task)
+        assert workers[0].heard() == Finished(json.__file__)
 
 
 def test_a_worker_does_it_after_the_grid_was_left_too(monkeypatch: pytest.MonkeyPatch) -> None:
