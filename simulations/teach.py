@@ -75,32 +75,32 @@ def class_probabilities(model: Any, x: np.ndarray, classes: int) -> np.ndarray:
     return probabilities
 
 
-NORMS = (0.001, 0.01, 0.1, 0.3, 1.0, 3.0, 10.0)
-"""What C may be. Where it is below every teacher's norm only directions count, and a smaller one changes nothing."""
+class DirectionSum:
+    """Sum over the parties of what each gives to a noisy average: never all weights at once.
 
-
-class ClippedSums:
-    """Sums over the parties of what each gives, one for each norm of `NORMS`: never all weights at once."""
+    total: float64 (inputs, classes), (0, 0) before the first party.
+    """
 
     def __init__(self) -> None:
         self.parties = self.teachers_per_party = 0
-        self.sums: list[np.ndarray] = []
+        self.total = np.zeros((0, 0))
 
     def add(self, weights: np.ndarray) -> None:
         """One party's teachers, float64 (teachers, inputs + 1, classes) as `linear_scores` gives them."""
-        means = [clipped(weights, norm).mean(axis=0) for norm in NORMS]
-        self.sums = means if not self.sums else [total + mean for total, mean in zip(self.sums, means, strict=True)]
+        mean = directions(weights[:, :-1]).mean(axis=0)
+        self.total = self.total + mean if self.parties else mean
         self.parties, self.teachers_per_party = self.parties + 1, len(weights)
 
 
-def clipped(weights: np.ndarray, norm: float) -> np.ndarray:
-    """`weights` (teachers, inputs + 1, classes), each teacher's scaled to Euclidean norm `norm` at most.
+def directions(weights: np.ndarray) -> np.ndarray:
+    """`weights` (teachers, inputs, classes), each teacher's scaled to Euclidean norm 1; zeros stay zeros.
 
-    >>> clipped(np.array([[[3.0], [4.0]], [[0.3], [0.4]]]), 1.0).ravel().round(6).tolist()
-    [0.6, 0.8, 0.3, 0.4]
+    >>> directions(np.array([[[3.0], [4.0]], [[0.0], [0.0]]])).ravel().round(6).tolist()
+    [0.6, 0.8, 0.0, 0.0]
     """
-    lengths = np.sqrt((weights**2).sum(axis=(1, 2), keepdims=True))
-    return weights * np.minimum(1.0, norm / np.maximum(lengths, 1e-300))
+    largest = np.abs(weights).max(axis=(1, 2), keepdims=True)  # squares of tiny weights are 0
+    scaled = weights / np.where(largest > 0, largest, 1.0)
+    return scaled / np.maximum(np.sqrt((scaled**2).sum(axis=(1, 2), keepdims=True)), 1.0)
 
 
 @singledispatch

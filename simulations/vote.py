@@ -18,7 +18,7 @@ from consilium.party.voting import Lot, TeacherSet, draw_lots, query_inputs, vot
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.queries import query_ids, query_set_hash
 from consilium.simulations.divide import Case
-from consilium.simulations.teach import ClippedSums, class_probabilities, linear_scores, teach
+from consilium.simulations.teach import DirectionSum, class_probabilities, linear_scores, teach
 
 _NONE = np.zeros(0, dtype=np.int32)
 _AT_ONCE = 4_000_000
@@ -204,8 +204,8 @@ class Ensemble:
     pool, test, home: what the teachers voted on these rows (home: of every party, so of its own and all others').
     test_scores, home_scores: float32 (P, rows), of two classes the party's mean probability of the second; of more
     classes (P, 0). own_home: float32 (home, classes), the party's mean probabilities of its own held-out rows.
-    test_right: float64 (P,), accuracy of a party's teachers on the test rows, in the mean. averages: what
-    `methods.noisy_average` needs, by norm, float64 (norms, inputs + 1, classes); (0, 0, 0) where a party's teachers are
+    test_right: float64 (P,), accuracy of a party's teachers on the test rows, in the mean. directions: what
+    `methods.noisy_average` needs (`DirectionSum.total`), float64 (inputs, classes); (0, 0) where a party's teachers are
     not linear.
     """
 
@@ -216,7 +216,7 @@ class Ensemble:
     home_scores: np.ndarray = field(repr=False)
     own_home: np.ndarray = field(repr=False)
     test_right: np.ndarray = field(repr=False)
-    averages: np.ndarray = field(repr=False)
+    directions: np.ndarray = field(repr=False)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """For an artifact, see `artifact`."""
@@ -231,17 +231,17 @@ class Ensemble:
         plain: dict[str, Any] = {name: arrays[name] for name in _PLAIN}
         return cls(**voted, **plain)
 
-    def clipped_sums(self, parties: int, teachers_per_party: int) -> ClippedSums | None:
+    def direction_sum(self, parties: int, teachers_per_party: int) -> DirectionSum | None:
         """What the parties give to a noisy average; None where their teachers are not linear."""
-        if not len(self.averages):
+        if not self.directions.size:
             return None
-        sums = ClippedSums()
-        sums.sums, sums.parties, sums.teachers_per_party = list(self.averages), parties, teachers_per_party
-        return sums
+        summed = DirectionSum()
+        summed.total, summed.parties, summed.teachers_per_party = self.directions, parties, teachers_per_party
+        return summed
 
 
 _VOTED = ("pool", "test", "home")
-_PLAIN = ("test_scores", "home_scores", "own_home", "test_right", "averages")
+_PLAIN = ("test_scores", "home_scores", "own_home", "test_right", "directions")
 
 
 def vote(case: Case, teachers: Iterable[tuple[int, TeacherSet]]) -> Ensemble:
@@ -280,7 +280,7 @@ class VoteRecorder:
         self._own_home = np.zeros((len(case.home_rows), classes), dtype=np.float32)
         self._home_party = case.home_party
         # parties with teachers of several kinds have no common weights, whatever kind the coordinator asks for
-        self._sums = None if case.scenario.simulation.teachers else ClippedSums()
+        self._sums = None if case.scenario.simulation.teachers else DirectionSum()
 
     def probabilities(self, trained: TeacherSet) -> list[np.ndarray]:
         """Of each of a party's teachers on the test rows, float64 (test, classes)."""
@@ -338,7 +338,7 @@ class VoteRecorder:
             home_scores=np.stack(self._scores["home"]),
             own_home=self._own_home,
             test_right=np.array(self._right),
-            averages=np.stack(self._sums.sums) if self._sums is not None else np.zeros((0, 0, 0)),
+            directions=self._sums.total if self._sums is not None else np.zeros((0, 0)),
         )
 
 

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
+from pydantic import Field
 
 from consilium.accounting.guarantee import Guarantee
 from consilium.accounting.units import Neighbouring, Unit
+from consilium.coordinator.privacy import promised
 from consilium.protocol.models import Frozen
 from consilium.simulations.artifact import Arrays
 from consilium.simulations.divide import Case
@@ -135,6 +137,34 @@ class StudyMethod(Frozen):
         ConsiliumError : it cannot be done with this case because of a mistake. What does not apply is `absent`.
         """
         raise NotImplementedError
+
+
+class PromisedMethod(StudyMethod):
+    """A private method in the federation's unit, relation and delta, at its epsilon or another."""
+
+    private: ClassVar[bool] = True
+
+    epsilon: float | None = Field(
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="what it may cost, in the federation's unit, relation and delta; left out: what the federation"
+        " promises",
+    )
+
+    def guarantee(self, case: Case) -> StatedGuarantee | None:
+        """See `StudyMethod.guarantee`: in the federation's unit, relation and delta."""
+        if self.epsilon is None:
+            return StatedGuarantee.of(promised(case.config))
+        privacy = case.config.privacy
+        return StatedGuarantee(self.epsilon, privacy.delta, privacy.unit, privacy.neighbouring)
+
+    def depends_on(self, case: Case) -> dict[str, Any]:
+        """See `StudyMethod.depends_on`."""
+        privacy = case.config.privacy
+        promise = {"promise": case.config.promise()} if self.epsilon is None else {}
+        unit = {"unit": privacy.unit.value, "neighbouring": privacy.neighbouring.value}
+        return {**promise, "delta": privacy.delta, **unit}
 
 
 def needed(ensemble: Ensemble | None, name: str) -> Ensemble:

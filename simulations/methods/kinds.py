@@ -13,9 +13,20 @@ from consilium.simulations.methods.hand_labels import LabelledByHand
 from consilium.simulations.methods.noisy_average import NoisyAverage
 from consilium.simulations.methods.pate import Pate
 from consilium.simulations.methods.pooled import PooledModel
+from consilium.simulations.methods.private_gradient import PrivateGradient
 from consilium.simulations.methods.teachers import LocalOnly, Plurality
 
-Method = LocalOnly | PooledModel | LabelledByHand | Plurality | Pate | NoisyAverage | FedAvgMethod | FedProxMethod
+Method = (
+    LocalOnly
+    | PooledModel
+    | LabelledByHand
+    | Plurality
+    | Pate
+    | NoisyAverage
+    | PrivateGradient
+    | FedAvgMethod
+    | FedProxMethod
+)
 METHODS: tuple[type[StudyMethod], ...] = get_args(Method)
 """Every method."""
 

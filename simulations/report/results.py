@@ -208,8 +208,8 @@ def _models_chart(data: ReportData, models: Sequence[ModelRow]) -> Exhibit | Non
         )
     if any(row.label.startswith("noisy average") for row in models):
         words.append(
-            f"Noisy average: the {parties}’ weights, averaged once with noise at the same epsilon, clipped as does best"
-            " on the pool’s true labels."
+            f"Noisy average: the directions of the {parties}’ weights, averaged once with noise at the same epsilon;"
+            " what is done to it afterwards is what does best on the pool’s true labels."
         )
     words.append(
         "Accuracy: share of the cases that are called right. AUC: of two cases of different classes, how often the"

@@ -342,7 +342,7 @@ class StepKind:
 KINDS = {
     "plan": StepKind(_plan, SETTLE),
     "settle": StepKind(_settle, SETTLE, format=2),
-    "ensemble": StepKind(_ensemble, ENSEMBLES),
+    "ensemble": StepKind(_ensemble, ENSEMBLES, format=2),
     "predict": StepKind(_predict),
     "judge": StepKind(_judge, format=2),
     "worth": StepKind(_worth),

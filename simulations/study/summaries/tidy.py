@@ -221,6 +221,7 @@ _TITLES = {
     "fedavg": "FedAvg",
     "fedprox": "FedProx",
     "noisy_average": "noisy average",
+    "private_gradient": "private gradient descent",
     "pate": "PATE",
     "hand_labels": "labels by hand",
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ from tests.simulations.methods.cases import SEED, few, taught
 
 CONFIDENT = "federation.mechanism={name='confident', threshold=9, sigma1=20.0, sigma2=8.0}"
 SHARE = 0.2
+NEVER: Any = False  # scikit-learn takes it; its annotations know "auto" alone
 GIVEN = (
     "local",
     "pooled",
@@ -33,6 +35,7 @@ GIVEN = (
     "pate",
     "noisy_average",
     {"name": "noisy_average", "epsilon": 5.0},
+    {"name": "private_gradient", "rounds": 3, "clip": 0.1, "step": 0.3},
     {"name": "hand_labels", "labels": 60},
     {"name": "fedavg", "rounds": 3, "learning_rate": 0.2},
     {"name": "fedprox", "rounds": 3, "learning_rate": 0.2},
@@ -89,6 +92,8 @@ def test_every_method_is_in_the_table() -> None:
         ("pate", ("federation.privacy.unit=record",), "record", None),
         ("noisy_average", ("federation.privacy.unit=record",), "record", None),
         ({"name": "noisy_average", "epsilon": 5.0}, ("federation.privacy.unit=record",), "record", 5.0),
+        ("private_gradient", ("federation.privacy.unit=record",), "record", None),
+        ("private_gradient", (), "party", None),
         ({"name": "fedavg", "epsilon": "federation"}, ("federation.privacy.unit=record",), "party", None),
         ({"name": "fedavg", "epsilon": 1.0}, ("federation.privacy.unit=record",), "party", 1.0),
         ({"name": "fedprox", "epsilon": 1.0}, (), "party", 1.0),
@@ -122,6 +127,9 @@ def test_each_says_whose_data_it_protects(
         ("noisy_average", "federation.mechanism.sigma2=9.0", True),
         ("noisy_average", "student.trainer.C=0.1", False),
         ({"name": "noisy_average", "epsilon": 0.5}, "federation.mechanism.sigma2=9.0", False),
+        ("private_gradient", "federation.mechanism.sigma2=9.0", True),
+        ({"name": "private_gradient", "epsilon": 0.5, "rounds": 2}, "federation.privacy.unit=record", True),
+        ({"name": "private_gradient", "epsilon": 0.5, "rounds": 2}, "student.trainer.C=0.1", False),
         ({"name": "noisy_average", "epsilon": 0.5}, "federation.privacy.delta=1e-6", True),
         ("hand_labels", "federation.mechanism.sigma2=9.0", False),
         ("hand_labels", "student.trainer.C=0.1", True),
@@ -146,18 +154,18 @@ def test_pooled_is_one_model_on_what_the_parties_train_on(kind: str) -> None:
     rows = np.concatenate(list(case.partition.parties.values()))
     held_out = np.concatenate(list(case.home.values()))
     assert not np.intersect1d(rows, held_out).size
-    own = {
+    own: Any = {
         "teacher": LogisticRegression(max_iter=2000),
         "boosted": HistGradientBoostingClassifier(
-            max_iter=100, max_depth=4, learning_rate=0.1, early_stopping=False, random_state=0
+            max_iter=100, max_depth=4, learning_rate=0.1, early_stopping=NEVER, random_state=0
         ),
     }[kind]
     schema = case.config.rows
     own.fit(schema.inputs(case.dataset.x[rows]), case.dataset.y[rows])
     found = predicted({"name": "pooled", "kind": kind})
     assert found.figures == {"rows": len(rows)}
-    np.testing.assert_allclose(found.test, own.predict_proba(schema.inputs(case.test_x)), atol=1e-9)
-    np.testing.assert_allclose(found.home, own.predict_proba(schema.inputs(case.home_x)), atol=1e-9)
+    np.testing.assert_allclose(np.asarray(found.test), own.predict_proba(schema.inputs(case.test_x)), atol=1e-9)
+    np.testing.assert_allclose(np.asarray(found.home), own.predict_proba(schema.inputs(case.home_x)), atol=1e-9)
 
 
 def test_local_is_each_party_on_rows_it_has_not_seen() -> None:
@@ -171,7 +179,7 @@ def test_local_is_each_party_on_rows_it_has_not_seen() -> None:
         own.append(teacher.predict_proba(case.config.rows.inputs(case.home_x))[case.home_party == index])
         auc.append(roc_auc_score(case.test_y, ensemble.test_scores[index]))
     assert found.test is None
-    np.testing.assert_allclose(found.home, np.concatenate(own), atol=2e-3)  # another solver's last steps
+    np.testing.assert_allclose(np.asarray(found.home), np.concatenate(own), atol=2e-3)  # another solver's last steps
     assert found.figures["auc"] == pytest.approx(np.mean(auc), abs=1e-9)
     assert found.figures["auc_p10"] == pytest.approx(np.percentile(auc, 10), abs=1e-9)
     assert found.figures["accuracy"] == pytest.approx(ensemble.test_right.mean())
@@ -227,6 +235,11 @@ def test_every_epsilon_of_pate_is_beside_the_others() -> None:
             "federation.mechanism={name='immutable', gamma=0.1, constant=20, unsafe_not_private=true}",
             "the run promises no epsilon",
         ),
+        (
+            "private_gradient",
+            "federation.mechanism={name='immutable', gamma=0.1, constant=20, unsafe_not_private=true}",
+            "the run promises no epsilon that private gradient descent could keep",
+        ),
         ({"name": "hand_labels", "labels": 100_000}, "student.batch=0", "the pool has 1930 rows, and 100000 were"),
     ],
     ids=str,
@@ -246,7 +259,7 @@ def test_where_a_method_does_not_apply(given: object, change: str, told: str) ->
 )
 def test_teachers_of_their_own_kinds_vote_and_give_no_weights(own: str) -> None:
     case, ensemble = taught(0.0, CONFIDENT, own)  # the coordinator asks for linear ones
-    assert ensemble.clipped_sums(len(case.parties), 1) is None
+    assert ensemble.direction_sum(len(case.parties), 1) is None
     found = method_of("plurality").predict(case, ensemble).test
     assert found is not None and found.sum(axis=1) == pytest.approx(np.ones(len(case.test_y)))
 

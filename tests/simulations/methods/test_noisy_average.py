@@ -24,9 +24,10 @@ from consilium.protocol.teachers import (
     RidgeSpec,
     TeacherKind,
 )
+from consilium.simulations.methods import noisy_average
 from consilium.simulations.methods.base import StatedGuarantee
 from consilium.simulations.methods.noisy_average import judged_noisy_average, noisy_averages, sensitivity, why_none
-from consilium.simulations.teach import NORMS, ClippedSums, clipped, linear_scores
+from consilium.simulations.teach import DirectionSum, directions, linear_scores
 
 INPUTS = 4
 UNITS = [(unit, relation) for unit in Unit for relation in Neighbouring]
@@ -43,13 +44,13 @@ def trained(spec: TeacherKind, classes: int, seed: int = 0) -> Any:
     return {"ridge": RidgeTeacher(1.0), "logistic_regression": LogisticRegression()}[spec.model].fit(x, y)
 
 
-def parties(count: int, teachers: int = 1, classes: int = 2) -> ClippedSums:
-    sums = ClippedSums()
+def parties(count: int, teachers: int = 1, classes: int = 2) -> DirectionSum:
+    summed = DirectionSum()
     for party in range(count):
         spec = LogisticRegressionSpec()
         own = [linear_scores(spec, trained(spec, classes, 10 * party + k), INPUTS, classes) for k in range(teachers)]
-        sums.add(np.stack([each for each in own if each is not None]))
-    return sums
+        summed.add(np.stack([each for each in own if each is not None]))
+    return summed
 
 
 def deviation_by_hand(epsilon: float, delta: float) -> float:
@@ -72,8 +73,8 @@ def test_noise_is_what_the_promise_needs(unit: Unit, relation: Neighbouring, eps
     found = noisy_averages(
         parties(12, teachers=4), StatedGuarantee(epsilon, delta, unit, relation), *rows(2, seed=5), 0
     )
-    # of the sum: a party's mean of four moves by C if it leaves; a teacher trained anew moves it by 2 C / 4
-    per_norm = {
+    # of the sum: a party's mean of four moves by 1 if it leaves; a teacher trained anew moves it by 2 / 4
+    moved = {
         (Unit.PARTY, Neighbouring.REPLACE): 2,
         (Unit.PARTY, Neighbouring.ADD_OR_REMOVE): 1,
         (Unit.PATIENT, Neighbouring.REPLACE): 1,
@@ -81,26 +82,88 @@ def test_noise_is_what_the_promise_needs(unit: Unit, relation: Neighbouring, eps
         (Unit.RECORD, Neighbouring.REPLACE): 1,
         (Unit.RECORD, Neighbouring.ADD_OR_REMOVE): 0.5,
     }[unit, relation]
-    expected = deviation_by_hand(epsilon, delta) * per_norm * found.norm / 12
+    expected = deviation_by_hand(epsilon, delta) * moved / 12
     assert found.noise_deviation == pytest.approx(expected, rel=1e-6)
 
 
-@given(st.integers(0, 10_000), st.sampled_from(UNITS), st.integers(1, 5), st.sampled_from(NORMS))
-def test_no_neighbour_moves_the_sum_further(
-    seed: int, which: tuple[Unit, Neighbouring], teachers: int, norm: float
-) -> None:
-    """A party's teachers before and after; what else is in the sum stays."""
+@given(st.integers(0, 10_000), st.sampled_from(UNITS), st.integers(1, 5))
+def test_no_neighbour_moves_the_sum_further(seed: int, which: tuple[Unit, Neighbouring], teachers: int) -> None:
+    """A party's teachers before and after, turned round or any others; what else is in the sum stays."""
     unit, relation = which
     generator = np.random.default_rng(seed)
-    before = generator.normal(size=(teachers, INPUTS + 1, 2)) * generator.choice([0.01, 1.0, 100.0])
-    after = before.copy()
-    if unit is Unit.PARTY:
-        after = -after if relation is Neighbouring.REPLACE else np.zeros_like(after)
-    else:
-        changed = 1 if relation is Neighbouring.ADD_OR_REMOVE else min(2, teachers)
-        after[:changed] = -after[:changed]  # trained anew, on other rows
-    moved = clipped(before, norm).mean(axis=0) - clipped(after, norm).mean(axis=0)
-    assert np.sqrt((moved**2).sum()) <= sensitivity(norm, unit, relation, teachers) * (1 + 1e-12)
+    shape = (teachers, INPUTS + 1, 2)
+    before = generator.normal(size=shape) * generator.choice([0.0, 1e-300, 0.01, 100.0, 1e200], size=(teachers, 1, 1))
+    for after in (-before, generator.normal(size=shape), np.zeros(shape)):
+        changed = teachers if unit is Unit.PARTY else 1 if relation is Neighbouring.ADD_OR_REMOVE else min(2, teachers)
+        mixed = np.concatenate([after[:changed], before[changed:]])  # trained anew, on other rows
+        sums = [DirectionSum(), DirectionSum()]
+        for summed, weights in zip(sums, (before, mixed), strict=True):
+            summed.add(weights)
+        if unit is Unit.PARTY and relation is Neighbouring.ADD_OR_REMOVE:
+            sums[1].total = np.zeros_like(sums[0].total)
+        moved = float(np.linalg.norm(sums[0].total - sums[1].total))
+        assert moved <= sensitivity(unit, relation, teachers) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(("unit", "relation"), UNITS)
+def test_some_neighbour_moves_the_sum_as_far(unit: Unit, relation: Neighbouring) -> None:
+    """So the noise is not more than it need be either."""
+    alike = np.tile(np.array([[3.0, -3.0]] * INPUTS + [[7.0, -7.0]]), (4, 1, 1))
+    before = directions(alike[:, :-1]).mean(axis=0)
+    changed = 4 if unit is Unit.PARTY else 1 if relation is Neighbouring.ADD_OR_REMOVE else 2
+    turned = np.concatenate([-alike[:changed], alike[changed:]])
+    gone = unit is Unit.PARTY and relation is Neighbouring.ADD_OR_REMOVE
+    after = 0 * before if gone else directions(turned[:, :-1]).mean(axis=0)
+    assert np.linalg.norm(before - after) == pytest.approx(sensitivity(unit, relation, 4))
+
+
+def test_nothing_is_spent_on_intercepts() -> None:
+    """Parties with other shares of the classes, and the same order of cases, give the same."""
+    plain, shifted = DirectionSum(), DirectionSum()
+    weights = np.random.default_rng(1).normal(size=(3, INPUTS + 1, 2))
+    other = weights.copy()
+    other[:, -1] += [-40.0, 40.0]
+    plain.add(weights)
+    shifted.add(other)
+    np.testing.assert_array_equal(plain.total, shifted.total)
+
+
+def test_shrinking_helps_where_public_rows_hardly_vary() -> None:
+    """Two directions that say the class, and forty of next to no variance: their weights are noise alone."""
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=(3000, 42)) * np.concatenate([[1.0, 1.0], np.full(40, 0.3)])
+    y = (x[:, 0] + x[:, 1] + generator.normal(size=3000) > 0).astype(np.int64)
+    summed, promise = DirectionSum(), StatedGuarantee(1.0, 1e-5, Unit.PARTY, Neighbouring.REPLACE)
+    signal = np.concatenate([[1.0, 1.0], np.zeros(41)])[:, None] * [-0.5, 0.5]
+    for _ in range(30):
+        summed.add(signal[None])
+    shrunk = noisy_averages(summed, promise, x[:1500], y[:1500], 0)
+    assert shrunk.shrinkage > 0
+    on_test = x[1500:], y[1500:]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(noisy_average, "SHRINKAGES", (0.0,))
+        plain = noisy_averages(summed, promise, x[:1500], y[:1500], 0)
+    areas = [judged_noisy_average(each, *on_test, ("a", "b"))["auc"] for each in (plain, shrunk)]
+    assert areas[1] > areas[0] + 0.02
+
+
+def test_no_shrinkage_leaves_the_average_as_it_is() -> None:
+    summed, promise = parties(6, classes=3), StatedGuarantee(1e6, 1e-5, Unit.PARTY, Neighbouring.REPLACE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(noisy_average, "SHRINKAGES", (0.0,))
+        found = noisy_averages(summed, promise, *rows(3, seed=5), 0)
+    average = summed.total / 6
+    for weights in found.weights:
+        ratio = float((weights[:-1] * average).sum() / (average**2).sum())
+        assert ratio > 0
+        np.testing.assert_allclose(weights[:-1], ratio * average, atol=1e-3 * ratio)
+
+
+def test_a_class_that_no_public_row_has_is_never_called() -> None:
+    summed, promise = parties(6, classes=3), StatedGuarantee(1.0, 1e-5, Unit.PARTY, Neighbouring.REPLACE)
+    x, y = rows(3, seed=5)
+    found = noisy_averages(summed, promise, x[y < 2], y[y < 2], 0)
+    assert max(float(draw[:, 2].max()) for draw in found.probabilities(x)) < 1e-3
 
 
 @pytest.mark.parametrize("spec", [LogisticRegressionSpec(), RidgeSpec(alpha=1.0)], ids=["logistic", "ridge"])
@@ -139,15 +202,17 @@ def test_is_seeded() -> None:
     assert first == again != other
 
 
-def test_the_norm_is_chosen_on_the_pool_and_its_probabilities_are_the_softmax_of_each_draw() -> None:
-    """Whatever the labels of the pool say, and nothing else: with all of them wrong, other norms lead."""
+def test_all_is_chosen_on_the_pool_and_probabilities_are_the_softmax_of_each_draw() -> None:
+    """Whatever the labels of the pool say, and nothing else; of two classes factors keep the order of the average."""
     promise, (x, y) = StatedGuarantee(0.5, 1e-5, Unit.PARTY, Neighbouring.REPLACE), rows(2, seed=5)
-    right, wrong = (noisy_averages(parties(12), promise, x, labels, 0) for labels in (y, 1 - y))
-    assert right.norm != wrong.norm
-    for weights, found in zip(right.weights, right.probabilities(x), strict=True):
+    rare = y * (np.random.default_rng(0).random(len(y)) < 0.2)
+    found, fewer = (noisy_averages(parties(12), promise, x, labels, 0) for labels in (y, rare))
+    shares = [np.mean(each.probabilities(x), axis=(0, 1))[1] for each in (found, fewer)]
+    assert shares == pytest.approx([y.mean(), rare.mean()], abs=0.01)
+    for weights, probabilities in zip(found.weights, found.probabilities(x), strict=True):
         scores = x @ weights[:-1] + weights[-1]
         odds = np.exp(scores - scores.max(axis=1, keepdims=True))
-        np.testing.assert_allclose(found, odds / odds.sum(axis=1, keepdims=True), rtol=1e-12)
+        np.testing.assert_allclose(probabilities, odds / odds.sum(axis=1, keepdims=True), rtol=1e-12)
 
 
 @pytest.mark.parametrize(

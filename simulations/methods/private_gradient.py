@@ -1,0 +1,249 @@
+"""The rival that needs no teachers: logistic regression by gradient descent, in rounds of noisy sums of gradients.
+
+In each round every unit (a record, a patient's rows at a party, a party) has the mean gradient of its rows' log loss,
+clipped to Euclidean norm C; parties add up those of their units, and the sum over all parties gets one Gaussian noise
+of deviation z C (Abadi et al. 2016, arXiv 1607.00133, without sampling: all rows are in every round, so that nothing
+is gained by sampling and rounds compose exactly). A unit that is replaced moves a sum by 2 C, one that gives nothing, 0
+in place of its gradient, by C: a round is mu-Gaussian-DP with mu = 2 / z or 1 / z (`accounting.curves.gdp`).
+
+The sum is divided by the number n of units, which decides how long a step is. Where units are added or removed n is no
+secret of theirs alone: a step is chosen at no charge anyhow, as rounds and C are, on the pool's true labels.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
+from pydantic import Field
+
+from consilium.accounting.curves.gdp import sigma_needed
+from consilium.accounting.units import Neighbouring, Unit
+from consilium.models.base import softmax
+from consilium.simulations.divide import Case
+from consilium.simulations.methods.base import TEST_DRAWS, Predicted, PromisedMethod, StatedGuarantee
+from consilium.simulations.methods.noisy_average import calibrated, linear_scores_of
+from consilium.simulations.metrics import leading_metric, row_scores
+from consilium.simulations.vote import Ensemble
+
+ROUNDS = (10, 30)
+CLIPS = (0.1, 1.0)
+"""What C may be. Inputs are standardised: at the first every gradient but a sure row's is shortened to C."""
+STEPS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+"""By how much a round may move the model, where all gradients are as long as C and agree."""
+_DRAWS = 20
+_TRIED = 2
+"""Draws of the noise by which each setting is tried."""
+_MOST_CHOOSE = 2000
+"""Rows of the pool that choose, by lot, where there are more."""
+MOST_NUMBERS = 30_000_000
+"""Rows times inputs times classes: of so many, all rounds of all trials take a minute."""
+_AT_ONCE = 4_000_000
+_PURPOSE = 0x6772616469656E74
+_MOVED = {Neighbouring.REPLACE: 2, Neighbouring.ADD_OR_REMOVE: 1}
+"""By how many C one unit moves a sum."""
+
+
+class Setting(NamedTuple):
+    """clip: C. step: by how much a round may move the model."""
+
+    clip: float
+    step: float
+
+
+@dataclass(frozen=True)
+class UnitRows:
+    """Rows side by side that belong to one unit. x: float32 (rows, inputs + 1), the last of them 1. wanted: float32
+    (rows, classes), 1 for the class of a row. sizes: rows of each unit, int64 (units,), from large to small."""
+
+    x: np.ndarray = field(repr=False)
+    wanted: np.ndarray = field(repr=False)
+    sizes: np.ndarray = field(repr=False)
+
+    @classmethod
+    def of(cls, x: np.ndarray, y: np.ndarray, units: np.ndarray, classes: int) -> UnitRows:
+        """Of inputs float (rows, inputs), classes int64 (rows,), and the unit of each row, int64 (rows,)."""
+        _, place, counts = np.unique(units, return_inverse=True, return_counts=True)
+        order = np.lexsort((place, -counts[place]))
+        ones = np.ones((len(x), 1), dtype=np.float32)
+        rows = np.concatenate([x.astype(np.float32), ones], axis=1)[order]
+        return cls(rows, np.eye(classes, dtype=np.float32)[y[order]], -np.sort(-counts))
+
+    def clipped_sum(self, models: np.ndarray, clips: np.ndarray) -> np.ndarray:
+        """Sum over the units of their mean gradients, each clipped, at each of the models float64 (models, inputs + 1,
+        classes); clips: of each, float (models,)."""
+        count, width, classes = models.shape
+        flat = models.transpose(1, 0, 2).reshape(width, -1).astype(np.float32)
+        total = np.zeros((width, count, classes))
+        for rows, size in self._blocks(count * classes):
+            x = self.x[rows]
+            error = softmax((x @ flat).reshape(len(x), count, classes)) - self.wanted[rows, None]
+            if size == 1:  # a gradient of one row is an outer product: its norm is that of the factors
+                lengths = np.linalg.norm(error, axis=2) * np.linalg.norm(x, axis=1)[:, None]
+                error *= _shortening(lengths, clips)[:, :, None]
+                total += (x.T @ error.reshape(len(x), -1)).reshape(total.shape)
+                continue
+            of_unit = error.reshape(-1, size, count * classes) / np.float32(size)
+            gradients = (x.reshape(-1, size, width).swapaxes(1, 2) @ of_unit).reshape(-1, width, count, classes)
+            lengths = np.sqrt((gradients**2).sum(axis=(1, 3)))
+            total += (gradients * _shortening(lengths, clips)[:, None, :, None]).sum(axis=0)
+        return total.transpose(1, 0, 2)
+
+    def _blocks(self, columns: int) -> Iterator[tuple[slice, int]]:
+        """Rows of as many units of one size as are taken at once."""
+        first, width = 0, self.x.shape[1]
+        for size in sorted(set(self.sizes.tolist()), reverse=True):
+            last = first + size * int((self.sizes == size).sum())
+            one = size * (width + columns) + (width * columns if size > 1 else 0)
+            step = size * max(1, _AT_ONCE // one)
+            for start in range(first, last, step):
+                yield slice(start, min(start + step, last)), size
+            first = last
+
+
+def _shortening(lengths: np.ndarray, clips: np.ndarray) -> np.ndarray:
+    return np.minimum(1.0, clips / np.maximum(lengths, 1e-30)).astype(np.float32)
+
+
+def noise_multiplier(promise: StatedGuarantee, rounds: int) -> float:
+    """z: the least noise at which so many rounds cost the promise at most.
+
+    >>> promise = StatedGuarantee(1.0, 1e-5, Unit.RECORD, Neighbouring.REPLACE)
+    >>> round(noise_multiplier(promise, 10), 2)
+    23.59
+    """
+    return sigma_needed(rounds, promise.epsilon, promise.delta, _MOVED[promise.neighbouring], scalar=True)
+
+
+def descend(
+    rows: UnitRows, start: np.ndarray, settings: Sequence[Setting], rounds: int, noise: float, seed: Sequence[int]
+) -> np.ndarray:
+    """The model float64 (settings, inputs + 1, classes) after so many rounds from `start`, by each setting.
+
+    noise: z, or 0 for none.
+    """
+    generator, models = np.random.default_rng(seed), np.tile(start, (len(settings), 1, 1))
+    clips, steps = np.array([setting.clip for setting in settings]), np.array([setting.step for setting in settings])
+    for _ in range(rounds):
+        total = rows.clipped_sum(models, clips) / clips[:, None, None]
+        total += noise * generator.standard_normal(models.shape)
+        models = models - steps[:, None, None] / len(rows.sizes) * total
+    return models
+
+
+def unit_of_rows(case: Case, unit: Unit) -> np.ndarray:
+    """Of each row that a party trains on, party after party, its unit: int64 (rows,)."""
+    parties = [case.partition.parties[party] for party in case.parties]
+    party = np.repeat(np.arange(len(parties)), [len(rows) for rows in parties])
+    if unit is Unit.PARTY:
+        return party
+    if unit is Unit.RECORD or case.dataset.patient is None:
+        return np.arange(len(party))
+    patient = case.dataset.patient[np.concatenate(parties)]
+    return np.unique(np.stack([party, patient]), axis=1, return_inverse=True)[1].ravel()
+
+
+class PrivateGradient(PromisedMethod):
+    """Gradient descent of this module, in the federation's unit. What is left out is chosen on the pool's true labels,
+    at no charge, which speaks for the rival; so are each draw's factor and intercept (`noisy_average.calibrated`).
+
+    Judged on the test rows as the mean over draws of the noise; at home, and as `Predicted.test`, it is the first draw.
+    figures: epsilon, delta, units, rounds, clip, step, noise_multiplier.
+    """
+
+    title: ClassVar[str] = "private gradient descent"
+    needs_ensemble: ClassVar[bool] = False
+
+    name: Literal["private_gradient"] = "private_gradient"
+    rounds: int | None = Field(default=None, ge=1, le=10_000, description="left out: 10, or 30 where that is better")
+    clip: float | None = Field(
+        default=None, gt=0, allow_inf_nan=False, description="longest gradient of a unit (Euclidean)"
+    )
+    step: float | None = Field(
+        default=None, gt=0, allow_inf_nan=False, description="by how much a round may move the model (Euclidean)"
+    )
+
+    def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
+        """See `StudyMethod.predict`. Absent where nothing finite is promised, and of more than `MOST_NUMBERS`."""
+        promise, schema = self.guarantee(case), case.config.rows
+        if promise is None or promise.epsilon <= 0:
+            return Predicted(absent="the run promises no epsilon that private gradient descent could keep")
+        chosen = np.sort(np.random.default_rng([case.seed, _PURPOSE]).permutation(len(case.pool_y))[:_MOST_CHOOSE])
+        pool_x, pool_y = schema.inputs(case.pool_x[chosen]), case.pool_y[chosen]
+        parts = [case.train_rows(party) for party in case.parties]
+        numbers = sum(len(y) for _, y in parts) * pool_x.shape[1] * len(case.classes)
+        if numbers > MOST_NUMBERS:
+            return Predicted(absent=f"rows x inputs x classes are {numbers:,}, above the {MOST_NUMBERS:,} it is run on")
+        x, y = schema.inputs(np.concatenate([x for x, _ in parts])), np.concatenate([y for _, y in parts])
+        rows = UnitRows.of(x, y, unit_of_rows(case, promise.unit), len(case.classes))
+        search = _Search(rows, pool_x, pool_y, promise, case.seed)
+        rounds, setting = self._chosen(search)
+        models = [calibrated(model[:-1], pool_x, pool_y) for model in search.models(rounds, [setting] * _DRAWS, 1)]
+        tested = len(case.test_y)
+        drawn = np.stack([_probabilities(schema.inputs(case.test_x), model) for model in models]) if tested else None
+        return Predicted(
+            test=None if drawn is None else drawn[0],
+            home=_probabilities(schema.inputs(case.home_x), models[0]) if len(case.home_y) else None,
+            figures={
+                "epsilon": promise.epsilon,
+                "delta": promise.delta,
+                "units": float(len(rows.sizes)),
+                "rounds": float(rounds),
+                "clip": setting.clip,
+                "step": setting.step,
+                "noise_multiplier": noise_multiplier(promise, rounds),
+            },
+            arrays={} if drawn is None else {TEST_DRAWS: drawn.astype(np.float32)},
+        )
+
+    def _chosen(self, search: _Search) -> tuple[int, Setting]:
+        """Norm and step at the first number of rounds, then whether more rounds of such a step, or a third, do more."""
+        clips = CLIPS if self.clip is None else (self.clip,)
+        steps = STEPS if self.step is None else (self.step,)
+        few, *more = ROUNDS if self.rounds is None else (self.rounds,)
+        settings = [Setting(*pair) for pair in itertools.product(clips, steps)]
+        most, best = search.best(few, settings)
+        rounds = few
+        for count in more:
+            shorter = [best.step] if self.step is not None else [best.step, best.step / 3]
+            reached, setting = search.best(count, [Setting(best.clip, step) for step in shorter])
+            if reached > most:
+                most, rounds, best = reached, count, setting
+        return rounds, best
+
+
+@dataclass(frozen=True)
+class _Search:
+    """rows: of all parties. pool_x, pool_y: public rows by which a setting is chosen."""
+
+    rows: UnitRows
+    pool_x: np.ndarray = field(repr=False)
+    pool_y: np.ndarray = field(repr=False)
+    promise: StatedGuarantee
+    seed: int
+
+    def models(self, rounds: int, settings: Sequence[Setting], purpose: int) -> np.ndarray:
+        """See `descend`, from no weights and the pool's shares of the classes. purpose: of the noise."""
+        classes = self.rows.wanted.shape[1]
+        start = np.zeros((self.rows.x.shape[1], classes))
+        shares = (np.bincount(self.pool_y, minlength=classes) + 1) / (len(self.pool_y) + classes)
+        start[-1] = np.log(shares)
+        noise = noise_multiplier(self.promise, rounds)
+        return descend(self.rows, start, settings, rounds, noise, [self.seed, _PURPOSE, purpose])
+
+    def best(self, rounds: int, settings: Sequence[Setting]) -> tuple[float, Setting]:
+        """What the first of the best settings reaches on the pool in the mean over `_TRIED` draws, and which it is."""
+        metric = leading_metric(self.pool_y, self.rows.wanted.shape[1])
+        models = self.models(rounds, [setting for setting in settings for _ in range(_TRIED)], 0)
+        reached = [row_scores(_probabilities(self.pool_x, model), self.pool_y, metric).mean() for model in models]
+        means = np.array(reached).reshape(-1, _TRIED).mean(axis=1)
+        place = int(np.argmax(np.where(np.isfinite(means), means, -math.inf)))
+        return float(means[place]), settings[place]
+
+
+def _probabilities(x: np.ndarray, model: np.ndarray) -> np.ndarray:
+    return softmax(linear_scores_of(x, model))
