@@ -26,7 +26,7 @@ class ConsiliumError(Exception):
     def __init__(self, what: str, action: str = "") -> None:
         self.what = what
         self.action = action
-        stop = "" if what.endswith("?") else "."
+        stop = "" if what.endswith(("?", ".")) else "."
         super().__init__(f"{what}{stop} {action}" if action else what)
 
 
@@ -100,6 +100,20 @@ class ServiceError(ConsiliumError):
 
     exit_code = 9
     meaning = "label service"
+
+
+class FailedAfterRelease(ConsiliumError):
+    """A run failed after values had been released and charged; they stay in its folder, and it can go on from there.
+
+    run_dir: the folder; empty where nobody says. Of what it failed is its `__cause__`.
+    """
+
+    exit_code = 13
+    meaning = "failed after a release, which stays"
+
+    def __init__(self, what: str, action: str = "", run_dir: str = "") -> None:
+        super().__init__(what, action)
+        self.run_dir = run_dir
 
 
 class MalformedMessage(ConsiliumError):

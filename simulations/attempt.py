@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 import shutil
+import traceback
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from consilium.coordinator.ledger import Ledger, stored_config
 from consilium.coordinator.verify import Absent, Contradiction, Damaged, Unfinished
-from consilium.protocol.errors import ConfigError, ConsiliumError
+from consilium.protocol.errors import ConfigError, ConsiliumError, FailedAfterRelease, LedgerError, StorageError
 from consilium.protocol.files import replace_private, unreadable
 from consilium.simulations.interruption import Signals
 from consilium.simulations.scenario import Scenario, apply_override, scenario_json
@@ -91,6 +95,51 @@ def _sum(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+LEDGER, LABELS = "ledger.db", "labels.parquet"
+ANOTHER_STUDENT = "--set student.trainer.name=NAME has another student learn from the same answers"
+
+
+@dataclass(frozen=True)
+class RunLedger:
+    """What a run's ledger says: its id, and how many queries are charged."""
+
+    ledger: str
+    queries: int
+
+    @classmethod
+    def of(cls, run_dir: Path) -> RunLedger | None:
+        """Of the run in this folder; None where it has no ledger that can be read."""
+        path = run_dir / LEDGER
+        try:
+            with closing(Ledger(path, stored_config(path)[0], "", read_only=True)) as ledger:
+                return cls(ledger.id, ledger.spent()[0])
+        except LedgerError:
+            return None
+
+
+def after_release(error: Exception, run_dir: Path, action: str) -> FailedAfterRelease | None:
+    """The error of a run that failed after something had been charged; None where nothing was. action: how it goes on.
+
+    The text of an error that nobody foresaw is left out: it may quote a row.
+    """
+    released = RunLedger.of(run_dir)
+    if released is None or not released.queries:
+        return None
+    what = (
+        f"{_reason(error).rstrip('.')}. {released.queries} queries had been released and charged by then: the answers"
+        f" are in {run_dir / LABELS}, the charge in {run_dir / LEDGER}. Going on charges nothing for them again"
+    )
+    return FailedAfterRelease(what, action, str(run_dir))
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, ConsiliumError):
+        return str(error)
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    return f"{type(error).__name__}{where}"
+
+
 FORMAT = 2
 MANIFEST = "manifest.json"
 
@@ -150,12 +199,15 @@ class Attempt:
                     self._status(space, "complete")
                     write_sums(space.run_dir)
                 else:
-                    reason = str(error) if isinstance(error, ConsiliumError) else type(error).__name__
-                    self._status(space, f"failed: {reason}")
+                    self._status(space, f"failed: {_reason(error)}")
             if interrupted is not None:
                 interrupted.run_dir = space.run_dir
                 if error is not interrupted:
                     raise interrupted from None
+            elif isinstance(error, Exception) and not isinstance(error, StorageError):  # which says how to go on itself
+                again = f"Go on with: consilium run --resume {shlex.quote(str(space.run_dir))}; {ANOTHER_STUDENT}"
+                if (failed := after_release(error, space.run_dir, again)) is not None:
+                    raise failed from error
 
     def _status(self, space: Workspace, status: str) -> None:
         """Whole or not at all: a resumed run depends on it."""
@@ -198,7 +250,11 @@ def unfinished(run_dir: Path, options: dict[str, Any], overrides: list[str]) -> 
         "--out": str(run_dir.resolve()),
     }
     against = [f"{name} {value} (the run has {has[name]})" for name, value in options.items() if value != has[name]]
-    against += [f"--set {item} (the run has another value)" for item in overrides if _changes(manifest["config"], item)]
+    against += [
+        f"--set {item} (the run has another value)"
+        for item in overrides
+        if not of_trainer(item) and _changes(manifest["config"], item)
+    ]
     if against:
         raise ConfigError(
             f"--resume takes everything from {run_dir}, and these contradict it: {', '.join(against)}",
@@ -213,6 +269,24 @@ _WRITTEN = {
     "seed": int,
 }
 """What a manifest holds that a resumed run needs."""
+
+
+def of_trainer(override: str) -> bool:
+    """Whether it is about what the student learns with, which neither rows, votes nor charges depend on."""
+    return override.strip().startswith("student.trainer")
+
+
+def unlike(config: dict[str, Any], other: dict[str, Any]) -> list[str]:
+    """Tables in which two configurations differ, but for what the student learns with and where a file lies."""
+
+    def alike(table: dict[str, Any]) -> dict[str, Any]:
+        whole = json.loads(json.dumps(table))
+        whole["student"].pop("trainer", None)
+        (whole["simulation"].get("own_teacher") or {}).pop("file", None)
+        return whole
+
+    left, right = alike(config), alike(other)
+    return sorted(name for name in left.keys() | right.keys() if left.get(name) != right.get(name))
 
 
 def _changes(config: dict[str, Any], override: str) -> bool:

@@ -24,7 +24,7 @@ from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import replace_private, writing
 from consilium.protocol.versions import versions
-from consilium.simulations.attempt import FORMAT, Attempt, unfinished
+from consilium.simulations.attempt import FORMAT, Attempt, of_trainer, unfinished, unlike
 from consilium.simulations.beside import Idle
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.divide import Case, divide
@@ -42,7 +42,7 @@ from consilium.simulations.population.parties import (
 )
 from consilium.simulations.progress import EVENTS, recording
 from consilium.simulations.report.data import save_report_data
-from consilium.simulations.scenario import Scenario, scenario_json
+from consilium.simulations.scenario import Scenario, apply_override, scenario_json
 from consilium.simulations.summary import (
     data_facts,
     report_data,
@@ -169,12 +169,15 @@ def resume_run(
     given: dict[str, Any] | None = None,
     overrides: list[str] | None = None,
     address: str = "",
+    scenario: Scenario | None = None,
+    source: Source | None = None,
 ) -> dict[str, Any]:
     """Go on with a run that was interrupted or failed, at whatever point; returns its summary.
 
     Queries in the ledger keep their labels and cost nothing; the student asks those that are missing. `given` and
-    `overrides` are what was asked for beside the run, see `simulations.attempt.unfinished`. `address`: of the cluster,
-    if it is another by now.
+    `overrides` are what was asked for beside the run, see `simulations.attempt.unfinished`; what the student learns
+    with may be another (`student.trainer`). `address`: of the cluster, if it is another by now. `scenario`, `source`:
+    of a run whose rows are in memory, the same again.
 
     Raises
     ------
@@ -182,16 +185,24 @@ def resume_run(
         version. ConsiliumError otherwise. Interrupted : see `run_scenario`.
     """
     manifest = unfinished(run_dir, given or {}, overrides or [])
+    if scenario is None:
+        table = manifest["config"]
+        for override in filter(of_trainer, overrides or []):
+            apply_override(table, override)
+        scenario = validate(table, Scenario, f"{run_dir}: manifest")
+    elif other := unlike(manifest["config"], scenario_json(scenario)):
+        fault = f"the run in {run_dir} was made with another {' and another '.join(other)}"
+        raise ConfigError(fault, "Give what it was made with: the student alone may be another")
     order = Order(
         manifest["scenario"],
-        validate(manifest["config"], Scenario, f"{run_dir}: manifest"),
+        scenario,
         manifest["engine"],
         manifest["seed"],
         manifest["created"],
         manifest.get("device", {}).get("asked", "auto"),
         ray_again(manifest, address),
     )
-    return _carry_out(order, lambda: Workspace(run_dir.resolve()), watch, keep_work, manifest)
+    return _carry_out(order, lambda: Workspace(run_dir.resolve()), watch, keep_work, manifest, source)
 
 
 def _carry_out(

@@ -6,6 +6,7 @@ import io
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -62,9 +63,10 @@ def run_student(
     """
     start, choice = time.monotonic(), dict[str, Any]()
     job = Job(out / "student", progress, choice.update)
-    learned = learn(source, pool, spec, seed, job, later, tell)
+    write = partial(_write_labels, out)  # before anything is learnt from them: a trainer may fail
+    learned = learn(source, pool, spec, seed, job, later, tell, write)
     terms, record, last = learned.terms, learned.record, learned.spec
-    _write_labels(out, terms, query_ids(learned.queries[record.rows]), record)
+    write(terms, learned.queries, record)
     # it is judged as it was written: what its file says is what anybody gets
     published = publish(out / "student" / MODEL_FILE, learned.model, terms.schema, last.inputs, learned.queries,
                         last.prevalence)  # fmt: skip
@@ -104,9 +106,10 @@ def learn(
     job: Job = SILENT,
     later: Sequence[LabelSource] = (),
     tell: Callable[[str], None] = lambda remark: None,
+    write: Callable[[LabelTerms, np.ndarray, Asked], None] = lambda terms, queries, record: None,
 ) -> Learned:
     """Ask and learn as `run_student` does, and raise what it raises. `job.folder`: where plans are; None where nobody
-    goes on with this student after a crash."""
+    goes on with this student after a crash. write: keeps all answers so far, of these public rows, as they come."""
     terms = source.describe()
     students = students_of(spec, (source, *later))
     _check(pool, spec, students, terms)
@@ -114,7 +117,7 @@ def learn(
     phases = planned_phases(job.folder, students, terms.federation, rows)
     if remark := asked_before(rows, phases[0].plan.recorded, terms.queries_left):
         tell(remark)
-    rounds = _Rounds(rows, phases, seed, job)
+    rounds = _Rounds(rows, phases, seed, job, partial(write, terms, rows.queries))
     model = rounds.model_of_all()
     phases[-1].source.finish()  # it says that this student needs nothing more, of whatever phase
     return Learned(terms, phases[-1].spec, rows.queries, rounds.asked, model)
@@ -139,6 +142,7 @@ class _Rounds:
     phases: Sequence[AskingStage]
     seed: int
     job: Job
+    write: Callable[[Asked], None]
 
     def __post_init__(self) -> None:
         first = self.phases[0]
@@ -159,6 +163,7 @@ class _Rounds:
         if len(first.plan.recorded):
             seen = inputs(first.spec, self.rows.schema, self.rows.queries)
             first.ask(self.rows, first.plan.recorded, seen, None, self.asked, self.job.progress)
+            self.write(self.asked)
             self._learn(first.spec, seen)
         for index in range(len(self.phases)):
             self._ask_phase(index)
@@ -180,6 +185,7 @@ class _Rounds:
                 chosen = self._choose(index, count, seen)
                 phase.plan.add(chosen)
             more = phase.ask(self.rows, chosen, seen, self.model, self.asked, self.job.progress)
+            self.write(self.asked)
             self._learn(phase.spec, seen)
             self.number += 1
             self._count_rounds()
@@ -232,7 +238,8 @@ def judged(
     return metrics, tested_on(pool.test_y, metrics, classes, again)
 
 
-def _write_labels(out: Path, terms: LabelTerms, ids: list[str], record: Asked) -> None:
+def _write_labels(out: Path, terms: LabelTerms, queries: np.ndarray, record: Asked) -> None:
+    ids = query_ids(queries[record.rows])
     out.mkdir(parents=True, exist_ok=True)
     names = terms.schema.classes
     table = pl.DataFrame(

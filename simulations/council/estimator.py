@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -18,9 +19,11 @@ from consilium.coordinator.planning.outlook import what_would_do, why_hopeless
 from consilium.data.encoding import encode
 from consilium.models.devices import Device, one_thread
 from consilium.protocol.config_files import validate
+from consilium.protocol.errors import FailedAfterRelease, StorageError
 from consilium.protocol.messages import CollectionMode
 from consilium.report.warnings import WarningCode
 from consilium.report.words import plural
+from consilium.simulations.attempt import RunLedger, after_release, unfinished
 from consilium.simulations.council.frames import (
     Frame,
     Given,
@@ -39,8 +42,25 @@ from consilium.simulations.council.statement import SEEDED, Charge, PrivacyState
 from consilium.simulations.datasets.table import TableSource
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.release import load_own
-from consilium.simulations.run import run_scenario
+from consilium.simulations.run import resume_run, run_scenario
 from consilium.simulations.scenario import Scenario, planned_scenario
+
+
+@contextmanager
+def _way_on(run_dir: Path) -> Iterator[None]:
+    """What ends a fit once something was released says where that is, and how `fit` goes on."""
+    again = f"Go on with fit(..., resume={str(run_dir)!r}) on the same rows; the student may be another"
+    try:
+        yield
+    except KeyboardInterrupt:
+        released = RunLedger.of(run_dir)
+        some = released is not None and released.queries
+        raise KeyboardInterrupt(f"interrupted. {again}" if some else "interrupted, and nothing was released") from None
+    except (FailedAfterRelease, StorageError) as error:
+        cause = error.__cause__ if isinstance(error, FailedAfterRelease) else error
+        if not isinstance(cause, Exception) or (failed := after_release(cause, run_dir, again)) is None:
+            raise
+        raise failed from cause
 
 
 class Council(ClassifierMixin, BaseEstimator):
@@ -53,7 +73,7 @@ class Council(ClassifierMixin, BaseEstimator):
     ----------
     teacher : what each owner trains: a kind's name ("logistic_regression"), a table ({"model": "ridge", "alpha": 2.0}),
         a description of the package, or an estimator. None: logistic regression.
-    student : what learns from the labels, likewise ({"name": "ridge", "alpha": 2.0}). None: the plan's choice.
+    student : what learns from the labels, likewise ({"name": "kernel_ridge", "gamma": 0.5}). None: the plan's choice.
     epsilon, delta : the promise, a worst case over all votes. epsilon None: what the noise of `mechanism` gives.
     unit : "party" (a whole owner), "patient" or "record"; it has no default on purpose.
     neighbouring : "replace" or "add_or_remove": how the unit's data may change.
@@ -150,6 +170,7 @@ class Council(ClassifierMixin, BaseEstimator):
         *,
         public: PublicRows = None,
         patients: str | Values | None = None,
+        resume: str | Path | None = None,
     ) -> Self:
         """Run the federation of these rows, and keep its student.
 
@@ -159,10 +180,13 @@ class Council(ClassifierMixin, BaseEstimator):
         y, owners, patients : name of a column of X that is no feature, or an array.
         public : which rows are treated as public: names of owners, who are held out whole, or a frame of rows that are
             nobody's. None: `public_share`. Half of the public rows are asked, the other half judge the student.
+        resume : folder of a fit on the same rows that failed after its release, to go on with: what was released is
+            taken from there, and is not charged again. `student` may be another; `random_state` is that run's.
 
         Raises
         ------
         ConsiliumError : what is wrong, and what to do; wrong input is a ValueError or TypeError too.
+        FailedAfterRelease : it failed once something was released, and says where that is; `run_dir` is to `resume`.
         KeyboardInterrupt : what was released until then stays charged.
         """
         with value_errors(in_python), one_thread():
@@ -170,22 +194,25 @@ class Council(ClassifierMixin, BaseEstimator):
             shown: Any = rows.frame.select(rows.features) if rows.named else X
             validate_data(self, shown, skip_check_array=True)
             with tempfile.TemporaryDirectory(prefix="consilium-") as folder:
-                self._fit(rows, ObjectFiles(Path(folder)))
+                self._fit(rows, ObjectFiles(Path(folder)), None if resume is None else Path(resume))
         return self
 
-    def _fit(self, rows: Given, files: ObjectFiles) -> None:
-        seed = self._seed()
+    def _fit(self, rows: Given, files: ObjectFiles, resume: Path | None) -> None:
+        seed = self._seed() if resume is None else int(unfinished(resume, {}, [])["seed"])
         table = scenario_of(self.get_params(deep=False), rows, files)
         data = validate(table["data"], DataSpec, "Council: data")
         source = TableSource.of_frame(rows.frame, data, rows.public)
         scenario, plan = self._planned(table, seed, source)
         before, charge = getattr(self, "_spending", Spending()), Charge.of(scenario.federation, source.owner_names)
-        with RunFolder(self.out) as folder:
+        with RunFolder(self.out if resume is None else resume) as folder:
             try:
-                with watching(self.progress) as watch, as_keyboard_interrupt():
-                    summary = run_scenario(
-                        self.name, scenario, "local", seed, folder.path, watch, device=self.device, source=source
-                    )
+                with _way_on(folder.path), watching(self.progress) as watch, as_keyboard_interrupt():
+                    if resume is None:
+                        summary = run_scenario(
+                            self.name, scenario, "local", seed, folder.path, watch, device=self.device, source=source
+                        )
+                    else:
+                        summary = resume_run(folder.path, watch, scenario=scenario, source=source)
             finally:
                 self._spending = before.with_run(charge, folder.path)
         run = Run(folder.path, source)
@@ -197,7 +224,7 @@ class Council(ClassifierMixin, BaseEstimator):
         self.student_ = load_own(folder.path)
         self.classes_ = np.array([rows.meant[name] for name in self.student_.schema.classes])
         self.n_owners_ = int(summary["parties"])
-        self.privacy_ = PrivacyStatement.of(summary["privacy"], before.before(charge))
+        self.privacy_ = PrivacyStatement.of(summary["privacy"], self._spending.before(charge))
         self._others = tuple(name for name in (rows.label, rows.owner, rows.patient) if name is not None)
 
     def predict_proba(self, X: Frame) -> np.ndarray:

@@ -23,6 +23,7 @@ from consilium.protocol.config_files import validate
 from consilium.protocol.errors import DataError, PathError
 from consilium.protocol.old_names import OF_SPENT, OF_SUMMARY, renamed
 from consilium.report.warnings import well_formed
+from consilium.simulations.attempt import RunLedger
 from consilium.simulations.council.card import card
 from consilium.simulations.council.frames import BadSetting, WrongType, as_keyboard_interrupt, value_errors
 from consilium.simulations.council.pages import Report
@@ -220,8 +221,9 @@ def load_run(path: Path | str) -> Run:
 class RunFolder:
     """Where a run goes: a folder of the caller's, or a temporary one, which is removed with the object that keeps it.
 
-    Removed too where nothing came of it, and at the end of the program. path: the folder, not made yet. proof: the file
-    that is there once something did.
+    Removed too where nothing came of it, and at the end of the program; but for one in whose ledger something is
+    charged: what was released for that stays. path: the folder, not made yet. proof: the file that is there once
+    something came of it.
     """
 
     def __init__(self, out: str | Path | None, proof: str = SUMMARY) -> None:
@@ -233,7 +235,9 @@ class RunFolder:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._parent is not None and not (self.path / self._proof).exists():
+        if self._parent is None or (self.path / self._proof).exists():
+            return
+        if (released := RunLedger.of(self.path)) is None or not released.queries:
             shutil.rmtree(self._parent, ignore_errors=True)
 
     def kept_by(self, owner: object) -> None:

@@ -17,6 +17,7 @@ from consilium.protocol.releases import ReleaseKind
 from consilium.protocol.strict_json import is_infinite, number
 from consilium.report.disclosure import Disclosure, epsilon_text
 from consilium.report.words import delta_text
+from consilium.simulations.attempt import LEDGER, RunLedger
 
 SEEDED = "The noise came from a seed, so that the run can be repeated: this protects nobody."
 _TOWARDS = {"student": "whoever sees the student or what was released", "coordinator": "the coordinator"}
@@ -112,16 +113,15 @@ def _towards_nodes(privacy: Mapping[str, Any], promised: float) -> float | None:
     return promised if privacy["collection"] != "plaintext" and privacy["towards"] == "coordinator" else None
 
 
-LEDGER = "ledger.db"
-
-
 @dataclass(frozen=True)
 class Charge:
-    """The promise of one fit. owners: their names; None where rows were dealt by lot, so that anybody may be meant."""
+    """The promise of one fit. owners: their names; None where rows were dealt by lot, so that anybody may be meant.
+    ledger: id of the one that it stands in, empty before there is one."""
 
     epsilon: float
     delta: float
     owners: frozenset[str] | None = field(repr=False)
+    ledger: str = ""
 
     @classmethod
     def of(cls, federation: Federation, owners: Sequence[str] | None) -> Charge:
@@ -142,12 +142,20 @@ class Spending:
     charges: tuple[Charge, ...] = ()
 
     def with_run(self, charge: Charge, run_dir: Path) -> Spending:
-        """After a fit, however it ended: it is charged if there is a ledger, which is made before anything leaves."""
-        return replace(self, charges=(*self.charges, charge)) if (run_dir / LEDGER).exists() else self
+        """After a fit, however it ended: it is charged if there is a ledger, which is made before anything leaves.
+
+        A run that goes on is charged once.
+        """
+        if not (run_dir / LEDGER).exists():
+            return self
+        released = RunLedger.of(run_dir)
+        stated = charge if released is None else replace(charge, ledger=released.ledger)
+        others = tuple(charge for charge in self.charges if not charge.ledger or charge.ledger != stated.ledger)
+        return replace(self, charges=(*others, stated))
 
     def before(self, charge: Charge) -> tuple[tuple[float, float], ...]:
-        """(epsilon, delta) of the charges so far that concern the owners of this one."""
-        return tuple((earlier.epsilon, earlier.delta) for earlier in self.charges if earlier.concerns(charge))
+        """(epsilon, delta) of the charges but the last that concern the owners of this one, which is the last."""
+        return tuple((earlier.epsilon, earlier.delta) for earlier in self.charges[:-1] if earlier.concerns(charge))
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,11 @@ import pytest
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import StudentSaved, read_events
 from consilium.coordinator.ledger import Ledger
+from consilium.coordinator.verify import holds
 from consilium.models.published.model import MODEL_FILE, load_model
-from consilium.protocol.errors import ConfigError
+from consilium.protocol.errors import ConfigError, FailedAfterRelease
 from consilium.simulations.analysis import Analysis
+from consilium.simulations.audit import audit_path
 from consilium.simulations.datasets.source import load_dataset
 from consilium.simulations.datasets.spec import PublicSpec
 from consilium.simulations.divide import Case, federation_config
@@ -157,6 +159,35 @@ def test_killed_while_it_is_compared_it_leaves_a_student_and_can_be_resumed(
     summary = resume_run(out, quiet)
     assert [file.read_bytes() for file in files] == before
     assert summary["student"] == json.loads(before[1])["metrics"]
+
+
+@pytest.mark.slow
+def test_a_student_that_fails_leaves_its_answers_and_another_learns_from_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It fails in the first of two rounds: the second is asked as it goes on, and the first is charged once."""
+    out = tmp_path / "run"
+
+    def fails(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("of a private row")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("consilium.student.run.train", fails)
+        with pytest.raises(FailedAfterRelease, match=r"^ZeroDivisionError at .* 150 queries .*run --resume") as raised:
+            run_scenario("stroke", load_scenario("stroke", SMALL), "local", 4, out, quiet)
+    assert "private row" not in str(raised.value) + (out / "manifest.json").read_text()
+    assert raised.value.run_dir == str(out)
+    first, before = pl.read_parquet(out / "labels.parquet"), ledger_of(out)
+    assert first.height == len(before) == 150
+    other = ["student.trainer.name=random_forest"]
+    with pytest.raises(ConfigError, match=r"--set student\.queries=20 \(the run has another value\)"):
+        resume_run(out, quiet, overrides=[*other, "student.queries=20"])
+    summary = resume_run(out, quiet, overrides=other)
+    assert summary["queries"]["asked"] == len(ledger_of(out)) > 150
+    assert before.items() <= ledger_of(out).items()
+    assert pl.read_parquet(out / "labels.parquet").head(150).equals(first)
+    assert json.loads((out / "manifest.json").read_text())["config"]["student"]["trainer"]["name"] == "random_forest"
+    assert holds(audit_path(out).findings)
 
 
 @pytest.mark.parametrize("content", [None, "{", '{"status": "complete", "format": 1}', '{"status": "x", "format": 99}'])

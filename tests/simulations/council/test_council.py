@@ -36,7 +36,7 @@ class TestFit:
     def test_a_frame_with_gaps_and_texts_gives_a_student(self) -> None:
         council = fitted()
         assert council.classes_.tolist() == ["no", "yes"]
-        assert council.feature_names_in_.tolist() == ["age", "pressure", "sex"]
+        assert vars(council)["feature_names_in_"].tolist() == ["age", "pressure", "sex"]
         assert council.student_.schema.features[-1] == "sex=m"
         proba = council.predict_proba(FRAME)
         assert proba.shape == (FRAME.height, 2)
@@ -119,7 +119,7 @@ class TestFit:
         council = fitted(public=strangers)
         assert council.n_owners_ == 8  # none of the private owners is held out
         centre = council.student_.schema.center[0]
-        assert strangers["age"].min() < centre < strangers["age"].max()
+        assert strangers["age"].to_numpy().min() < centre < strangers["age"].to_numpy().max()
 
     def test_private_rows_shape_nothing(self) -> None:
         """Another mean, another category, at a private owner: the schema is the same, the owner takes part."""
@@ -150,17 +150,8 @@ class TestFit:
         others = FRAME.with_columns(pl.concat_str(pl.lit("other-"), pl.col("hospital")).alias("hospital"))
         council.fit(others, "ill", owners="hospital")
         assert council.privacy_.fits == 1
-        assert clone(council).fit(FRAME, "ill", owners="hospital").privacy_.fits == 1
-
-    def test_a_fit_that_fails_after_release_is_charged(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        council = Council(**QUICK)
-        with monkeypatch.context() as patch:
-            patch.setattr("consilium.simulations.run.write_metrics", _fails)
-            with pytest.raises(MemoryError):
-                council.fit(FRAME, "ill", owners="hospital")
-        assert not hasattr(council, "run_")
-        council.fit(FRAME, "ill", owners="hospital")
-        assert council.privacy_.fits == 2
+        again: Any = clone(council)
+        assert again.fit(FRAME, "ill", owners="hospital").privacy_.fits == 1
 
     def test_a_folder_is_written_once_and_a_temporary_one_goes_with_the_object(self, tmp_path: Path) -> None:
         council = fitted(out=tmp_path / "run")
@@ -207,10 +198,6 @@ class TestFit:
     def test_rows_of_another_form_are_refused(self, rows: Any, told: str) -> None:
         with pytest.raises(ValueError, match=told):
             fitted().predict_proba(rows)
-
-
-def _fails(*_: object) -> None:
-    raise MemoryError
 
 
 def test_before_a_fit_there_is_nothing() -> None:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
 import sys
 import types
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from consilium.protocol.errors import FailedAfterRelease
+from consilium.simulations.council.estimator import Council
 from consilium.simulations.council.frames import BadSetting
 from tests.simulations.council.test_council import FRAME, fitted
+from tests.simulations.council.warm import QUICK
 from tests.strangers import MyLinear
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick")]
@@ -32,6 +39,56 @@ def test_a_student_of_ones_own_is_judged_and_holds(student: Any, kind: str) -> N
     assert council.run_.summary["student"]["accuracy"] > 0
     assert council.run_.audit()
     assert council.predict_proba(FRAME).shape == (FRAME.height, 2)
+
+
+def _fails(*_: object, **__: object) -> None:
+    raise MemoryError
+
+
+def charges_of(run_dir: str) -> list[tuple[int, float]]:
+    with closing(sqlite3.connect(Path(run_dir) / "ledger.db")) as ledger:
+        return ledger.execute("SELECT seq, asked FROM batches ORDER BY seq").fetchall()
+
+
+@pytest.mark.parametrize("broken", ["consilium.student.run.train", "consilium.simulations.run.write_metrics"])
+def test_a_fit_that_fails_after_its_release_goes_on_and_is_charged_once(
+    monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    """In training, or in analysis; another student may learn from the same answers, and the seed is the run's own."""
+    whole, council = fitted(), Council(**{**QUICK, "random_state": None})
+    with monkeypatch.context() as patch:
+        patch.setattr(broken, _fails)
+        with pytest.raises(FailedAfterRelease, match=r"MemoryError at .* 20 queries .* fit\(\.\.\., resume=") as raised:
+            council.fit(FRAME, "ill", owners="hospital")
+    folder = raised.value.run_dir
+    assert pl.read_parquet(Path(folder) / "labels.parquet")["label"].null_count() == 0
+    before = charges_of(folder)
+    with pytest.raises(BadSetting, match=r"made with another federation\. Give what it was made with"):
+        Council(**{**QUICK, "queries": 30}).fit(FRAME, "ill", owners="hospital", resume=folder)
+    with pytest.raises(BadSetting, match="other data"):
+        council.fit(FRAME.head(120), "ill", owners="hospital", resume=folder)
+    council.set_params(student="random_forest").fit(FRAME, "ill", owners="hospital", resume=folder)
+    assert (council.student_.kind, council.privacy_.fits, whole.student_.kind) == ("forest", 1, "linear")
+    assert charges_of(folder) == before
+    assert council.run_.audit()
+    assert council.labels_.height == 20
+    council.fit(FRAME, "ill", owners="hospital")
+    assert council.privacy_.fits == 2
+    shutil.rmtree(Path(folder).parent)
+
+
+def test_an_interrupted_fit_keeps_what_was_released(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupts(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    council = Council(**QUICK)
+    with monkeypatch.context() as patch:
+        patch.setattr("consilium.student.run.train", interrupts)
+        with pytest.raises(KeyboardInterrupt, match="resume=") as raised:
+            council.fit(FRAME, "ill", owners="hospital")
+    folder = Path(str(raised.value).split("'")[1])
+    assert council.fit(FRAME, "ill", owners="hospital", resume=folder).privacy_.fits == 1
+    shutil.rmtree(folder.parent)
 
 
 def test_a_teacher_that_only_this_process_knows_is_refused_in_one_sentence(

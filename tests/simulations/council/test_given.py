@@ -67,7 +67,7 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"rows": FRAME.drop("age")}, BadInput, r"0 feature\(s\)"),
     ({"rows": FRAME.head(2)}, BadInput, "at least 4 rows, public and private ones, and n_samples=2"),
     ({"y": [0, 1, 0]}, BadInput, "y has 3 values for 4 rows"),
-    ({"y": [0.5, 1.5, 0.25, 1.0]}, BadInput, "Unknown label type"),
+    ({"y": [0.5, 1.5, 0.25, 1.0]}, BadInput, r"Unknown label type.* continuous values\. Give labels of classes$"),
     ({"y": [0, None, 0, 1]}, BadInput, "y contains NaN: 1 rows have no label"),
     (
         {"owners": ["a", "a", "b", "b"]},
