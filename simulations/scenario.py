@@ -63,7 +63,7 @@ class Scenario(Terse, Frozen):
     @model_validator(mode="before")
     @classmethod
     def _with_keys_of_today(cls, table: Any) -> Any:
-        return with_todays_keys(table)
+        return _with_least_rows(with_todays_keys(table))
 
     @model_validator(mode="after")
     def _provenance_is_of_its_keys(self) -> Scenario:
@@ -116,6 +116,19 @@ def with_todays_keys(table: Any) -> Any:
         if isinstance(entry, dict) and isinstance(entry.get("keys"), list | tuple):
             entry["keys"] = [todays_key(key, Scenario) if isinstance(key, str) else key for key in entry["keys"]]
     return table
+
+
+def _with_least_rows(table: Any) -> Any:
+    """The table of a scenario; where it says nothing of least rows, a party needs one for each of its teachers."""
+    if not isinstance(table, Mapping):
+        return table
+    data, federation = table.get("data"), table.get("federation")
+    teachers = federation.get("teachers_per_party") if isinstance(federation, dict) else None
+    if not isinstance(data, dict) or "least_rows" in data or not isinstance(teachers, int) or teachers <= 1:
+        return table
+    if data.get("partition") in ("dirichlet", "flwr"):
+        return table
+    return {**table, "data": {**data, "least_rows": teachers}}
 
 
 def shipped() -> dict[str, Path]:

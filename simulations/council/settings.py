@@ -176,7 +176,6 @@ def scenario_of(parameters: Mapping[str, Any], rows: Given, files: ObjectFiles) 
         "voting_rule": _kind(parameters, "voting_rule", "rule"),
         "answers": None if queries is None else parameters["answers"] or queries,
         "classes": rows.classes or None,
-        "least_rows": parameters["least_rows"] or parameters["teachers_per_party"],
         "public": _public(parameters, rows),
     }
     table: dict[str, Any] = {

@@ -134,15 +134,15 @@ class DataSpec(SourceSpec):
         default=None,
         ge=1,
         description="rows that an owner, or a party of `dirichlet` or `flwr`, needs to take part, whatever its labels"
-        " are; the other divisions are refused if a party has fewer. Left out: 20, for parties of `dirichlet` and"
-        " `flwr` 1",
+        " are; the other divisions are refused if a party has fewer. Left out: one for each teacher of a party, so that"
+        " small ones count too; for parties of `dirichlet` and `flwr` 1",
     )
 
     @model_serializer(mode="wrap")
     def _without_what_is_not_said(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """As of a source: a scenario without these keys is written, and hashed, as before there were any."""
         table = SourceSpec._without_what_is_not_said(self, write)
-        unsaid = {"partitioner", "shift", "unbalanced"} - keys_set(self)
+        unsaid = {"partitioner", "shift", "unbalanced"} - keys_set(self) | ({"least_rows"} - self.model_fields_set)
         return {key: value for key, value in table.items() if key not in unsaid}
 
     @model_validator(mode="after")
@@ -181,16 +181,17 @@ class DataSpec(SourceSpec):
     @property
     def rows_needed(self) -> int:
         """Least rows of a party: `least_rows`, or its default."""
-        if self.least_rows is not None:
-            return self.least_rows
-        return 1 if self.deals_unevenly else 20
+        return self.least_rows or (1 if self.deals_unevenly else self._left_out)
 
     @property
     def owner_rows_needed(self) -> int:
         """Least rows of an owner that counts as one of the natural division's, which decides the public part too."""
-        if self.least_rows is not None:
-            return self.least_rows
-        return 1 if self.partition == "dirichlet" and self.parties is not None else 20
+        return self.least_rows or (1 if self.partition == "dirichlet" and self.parties is not None else self._left_out)
+
+    @property
+    def _left_out(self) -> int:
+        """What `least_rows` is where nobody says so; runs up to version 0.9, which wrote None, took it for 20."""
+        return 20 if "least_rows" in self.model_fields_set else 1
 
     @property
     def party_rows_needed(self) -> int:

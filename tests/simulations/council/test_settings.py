@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from sklearn.naive_bayes import GaussianNB
 from torch import nn
@@ -16,7 +17,8 @@ from consilium.protocol.teachers import RidgeSpec
 from consilium.simulations.council.estimator import Council
 from consilium.simulations.council.frames import BadSetting, Given
 from consilium.simulations.council.settings import ObjectFiles, scenario_of
-from consilium.simulations.scenario import Scenario
+from consilium.simulations.datasets.table import TableSource
+from consilium.simulations.scenario import Scenario, divided_data
 
 ROWS, Y = np.arange(8.0).reshape(4, 2), np.array([0, 1, 0, 1])
 
@@ -50,7 +52,7 @@ CASES: list[tuple[dict[str, Any], tuple[str, ...], Any]] = [
     ({"mechanism": "gnmax", "queries": 5}, ("federation", "query_budget"), {"queries": 5, "answers": 5}),
     ({"mechanism": "confident", "queries": 5, "answers": 2}, ("federation", "query_budget", "answers"), 2),
     ({"voting_rule": "relative"}, ("federation", "voting_rule"), {"rule": "relative"}),
-    ({"teachers_per_party": 4}, ("data", "least_rows"), 4),
+    ({"least_rows": 4}, ("data", "least_rows"), 4),
     ({"owners": None, "parties": 2}, ("data", "partition"), "iid"),
     ({"owners": None, "parties": 2}, ("data", "public"), {"by": "share", "share": 0.2}),
     ({"owners": None, "parties": 2, "patients": ["p", "p", "q", "q"]}, ("data", "partition"), "groups"),
@@ -81,6 +83,38 @@ def test_estimators_go_into_files_that_their_users_read(tmp_path: Path) -> None:
 def test_a_whole_table_is_a_scenario(tmp_path: Path) -> None:
     table = scenario(tmp_path, mechanism={"name": "gnmax", "sigma": 9.0}, queries=3, epsilon=None, teacher=GaussianNB())
     assert Scenario.model_validate(table).data.set == "memory"
+
+
+@pytest.mark.parametrize(("teachers", "parties"), [(1, 9), (3, 7)])
+def test_the_same_table_has_the_same_parties_by_both_doors(tmp_path: Path, teachers: int, parties: int) -> None:
+    """Owners with 1 to 11 rows, two of them public: one row for each teacher is enough."""
+    sizes = range(1, 12)
+    frame = pl.DataFrame({"site": [f"S{n:02}" for n in sizes for _ in range(n)]}).with_columns(
+        age=pl.int_range(pl.len()).cast(pl.Float64), ill=pl.int_range(pl.len()) % 2
+    )
+    frame.write_csv(tmp_path / "rows.csv")
+    public = {"by": "owner", "owners": ["S10", "S11"]}
+    keys = {"set": "table", "path": str(tmp_path / "rows.csv"), "label": "ill", "owner": "site", "public": public}
+    federation: dict[str, Any] = {
+        "name": "x",
+        "minimum_parties": 2,
+        "teachers_per_party": teachers,
+        "collection": "plaintext",
+        "privacy": {"unit": "record", "delta": 1e-5},
+        "mechanism": {"name": "gnmax", "sigma": 9.0},
+        "query_budget": {"queries": 3, "answers": 3},
+    }
+    by_file = Scenario.model_validate({"data": keys, "federation": federation})
+
+    council = Council(unit="record", teachers_per_party=teachers, mechanism=GNMax(sigma=9.0), queries=3, epsilon=None)
+    rows = Given.of(frame, "ill", "site", None, ["S10", "S11"], None)
+    in_memory = Scenario.model_validate(scenario_of(council.get_params(deep=False), rows, ObjectFiles(tmp_path)))
+    source = TableSource.of_frame(rows.frame, in_memory.data, rows.public)
+
+    found = [divided_data(by_file, 0)[1], divided_data(in_memory, 0, source)[1]]
+    assert [len(each.parties) for each in found] == [parties, parties]
+    assert [each.left_out for each in found] == [9 - parties, 9 - parties]
+    assert list(found[0].parties) == list(found[1].parties)
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [

@@ -152,7 +152,7 @@ def test_all_hospitals_of_the_stroke_trial_take_part() -> None:
     ("overrides", "parties"),
     [
         (["data.partition=iid", "data.parties=250"], 250),
-        (["data.partition=dirichlet", "data.parties=250", "data.alpha=0.1"], 250),
+        (["data.partition=dirichlet", "data.parties=250", "data.alpha=0.1", "data.least_rows=1"], 250),
     ],
 )
 def test_the_stroke_trial_divided_by_lot(overrides: list[str], parties: int) -> None:
@@ -174,7 +174,7 @@ def test_a_party_of_dirichlet_with_too_few_rows_is_left_out_by_the_declared_rule
 
 
 def test_parties_of_dirichlet_all_take_part_unless_the_scenario_says_otherwise() -> None:
-    keys = ["data.partition=dirichlet", "data.parties=300", "data.alpha=0.05"]
+    keys = ["data.partition=dirichlet", "data.parties=300", "data.alpha=0.05", "data.least_rows=1"]
     _, parts = divided_data(load_scenario("stroke-labels", keys), 0)
     assert (len(parts.parties), parts.left_out) == (300, 0)
     assert min(len(rows) for rows in parts.parties.values()) == 1
