@@ -31,20 +31,32 @@ LEARNING_RATES = (0.01, 0.05, 0.2, 1.0)
 """What the learning rate may be where none is set."""
 CLIPS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 """What the norm C may be where none is set."""
+ROUNDS = 20
+"""How many where none are set."""
+PRIVATE_ROUNDS = (5, 10, ROUNDS)
+"""How many there may be with `epsilon`: each has noise of its own, so that more are not always better."""
 
 
 class FederatedMethod(StudyMethod):
     """What FedAvg and FedProx have in common.
 
-    The model is softmax regression on the schema's inputs, or a network with one hidden layer. Learning rate and
-    clipping norm are those that do best on the true labels of the pool, which judges nobody, at no charge: both speak
-    for the rival. The learning rate is chosen without privacy, then the norm with the noise that it brings. `epsilon`
-    is for whole parties whatever unit the federation's own promise has.
+    The model is softmax regression on the schema's inputs, or a network with one hidden layer. Learning rate, and with
+    `epsilon` rounds and clipping norm, are those that do best on the true labels of the pool, which judges nobody, at
+    no charge: they speak for the rival. The learning rate is chosen without privacy, then the others with the noise
+    that they bring. `epsilon` is for whole parties whatever unit the federation's own promise has: for that unit there
+    is `private_gradient`.
     """
 
     needs_ensemble: ClassVar[bool] = False
+    format: ClassVar[int] = 2
 
-    rounds: int = Field(default=20, ge=1, le=10_000, description="of local training and averaging")
+    rounds: int | None = Field(
+        default=None,
+        ge=1,
+        le=10_000,
+        description=f"of local training and averaging; left out: {ROUNDS}, with `epsilon` the best of"
+        f" {', '.join(map(str, PRIVATE_ROUNDS))} on the pool's true labels",
+    )
     local_epochs: int = Field(default=1, ge=1, le=1000, description="passes over a party's rows in a round")
     batch: int = Field(default=32, ge=1, description="rows of one gradient step")
     hidden: int = Field(default=0, ge=0, le=4096, description="units of a hidden layer; 0 for softmax regression")
@@ -88,7 +100,7 @@ class FederatedMethod(StudyMethod):
             return None
         return StatedGuarantee(epsilon, privacy.delta, Unit.PARTY, privacy.neighbouring)
 
-    def plan(self) -> Rounds:
+    def plan(self, rounds: int) -> Rounds:
         """Flower's strategy and its rounds."""
         raise NotImplementedError
 
@@ -108,16 +120,18 @@ class FederatedMethod(StudyMethod):
         stated = self.guarantee(case)
         if self.private and stated is None:
             return Predicted(absent="the federation promises no epsilon that private averaging could keep")
-        setting, privacy = _Setting.of(case, self), None
+        setting, privacy, rounds = _Setting.of(case, self), None, self.rounds or ROUNDS
         rates = LEARNING_RATES if self.learning_rate is None else (self.learning_rate,)
-        rate = setting.best([Trial(rate) for rate in rates]).learning_rate
+        rate = setting.best([Trial(rate) for rate in rates], (rounds,))[0].learning_rate
         figures: dict[str, float] = {}
         if stated is not None:
             clips = CLIPS if self.clip is None else (self.clip,)
             terms = (stated.epsilon, stated.delta, stated.neighbouring)
-            privacy = setting.best([Trial(rate, PartyPrivacy(*terms, clip)) for clip in clips]).privacy
+            trials = [Trial(rate, PartyPrivacy(*terms, clip)) for clip in clips]
+            trial, rounds = setting.best(trials, PRIVATE_ROUNDS if self.rounds is None else (rounds,))
+            privacy = trial.privacy
             figures = {"delta": stated.delta, "clip": 0.0 if privacy is None else privacy.clip}
-        result = setting.federated(rate, privacy)
+        result = setting.federated(rate, privacy, rounds)
         if not result.rounds:
             return Predicted(absent="no round gave a model: training failed at every party")
         if result.epsilon is not None:
@@ -156,17 +170,21 @@ class _Setting:
         network = AveragedNetwork.of(pool_x.shape[1], len(case.classes), method.hidden)
         return cls(method, parties, network, pool_x, case.pool_y, case.seed)
 
-    def best(self, trials: Sequence[Trial]) -> Trial:
-        """The first of those whose model does best on the pool."""
-        if len(trials) == 1:
-            return trials[0]
-        training = self._training(trials[0].learning_rate)
-        models = rehearse(self.parties, self.network, training, self.method.plan(), self.seed, trials)
-        return trials[int(np.argmax([self._on_the_pool(model) for model in models]))]
+    def best(self, trials: Sequence[Trial], counts: Sequence[int]) -> tuple[Trial, int]:
+        """The first of those whose model does best on the pool, and after how many rounds."""
+        pairs = [(trial, count) for count in counts for trial in trials]
+        if len(pairs) == 1:
+            return pairs[0]
+        training, models = self._training(trials[0].learning_rate), list[np.ndarray]()
+        for count in counts:
+            plan = self.method.plan(count)
+            models += list(rehearse(self.parties, self.network, training, plan, self.seed, trials))
+        return pairs[int(np.argmax([self._on_the_pool(model) for model in models]))]
 
-    def federated(self, rate: float, privacy: PartyPrivacy | None) -> Federated:
+    def federated(self, rate: float, privacy: PartyPrivacy | None, rounds: int) -> Federated:
         """The same by Flower's strategy."""
-        return federate(self.parties, self.network, self._training(rate), self.method.plan(), self.seed, privacy)
+        plan = self.method.plan(rounds)
+        return federate(self.parties, self.network, self._training(rate), plan, self.seed, privacy)
 
     def _training(self, rate: float) -> LocalTraining:
         return LocalTraining(rate, self.method.batch, self.method.local_epochs)
@@ -184,9 +202,9 @@ class FedAvgMethod(FederatedMethod):
 
     name: Literal["fedavg"] = "fedavg"
 
-    def plan(self) -> Rounds:
+    def plan(self, rounds: int) -> Rounds:
         """Flower's FedAvg."""
-        return Rounds(self.rounds, self.fraction)
+        return Rounds(rounds, self.fraction)
 
 
 class FedProxMethod(FederatedMethod):
@@ -199,6 +217,6 @@ class FedProxMethod(FederatedMethod):
         default=0.1, ge=0, allow_inf_nan=False, description="weight of the proximal term; 0 is `fedavg`"
     )
 
-    def plan(self) -> Rounds:
+    def plan(self, rounds: int) -> Rounds:
         """Flower's FedProx."""
-        return Rounds(self.rounds, self.fraction, self.proximal_mu)
+        return Rounds(rounds, self.fraction, self.proximal_mu)
