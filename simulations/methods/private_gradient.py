@@ -36,7 +36,7 @@ CLIPS = (0.1, 1.0)
 STEPS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 """By how much a round may move the model, where all gradients are as long as C and agree."""
 _DRAWS = 20
-_TRIED = 2
+_TRIED = 6
 """Draws of the noise by which each setting is tried."""
 _MOST_CHOOSE = 2000
 """Rows of the pool that choose, by lot, where there are more."""
