@@ -90,7 +90,7 @@ def spent(seconds: float) -> str:
 
 
 LOAD = "load"
-PREPARE, BASELINES, POOLED, ACCOUNTING = "prepare", "baselines", "pooled", "accounting"
+PREPARE, BASELINES, POOLED, RIVALS, ACCOUNTING = "prepare", "baselines", "pooled", "rivals", "accounting"
 HAND_LABELS, CURVES, AT_HOME, REPORT = "hand labels", "curves", "own rows", "report"
 CANDIDATES, FORECAST, CHANGES, GAME = "candidates", "forecast", "changes", "game"
 TRAIN_TEACHERS = "train"
@@ -108,6 +108,7 @@ WORDS = {
     TRAIN_STUDENT: "student trains",
     BASELINES: "teachers are judged",
     POOLED: "pooled model trains",
+    RIVALS: "private rivals are computed",
     ACCOUNTING: "charges are added up",
     HAND_LABELS: "labels by hand are tried",
     CURVES: "learning curves are drawn",

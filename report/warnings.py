@@ -31,6 +31,7 @@ class WarningCode(StrEnum):
     ORDER_BY_CHANCE = "order-by-chance"
     CLASS_NOT_FOUND = "class-not-found"
     NOT_ABOVE_HAND_LABELS = "not-above-hand-labels"
+    BELOW_PRIVATE_RIVAL = "below-private-rival"
     BELOW_MEAN_TEACHER = "below-mean-teacher"
     PARTIES_LEFT_OUT = "parties-left-out"
     PARTIES_TOO_SMALL = "parties-too-small"
@@ -50,6 +51,7 @@ class WarningCode(StrEnum):
 
 SECRET = frozenset(
     {
+        WarningCode.BELOW_PRIVATE_RIVAL,
         WarningCode.BELOW_MEAN_TEACHER,
         WarningCode.PARTIES_LEFT_OUT,
         WarningCode.NOT_ANALYSED,
@@ -67,6 +69,7 @@ SECRET = frozenset(
 
 SINCE_0_9 = frozenset(
     {
+        WarningCode.BELOW_PRIVATE_RIVAL,
         WarningCode.BUDGET_ABOVE_ROWS,
         WarningCode.PARTIES_TOO_SMALL,
         WarningCode.TUNED_ON_OWN_VOTES,
@@ -473,6 +476,19 @@ class HandLabelled:
 
 
 @dataclass(frozen=True)
+class PrivateRival:
+    """The best of the private rivals of a simulation, at the guarantee of the student. above: by how much it is better
+    than the student; low, high: the interval of that."""
+
+    name: str
+    metric: Metric
+    reached: float
+    above: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
 class InPlace:
     """What a federation and its student have already, and need not be advised; None: whoever warns does not know.
 
@@ -512,7 +528,7 @@ class StudentFacts:
     in_place: what need not be advised. answered: labels that it got. constant: whether it says the same of every row.
     metrics: `accuracy`, `auc` and `recall_per_class` on test rows, None where there are none. rows: test rows of each
     class.
-    mean_teacher: the same metrics of a party by itself, where a simulation knows them. hand_labels: see there.
+    mean_teacher: the same metrics of a party by itself, where a simulation knows them. hand_labels, rival: see there.
     left_out: parties that took no part because of what their data hold. not_analysed: parts of a simulation's analysis
     that there was no time for.
     """
@@ -524,6 +540,7 @@ class StudentFacts:
     rows: Mapping[str, int] = field(default_factory=dict)
     mean_teacher: Mapping[str, Any] = field(default_factory=dict)
     hand_labels: HandLabelled | None = None
+    rival: PrivateRival | None = None
     left_out: int = 0
     not_analysed: tuple[str, ...] = ()
 
@@ -581,6 +598,21 @@ def _instead(other: HandLabelled) -> str:
     if not other.label_cost:
         return "If labels can be had by hand, label public rows instead"
     return f"One such label takes {other.label_cost}: where that can be had, label public rows instead"
+
+
+def _rival(student: StudentFacts) -> str | None:
+    rival = student.rival
+    reached = None if rival is None else _value(student.metrics, rival.metric)
+    if rival is not None and reached is not None and rival.low > 0:
+        return (
+            f"the student's {_WORDS[rival.metric]} {reached:.3f} is below {rival.reached:.3f}, which {rival.name}"
+            f" reaches at the same guarantee (by {rival.above:.3f}, {rival.low:.3f} to {rival.high:.3f}). "
+            + _sentence(
+                ("use that where a linear model will do", False),
+                ("release histograms", student.in_place.histogram),
+                (RELATIVE, student.in_place.relative),
+            )
+        )
 
 
 def _teacher(student: StudentFacts) -> str | None:
@@ -673,6 +705,7 @@ _AFTER: Mapping[WarningCode, Callable[[StudentFacts], str | None]] = {
     WarningCode.NOT_ABOVE_MAJORITY: _majority,
     WarningCode.ORDER_BY_CHANCE: _order,
     WarningCode.NOT_ABOVE_HAND_LABELS: _hand_labels,
+    WarningCode.BELOW_PRIVATE_RIVAL: _rival,
     WarningCode.BELOW_MEAN_TEACHER: _teacher,
     WarningCode.CLASS_NOT_FOUND: _recall,
     WarningCode.PARTIES_LEFT_OUT: _left_out,

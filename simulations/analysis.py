@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from consilium.coordinator.privacy import epsilon_by_query, promised
 from consilium.models.base import Shares
 from consilium.models.evaluation import evaluate
 from consilium.models.published.model import Published
-from consilium.node.progress import ACCOUNTING, BASELINES, POOLED, stage
+from consilium.node.progress import ACCOUNTING, BASELINES, POOLED, RIVALS, stage
 from consilium.protocol.label_source import NO_LABEL, Progress, no_progress
 from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.releases import ReleaseKind
@@ -27,16 +27,19 @@ from consilium.simulations.beside import Begin, Pending, TimeLimit, when_wanted
 from consilium.simulations.divide import Case
 from consilium.simulations.judge import confusion, student_figures
 from consilium.simulations.learn import ReleasedAnswers, learning_curves
-from consilium.simulations.methods.base import StatedGuarantee
+from consilium.simulations.methods.base import TEST_DRAWS, StatedGuarantee
 from consilium.simulations.methods.manual_labels import PublicTruth
-from consilium.simulations.methods.noisy_average import averages_of, judged_noisy_average
+from consilium.simulations.methods.noisy_average import averages_of
 from consilium.simulations.methods.pooled import PooledModel
+from consilium.simulations.methods.private_gradient import PrivateGradient
 from consilium.simulations.methods.worth import worth
 from consilium.simulations.metrics import (
     area_interval,
+    drawn_intervals,
     judged_area,
     leading_metric,
     mean_interval,
+    mean_metrics,
     metric_intervals,
     over_parties,
     row_scores,
@@ -54,11 +57,13 @@ from consilium.student.config import StudentSpec
 class Compared:
     """baselines: metrics by name, with "intervals" of each. quality: of each party's teachers. alone: row scores
     float64 (test,) of what one party has by itself, in the mean over the parties, by metric; those that there are.
+    rivals: of private baselines, by name, row scores float64 (draws, test) of the leading metric.
     votes: query id -> int64 (classes,), of all parties, which were asked again; empty where the run recorded them."""
 
     baselines: dict[str, dict[str, Any]]
     quality: list[PartyQuality] = field(repr=False)
     alone: dict[str, np.ndarray] = field(repr=False)
+    rivals: dict[str, np.ndarray] = field(repr=False)
     votes: dict[str, np.ndarray] = field(repr=False)
 
 
@@ -68,7 +73,7 @@ def baselines(
     """All that a student is compared with.
 
     majority: the most frequent private class. mean_teacher: the mean over the parties of what each has by itself.
-    local_only: the same, with the 10th and 90th percentile. noisy_average: see `methods.noisy_average`, at the
+    local_only: the same, with the 10th and 90th percentile. noisy_average, private_gradient: see `methods`, at the
     `epsilon` that the run promised; {"absent": why} where there is none, as where the parties' kinds of teachers are
     mixed. plurality: all teachers vote, without noise, each counted by its party's weight (1 where none is given).
     pooled: one model on the rows of all.
@@ -96,9 +101,17 @@ def baselines(
     privacy = config.privacy
     promise = StatedGuarantee(epsilon, privacy.delta, privacy.unit, privacy.neighbouring)
     averages = averages_of(case, promise, ensemble, len(parties))
-    noisy: dict[str, Any] = {"absent": averages}
-    if not isinstance(averages, str):
-        noisy = judged_noisy_average(averages, config.rows.inputs(case.test_x), test_y, names)
+    drawn: dict[str, Sequence[np.ndarray] | str] = {"noisy_average": "no test rows", "private_gradient": "no test rows"}
+    if len(test_y):
+        tested = config.rows.inputs(case.test_x)
+        drawn["noisy_average"] = averages if isinstance(averages, str) else averages.probabilities(tested)
+        with stage(progress, RIVALS):
+            drawn["private_gradient"] = _descended(case, parties)
+    rivals = {name: [] if isinstance(draws, str) else draws for name, draws in drawn.items()}
+    of_rivals = {
+        name: {"absent": draws} if isinstance(draws, str) else _judged_draws(draws, test_y, names)
+        for name, draws in drawn.items()
+    }
     private = case.dataset.y[np.concatenate(list(case.partition.parties.values()))]
     shares = np.bincount(private, minlength=len(names)) / len(private)
     measured = {
@@ -109,7 +122,7 @@ def baselines(
             "intervals": alone.intervals(),
         },
         "local_only": {**over_parties("accuracy", _accuracies(quality)), **over_parties("auc", _aucs(quality))},
-        "noisy_average": noisy,
+        **of_rivals,
         "plurality": _judged(plurality, test_y, names),
         "pooled": {} if pooled is None else _judged(pooled, test_y, names),
     }
@@ -118,7 +131,20 @@ def baselines(
         ids, rows = query_ids(case.pool_x), np.arange(len(case.pool_x))
         totals = ensemble.pool.totals(rows, parties, config.digest(), ids, len(names), counts)
         votes = dict(zip(ids, totals, strict=True))
-    return Compared(measured, quality, alone.means(), votes)
+    metric = leading_metric(test_y, len(names))
+    scores = {
+        name: np.array([row_scores(draw, test_y, metric) for draw in draws]) for name, draws in rivals.items() if draws
+    }
+    return Compared(measured, quality, alone.means(), scores, votes)
+
+
+def _descended(case: Case, parties: Sequence[str]) -> Sequence[np.ndarray] | str:
+    """Probabilities float64 (test, classes) by each draw of private gradient descent over these parties, or why not."""
+    if not parties:
+        return "no party has a teacher"
+    partition = replace(case.partition, parties={party: case.partition.parties[party] for party in parties})
+    predicted = PrivateGradient().predict(replace(case, partition=partition), None)
+    return predicted.absent or list(predicted.arrays[TEST_DRAWS].astype(np.float64))
 
 
 def recorded_votes(space: Workspace) -> dict[str, np.ndarray]:
@@ -167,6 +193,12 @@ class _Alone:
 
 def _judged(probabilities: np.ndarray, y: np.ndarray, names: tuple[str, ...]) -> dict[str, Any]:
     return {**evaluate(probabilities, y, names), "intervals": metric_intervals(probabilities, y, names)}
+
+
+def _judged_draws(drawn: Sequence[np.ndarray], y: np.ndarray, names: tuple[str, ...]) -> dict[str, Any]:
+    """Means over draws of the noise."""
+    metrics = mean_metrics([evaluate(draw, y, names) for draw in drawn])
+    return {**metrics, "draws": len(drawn), "intervals": drawn_intervals(drawn, y, names)}
 
 
 def _accuracies(quality: Sequence[PartyQuality]) -> list[float]:
@@ -224,6 +256,7 @@ def analyse(space: Workspace, case: Case, progress: Progress = no_progress, begi
     votes = np.array([sums[query_id] for batch in batches for query_id in batch.query_ids])
     open_figures: dict[str, Any] = {}
     secret_figures: dict[str, Any] = {}
+    against = {} if judged is None else _against_student(judged, compared)
     if judged is not None:
         learning = learning or _begin_learning(case, judged, asked, sums, begin)
         by_labels, by_epsilon = limit.take("learning curves", learning.result, (LATE, LATE))
@@ -239,7 +272,7 @@ def analyse(space: Workspace, case: Case, progress: Progress = no_progress, begi
         }
     by_hand = None if worth_of is None else limit.take("labels by hand", worth_of.result, None)
     return Analysis(
-        baselines=compared.baselines,
+        baselines={name: metrics | against.get(name, {}) for name, metrics in compared.baselines.items()},
         worth=None if by_hand is None else {**by_hand, "label_cost": case.scenario.data.label_cost},
         left_out=tuple(limit.left_out),
         released_label_accuracy=_label_accuracy(space, case),
@@ -372,6 +405,19 @@ def _against_one_alone(judged: _Student, compared: Compared) -> dict[str, Any] |
         return None
     scores = row_scores(judged.probabilities, judged.truth.test_y, metric) - compared.alone[metric]
     return {"metric": metric, "difference": float(scores.mean()), "interval": mean_interval(scores)}
+
+
+def _against_student(judged: _Student, compared: Compared) -> dict[str, dict[str, Any]]:
+    """Of each private rival "above_student": by how much it is better, row by row, and the interval of that over test
+    rows and draws of the rival's noise."""
+    metric = leading_metric(judged.truth.test_y, len(judged.truth.schema.classes))
+    student, against = row_scores(judged.probabilities, judged.truth.test_y, metric), {}
+    for name, scores in compared.rivals.items():
+        values, above = scores.mean(axis=1), scores.mean(axis=0) - student
+        luck = float(values.std(ddof=1)) / len(values) ** 0.5 if len(values) > 1 else 0.0
+        difference = {"metric": metric, "difference": float(above.mean()), "interval": mean_interval(above, luck)}
+        against[name] = {"above_student": difference}
+    return against
 
 
 def _label_accuracy(space: Workspace, case: Case) -> float | None:

@@ -20,6 +20,7 @@ from consilium.protocol.strict_json import number, strict
 from consilium.report.warnings import (
     HandLabelled,
     InPlace,
+    PrivateRival,
     RowFacts,
     RunWarning,
     StudentFacts,
@@ -34,6 +35,7 @@ from consilium.simulations.population.look import look
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.report.data import LeftOutParty, ReportData
 from consilium.simulations.report.guarantees import shown_guarantees
+from consilium.simulations.report.models import ABOVE, RIVALS
 from consilium.simulations.workspace import Workspace
 from consilium.student.card import CONSTANT
 from consilium.student.config import StudentSpec
@@ -86,6 +88,7 @@ def run_warnings(
         rows={} if tested is None else tested["rows_per_class"],
         mean_teacher=summary["baselines"]["mean_teacher"],
         hand_labels=_hand_labels(summary.get("worth")),
+        rival=_best_rival(summary["baselines"]),
         left_out=summary["parties_left_out_for_data"],
         not_analysed=tuple(summary.get("analysis_left_out", ())),
     )
@@ -98,6 +101,17 @@ def _hand_labels(worth: Mapping[str, Any] | None) -> HandLabelled | None:
         return None
     released, cost = worth["released"], worth.get("label_cost", "")  # a run of 0.9 does not say it
     return HandLabelled(released["labels"], worth["metric"], released[worth["metric"]], cost)
+
+
+def _best_rival(baselines: Mapping[str, Any]) -> PrivateRival | None:
+    """Of the private rivals, the one that is furthest above the student; None where none was compared with it."""
+    above = {name: metrics[ABOVE] for name, metrics in baselines.items() if metrics and ABOVE in metrics}
+    if not above:
+        return None
+    name = max(above, key=lambda name: above[name]["difference"])
+    metric = above[name]["metric"]
+    least, most = above[name]["interval"]
+    return PrivateRival(RIVALS[name], metric, baselines[name][metric], above[name]["difference"], least, most)
 
 
 def data_fingerprint(dataset: Dataset) -> str:

@@ -24,11 +24,10 @@ import numpy as np
 from consilium.accounting.curves.gdp import sigma_needed
 from consilium.accounting.units import Neighbouring, Unit, votes_moved
 from consilium.models.base import softmax
-from consilium.models.evaluation import evaluate
 from consilium.protocol.teachers import TeacherKind
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.base import TEST_DRAWS, Predicted, PromisedMethod, StatedGuarantee, needed
-from consilium.simulations.metrics import drawn_intervals, leading_metric, mean_metrics, row_scores
+from consilium.simulations.metrics import leading_metric, row_scores
 from consilium.simulations.teach import DirectionSum, linear_scores
 from consilium.simulations.vote import Ensemble
 
@@ -150,24 +149,6 @@ def averages_of(
     if summed is None:
         return "some party's teachers are not linear"
     return noisy_averages(summed, promise, schema.inputs(case.pool_x), case.pool_y, case.seed)
-
-
-def judged_noisy_average(
-    averages: NoisyAverages, test_x: np.ndarray, test_y: np.ndarray, classes: tuple[str, ...]
-) -> dict[str, Any]:
-    """Metrics as `evaluate` gives them, means over draws of the noise; with shrinkage, noise_deviation (of a weight),
-    draws, intervals (`drawn_intervals`).
-
-    `test_x` float (test, inputs), `test_y` int64 (test,).
-    """
-    drawn = averages.probabilities(test_x)
-    return {
-        **mean_metrics([evaluate(draw, test_y, classes) for draw in drawn]),
-        "shrinkage": averages.shrinkage,
-        "noise_deviation": averages.noise_deviation,
-        "draws": len(drawn),
-        "intervals": drawn_intervals(drawn, test_y, classes),
-    }
 
 
 def sensitivity(unit: Unit, neighbouring: Neighbouring, teachers_per_party: int) -> float:

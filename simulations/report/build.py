@@ -95,7 +95,7 @@ def report_page(data: ReportData) -> Page:
     """All exhibits of a run. Of published data those that anybody may see."""
     guarantees = guarantee_rows(data.guarantees)
     parts: tuple[PagePart, ...] = (
-        plain_part(data, guarantees, worth_exhibits(data, guarantees[GUARANTEE].epsilon_text)),
+        plain_part(data, guarantees, worth_exhibits(data, guarantees[GUARANTEE])),
         PagePart("overview", "At a glance", without_blanks([_warnings(data), tiles(data, guarantees), _kind(data)])),
         results_part(data, guarantees[GUARANTEE]),
         classes_part(data),

@@ -5,16 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from consilium.report.words import many, share_text, with_interval
+from consilium.report.words import many, share_text, signed_text, with_interval
 from consilium.simulations.metrics import wilson
 from consilium.simulations.report.data import ReportData
 
 STUDENT, SPREAD, ABSENT, MAJORITY = "student", "local_only", "absent", "majority"
+ABOVE = "above_student"
 STUDENT_LABEL = "student"
+RIVALS = {"noisy_average": "noisy average of weights", "private_gradient": "private gradient descent"}
+"""Baselines that keep the guarantee of the student."""
 _LABELS = {
     MAJORITY: "majority class",
     "mean_teacher": "mean teacher",
-    "noisy_average": "noisy average of weights",
+    **RIVALS,
     "plurality": "plurality, no noise",
     STUDENT: STUDENT_LABEL,
     "pooled": "pooled rows, not private",
@@ -66,6 +69,33 @@ def model_rows(data: ReportData) -> list[ModelRow]:
     before = next((index for index, row in enumerate(rows) if row.label == STUDENT_LABEL), len(rows))
     by_hand = [_row(label, point) for label, point in hand_label_rows(data.worth)]
     return [*([yardstick] if yardstick else []), *rows[:before], *by_hand, *rows[before:]]
+
+
+def against_rivals(data: ReportData, guarantee: str) -> str:
+    """Which of all that have one guarantee did best, the student among them; empty where nobody knows. Secret.
+
+    guarantee: in words, such as "epsilon 0.80 for each hospital".
+    """
+    compared = {name: metrics for name, metrics in data.baselines.items() if ABOVE in metrics}
+    if not compared or data.student is None:
+        return ""
+    best = max(compared, key=lambda name: compared[name][ABOVE]["difference"])
+    above = compared[best][ABOVE]
+    (low, high), metric = above["interval"], above["metric"]
+    student, rival = share_text(data.student[metric]), f"the {RIVALS[best]}"
+    reached = f"{METRICS[metric]} {share_text(compared[best][metric])}"
+    how = f"{signed_text(above['difference'])}, {signed_text(low)} to {signed_text(high)}"
+    if low > 0:
+        verdict = f"{rival} did better than this student: {reached} against {student}"
+    elif high < 0:
+        verdict = f"this student did best: {METRICS[metric]} {student}, and {rival} has {reached}"
+    else:
+        verdict = f"nothing is clearly better than this student ({METRICS[metric]} {student}): {rival} has {reached}"
+    others = "" if len(compared) < 2 else f", the best of {len(compared)} rivals"
+    return (
+        f"At the same guarantee ({guarantee}) {verdict} ({how}{others}; 95% interval over test cases and draws of the"
+        " rival’s noise). Rivals take no votes, and choose their settings on the public cases’ true labels."
+    )
 
 
 def public_majority(data: ReportData) -> ModelRow | None:

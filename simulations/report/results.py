@@ -36,8 +36,10 @@ from consilium.simulations.report.guarantees import GUARANTEE, GuaranteeRow, dis
 from consilium.simulations.report.models import (
     ABSENT,
     METRICS,
+    RIVALS,
     STUDENT_LABEL,
     ModelRow,
+    against_rivals,
     alone,
     lead,
     model_rows,
@@ -117,9 +119,11 @@ def _labels_tile(data: ReportData, answers: int) -> TableLine:
     return _tile(label, f"{right:.1%}", f"{low:.1%} to {high:.1%} (95%), against the public truth")
 
 
-def worth_exhibits(data: ReportData, epsilon: str) -> tuple[Exhibit, ...]:
-    """What the student is worth, in words for everybody. epsilon: of the guarantee, as text."""
+def worth_exhibits(data: ReportData, promised: GuaranteeRow) -> tuple[Exhibit, ...]:
+    """What the student is worth, in words for everybody."""
+    epsilon = promised.epsilon_text
     texts = {
+        "against-rivals": against_rivals(data, f"epsilon {epsilon} for each {promised.unit}"),
         "worth": worth_sentence(data.worth, epsilon, data.release.noun) if data.worth else "",
         "against-alone": against_alone(data),
         "labels-explained": labels_explained(data),
@@ -130,7 +134,7 @@ def worth_exhibits(data: ReportData, epsilon: str) -> tuple[Exhibit, ...]:
             name,
             "What the student is worth" if name == names[0] else "",
             (texts[name],),
-            secret=name == "against-alone",
+            secret=name.startswith("against"),
         )
         for name in names
     )
@@ -170,7 +174,7 @@ def _models_table(data: ReportData, models: Sequence[ModelRow]) -> Exhibit:
     if spread := alone(data.baselines):
         name = f"one {data.party_label} alone, 10th to 90th percentile"
         lines.append(TableLine(name, tuple(Cell(spread[metric]) for metric in METRICS)))
-    average = "" if data.public else " and of the noisy average"
+    average = "" if data.public else " and of private rivals"
     caption = (
         "In parentheses 95% intervals over test cases: Wilson’s for shares, DeLong’s for AUC (on the logit scale). Of"
         f" labels by hand{average}, which are means over draws, the spread of the draws is in them. For labels by hand"
@@ -206,10 +210,16 @@ def _models_chart(data: ReportData, models: Sequence[ModelRow]) -> Exhibit | Non
             f"Mean teacher: what one of the {parties} has by itself. Plurality: all {parties} vote without noise."
             " Pooled: one model on all rows together."
         )
-    if any(row.label.startswith("noisy average") for row in models):
+    labels = {row.label for row in models}
+    if RIVALS["noisy_average"] in labels:
         words.append(
             f"Noisy average: the directions of the {parties}’ weights, averaged once with noise at the same epsilon;"
             " what is done to it afterwards is what does best on the pool’s true labels."
+        )
+    if RIVALS["private_gradient"] in labels:
+        words.append(
+            f"Private gradient descent: one linear model on the rows of all {parties}, by clipped gradients with noise"
+            " at the same epsilon."
         )
     words.append(
         "Accuracy: share of the cases that are called right. AUC: of two cases of different classes, how often the"

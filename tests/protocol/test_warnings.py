@@ -16,6 +16,7 @@ from consilium.report.warnings import (
     Expected,
     HandLabelled,
     InPlace,
+    PrivateRival,
     RowFacts,
     RunWarning,
     StudentFacts,
@@ -124,6 +125,13 @@ AFTER: dict[str, list[tuple[dict[str, object], bool]]] = {
         ({"hand_labels": HandLabelled(300, "accuracy", 0.81)}, True),
         ({"hand_labels": None}, False),
     ],
+    "below-private-rival": [
+        ({"rival": PrivateRival("an average", "auc", 0.9, 0.08, 0.001, 0.16)}, True),
+        ({"rival": PrivateRival("an average", "auc", 0.9, 0.08, 0.0, 0.16)}, False),
+        ({"rival": PrivateRival("an average", "auc", 0.7, -0.1, -0.2, -0.05)}, False),
+        ({"rival": PrivateRival("an average", "accuracy", 0.9, 0.1, 0.05, 0.15)}, True),
+        ({"rival": None}, False),
+    ],
     "below-mean-teacher": [
         ({"mean_teacher": {"accuracy": 0.1, "auc": 0.821}}, True),
         ({"mean_teacher": {"accuracy": 0.9, "auc": 0.82}}, False),
@@ -160,6 +168,8 @@ ADVISED: list[tuple[str, str, str, dict[str, object]]] = [
     ("nothing-learnt", "histogram", "threshold", {"constant": True}),
     ("not-above-majority", "prevalence", "operating point", {"metrics": metrics(accuracy=0.1)}),
     ("below-mean-teacher", "histogram", "histograms", {"mean_teacher": {"auc": 0.9}}),
+    ("below-private-rival", "histogram", "histograms", {"rival": PrivateRival("it", "auc", 0.9, 0.1, 0.05, 0.2)}),
+    ("below-private-rival", "relative", "vote relative", {"rival": PrivateRival("it", "auc", 0.9, 0.1, 0.05, 0.2)}),
     ("class-not-found", "prevalence", "operating point", {"metrics": metrics(recall_per_class={"ill": 0.0})}),
     ("class-not-found", "relative", "vote relative", {"metrics": metrics(recall_per_class={"ill": 0.0})}),
 ]

@@ -43,11 +43,18 @@ def test_the_default_federation_end_to_end(tmp_path: Path, monkeypatch: pytest.M
     assert summary["student"]["auc"] > 0.7
     assert set(summary["student"]["recall_per_class"]) == {"independent", "dead or dependent"}
     assert set(summary["baselines"]) == {
-        "majority", "pooled", "plurality", "mean_teacher", "local_only", "noisy_average",
+        "majority", "pooled", "plurality", "mean_teacher", "local_only", "noisy_average", "private_gradient",
     }  # fmt: skip
     alone = summary["baselines"]["local_only"]
     assert alone["auc_p10"] < alone["auc"] == summary["baselines"]["mean_teacher"]["auc"] < alone["auc_p90"]
     assert 0.7 < summary["baselines"]["noisy_average"]["auc"] < summary["baselines"]["pooled"]["auc"]
+    for name in ("noisy_average", "private_gradient"):
+        rival = summary["baselines"][name]
+        above = rival["above_student"]
+        assert above["difference"] == pytest.approx(rival["auc"] - summary["student"]["auc"], abs=1e-9)
+        assert above["interval"][0] < above["difference"] < above["interval"][1]
+        warned = "below-private-rival" in {warning["code"] for warning in summary["warnings"]}
+        assert warned or above["interval"][0] <= 0
     worth = summary["worth"]
     assert worth["label_cost"] == "six months of follow-up"
     assert 0 <= worth["low"] <= worth["hand_labels"] <= (worth["high"] or worth["most"]) <= worth["public_rows"]

@@ -115,6 +115,20 @@ def test_runs_on_the_parties_own_votes_are_warned_of_unless_they_are_charged(
     assert ("tuned-on-own-votes" in [each.code for each in found]) == warned
 
 
+def above(difference: float, low: float) -> dict[str, Any]:
+    return {"metric": "auc", "difference": difference, "interval": [low, 2 * difference - low]}
+
+
+def test_of_several_rivals_the_best_is_named() -> None:
+    rivals = {"noisy_average": above(0.02, 0.01), "private_gradient": above(0.2, 0.1)}
+    summary = SUMMARY
+    for name, of_rival in rivals.items():
+        summary = changed(summary, "baselines", name, to={"auc": 0.9, "above_student": of_rival})
+    config = make_config(mechanism=GNMax(sigma=100.0), query_budget=QueryBudget(queries=100, answers=100))
+    (warning,) = run_warnings(config, StudentSpec(), summary, CARD, LOOKED)
+    assert "private gradient descent" in warning.text and "0.100 to 0.300" in warning.text
+
+
 @pytest.mark.parametrize(
     ("path", "value", "expected"),
     [
@@ -122,6 +136,9 @@ def test_runs_on_the_parties_own_votes_are_warned_of_unless_they_are_charged(
         (("worth", "released", "labels"), 0, []),
         (("worth",), None, []),
         (("baselines", "mean_teacher", "auc"), 0.86, ["below-mean-teacher"]),
+        (("baselines", "noisy_average"), {"auc": 0.9, "above_student": above(0.1, 0.01)}, ["below-private-rival"]),
+        (("baselines", "noisy_average"), {"auc": 0.9, "above_student": above(0.1, -0.01)}, []),
+        (("baselines", "private_gradient"), {"absent": "the run promises no epsilon"}, []),
         (("student", "accuracy"), 0.5, ["not-above-majority"]),
         (("student", "recall_per_class", "ill"), 0.01, ["class-not-found"]),
         (("parties_left_out_for_data",), 2, ["parties-left-out"]),

@@ -43,6 +43,11 @@ def metrics(accuracy: float, auc: float | None) -> dict[str, Any]:
     return {"accuracy": accuracy, "auc": auc, "recall_per_class": {"well": 0.712, "ill": 0.634}}
 
 
+def above(metric: str, difference: float, low: float, high: float) -> dict[str, Any]:
+    """What a private rival has more than the student."""
+    return {"above_student": {"metric": metric, "difference": difference, "interval": [low, high]}}
+
+
 def run(asked: int = 40, parties: int = 12, seed: int = 0) -> ReportData:
     """A finished run with about a third of the queries answered."""
     generator = np.random.default_rng(seed)
@@ -233,6 +238,21 @@ def cases() -> dict[str, ReportData]:
         "all figures": figured(data),
         "all figures, ten classes": figured(data, DIGITS),
         "a noisy average": replace(data, baselines={**data.baselines, "noisy_average": metrics(0.7012, 0.7416)}),
+        **{
+            f"rivals, {name}": replace(
+                data,
+                baselines={
+                    **data.baselines,
+                    "noisy_average": metrics(0.7, 0.6) | above("auc", -0.2, -0.25, -0.15),
+                    "private_gradient": metrics(0.7, 0.7816) | above("auc", *difference),
+                },
+            )
+            for name, difference in {
+                "one is better": (0.0316, 0.0123, 0.0509),
+                "none is": (-0.1234, -0.15, -0.0968),
+                "it is open": (0.0016, -0.02, 0.0232),
+            }.items()
+        },
         "sanitised": replace(data, guarantees={**data.guarantees, "sanitised": guarantee(Kind.SANITISED, 0.4242)}),
     }
 

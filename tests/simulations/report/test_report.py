@@ -172,6 +172,24 @@ def test_an_average_that_there_is() -> None:
     assert "0.742" not in html_of("a noisy average", public=True)
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("one is better", "the private gradient descent did better than this student: AUC 0.782 against"),
+        ("none is", "this student did best: AUC"),
+        ("it is open", "nothing is clearly better than this student (AUC"),
+    ],
+)
+def test_it_says_which_private_model_did_best(name: str, said: str) -> None:
+    text = " ".join(Page(html_of(f"rivals, {name}")).text.split())
+    assert said in text and "the best of 2 rivals" in text
+    assert "did be" not in (public := html_of(f"rivals, {name}", public=True)) and "0.782" not in public
+
+
+def test_without_rivals_nothing_is_said_of_them() -> None:
+    assert "At the same guarantee" not in html_of("a noisy average")  # of a run before they were compared
+
+
 class TestPrivacyTable:
     def test_every_guarantee_has_all_that_it_means(self) -> None:
         html = html_of("sanitised")
