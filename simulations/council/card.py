@@ -17,14 +17,14 @@ from consilium.report.words import many, plural, share_text
 from consilium.simulations.council.statement import PrivacyStatement
 from consilium.simulations.report import meaning
 from consilium.simulations.report.guarantees import own_epsilons
-from consilium.simulations.report.models import METRICS, hand_label_rows, worth_sentence
+from consilium.simulations.report.models import METRICS, RIVALS, hand_label_rows, worth_sentence
 
 _STYLE = (
     "border:1px solid #8886;border-radius:6px;padding:.8em 1em;max-width:42em;font-family:sans-serif;line-height:1.4"
 )
 _PRIVATE = {
     "mean_teacher": "mean teacher",
-    "noisy_average": "noisy average of weights",
+    **RIVALS,
     "plurality": "plurality, no noise",
     "pooled": "pooled, not private",
 }
