@@ -76,7 +76,7 @@ def auc(place: Place, rows: np.ndarray, counts: np.ndarray, sigma: float, n: int
     told = Shares(counts / n, np.full(len(rows), sigma / n))
     model = train_student(
         given[rows], counts.argmax(axis=1), given[rest], counts.shape[1], spec, place.seed,
-        represent=place.inputs, shares=told,
+        schema=place.schema, shares=told,
     )  # fmt: skip
     found = model.predict_proba(inputs(spec, place.schema, place.test))
     return float(roc_auc_score(place.truth, found[:, 1]))

@@ -264,8 +264,8 @@ def student(
     begun = time.monotonic()
     given = inputs(spec, place.schema, place.pool)
     rest = np.setdiff1d(np.arange(len(given)), rows)
-    classes, represent = len(place.schema.classes), place.inputs
-    model = train_student(given[rows], labels, given[rest], classes, spec, place.seed, represent=represent, shares=told)
+    classes, schema = len(place.schema.classes), place.schema
+    model = train_student(given[rows], labels, given[rest], classes, spec, place.seed, schema=schema, shares=told)
     seconds = round(time.monotonic() - begun, 1)
     found = model.predict_proba(inputs(spec, place.schema, place.test)).argmax(axis=1)
     return {"accuracy": float((found == place.truth).mean()), "seconds": seconds}

@@ -64,7 +64,10 @@ COLUMNS: Role = "[columns]"
 LABEL: Role = "[label]"
 PATIENT: Role = "[patient]"
 ACTIONS: dict[Role, tuple[str, Rule]] = {
-    COLUMNS: ('Say under [columns] which one it is: "{name}" = "name in the file"', Rule.SCHEMA),
+    COLUMNS: (
+        'Say under [columns] which one it is: "{name}" = "name in the file"; if you have none, lacks = ["{name}"]',
+        Rule.SCHEMA,
+    ),
     LABEL: ('Say under [label] which one it is: column = "name in the file"', Rule.SCHEMA),
     PATIENT: ("Say under [patient] column which one it is", Rule.DATA),
 }
@@ -122,7 +125,9 @@ def mapping(fields: Sequence[RawField], label: Wanted, foreign: set[str], rules:
         wanted = item.wanted
         by_column.setdefault(wanted.column, []).append(wanted.name)
         if rules.columns and wanted.name not in rules.columns:
-            action = f'Where [columns] is there, only what it names is read: add "{wanted.name}", or do not take part'
+            action = (
+                f'Only what [columns] names is read: add "{wanted.name}"; if you have none, lacks = ["{wanted.name}"]'
+            )
             problems.append(
                 Problem(wanted.name, "the federation asks for it, [columns] does not name it", action, Rule.SCHEMA)
             )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from consilium.data.cells import CellRule, Column, Wanted
 from consilium.data.encoding import features_from
@@ -89,6 +89,9 @@ class DataRules(Frozen):
 
     Where `columns` is there at all, what it does not name is not read, whatever the coordinator asks for.
 
+    lacks: columns of the federation that the party has not: its teachers are trained without them, and vote without
+    them. Nobody learns which.
+
     `allow_one_class` is that of `[label]`, or true where the party serves simulations. `keep_missing`: a value that
     would become the mean stays NaN; it follows from the teacher, and so is in no digest of the rules.
     """
@@ -98,8 +101,21 @@ class DataRules(Frozen):
     missing: MissingRule = MissingRule()
     csv: CsvRule = CsvRule()
     patient: PatientRule = PatientRule()
+    lacks: tuple[ColumnName, ...] = ()
     allow_one_class: bool = False
     keep_missing: bool = Field(default=False, exclude=True)
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_said(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Rules of a party that has all columns keep their form, and so its teachers are not trained anew."""
+        table = write(self)
+        if not self.lacks:
+            table.pop("lacks")
+        return table
+
+    def part_of(self, schema: Schema) -> Schema:
+        """What of the federation's schema the party has. Raises DataError where `lacks` names no column of it."""
+        return schema.without(self.lacks)
 
     def wanted(self, name: str, known: tuple[str, ...] = ()) -> Wanted:
         """What to read for a column or feature of the schema. `known`: values, where it is a category."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,7 +16,9 @@ from consilium.data.cells import Column, ValueState, Wanted, read_cells
 from consilium.data.faults import DataReport, Problem
 from consilium.data.files import BadTable, Coded, CsvRule, Lines, NpzTable, TornRows, in_file, is_pattern, open_table
 from consilium.data.mapping import DataRules, RawField, fields_of, takes_columns
+from consilium.protocol.errors import DataError
 from consilium.protocol.images import represent
+from consilium.protocol.refusals import Rule
 from consilium.protocol.schema import Schema
 
 if TYPE_CHECKING:
@@ -75,12 +77,15 @@ def digest_of(path: Path) -> str:
 class Rows:
     """Private rows: `x` float64 (n, features) standardised, `y` int64 (n,) indices into the federation's classes.
 
-    identities: uint8 (n, 32), whose each row is, see `of_rows` and `of_patients`.
+    identities: uint8 (n, 32), whose each row is, see `of_rows` and `of_patients`. schema: of `x`, for models that look
+    columns up by name. places: where its features stand in the federation's, of a party that lacks some; else None.
     """
 
     x: np.ndarray = field(repr=False)
     y: np.ndarray = field(repr=False)
     identities: np.ndarray = field(default_factory=lambda: np.zeros((0, 32), dtype=np.uint8), repr=False)
+    schema: Schema | None = field(default=None, repr=False)
+    places: tuple[int, ...] | None = field(default=None, repr=False)
 
     def represented(self, schema: Schema, parts: Sequence[np.ndarray]) -> Rows:
         """The same rows as teachers see them: `x` float (n, inputs).
@@ -95,7 +100,7 @@ class Rows:
         for part in parts:
             if len(part):
                 x[part] = images.pop(0)
-        return Rows(x, self.y, self.identities)
+        return replace(self, x=x)
 
 
 def of_patients(ids: Sequence[str]) -> np.ndarray:
@@ -250,7 +255,11 @@ def read_rows(path: Path, schema: Schema, rules: DataRules, remarked: bool = Tru
 
     remarked: what is only odd is looked for too, which costs as much as reading the rows.
     """
-    arrays = path.suffix.lower() == ".npz"
+    arrays, whole = path.suffix.lower() == ".npz", schema
+    try:
+        schema = rules.part_of(whole)
+    except DataError as error:
+        return None, DataReport((Problem("lacks in party.toml", error.what, error.action, Rule.SCHEMA),))
     index = {name: float(position) for position, name in enumerate(schema.classes)}
     named = rules.label.classes or {name: name for name in schema.classes}
     label = Wanted(
@@ -269,7 +278,10 @@ def read_rows(path: Path, schema: Schema, rules: DataRules, remarked: bool = Tru
         # what the party's mapping leaves out is not even looked for
         fields = [item for item in fields if not rules.columns or item.wanted.name in rules.columns]
         table = read_columns(paths, [item.wanted for item in fields], label, rules.csv, rules.patient.column)
-        return _Fit(schema, rules, label, table, remarked, [*problems, *table.problems]).rows(fields)
+        rows, report = _Fit(schema, rules, label, table, remarked, [*problems, *table.problems]).rows(fields)
+        if rows is not None and rules.lacks:
+            rows = replace(rows, places=tuple(whole.places_of(schema.features)))
+        return rows, report
     except BadTable as error:
         problem = Problem(str(error.path), error.fault, error.action)
     except MemoryError:
@@ -327,7 +339,7 @@ class _Fit:
         else:
             whose = of_patients([self.patients[row] for row in np.flatnonzero(self.mask)])
         _standardise(x, self.schema, self.rules.keep_missing)
-        return Rows(x, y, whose), report
+        return Rows(x, y, whose, self.schema), report
 
     def _matrices(self, fields: Sequence[RawField]) -> tuple[np.ndarray, np.ndarray]:
         """Features float64 (rows, features), and what identifies rows, (rows, fields): the same where nothing is

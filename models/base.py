@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from consilium.protocol.label_source import Progress, no_progress
+from consilium.protocol.schema import Schema
 
 Represent = Callable[[np.ndarray], np.ndarray]
 """Features as they travel (n, features) -> what the schema makes of them (n, inputs): `Schema.inputs`."""
@@ -111,12 +112,14 @@ class Aids:
     """What a trainer may use beside the labelled rows.
 
     unlabelled: float (m, inputs), as the labelled rows are given. represent: the schema's, for a student that takes
-        bare features and what the schema makes of them. job: where it keeps its state.
+        bare features and what the schema makes of them. job: where it keeps its state. schema: of the rows, for a
+        student of others that looks columns up by name.
     """
 
     unlabelled: np.ndarray = field(repr=False)
     represent: Represent = np.asarray
     job: Job = SILENT
+    schema: Schema | None = None
 
 
 @dataclass(frozen=True)

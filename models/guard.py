@@ -37,19 +37,28 @@ _FURTHEST = 1e-3
 class GuardedClassifier:
     """A trained estimator. `seen` int64 (seen,), ascending: the classes of its rows. `content`: its pickle.
 
-    usual : the class that most of its rows have.
+    usual : the class that most of its rows have. schema : of an estimator that looks columns up by name, which gets its
+    rows as a frame; None: it gets arrays.
     """
 
     seen: np.ndarray
     content: bytes = field(repr=False)
     usual: int
     _live: Any = field(default=None, repr=False, compare=False)
+    schema: Schema | None = field(default=None, repr=False)
 
     @classmethod
     def trained(
-        cls, estimator: Any, x: np.ndarray, y: np.ndarray, weights: np.ndarray | None = None
+        cls,
+        estimator: Any,
+        x: np.ndarray,
+        y: np.ndarray,
+        weights: np.ndarray | None = None,
+        schema: Schema | None = None,
     ) -> GuardedClassifier:
         """Fit on rows `x` float64 (n, inputs) and `y` int64 (n,), of two classes or more; `weights` float64 (n,).
+
+        schema : of the rows, where it is known; for an estimator that looks columns up by name.
 
         Raises
         ------
@@ -58,6 +67,9 @@ class GuardedClassifier:
         """
         import cloudpickle
 
+        names = schema if by_name(estimator) else None
+        if names is not None:
+            _zeros_for_unknown(estimator)
         seen, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
         given: dict[str, np.ndarray] = {}
         if weights is not None:
@@ -66,10 +78,10 @@ class GuardedClassifier:
                 raise UnusableModel("its fit takes no sample_weight", "Give each row as often as it counts")
             given[key] = weights
         with _held():
-            returned = estimator.fit(np.array(x), codes.astype(np.int64), **given)
+            returned = estimator.fit(_rows(x, names), codes.astype(np.int64), **given)
             kept = returned if callable(getattr(returned, "predict", None)) else estimator
             content = cloudpickle.dumps(kept)
-        guarded = cls(seen, content, int(seen[counts.argmax()]))
+        guarded = cls(seen, content, int(seen[counts.argmax()]), schema=names)
         if not np.isfinite(guarded.probabilities(x[:_PROBED])).all():
             raise UnusableModel("its answers are no probabilities", "Look at its predict_proba")
         return guarded
@@ -93,8 +105,8 @@ class GuardedClassifier:
         with _held():
             estimator = self.estimator
             if hasattr(estimator, "predict_proba"):
-                return self._scaled(_numbers(estimator.predict_proba(np.array(x))), len(x))
-            named = _numbers(estimator.predict(np.array(x))).reshape(-1)
+                return self._scaled(_numbers(estimator.predict_proba(_rows(x, self.schema))), len(x))
+            named = _numbers(estimator.predict(_rows(x, self.schema))).reshape(-1)
         if named.shape != (len(x),):
             raise UnusableModel(f"predict gives {len(named)} answers for {len(x)} rows", "Look at its predict")
         found = (named[:, None] == np.arange(len(self.seen))).astype(np.float64)
@@ -120,6 +132,58 @@ class GuardedClassifier:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_live": None}
+
+
+def _rows(x: np.ndarray, schema: Schema | None) -> Any:
+    """A copy that the estimator may change, or a frame where it looks columns up by name."""
+    if schema is None:
+        return np.array(x)
+    from consilium.data.encoding import named  # polars: only where it is used
+
+    return named(x, schema)
+
+
+def by_name(estimator: Any) -> bool:
+    """Whether it looks columns up by name: it is a ColumnTransformer that does, or has one among its parts.
+
+    >>> from sklearn.compose import ColumnTransformer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> by_name(make_pipeline(ColumnTransformer([("age", "passthrough", ["age"])]), "passthrough"))
+    True
+    >>> by_name(make_pipeline(ColumnTransformer([("first", "passthrough", [0])]), "passthrough"))
+    False
+    """
+    return any(_named(columns) for part in _parts(estimator) for columns in _columns_of(part))
+
+
+def _zeros_for_unknown(estimator: Any) -> None:
+    """A OneHotEncoder that fails on a value that its rows do not have is told to give zeros, as `encode` does: a shard
+    that has no row of a rare value must answer for it all the same."""
+    for part in _parts(estimator):
+        if type(part).__name__ == "OneHotEncoder" and getattr(part, "handle_unknown", "") == "error":
+            part.set_params(handle_unknown="ignore")
+
+
+def _parts(estimator: Any) -> list[Any]:
+    """The estimator and all that is within it."""
+    try:
+        return [estimator, *estimator.get_params(deep=True).values()]
+    except Exception:  # it has no such method, or is out of a file that is not what it claims
+        return [estimator]
+
+
+def _columns_of(part: Any) -> list[Any]:
+    """Which columns each transformer of a ColumnTransformer takes. Nothing of scikit-learn is imported for it."""
+    transformers = getattr(part, "transformers", None)
+    if not isinstance(transformers, list):
+        return []
+    return [item[2] for item in transformers if isinstance(item, tuple | list) and len(item) == 3]
+
+
+def _named(columns: Any) -> bool:
+    if isinstance(columns, str) or callable(columns):
+        return True
+    return isinstance(columns, list | tuple) and any(isinstance(name, str) for name in columns)
 
 
 def weight_key(estimator: Any) -> str | None:
@@ -176,7 +240,7 @@ _SIZES = 100, 1000
 _OF_A_CLASS = 10
 _ALONE, _FURTHEST_ALONE = 8, 1e-3
 """Rows that are asked once more, one by one, and how far their probabilities may be from those before: rounding."""
-_LOT = 0x747279
+_LOT, _MISSING = 0x747279, 0.05
 
 
 def rehearse(title: str, make: Callable[[], Any], schema: Schema, keep_missing: bool = False) -> GuardedClassifier:
@@ -192,7 +256,7 @@ def rehearse(title: str, make: Callable[[], Any], schema: Schema, keep_missing: 
     for size in _SIZES:
         x, y = made_up(schema, max(size, _OF_A_CLASS * len(schema.classes)), keep_missing)
         try:
-            trained = GuardedClassifier.trained(make(), x, y)
+            trained = GuardedClassifier.trained(make(), x, y, schema=schema)
             _check_answers(trained, x)
             return trained
         except (Exception, SystemExit) as error:
@@ -206,7 +270,7 @@ def rehearse(title: str, make: Callable[[], Any], schema: Schema, keep_missing: 
 
 def _check_answers(trained: GuardedClassifier, x: np.ndarray) -> None:
     """As it is kept, it must judge each row by itself and always alike: a question that comes again is counted once."""
-    kept = GuardedClassifier(trained.seen, trained.content, trained.usual)
+    kept = GuardedClassifier(trained.seen, trained.content, trained.usual, schema=trained.schema)
     alone = np.concatenate([kept.probabilities(x[row : row + 1]) for row in range(_ALONE)])
     if not (np.abs(alone - trained.probabilities(x)[:_ALONE]) <= _FURTHEST_ALONE).all():
         raise UnusableModel(
@@ -218,7 +282,8 @@ def _check_answers(trained: GuardedClassifier, x: np.ndarray) -> None:
 def made_up(schema: Schema, count: int, missing: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """Inputs float64 (count, inputs), normal with a shift for each class, and classes int64 (count,), each as often.
 
-    From the schema alone, the same each time. `missing`: one value in twenty is NaN, where inputs are the features.
+    A category has one of its values, each as often. From the schema alone, the same each time. `missing`: one value in
+    twenty is NaN, where inputs are the features.
     """
     generator = np.random.default_rng(_LOT)
     width, classes = len(schema.features), len(schema.classes)
@@ -229,7 +294,14 @@ def made_up(schema: Schema, count: int, missing: bool = False) -> tuple[np.ndarr
         index = schema.features.index(allowed.feature)
         column = np.rint(raw[:, index]) if allowed.whole else raw[:, index]
         raw[:, index] = np.clip(column, allowed.low, allowed.high)
+    for column in schema.columns:
+        first = schema.features.index(column.features[0])
+        if column.kind == "number" and column.missing:
+            raw[:, first + 1] = generator.random(count) < _MISSING
+        if column.kind == "category":
+            value = generator.integers(len(column.values), size=count) - len(column.values) + len(column.shown)
+            raw[:, first : first + len(column.features)] = value[:, None] == np.arange(len(column.features))
     x = np.asarray(schema.inputs(raw), dtype=np.float64)
     if missing:
-        x[generator.random(x.shape) < 0.05] = np.nan
+        x[generator.random(x.shape) < _MISSING] = np.nan
     return x, y

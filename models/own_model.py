@@ -27,6 +27,7 @@ from consilium.models.tabular import (
     linear_arrays,
     weighted_labels,
 )
+from consilium.protocol.schema import Schema
 
 log = logging.getLogger("consilium.party")
 
@@ -54,17 +55,29 @@ class OwnCodeTeacher:
 
     def predict_proba(self, x: np.ndarray) -> np.ndarray:
         """Probabilities float64 (n, seen); where the estimator has none, 1 for its shard's most frequent class."""
-        found = np.full((len(x), len(self.classes_)), np.nan)
-        try:
-            found = self.trained.probabilities(x)
-        except (Exception, SystemExit) as error:
-            unless_signalled(error)
-            log.warning("[teacher] %s fails on %d questions: %s", self.title, len(x), type(error).__name__)
+        errors: set[str] = set()
+        found = self._answers(x, errors)
         silent = np.isnan(found).any(axis=1)
         if silent.any():
             log.warning("[teacher] %s gave no probabilities for %d of %d questions", self.title, silent.sum(), len(x))
+            if errors:
+                log.warning("[teacher] %s raises %s", self.title, ", ".join(sorted(errors)))
             found[silent] = self.classes_ == self.trained.usual
         return found
+
+    def _answers(self, x: np.ndarray, errors: set[str]) -> np.ndarray:
+        """NaN for rows that it fails on: whether such a row is asked with another must not change the other's vote.
+
+        errors: to which names of exceptions are added.
+        """
+        try:
+            return self.trained.probabilities(x)
+        except (Exception, SystemExit) as error:
+            unless_signalled(error)
+            errors.add(type(error).__name__)
+        if len(x) < 2:
+            return np.full((len(x), len(self.classes_)), np.nan)
+        return np.concatenate([self._answers(part, errors) for part in np.array_split(x, 2)])
 
 
 @dataclass(frozen=True)
@@ -94,15 +107,19 @@ class OwnModel:
 
 @dataclass(frozen=True)
 class OwnTrainer:
-    """Trains what `make` gives for a seed: an untrained estimator with scikit-learn's methods."""
+    """Trains what `make` gives for a seed: an untrained estimator with scikit-learn's methods.
+
+    schema: of the rows, for one that looks columns up by name.
+    """
 
     title: str
     make: Callable[[int], Any]
+    schema: Schema | None = None
 
     def fit(self, x: np.ndarray, y: np.ndarray, classes: int, seed: int) -> Model:
         """See `Trainer.fit`. Raises UnusableModel."""
         try:
-            trained = GuardedClassifier.trained(self.make(seed), x, y)
+            trained = GuardedClassifier.trained(self.make(seed), x, y, schema=self.schema)
         except (Exception, SystemExit) as error:
             unless_signalled(error)
             raise self._failed(error, len(x)) from None
@@ -117,7 +134,7 @@ class OwnTrainer:
         if weight_key(estimator) is not None:
             rows, labels, weights = weighted_labels(x, shares)
             try:
-                trained = GuardedClassifier.trained(estimator, rows, labels, weights)
+                trained = GuardedClassifier.trained(estimator, rows, labels, weights, self.schema)
             except (Exception, SystemExit) as error:
                 unless_signalled(error)  # else a Pipeline whose steps pass weights on to what takes none, say
             else:

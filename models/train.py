@@ -54,7 +54,7 @@ def trainer_of(spec: TrainerKind, aids: Aids) -> Trainer:
             from consilium.models.images.feature_matching import ImprovedGanTrainer  # torch takes two seconds to import
 
             return ImprovedGanTrainer(spec, spec.epochs, aids.unlabelled, aids.job)
-    trainer = _label_trainer(spec)
+    trainer = _label_trainer(spec, aids)
     return WithShares(trainer, OnDenoised(trainer, aids.unlabelled))
 
 
@@ -72,7 +72,7 @@ def _image_trainer(spec: AugmentedStudent, aids: Aids) -> ImageTrainer:
     raise TypeError(f"no trainer for {type(spec).__name__}")
 
 
-def _label_trainer(spec: TrainerKind) -> ForestTrainer | BoostingTrainer | MlpTrainer | OwnTrainer:
+def _label_trainer(spec: TrainerKind, aids: Aids) -> ForestTrainer | BoostingTrainer | MlpTrainer | OwnTrainer:
     match spec:
         case RandomForestStudent():
             return ForestTrainer(spec.trees, spec.depth)
@@ -81,7 +81,7 @@ def _label_trainer(spec: TrainerKind) -> ForestTrainer | BoostingTrainer | MlpTr
         case MlpStudent():
             return MlpTrainer(spec.hidden, spec.epochs)
         case OwnCodeStudent():
-            return OwnTrainer(spec.title, spec.build)
+            return OwnTrainer(spec.title, spec.build, aids.schema)
     raise TypeError(f"no trainer for {type(spec).__name__}")
 
 

@@ -162,6 +162,8 @@ def _policy_request(home: Home, terms: Terms) -> PolicyRequest:
     mine = promise.of_weight(min(past.weight or weight, promise.weight))
     unit, neighbouring = promise.release.unit.value, promise.release.neighbouring.value
     exact, privacy = has_exact_sums(terms), federation.privacy
+    columns = tuple(name for name in federation.columns if name not in home.rules.lacks)
+    may_miss = tuple(name for name in federation.may_miss if name in columns)
     requested: dict[str, Any] = {
         "collection": terms.collection,
         "exact_sums": exact,
@@ -190,18 +192,18 @@ def _policy_request(home: Home, terms: Terms) -> PolicyRequest:
         terms=terms,
         model=Policy,
         known=known,
-        lines=lines_of(LIMITS, {**requested, "most_epsilon": rounded_up(together)}, Policy, known, federation.columns),
+        lines=lines_of(LIMITS, {**requested, "most_epsilon": rounded_up(together)}, Policy, known, columns),
         guarantees=guarantees(
             privacy, terms.collection, exact, nodes if student is None else student, nodes, neighbouring
         ),
         facts={
             **past_in_words(past.federations, past.elsewhere, _epsilon(past.events, counted_by), together, by),
-            "missing values": f"of {shown(federation.may_miss)}: that a value is missing is read too"
-            if federation.may_miss
+            "missing values": f"of {shown(may_miss)}: that a value is missing is read too"
+            if may_miss
             else "not asked about in any column",
         },
         operator=written_by_operator(home.folder / SETTINGS),
-        columns=federation.columns,
+        columns=columns,
     )
 
 

@@ -28,7 +28,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from consilium.accounting.units import Unit
 from consilium.data.files import CsvRule
-from consilium.data.mapping import Columns, DataRules, LabelRule, MissingRule, PatientRule
+from consilium.data.mapping import ColumnName, Columns, DataRules, LabelRule, MissingRule, PatientRule
 from consilium.models.specs import OwnTeacher
 from consilium.node.acceptance import COLUMNS, Limit, fewer, more, not_accepted, others, read_terms, read_with_policy
 from consilium.node.acceptance import LIMITS as COMMON
@@ -121,7 +121,7 @@ class PartyFile(NodeFile[Policy]):
     """The file `party.toml` in a party's home; see `NodeFile` for what other nodes have too.
 
     teacher: what is trained here, instead of the kind that the coordinator asks for; also an estimator that others
-    wrote.
+    wrote. lacks: columns of the federation that the data file has not.
     """
 
     data: str = Field(default="data.npz", min_length=1)
@@ -130,6 +130,7 @@ class PartyFile(NodeFile[Policy]):
     missing: MissingRule = MissingRule()
     csv: CsvRule = CsvRule()
     patient: PatientRule = PatientRule()
+    lacks: tuple[ColumnName, ...] = ()
     teacher: OwnTeacher | None = None
 
     @model_validator(mode="after")
@@ -140,14 +141,15 @@ class PartyFile(NodeFile[Policy]):
 
     @property
     def rules(self) -> DataRules:
-        """How the data file is read: the tables `[columns]`, `[label]`, `[missing]`, `[csv]` and `[patient]`, and what
-        the teacher does with missing values."""
+        """How the data file is read: the tables `[columns]`, `[label]`, `[missing]`, `[csv]` and `[patient]`, `lacks`,
+        and what the teacher does with missing values."""
         return DataRules(
             columns=self.columns,
             label=self.label,
             missing=self.missing,
             csv=self.csv,
             patient=self.patient,
+            lacks=self.lacks,
             allow_one_class=self.label.allow_one_class or self.simulates,
             keep_missing=self.teacher is not None and self.teacher.keeps_missing,
         )

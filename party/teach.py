@@ -28,7 +28,7 @@ from consilium.data.private_rows import Rows
 from consilium.models.guard import GuardedClassifier, rehearse, unless_signalled
 from consilium.models.own_model import OwnCodeTeacher
 from consilium.models.specs import OwnCode
-from consilium.models.teachers import ConstantTeacher, NetworkTeacher, RidgeTeacher, Teacher, train_many
+from consilium.models.teachers import ConstantTeacher, NetworkTeacher, PartialTeacher, RidgeTeacher, Teacher, train_many
 from consilium.party.voting import thresholds_of
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
@@ -52,10 +52,11 @@ _SOUND: set[tuple[str, str]] = set()
 """Tables and schemas that were tried in this process, which may hold many simulated parties."""
 
 
-def fit(spec: OwnCode, x: np.ndarray, y: np.ndarray, seed: int) -> OwnCodeTeacher | None:
+def fit(spec: OwnCode, x: np.ndarray, y: np.ndarray, seed: int, schema: Schema | None = None) -> OwnCodeTeacher | None:
     """A teacher trained on rows `x` float64 (n, inputs) and `y` int64 (n,) of two classes or more; None if it fails.
 
-    Whatever it raises on the rows is dropped, with its text, which may quote one.
+    schema: of `x`, for an estimator that looks columns up by name. Whatever it raises on the rows is dropped, with its
+    text, which may quote one.
 
     Raises
     ------
@@ -66,7 +67,7 @@ def fit(spec: OwnCode, x: np.ndarray, y: np.ndarray, seed: int) -> OwnCodeTeache
     except ConfigError as error:
         raise Refused(Rule.POLICY, detail=f"[teacher] {error}") from None
     try:
-        return OwnCodeTeacher(GuardedClassifier.trained(estimator, x, y), spec.title)
+        return OwnCodeTeacher(GuardedClassifier.trained(estimator, x, y, schema=schema), spec.title)
     except (Exception, SystemExit) as error:
         unless_signalled(error)
         return None
@@ -160,7 +161,7 @@ def _(
     spec: OwnCode, rows: Rows, parts: Sequence[np.ndarray], seeds: Sequence[int], classes: int
 ) -> Sequence[Teacher | None]:
     return [
-        fit(spec, rows.x[part], rows.y[part], seed) if len(np.unique(rows.y[part])) > 1 else None
+        fit(spec, rows.x[part], rows.y[part], seed, rows.schema) if len(np.unique(rows.y[part])) > 1 else None
         for part, seed in zip(parts, seeds, strict=True)
     ]
 
@@ -202,6 +203,18 @@ def train_all(
     vote. A part without two classes gives a constant teacher, and so does one that an estimator of the party's own
     cannot be fitted to: whether it can may depend on the labels, and who takes part must not.
     """
+    teachers, places = _all_trained(rows, spec, parts, seeds, classes), rows.places
+    if places is None:
+        return teachers
+    # of rows with all columns, as queries are; a constant teacher looks at none of them
+    return [
+        teacher if isinstance(teacher, ConstantTeacher) else PartialTeacher(teacher, places) for teacher in teachers
+    ]
+
+
+def _all_trained(
+    rows: Rows, spec: TeacherKind, parts: Sequence[np.ndarray], seeds: Sequence[int], classes: int
+) -> list[Teacher]:
     together = train_together(spec, rows, parts, seeds, classes)
     if together is None:
         return [train(rows, spec, part, seed, classes) for part, seed in zip(parts, seeds, strict=True)]

@@ -79,7 +79,7 @@ class CurveLearner:
             len(self._schema.classes),
             self._spec,
             self._seed,
-            represent=self._schema.inputs,
+            schema=self._schema,
             shares=answered.shares,
         )
         probabilities = model.predict_proba(self._test)

@@ -146,7 +146,7 @@ def chosen(sizes: Mapping[str, int], most: int) -> list[str]:
 
 def _judge(party: OwnRows, schema: Schema, student: Predict, metric: str, seed: int) -> _Judged:
     inputs, classes = schema.inputs(party.x), len(schema.classes)
-    rows, alone = Rows(inputs, party.y), np.zeros((len(party.y), classes))
+    rows, alone = Rows(inputs, party.y, schema=schema), np.zeros((len(party.y), classes))
     for fold in _folds(party.owner, seed):
         rest = np.setdiff1d(np.arange(len(party.y)), fold)
         (teacher,) = train_all(rows, party.spec, [rest], [seed], classes)

@@ -289,9 +289,10 @@ def _check_own_teachers(case: Case, workers: list[Worker]) -> None:
     """Here and, at the same time, in a worker, which may not find every module that is here. Raises ConfigError."""
     if not teachers_named(case.scenario.simulation):
         return
+    tried = case.scenario.simulation, case.config.rows, case.scenario.data.shift
     with Idle(workers[:1]) as begin:
-        there = begin(why_untrainable, case.scenario.simulation, case.config.rows)
-        check_own_teachers(case.scenario.simulation, case.config.rows)
+        there = begin(why_untrainable, *tried)
+        check_own_teachers(*tried)
         if reason := there.result():
             raise ConfigError(
                 f"{reason.rstrip('.')}. It works in this process, and not in those of the parties",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from consilium.models.base import SILENT, Aids, Job, Model, Represent, Shares, SharesTrainer, constant
+from consilium.models.base import SILENT, Aids, Job, Model, Shares, SharesTrainer, constant
 from consilium.models.devices import asked_device, resolve_device, training_floats
 from consilium.models.images.pixels import shape_of
 from consilium.models.published.own_models import trust_of_maker
@@ -26,15 +26,16 @@ def train(
     spec: StudentSpec,
     seed: int,
     job: Job = SILENT,
-    represent: Represent = np.asarray,
+    schema: Schema | None = None,
     shares: Shares | None = None,
 ) -> Model:
     """Train by `spec` on rows as `inputs` gives them; labels of fewer than two classes give a constant model.
 
-    `represent` is the schema's, for a student that takes bare features and also needs their representation. `shares`:
-    the noisy shares of the votes on these rows, where they are known; a trainer that cannot use them takes the labels.
+    `schema`: of the rows, for a student that takes bare features and also needs their representation, and for one of
+    others that looks columns up by name. `shares`: the noisy shares of the votes on these rows, where they are known; a
+    trainer that cannot use them takes the labels.
     """
-    trainer = trainer_of(spec.trainer, Aids(unlabelled, represent, job))
+    trainer = trainer_of(spec.trainer, Aids(unlabelled, np.asarray if schema is None else schema.inputs, job, schema))
     if shares is not None and len(shares) and isinstance(trainer, SharesTrainer):
         return trainer.fit_shares(x, shares, seed)
     if len(np.unique(y)) < 2:

@@ -209,7 +209,7 @@ class _Rounds:
         schema = self.rows.schema
         with stage(self.job.progress, TRAIN_STUDENT):
             self.model = train(
-                seen[labelled], labels, seen[rest], len(schema.classes), spec, self.seed, self.job, schema.inputs,
+                seen[labelled], labels, seen[rest], len(schema.classes), spec, self.seed, self.job, schema,
                 self.asked.shares(),
             )  # fmt: skip
 

@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from torch import nn
 
 from consilium.models.backbones import weights_into, with_head
@@ -249,6 +251,18 @@ class NeedsMany(Nearest):
         if np.unique(y, return_counts=True)[1].min() < self.least:
             raise ValueError(f"PRIVATE {y.tolist()}")
         return super().fit(x, y)
+
+
+def by_name(column: str = "age", category: str = "", passing: str = "drop") -> Pipeline:
+    """A Pipeline that looks columns up by name."""
+    categories = [("category", OneHotEncoder(), [category])] if category else []
+    columns = ColumnTransformer([("number", StandardScaler(), [column]), *categories], remainder=passing)
+    return make_pipeline(columns, LogisticRegression(max_iter=500))
+
+
+def forest_by_name(category: str) -> Pipeline:
+    """Trees that see more columns than a row has, or fewer."""
+    return Pipeline([*by_name(category=category).steps[:1], ("forest", RandomForestClassifier(3))])
 
 
 def imputing(strategy: str = "median") -> Pipeline:

@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import Field, JsonValue
 
 from consilium.models.base import Model
-from consilium.models.guard import GuardedClassifier
+from consilium.models.guard import GuardedClassifier, by_name
 from consilium.models.naming import NAME_PATTERN, STUDENTS, UnusableModel, installed, resolve, told
 from consilium.models.own_model import OwnModel
 from consilium.models.published import skops_file
@@ -104,7 +104,8 @@ def _estimator(parts: Parts, schema: Schema, trusted: OwnCodeTrust) -> Model:
     seen = check_seen(parts.arrays["seen"], schema)
     features = width(schema.representation, len(schema.features))
     estimator = skops_file.read(parts.arrays["skops"].tobytes(), trusted.classes, features)
-    return OwnModel(_guarded(seen, estimator), len(schema.classes), settings.title)
+    names = schema if by_name(estimator) else None
+    return OwnModel(_guarded(seen, estimator, names), len(schema.classes), settings.title)
 
 
 def _torch(parts: Parts, schema: Schema, trusted: OwnCodeTrust) -> Model:
@@ -166,5 +167,5 @@ def _installed(name: str) -> Callable[..., Any]:
     return resolve(name, STUDENTS)
 
 
-def _guarded(seen: np.ndarray, estimator: Any) -> GuardedClassifier:
-    return GuardedClassifier(seen, b"", int(seen[0]), estimator)
+def _guarded(seen: np.ndarray, estimator: Any, schema: Schema | None = None) -> GuardedClassifier:
+    return GuardedClassifier(seen, b"", int(seen[0]), estimator, schema)

@@ -132,7 +132,13 @@ def _check(found: Any, features: int) -> None:
         raise BadModel("gradient boosting of scikit-learn within another estimator is not read",
                        "Use HistGradientBoostingClassifier, or gradient boosting alone")  # fmt: skip
     if name == _TREE:
-        if found.node_count > found.capacity or found.n_features != features:
+        if found.n_features != features:
+            raise BadModel(
+                f"a tree of the student takes {found.n_features} inputs and rows have {features}: what it reads cannot"
+                " be checked",
+                "Use no trees behind a transformer that gives another number of columns, as a OneHotEncoder does",
+            )
+        if found.node_count > found.capacity:
             raise BadModel("a tree of the student is not what it claims", _ACTION)
         inner = found.children_left != -1
         _check_nodes(inner, found.children_left, found.children_right, found.feature, features)

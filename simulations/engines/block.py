@@ -180,7 +180,7 @@ class Block:
         start, end = self._ends[place], self._ends[place + 1]
         if home.rules == self._common.rules and start < end and (together := self._read(schema)) is not None:
             part = slice(start, end)
-            return Rows(together.x[part], together.y[part], together.identities[part])
+            return replace(together, x=together.x[part], y=together.y[part], identities=together.identities[part])
         if not home.data_file.exists():  # something is odd about some row: each party reads its own and says what
             home.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             with np.load(self.folder / ROWS) as file:

@@ -324,7 +324,7 @@ def learnt_by_hand(
     """
     rest = np.ones(len(rows), dtype=bool)
     rest[chosen] = False
-    return train(rows[chosen], labels[chosen], rows[rest], len(schema.classes), spec, seed, represent=schema.inputs)
+    return train(rows[chosen], labels[chosen], rows[rest], len(schema.classes), spec, seed, schema=schema)
 
 
 def _own_learner(public: PublicTruth, spec: StudentSpec, rows: np.ndarray, test: np.ndarray, seed: int) -> Learn:

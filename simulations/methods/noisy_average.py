@@ -28,7 +28,7 @@ from consilium.protocol.teachers import TeacherKind
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.base import TEST_DRAWS, Predicted, PromisedMethod, StatedGuarantee, needed
 from consilium.simulations.metrics import leading_metric, row_scores
-from consilium.simulations.teach import DirectionSum, linear_scores
+from consilium.simulations.teach import DirectionSum, has_linear_scores
 from consilium.simulations.vote import Ensemble
 
 SHRINKAGES = (0.0, 0.1, 0.3, 1.0, 3.0)
@@ -173,7 +173,7 @@ def why_none(spec: TeacherKind, epsilon: float, mixed: bool) -> str:
     """Why no average of the teachers' weights is made, or empty."""
     if mixed:
         return "the parties train teachers of different kinds"
-    if linear_scores.dispatch(type(spec)) is linear_scores.dispatch(TeacherKind):
+    if not has_linear_scores(spec):
         return f"teachers of kind {spec.title} are not linear"
     if math.isinf(epsilon):
         return "the run promises no epsilon"

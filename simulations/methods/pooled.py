@@ -89,7 +89,7 @@ def _(teacher: NetworkSpec, rows: int) -> Any:
 @_trained.register(OwnCode)
 def _(teacher: OwnCode, schema: Schema, x: np.ndarray, y: np.ndarray, test: np.ndarray) -> np.ndarray:
     """Where it cannot be trained on so many rows, the shares of the classes."""
-    model = fit(teacher, schema.inputs(x), y, seed=0)
+    model = fit(teacher, schema.inputs(x), y, 0, schema)
     if model is None:
         return np.tile(np.bincount(y, minlength=len(schema.classes)) / len(y), (len(test), 1))
     return class_probabilities(model, test, len(schema.classes))

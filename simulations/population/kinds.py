@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from consilium.protocol.errors import ConfigError, DataError, NotEnoughParties
+from consilium.protocol.schema import ColumnEncoding
 from consilium.simulations.datasets.base import Dataset, Source
 from consilium.simulations.population.flower import flower_partition
 from consilium.simulations.population.matched import matched_partition
@@ -23,7 +24,7 @@ from consilium.simulations.population.partition import (
     shuffled_partition,
     timed_partition,
 )
-from consilium.simulations.population.specs import DataSpec, Division, ShiftSpec
+from consilium.simulations.population.specs import DataSpec, Division, ShiftSpec, drawn_parties
 
 _RARE = 0x72617265
 
@@ -179,10 +180,12 @@ def divided(source: Source, data: DataSpec, minimum_parties: int, seed: int) -> 
 
 
 _ORDER, _NOISE, _SWAP, _CLASSES, _WRONG = 0x6F72646572, 0x6E6F697365, 0x73776170, 0x636C617373, 0x77726F6E67
+_LACKING = 0x6C61636B73
 
 
 def shifted(data: DataSpec, dataset: Dataset, partition: Partition, seed: int) -> Dataset:
-    """Rows with what is changed at parties: noise on features that grows from party to party, labels swapped or wrong.
+    """Rows with what is changed at parties: noise on features that grows from party to party, labels swapped or wrong,
+    columns that they lack.
 
     Li et al. 2022 (Federated learning on non-IID data silos, "noise-based feature imbalance": party i of N gets
     Gaussian noise of level sigma * i / N). Swapped labels are concept shift: the same features mean another class.
@@ -198,7 +201,7 @@ def shifted(data: DataSpec, dataset: Dataset, partition: Partition, seed: int) -
 
     Raises
     ------
-    ConfigError : there are no such classes, or the share of parties is less than one party.
+    ConfigError : there are no such classes or columns, or the share of parties is less than one party.
     """
     shift, names = data.shift, list(partition.parties)
     x, y = dataset.x, dataset.y
@@ -219,7 +222,27 @@ def shifted(data: DataSpec, dataset: Dataset, partition: Partition, seed: int) -
         steps = generator.integers(1, len(dataset.classes), len(rows))
         y = np.array(y)
         y[rows] = (y[rows] + steps) % len(dataset.classes)
-    return replace(dataset, x=x, y=y) if shift.noise or shift.swap or shift.wrong else dataset
+    if shift.lacking:
+        x = x.copy()
+        for name, columns in lacking_columns(shift, names, seed).items():
+            places = _places(dataset, columns)
+            x[np.ix_(partition.parties[name], places)] = np.nanmean(x[np.ix_(partition.queries, places)], axis=0)
+    return replace(dataset, x=x, y=y) if x is not dataset.x or y is not dataset.y else dataset
+
+
+def lacking_columns(shift: ShiftSpec, names: Sequence[str], seed: int) -> dict[str, tuple[str, ...]]:
+    """The columns that each party lacks, by name; those that lack none are left out."""
+    drawn = drawn_parties(shift.lacking, len(names), seed, _LACKING)
+    return {names[index]: item.columns for index, item in sorted(drawn.items())}
+
+
+def _places(dataset: Dataset, columns: Sequence[str]) -> np.ndarray:
+    """Where the features of these columns are, int64. Raises ConfigError for a column that is none."""
+    table = dataset.columns or tuple(ColumnEncoding(column=name, kind="number") for name in dataset.features)
+    features = {column.column: column.features for column in table}
+    if unknown := [name for name in columns if name not in features]:
+        raise ConfigError(f"data.shift.lacking: there is no column {unknown[0]!r}", f"There are {', '.join(features)}")
+    return np.array([dataset.features.index(name) for column in columns for name in features[column]])
 
 
 def noise_levels(shift: ShiftSpec, names: Sequence[str], seed: int) -> dict[str, float]:

@@ -6,9 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
-
-import numpy as np
+from typing import Any
 
 from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.collection.verified import VerifiedKeys
@@ -23,7 +21,7 @@ from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.refusals import Refused
 from consilium.protocol.schema import Schema
 from consilium.protocol.teachers import TeacherKind
-from consilium.simulations.population.specs import PolicyShare, SimulationSpec, TeacherShare
+from consilium.simulations.population.specs import PolicyShare, ShiftSpec, SimulationSpec, TeacherShare, drawn_parties
 from consilium.sums.roster import AggregatorEntry, Roster, VerifiedRoster, least_sum
 
 COORDINATOR, SECOND = "/coordinator", "/second-aggregator"  # no party can have these names
@@ -137,21 +135,13 @@ _TEACHERS, _POLICIES = 0x6B696E64, 0x706F6C69
 """Purposes of the two lots, which are drawn apart."""
 
 
-class _Share(Protocol):
-    @property
-    def share(self) -> float: ...
-
-
-S = TypeVar("S", bound=_Share)
-
-
 def own_teachers(
     shares: Sequence[TeacherShare], parties: int, seed: int, others: TeacherKind | None = None
 ) -> dict[int, TeacherKind]:
     """Index of a party -> its own teacher: that of its share, drawn by lot, else that of all `others`; parties without
     one train what the coordinator asks."""
     teachers = {} if others is None else dict.fromkeys(range(parties), others)
-    return teachers | {index: item.teacher for index, item in _drawn(shares, parties, seed, _TEACHERS).items()}
+    return teachers | {index: item.teacher for index, item in drawn_parties(shares, parties, seed, _TEACHERS).items()}
 
 
 def teachers_named(simulation: SimulationSpec) -> list[TeacherKind]:
@@ -160,19 +150,24 @@ def teachers_named(simulation: SimulationSpec) -> list[TeacherKind]:
     return [*everybody, *(item.teacher for item in simulation.teachers)]
 
 
-def check_own_teachers(simulation: SimulationSpec, schema: Schema) -> None:
-    """Raise ConfigError unless each can be trained on made-up rows of this schema: once here, before all parties."""
-    for teacher in teachers_named(simulation):
-        try:
-            check_rows(teacher, schema)
-        except Refused as error:
-            raise ConfigError(f"a simulated party's own teacher: {error.detail}") from None
+def check_own_teachers(simulation: SimulationSpec, schema: Schema, shift: ShiftSpec | None = None) -> None:
+    """Raise ConfigError unless each can be trained on made-up rows of this schema, and of those that parties which lack
+    columns have: once here, before all parties."""
+    for columns in ((), *(item.columns for item in (shift.lacking if shift else ()))):
+        for teacher in teachers_named(simulation):
+            try:
+                check_rows(teacher, schema.without(columns))
+            except Refused as error:
+                without = f" where {', '.join(columns)} is lacking" if columns else ""
+                raise ConfigError(f"a simulated party's own teacher{without}: {error.detail}") from None
 
 
-def why_untrainable(simulation: SimulationSpec, schema: Schema, progress: Progress = no_progress) -> str:
+def why_untrainable(
+    simulation: SimulationSpec, schema: Schema, shift: ShiftSpec, progress: Progress = no_progress
+) -> str:
     """What is wrong with them in this process, where parties are; empty where nothing is. progress: not told."""
     try:
-        check_own_teachers(simulation, schema)
+        check_own_teachers(simulation, schema, shift)
     except ConfigError as error:
         return str(error)
     return ""
@@ -180,20 +175,7 @@ def why_untrainable(simulation: SimulationSpec, schema: Schema, progress: Progre
 
 def own_limits(shares: Sequence[PolicyShare], parties: int, seed: int) -> dict[int, float]:
     """Index of a party -> the largest epsilon of its own policy, drawn by lot; the others allow anything."""
-    return {index: item.most_epsilon for index, item in _drawn(shares, parties, seed, _POLICIES).items()}
-
-
-def _drawn(shares: Sequence[S], parties: int, seed: int, purpose: int) -> dict[int, S]:
-    """The numbers of parties are the shares' multiples of `parties`, rounded so that the shares taken together are
-    met."""
-    order = np.random.default_rng([seed, purpose]).permutation(parties)
-    ends = np.rint(np.cumsum([item.share for item in shares]) * parties).astype(int)
-    by_party: dict[int, S] = {}
-    start = 0
-    for item, end in zip(shares, ends, strict=True):
-        by_party.update({int(index): item for index in order[start:end]})
-        start = end
-    return by_party
+    return {index: item.most_epsilon for index, item in drawn_parties(shares, parties, seed, _POLICIES).items()}
 
 
 def limited(federation: Federation, most_epsilon: float) -> dict[str, Any]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any, Literal, Protocol, TypeVar
 
+import numpy as np
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from consilium.models.specs import OwnTeacher
@@ -23,6 +25,41 @@ _KEYS_OF: dict[str, tuple[Division, ...]] = {
 }
 """Which divisions have a key that not all of them have."""
 _NEEDED: dict[Division, str] = {"groups": "parties", "dirichlet": "alpha", "flwr": "partitioner"}
+
+
+class _Share(Protocol):
+    @property
+    def share(self) -> float: ...
+
+
+S = TypeVar("S", bound=_Share)
+
+
+def check_shares(name: str, shares: Sequence[_Share]) -> None:
+    """Raise ValueError if they are more than all parties."""
+    total = sum(item.share for item in shares)
+    if total > 1 + 1e-9:
+        raise ValueError(f"the shares of {name} sum to {total:g}, more than 1")
+
+
+def drawn_parties(shares: Sequence[S], parties: int, seed: int, purpose: int) -> dict[int, S]:
+    """By index of a party, its share, by lot. The numbers of parties are the shares' multiples of `parties`, rounded so
+    that the shares taken together are met."""
+    order = np.random.default_rng([seed, purpose]).permutation(parties)
+    ends = np.rint(np.cumsum([item.share for item in shares]) * parties).astype(int)
+    by_party: dict[int, S] = {}
+    start = 0
+    for item, end in zip(shares, ends, strict=True):
+        by_party.update({int(index): item for index in order[start:end]})
+        start = end
+    return by_party
+
+
+class LackingShare(Frozen):
+    """A share of the parties, drawn by lot, that lacks columns and says so in its `party.toml`."""
+
+    share: float = Field(gt=0, le=1, description="of the parties")
+    columns: tuple[str, ...] = Field(min_length=1, description="columns of the table, or features of arrays")
 
 
 class ShiftSpec(Frozen):
@@ -51,17 +88,27 @@ class ShiftSpec(Frozen):
         le=1,
         description="this share of all private rows, by lot, is labelled as another class, each as likely",
     )
+    lacking: tuple[LackingShare, ...] = Field(
+        default=(),
+        description="shares of the parties, by lot, that lack `columns`: their teachers are trained, and vote, without"
+        " them; every other method gets the public mean there",
+    )
 
     @model_serializer(mode="wrap")
     def _without_what_is_not_said(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A table without this key is written, and hashed, as before there was one."""
-        unsaid = {"wrong"} - keys_set(self)
+        """A table without these keys is written, and hashed, as before there were any."""
+        unsaid = {"wrong", "lacking"} - keys_set(self)
         return {key: value for key, value in write(self).items() if key not in unsaid}
 
     @model_validator(mode="after")
     def _several_classes(self) -> ShiftSpec:
         if self.classes and len(set(self.classes)) < max(2, len(self.classes)):
             raise ValueError("classes are two at least, each named once")
+        return self
+
+    @model_validator(mode="after")
+    def _shares_are_of_one_whole(self) -> ShiftSpec:
+        check_shares("lacking", self.lacking)
         return self
 
 
@@ -255,8 +302,6 @@ class SimulationSpec(Frozen):
 
     @model_validator(mode="after")
     def _shares_are_of_one_whole(self) -> SimulationSpec:
-        for name, shares in (("teachers", self.teachers), ("policies", self.policies)):
-            total = sum(item.share for item in shares)
-            if total > 1 + 1e-9:
-                raise ValueError(f"the shares of {name} sum to {total:g}, more than 1")
+        check_shares("teachers", self.teachers)
+        check_shares("policies", self.policies)
         return self

@@ -527,6 +527,16 @@ def test_other_columns_are_asked_for_anew(kit: Path) -> None:
     assert "drowsy" in request_of_kit(kit).looser[0].risk
 
 
+def test_a_column_that_the_party_lacks_is_not_asked_for(kit: Path) -> None:
+    """Until it has it: then its people are asked."""
+    path = kit / "party.toml"
+    path.write_text('lacks = ["drowsy"]\n' + path.read_text())
+    accept_kit(kit)
+    assert request_of_kit(kit).columns == ("age", "pressure")
+    path.write_text(path.read_text().replace('lacks = ["drowsy"]\n', ""))
+    assert looser(kit) == ["columns"]
+
+
 # Nobody but its people writes it.
 
 

@@ -99,7 +99,7 @@ def case(name: str) -> Case:
         settings["file"] = str(path)
     spec = student_of(**settings)
     seen = inputs(spec, schema, x)
-    model = train(seen[:40], y[:40], seen[40:80], 3, spec, 0, represent=schema.inputs)
+    model = train(seen[:40], y[:40], seen[40:80], 3, spec, 0, schema=schema)
     return Case(schema, spec, model, x[:80], x[80:])
 
 

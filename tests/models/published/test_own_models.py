@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from lightgbm import LGBMClassifier
 from sklearn.calibration import CalibratedClassifierCV
@@ -30,6 +31,7 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 from torch import nn
 
+from consilium.data.encoding import encode, infer
 from consilium.data.files import CsvRule
 from consilium.models.guard import GuardedClassifier
 from consilium.models.naming import STUDENTS, UnusableModel
@@ -39,10 +41,15 @@ from consilium.models.published.model import Published, load_model, publish
 from consilium.models.published.predict import predict_file
 from consilium.models.specs import EstimatorStudent, PickledStudent, TorchStudent
 from consilium.models.torch_classifier import TorchClassifier
+from consilium.protocol.schema import Schema
 from consilium.student.learn import check_trainer
 from tests import strangers
 from tests.models.published.own_models import SCHEMA, X, Y, published, torch_file
 from tests.models.test_naming import install
+
+PEOPLE = pl.DataFrame({"age": [33.5, 40, 61, 72] * 10, "stage": ["I", "II", "III", "II"] * 10, "sex": ["f", "m"] * 20})
+COLUMNS = infer(PEOPLE)
+ROWS = encode(PEOPLE, COLUMNS)[0]
 
 TRUSTED: dict[str, tuple[Callable[[], Any], str]] = {
     "lightgbm": (lambda: LGBMClassifier(n_estimators=5, verbose=-1, n_jobs=1), "estimator"),
@@ -217,3 +224,22 @@ def test_a_loaded_student_that_fails_says_so(tmp_path: Path) -> None:
     loaded = Published(SCHEMA, "representation", "estimator", OwnModel(guarded, 3, "theirs"), "")
     with pytest.raises(BadModel, match="theirs fails on 200 rows: RuntimeError"):
         loaded.predict_proba(X)
+
+
+def test_a_pipeline_by_names_is_published_and_sees_the_same_columns(tmp_path: Path) -> None:
+    schema = Schema.of_table(COLUMNS, ("well", "ill"), ROWS)
+    make = lambda: strangers.by_name("age", "stage")  # noqa: E731
+    y = (ROWS[:, 0] > 50).astype(np.int64)
+    model = OwnTrainer("theirs", lambda _: make(), schema).fit(schema.inputs(ROWS), y, 2, 0)
+    publish(tmp_path / "m.safetensors", model, schema, "representation", ROWS)
+    loaded = load_model(tmp_path / "m.safetensors")
+    np.testing.assert_allclose(loaded.predict_proba(ROWS), model.predict_proba(schema.inputs(ROWS)), atol=1e-12)
+    assert (loaded.predict_proba(ROWS).argmax(axis=1) == y).all()
+    check_trainer(EstimatorStudent(factory="tests.strangers:by_name", parameters={"category": "stage"}), schema)
+
+
+def test_trees_behind_a_one_hot_encoder_are_refused_before_anything_is_asked() -> None:
+    schema = Schema.of_table(COLUMNS, ("well", "ill"), ROWS)
+    spec = EstimatorStudent(factory="tests.strangers:forest_by_name", parameters={"category": "stage"})
+    with pytest.raises(BadModel, match=r"takes 4 inputs and rows have 5.*OneHotEncoder"):
+        check_trainer(spec, schema)

@@ -81,7 +81,7 @@ def asked(case: Case, parts: int = 1, count: int = 40) -> list[np.ndarray]:
 def student_auc(case: Case, rows: np.ndarray, labels: np.ndarray, shares: Shares | None = None) -> float:
     inputs, rest = case.config.rows.inputs, np.setdiff1d(np.arange(len(case.pool_x)), rows)
     spec, x = case.scenario.student, inputs(case.pool_x)
-    model = train(x[rows], labels, x[rest], 2, spec, case.seed, represent=inputs, shares=shares)
+    model = train(x[rows], labels, x[rest], 2, spec, case.seed, schema=case.config.rows, shares=shares)
     return float(roc_auc_score(case.test_y, model.predict_proba(inputs(case.test_x))[:, 1]))
 
 
