@@ -25,7 +25,8 @@ from consilium.protocol.old_names import Outgrown
 
 
 class Timeouts(Frozen):
-    """Seconds to wait, by stage; a party that is late is left out of that stage."""
+    """Seconds to wait, by stage; in a deployment a party that is late is left out of that stage. A simulation waits for
+    all of its parties (`patient`): who takes part must not follow from how busy a machine is."""
 
     enrol: float = Field(default=60, gt=0, description="for parties to answer the first request")
     join: float = Field(
@@ -38,6 +39,14 @@ class Timeouts(Frozen):
     vote: float = Field(default=300, gt=0, description="for the votes")
     secure: float = Field(default=120, gt=0, description="for each stage of a secure sum but that of the votes")
     student: float = Field(default=3600, gt=0, description="for which students may ask")
+
+    def patient(self) -> Timeouts:
+        """The same, in which no party is ever late."""
+        return self.model_copy(update=dict.fromkeys(("enrol", "train", "vote", "secure"), PATIENCE))
+
+
+PATIENCE = 1_000_000.0
+"""Seconds, twelve days: about the longest for which an operating system takes a wait in milliseconds."""
 
 
 class Sanitised(Frozen):

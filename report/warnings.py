@@ -529,7 +529,8 @@ class StudentFacts:
     metrics: `accuracy`, `auc` and `recall_per_class` on test rows, None where there are none. rows: test rows of each
     class.
     mean_teacher: the same metrics of a party by itself, where a simulation knows them. hand_labels, rival: see there.
-    left_out: parties that took no part because of what their data hold. not_analysed: parts of a simulation's analysis
+    left_out: parties that took no part because of what their data hold. absent: parties that were left out of a stage
+    for another reason, and why. not_analysed: parts of a simulation's analysis
     that there was no time for.
     """
 
@@ -542,6 +543,7 @@ class StudentFacts:
     hand_labels: HandLabelled | None = None
     rival: PrivateRival | None = None
     left_out: int = 0
+    absent: Mapping[str, str] = field(default_factory=dict)
     not_analysed: tuple[str, ...] = ()
 
 
@@ -646,6 +648,22 @@ def _recall(student: StudentFacts) -> str | None:
 
 
 def _left_out(student: StudentFacts) -> str | None:
+    return ". ".join(filter(None, (_left_out_for_data(student), _absent(student)))) or None
+
+
+def _absent(student: StudentFacts) -> str | None:
+    if student.absent:
+        names = list(student.absent)
+        some = ", ".join(f"{name} ({student.absent[name]})" for name in names[:MOST_NAMED])
+        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+        count = f"{len(names)} {'party was' if len(names) == 1 else 'parties were'}"
+        return (
+            f"{count} left out of a stage: {some}{more}. What is said holds for the others. Find the cause in the"
+            " report, under who was left out, and run it again"
+        )
+
+
+def _left_out_for_data(student: StudentFacts) -> str | None:
     if student.left_out:
         count = f"{student.left_out} {'party' if student.left_out == 1 else 'parties'}"
         return (

@@ -266,7 +266,7 @@ def federation_config(
         reference = ""
     identities = identities_of(scenario, partition, seed)
     return FederationConfig.of(
-        federation,
+        federation.model_copy(update={"timeouts": federation.timeouts.patient()}),
         rows=schema,
         simulation=True,
         seed=seed,

@@ -16,6 +16,7 @@ from consilium.coordinator.events import read_events
 from consilium.coordinator.privacy import NODES, expected
 from consilium.models.provenance import of_own_votes, well_formed
 from consilium.protocol.files import replace_private
+from consilium.protocol.refusals import FOR_DATA
 from consilium.protocol.strict_json import number, strict
 from consilium.report.warnings import (
     HandLabelled,
@@ -90,6 +91,7 @@ def run_warnings(
         hand_labels=_hand_labels(summary.get("worth")),
         rival=_best_rival(summary["baselines"]),
         left_out=summary["parties_left_out_for_data"],
+        absent=summary.get("parties_absent", {}),
         not_analysed=tuple(summary.get("analysis_left_out", ())),
     )
     return [*after_run(reached), *of_rows(looked), *before_run(known)]
@@ -178,6 +180,7 @@ def run_summary(manifest: Mapping[str, Any], space: Workspace, case: Case, analy
         "teachers": coordinator["teachers"],
         "release": config.disclosure.release,
         "parties_left_out_for_data": coordinator["parties_left_out_for_data"],
+        **({"parties_absent": gone} if (gone := absent(space)) else {}),
         "owners_left_out": case.partition.left_out,
         "parties_made": looked.parties,
         **{key: coordinator[key] for key in ("by_party", "stages") if key in coordinator},
@@ -297,3 +300,13 @@ def left_out(space: Workspace) -> list[LeftOutParty]:
     """Who was left out of which stage, from the event log."""
     events = read_events(space.run_dir / "events.jsonl")
     return [LeftOutParty(event.party, event.stage, event.reason) for event in events if isinstance(event, LeftOutEvent)]
+
+
+def absent(space: Workspace) -> dict[str, str]:
+    """Parties that were left out of a stage, and not because of what their data hold, each with the first reason."""
+    events = read_events(space.run_dir / "events.jsonl")
+    reasons: dict[str, str] = {}
+    for event in events:
+        if isinstance(event, LeftOutEvent) and event.rule not in FOR_DATA:
+            reasons.setdefault(event.party, event.reason)
+    return dict(sorted(reasons.items()))

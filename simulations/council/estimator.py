@@ -45,6 +45,9 @@ from consilium.simulations.release import load_own
 from consilium.simulations.run import resume_run, run_scenario
 from consilium.simulations.scenario import Scenario, planned_scenario
 
+_TOLD_AT_ONCE = (WarningCode.PARTIES_TOO_SMALL, WarningCode.PARTIES_LEFT_OUT, WarningCode.BUDGET_ABOVE_ROWS)
+"""Of a run's warnings: that another federation ran than was meant. All stand in the report."""
+
 
 @contextmanager
 def _way_on(run_dir: Path) -> Iterator[None]:
@@ -219,7 +222,7 @@ class Council(ClassifierMixin, BaseEstimator):
         folder.kept_by(run)
         self.run_, self.plan_ = run, plan
         for warning in run.warnings:
-            if warning["code"] == WarningCode.PARTIES_TOO_SMALL:
+            if warning["code"] in _TOLD_AT_ONCE:
                 warnings.warn(in_python(warning["text"]), UserWarning, stacklevel=3)
         self.student_ = load_own(folder.path)
         self.classes_ = np.array([rows.meant[name] for name in self.student_.schema.classes])

@@ -114,6 +114,7 @@ _IN_PYTHON = {key: parameter for parameter, key in _KEYS.items() if parameter !=
     "data.owner": "owners",
     "data.patient": "patients",
     "simulation.own_teacher": "teacher",
+    "query_budget.queries": "queries",
 }
 """Keys that a caller of `Council` never wrote, and the parameters that they come from."""
 _FILES_ONLY = ". data.drop leaves a column out, data.columns declares it"

@@ -16,12 +16,14 @@ from flwr.serverapp import Grid, ServerApp
 
 from consilium.coordinator.collection.exchange import Failure, FlowerTransport, encoded, no_answer
 from consilium.coordinator.server_app import serve
+from consilium.coordinator.stages import PATIENCE
+from consilium.protocol.errors import EngineError
 from consilium.protocol.messages import WireModel
 from consilium.simulations.engines.block_app import BLOCK, MEMBERS, BlockRequest, parted
 from consilium.simulations.engines.flower import COORDINATOR_NODE
 
-MEET_SECONDS = 120.0
-"""For a node to say which parties it answers for: the first message waits until its libraries are imported."""
+MEETINGS = 3
+"""How often a node is asked which parties it answers for, where it dies of that."""
 ALONE = 10**9
 """The first number of a node without a block; no federation has so many parties."""
 server = ServerApp()
@@ -57,16 +59,30 @@ class BlockTransport:
         )
 
     def _meet(self, nodes: list[int]) -> None:
-        """Ask nodes which parties they answer for; one that does not answer is asked again the next time."""
-        kinds, records = dict.fromkeys(nodes, MEMBERS), dict.fromkeys(nodes, RecordDict())
-        for node, reply in sorted(self._inner.send(kinds, records, MEET_SECONDS, _untold), key=lambda item: item[0]):
-            if isinstance(reply, Failure):
-                continue
-            table: dict[str, Any] = dict(reply.config_records[BLOCK])
-            for place in range(table["count"]):
-                self._places[COORDINATOR_NODE + 1 + table["first"] + place] = node, place
-            if not table["count"]:
-                self._alone[ALONE + len(self._alone)] = node
+        """Ask nodes which parties they answer for; the first message waits until a node's libraries are imported.
+
+        Raises
+        ------
+        EngineError : of a node nobody knows it, whose parties would be missing without a word.
+        """
+        reasons: dict[int, str] = {}
+        for _ in range(MEETINGS):
+            kinds, records, reasons = dict.fromkeys(nodes, MEMBERS), dict.fromkeys(nodes, RecordDict()), {}
+            for node, reply in sorted(self._inner.send(kinds, records, PATIENCE, _untold), key=lambda item: item[0]):
+                if isinstance(reply, Failure):
+                    reasons[node] = reply.reason
+                    continue
+                table: dict[str, Any] = dict(reply.config_records[BLOCK])
+                for place in range(table["count"]):
+                    self._places[COORDINATOR_NODE + 1 + table["first"] + place] = node, place
+                if not table["count"]:
+                    self._alone[ALONE + len(self._alone)] = node
+            if not (nodes := list(reasons)):
+                return
+        raise EngineError(
+            f"{len(reasons)} nodes do not say which parties they answer for: {next(iter(reasons.values()))}",
+            "Is there memory enough? Lower OMP_NUM_THREADS or the number of parties, and run it again",
+        )
 
     def exchange(
         self, requests: Mapping[int, WireModel], timeout: float, on_reply: Callable[[int, int], None]

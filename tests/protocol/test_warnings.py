@@ -140,7 +140,11 @@ AFTER: dict[str, list[tuple[dict[str, object], bool]]] = {
         ({"mean_teacher": {}}, False),
     ],
     "not-analysed": [({"not_analysed": ("learning curves",)}, True), ({"not_analysed": ()}, False)],
-    "parties-left-out": [({"left_out": 1}, True), ({"left_out": 0}, False)],
+    "parties-left-out": [
+        ({"left_out": 1}, True),
+        ({"left_out": 0, "absent": {}}, False),
+        ({"absent": {"basel": "node crashed"}}, True),
+    ],
 }
 
 SOUND = RowFacts(public={"well": 100, "ill": 100}, askable=100, test=100, queries=100, different=100)

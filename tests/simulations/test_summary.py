@@ -11,12 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from consilium.coordinator.collection.exchange import Failure, tell_left_out
 from consilium.coordinator.config import QueryBudget
+from consilium.coordinator.events import EventLog
 from consilium.coordinator.mechanisms import AnyMechanism, GNMax, NoisyHistogram
 from consilium.coordinator.privacy import expected
+from consilium.protocol.refusals import Refusal, Rule
 from consilium.report.warnings import RowFacts
 from consilium.simulations.divide import make_case
-from consilium.simulations.summary import run_warnings, stage_seconds
+from consilium.simulations.summary import absent, run_warnings, stage_seconds
+from consilium.simulations.workspace import Workspace
 from consilium.student.config import StudentSpec
 from tests.command_line import consilium
 from tests.federation import make_config
@@ -142,12 +146,23 @@ def test_of_several_rivals_the_best_is_named() -> None:
         (("student", "accuracy"), 0.5, ["not-above-majority"]),
         (("student", "recall_per_class", "ill"), 0.01, ["class-not-found"]),
         (("parties_left_out_for_data",), 2, ["parties-left-out"]),
+        (("parties_absent",), {"basel": "node crashed"}, ["parties-left-out"]),
         (("analysis_left_out",), ["labels by hand"], ["not-analysed"]),
         (("parties",), 20, ["noise-above-unanimity", "little-information"]),
     ],
 )
 def test_from_the_summary(path: tuple[str, ...], value: object, expected: list[str]) -> None:
     assert codes(changed(SUMMARY, *path, to=value)) == expected
+
+
+def test_who_was_left_out_of_a_stage_is_named_with_the_first_reason(tmp_path: Path) -> None:
+    """Not those whose data are the cause: that they are missing tells something about these."""
+    log = EventLog(tmp_path / "events.jsonl")
+    refused = Failure.of(Refusal(rule=Rule.LEAST_ROWS))
+    tell_left_out(log, "train", {"basel": Failure("node crashed"), "zug": refused})
+    tell_left_out(log, "vote", {"basel": Failure("malformed answer"), "aarau": Failure.of(Refusal(rule=Rule.POLICY))})
+    log.close()
+    assert absent(Workspace(tmp_path)) == {"aarau": "refused: policy", "basel": "node crashed"}
 
 
 def test_without_hand_labels_or_test_rows() -> None:

@@ -41,24 +41,30 @@ def test_a_student_of_ones_own_is_judged_and_holds(student: Any, kind: str) -> N
     assert council.predict_proba(FRAME).shape == (FRAME.height, 2)
 
 
-def _fails(*_: object, **__: object) -> None:
-    raise MemoryError
-
-
 def charges_of(run_dir: str) -> list[tuple[int, float]]:
     with closing(sqlite3.connect(Path(run_dir) / "ledger.db")) as ledger:
         return ledger.execute("SELECT seq, asked FROM batches ORDER BY seq").fetchall()
 
 
-@pytest.mark.parametrize("broken", ["consilium.student.run.train", "consilium.simulations.run.write_metrics"])
+@pytest.mark.parametrize(
+    ("broken", "error", "told"),
+    [
+        ("consilium.student.run.train", MemoryError(), r"MemoryError at .*"),
+        ("consilium.simulations.run.write_metrics", OSError(28, "No space left on device"), "No space left on device"),
+    ],
+)
 def test_a_fit_that_fails_after_its_release_goes_on_and_is_charged_once(
-    monkeypatch: pytest.MonkeyPatch, broken: str
+    monkeypatch: pytest.MonkeyPatch, broken: str, error: Exception, told: str
 ) -> None:
     """In training, or in analysis; another student may learn from the same answers, and the seed is the run's own."""
+
+    def fails(*_: object, **__: object) -> None:
+        raise error
+
     whole, council = fitted(), Council(**{**QUICK, "random_state": None})
     with monkeypatch.context() as patch:
-        patch.setattr(broken, _fails)
-        with pytest.raises(FailedAfterRelease, match=r"MemoryError at .* 20 queries .* fit\(\.\.\., resume=") as raised:
+        patch.setattr(broken, fails)
+        with pytest.raises(FailedAfterRelease, match=rf"{told}.* 20 queries .* fit\(\.\.\., resume=") as raised:
             council.fit(FRAME, "ill", owners="hospital")
     folder = raised.value.run_dir
     assert pl.read_parquet(Path(folder) / "labels.parquet")["label"].null_count() == 0
@@ -89,6 +95,15 @@ def test_an_interrupted_fit_keeps_what_was_released(monkeypatch: pytest.MonkeyPa
     folder = Path(str(raised.value).split("'")[1])
     assert council.fit(FRAME, "ill", owners="hospital", resume=folder).privacy_.fits == 1
     shutil.rmtree(folder.parent)
+
+
+def test_a_budget_above_the_different_public_rows_is_said_at_once() -> None:
+    """Equal rows are one query: of 20 public rows that can be asked 10 are different, and noise for 20 was given."""
+    rows = FRAME.filter(pl.col("hospital") == "H00").drop("hospital")
+    public = pl.concat([rows.head(10)] * 4)
+    with pytest.warns(UserWarning, match=r"allows 20 queries, and (\d|10) different public rows can be asked"):
+        council = fitted(public=public)
+    assert council.labels_.height == council.labels_["query_id"].n_unique() <= 10
 
 
 def test_a_teacher_that_only_this_process_knows_is_refused_in_one_sentence(
