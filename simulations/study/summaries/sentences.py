@@ -6,6 +6,7 @@ Beside them what each party gains at home, and which properties of a division go
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -268,9 +269,32 @@ def _rivals(view: StudyView, question: Family) -> Iterator[str]:
             yield _rival(view, question, rival, alike)
         if others:
             gaps.append(_gap(view, question, rival, others))
+    yield from _winners(view, question)
     yield from _largest(view, question)
     yield from _not_significant(view, question)
     yield from gaps
+
+
+def _winners(view: StudyView, question: Family) -> Iterator[str]:
+    """Which of the methods with the reference's guarantee did best, by means over seeds, whichever it is."""
+    at_points: dict[Point, list[MeanContrast]] = {}
+    for row in question.contrasts:
+        if row.standing in (Likeness.TESTED, Likeness.TOO_LITTLE):
+            at_points.setdefault(row.point, []).append(row)
+    if not question.private or not at_points:
+        return
+    leaders = [max(rows, key=lambda row: row.difference) for rows in at_points.values()]
+    best = Counter(row.method if row.difference > 0 else question.method for row in leaders)
+    start = f"Of the methods with the guarantee of {title(question.method)}, by {metric_words(view.metric or '')},"
+    if len(leaders) == 1:
+        row, (winner,) = leaders[0], best
+        less = row.method if winner == question.method else question.method
+        gap = _told(_turned(row) if winner == question.method else row, signed_text)
+        yield f"{start} {title(winner)} did best: {gap} against {title(less)}, {_verdict(row)}."
+        return
+    counts = [f"{title(method)} did best at {count}" for method, count in best.most_common()]
+    none = [] if question.method in best else [f"{title(question.method)} at none"]
+    yield f"{start} {', '.join([*counts, *none])} of {len(leaders)} points."
 
 
 def _rival(view: StudyView, question: Family, rival: str, rows: Sequence[MeanContrast]) -> str:

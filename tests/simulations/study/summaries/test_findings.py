@@ -40,6 +40,30 @@ def test_a_study_of_divisions_ends_in_at_least_five_sentences_with_negative_ones
     assert not any("nan" in each.lower() or "None" in each for each in told)
 
 
+@pytest.mark.parametrize(
+    ("rival", "said"),
+    [(0.05, "by AUC, noisy average did best: +0.050 (0.04"), (-0.05, "by AUC, PATE did best: +0.050 (0.04")],
+)
+def test_at_one_point_it_says_who_won_whoever_it_was(rival: float, said: str) -> None:
+    values = {
+        "pate": [0.7, 0.71, 0.72],
+        "noisy_average": [0.7 + rival, 0.711 + rival, 0.719 + rival],
+        "local": [0.9] * 3,
+    }
+    frame = pl.concat([figures(values), figures({"pate": [1.0] * 3}, metric="epsilon")])
+    told = sentence(findings(frame), "Of the methods with the guarantee of PATE")
+    assert said in told and told.endswith(", significant over 3 seeds.")
+    assert ("against PATE" in told) == (rival > 0)
+
+
+def test_over_several_points_it_counts_who_won() -> None:
+    order = {"division": ["natural", "iid", "matched", "country"]}
+    told = sentence(findings(MadeUp().frame(), order), "Of the methods with the guarantee of PATE")
+    best = re.findall(r"(PATE|noisy average) (?:did best )?at (\d+|none)", told)
+    assert {method for method, _ in best} >= {"PATE"} and told.endswith(" of 4 points.")
+    assert sum(int(count) for _, count in best if count != "none") == 4
+
+
 @pytest.mark.parametrize("gap", [0.05, -0.05])
 def test_the_sign_is_told_as_it_is(gap: float) -> None:
     values = {
@@ -119,7 +143,7 @@ def test_rank_correlations_are_scipys(pairs: int) -> None:
     y = x + generator.normal(0, 4, pairs)
     found = rank_correlation(x, y)
     assert found is not None and found.pairs == pairs
-    assert found.value == pytest.approx(stats.spearmanr(x, y).statistic)
+    assert found.value == pytest.approx(np.asarray(stats.spearmanr(x, y))[0])
     assert -1 <= found.low < found.value < found.high <= 1
 
 
