@@ -95,7 +95,7 @@ HAND_LABELS, CURVES, AT_HOME, REPORT = "hand labels", "curves", "own rows", "rep
 CANDIDATES, FORECAST, CHANGES, GAME = "candidates", "forecast", "changes", "game"
 TRAIN_TEACHERS = "train"
 SETTLE, ENSEMBLES, COMPARE, MEASURE = "settle", "ensembles", "compare", "measure"
-ASK, ROUND, TRAIN_STUDENT = "ask", "round", "train student"
+ASK, ROUND, TRAIN_STUDENT, TRAIN_AGAIN = "ask", "round", "train student", "train again"
 
 WORDS = {
     LOAD: "libraries and data load",
@@ -106,6 +106,7 @@ WORDS = {
     ASK: "queries are asked",
     ROUND: "rounds of the student",
     TRAIN_STUDENT: "student trains",
+    TRAIN_AGAIN: "student trains again on halves",
     BASELINES: "teachers are judged",
     POOLED: "pooled model trains",
     RIVALS: "private rivals are computed",

@@ -29,6 +29,7 @@ class WarningCode(StrEnum):
     NOTHING_LEARNT = "nothing-learnt"
     NOT_ABOVE_MAJORITY = "not-above-majority"
     ORDER_BY_CHANCE = "order-by-chance"
+    MOSTLY_NOISE = "mostly-noise"
     CLASS_NOT_FOUND = "class-not-found"
     NOT_ABOVE_HAND_LABELS = "not-above-hand-labels"
     BELOW_PRIVATE_RIVAL = "below-private-rival"
@@ -455,6 +456,9 @@ def _columns(names: tuple[str, ...]) -> str:
 LEAST_RECALL = 0.05
 """Below it a class is practically never found."""
 
+LEAST_RANK_CORRELATION = 0.5
+"""Of two students of the same votes with other noise: below it, the order is noise to a half and more."""
+
 MOST_NAMED = 5
 """Classes that are named, those that are found least: of 150 there may be dozens."""
 
@@ -531,7 +535,7 @@ class StudentFacts:
     mean_teacher: the same metrics of a party by itself, where a simulation knows them. hand_labels, rival: see there.
     left_out: parties that took no part because of what their data hold. absent: parties that were left out of a stage
     for another reason, and why. not_analysed: parts of a simulation's analysis
-    that there was no time for.
+    that there was no time for. noise_spread: see `student.learn.spread_over_noise`; empty of students before 0.10.
     """
 
     in_place: InPlace
@@ -545,6 +549,7 @@ class StudentFacts:
     left_out: int = 0
     absent: Mapping[str, str] = field(default_factory=dict)
     not_analysed: tuple[str, ...] = ()
+    noise_spread: Mapping[str, Any] = field(default_factory=dict)
 
 
 def _learnt(student: StudentFacts) -> str | None:
@@ -584,6 +589,28 @@ def _order(student: StudentFacts) -> str | None:
             f"the student's AUC {auc:.3f} is not above 0.5 by more than one standard deviation of chance,"
             f" {deviation:.3f}: it orders cases by lot. Do not use it; find more parties or a larger epsilon"
         )
+
+
+def _noise(student: StudentFacts) -> str | None:
+    """Of a student that says the same of every row, `_learnt` says enough."""
+    spread = student.noise_spread
+    if student.constant or "rank_correlation" not in spread:
+        return None
+    auc, reached, alike = spread["metrics"].get("auc"), _value(student.metrics, "auc"), spread["rank_correlation"]
+    if auc is not None and reached is not None and reached > 0.5 >= auc["interval"][0]:
+        low, high = auc["interval"]
+        text = (
+            f"other noise of the same scale would move the student's AUC {reached:.3f} by a standard deviation of"
+            f" {auc['sd']:.3f}: the 95 % interval over the noise, {low:.3f} to {high:.3f}, holds 0.5, which is chance"
+        )
+    elif alike < LEAST_RANK_CORRELATION:
+        text = (
+            "two students of the same votes with other noise would order the public rows with a rank correlation of"
+            f" {alike:.2f}, below {LEAST_RANK_CORRELATION:g}: the order is mostly noise"
+        )
+    else:
+        return None
+    return f"{text}. {_sentence((MORE, False), ('take a larger epsilon', False), (WITHOUT, False))}"
 
 
 def _hand_labels(student: StudentFacts) -> str | None:
@@ -722,6 +749,7 @@ _AFTER: Mapping[WarningCode, Callable[[StudentFacts], str | None]] = {
     WarningCode.NOTHING_LEARNT: _learnt,
     WarningCode.NOT_ABOVE_MAJORITY: _majority,
     WarningCode.ORDER_BY_CHANCE: _order,
+    WarningCode.MOSTLY_NOISE: _noise,
     WarningCode.NOT_ABOVE_HAND_LABELS: _hand_labels,
     WarningCode.BELOW_PRIVATE_RIVAL: _rival,
     WarningCode.BELOW_MEAN_TEACHER: _teacher,

@@ -84,7 +84,8 @@ def _data(audited: Audited, recorded: Recorded, student: Path | None) -> ReportD
         released_label_accuracy=None,
         reinforced=recorded.reinforced,
         claimed_epsilon=None,
-        student=_metrics(student),
+        student=_of_card(student, "metrics"),
+        noise_spread=_of_card(student, "noise_spread") or {},
         baselines={},
         classes=config.rows.classes,
         seconds=coordinator.get("seconds", {}),
@@ -108,8 +109,8 @@ def _provenance(student: Path | None) -> list[dict[str, Any]]:
     return [entry.model_dump(mode="json") for entry in well_formed_entries(stated)]
 
 
-def _metrics(student: Path | None) -> dict[str, Any] | None:
-    return None if student is None else Files(student, finished=True).object(CARD).get("metrics")
+def _of_card(student: Path | None, name: str) -> dict[str, Any] | None:
+    return None if student is None else Files(student, finished=True).object(CARD).get(name)
 
 
 def _warnings(audited: Audited, parties: int, student: Path | None, recorded: Recorded) -> list[dict[str, str]]:

@@ -93,6 +93,7 @@ def run_warnings(
         left_out=summary["parties_left_out_for_data"],
         absent=summary.get("parties_absent", {}),
         not_analysed=tuple(summary.get("analysis_left_out", ())),
+        noise_spread=card.get("noise_spread", {}),  # a run of 0.9 does not say it
     )
     return [*after_run(reached), *of_rows(looked), *before_run(known)]
 
@@ -201,6 +202,7 @@ def run_summary(manifest: Mapping[str, Any], space: Workspace, case: Case, analy
             "noise": coordinator["noise"],
         },
         "student": student["metrics"],
+        "noise_spread": student["noise_spread"],
         "baselines": analysis.baselines,
         "worth": analysis.worth,
         **({"analysis_left_out": list(analysis.left_out)} if analysis.left_out else {}),
@@ -244,6 +246,7 @@ def report_data(
             summary["queries"]["asked"], scenario.federation.privacy.delta
         ),
         student=summary["student"],
+        noise_spread=summary["noise_spread"],
         baselines=analysis.baselines,
         worth=analysis.worth,
         classes=dataset.classes,

@@ -6,6 +6,7 @@ that was promised before anything was asked, never one that depends on the votes
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,12 +31,13 @@ from consilium.student.config import StudentSpec
 @dataclass(frozen=True)
 class StudentResult:
     """The result of a student's run. `queries`: that were asked. `answered`: by the teachers; `reinforced`: own
-    predictions confirmed. `warnings`: of public numbers alone."""
+    predictions confirmed. `noise_spread`: see `learn.spread_over_noise`. `warnings`: of public numbers alone."""
 
     queries: int
     answered: int
     reinforced: int
     metrics: dict[str, Any] | None
+    noise_spread: dict[str, Any]
     warnings: list[RunWarning]
     seconds: float
 
@@ -51,8 +53,9 @@ def student_warnings(
     answered: int,
     metrics: dict[str, Any] | None,
     tested: dict[str, Any] | None,
+    spread: dict[str, Any],
 ) -> list[RunWarning]:
-    """Warnings of a finished student. kind: of its published model. metrics, tested: as its card has them."""
+    """Warnings of a finished student. kind: of its published model. metrics, tested, spread: as its card has them."""
     expected = Expected(
         epsilon=terms.epsilon,
         delta=terms.delta,
@@ -64,7 +67,7 @@ def student_warnings(
     )
     rows = {} if tested is None else tested["rows_per_class"]
     in_place = InPlace(terms.count_sigma > 0, None, bool(spec.prevalence))  # how teachers vote, the terms do not say
-    reached = StudentFacts(in_place, answered, kind == CONSTANT, metrics, rows)
+    reached = StudentFacts(in_place, answered, kind == CONSTANT, metrics, rows, noise_spread=spread)
     return [*after_run(reached), *before_run(expected)]
 
 
@@ -156,6 +159,7 @@ def make_card(
         "reinforced": result.reinforced,
         "metrics": result.metrics,
         "test": tested,
+        "noise_spread": result.noise_spread,
         "warnings": listed(result.warnings),
         "calibration": calibration.model_dump(mode="json") if calibration else None,
         "limits": [*LIMITS, _of_probabilities(calibration)],
@@ -312,8 +316,9 @@ def _code(key: str) -> str:
 
 def _quality(card: dict[str, Any]) -> list[str]:
     metrics, test = card["metrics"], card["test"]
+    spread = spread_sentence(card.get("noise_spread"))
     if metrics is None or test is None:
-        return ["Nobody has measured it: there were no labelled test rows."]
+        return ["Nobody has measured it: there were no labelled test rows.", *(["", spread] if spread else [])]
     low, high = test["accuracy_95"]
     lines = [
         f"Measured with this very file on {test['rows']} rows: {test['how']}"
@@ -334,7 +339,33 @@ def _quality(card: dict[str, Any]) -> list[str]:
     ]
     for name, mean in metrics["mean_predicted"].items():
         lines.append(f"| mean probability of {_plain(name)}, and its rate | {mean:.4f}, {metrics['rate'][name]:.4f} |")
-    return [*lines, *_operating(metrics["operating_point"])]
+    return [*lines, *(["", spread] if spread else []), *_operating(metrics["operating_point"])]
+
+
+def spread_sentence(spread: Mapping[str, Any] | None) -> str:
+    """What other noise would do, for people; empty of a student before 0.10, which does not say it.
+
+    >>> spread_sentence({"absent": "3 answers are too few to be halved"})
+    'How far the noise moves it is not known: 3 answers are too few to be halved.'
+    """
+    if not spread:
+        return ""
+    if "absent" in spread:
+        return f"How far the noise moves it is not known: {spread['absent']}."
+    measured = "; ".join(
+        f"{_METRICS[name]} by a standard deviation of {of['sd']:.3f}"
+        f" (95 % interval over the noise {of['interval'][0]:.3f} to {of['interval'][1]:.3f})"
+        for name, of in spread["metrics"].items()
+    )
+    begin = f"Other noise of the same scale would move its {measured}. Two" if measured else "Two"
+    return (
+        f"{begin} such students with other noise each would order the public rows with a rank correlation of about"
+        f" {spread['rank_correlation']:.2f}, and call {spread['agreement']:.0%} of them alike at least. Found by"
+        f" {spread['refits']} students of halves of what was released, which costs no privacy."
+    )
+
+
+_METRICS = {"accuracy": "accuracy", "auc": "AUC"}
 
 
 def _operating(point: dict[str, Any] | None) -> list[str]:

@@ -167,6 +167,7 @@ def _ask(
     from consilium.protocol.output import tell_warnings
     from consilium.report.disclosure import in_plain_words
     from consilium.report.warnings import MOST_EPSILON, listed
+    from consilium.student.card import spread_sentence
     from consilium.student.config import StudentSpec
     from consilium.student.deployed import StudentBoard
     from consilium.student.run import run_student
@@ -195,10 +196,14 @@ def _ask(
             source, rows, spec, out, seed, progress, later, lambda remark: display.say(remark, time.time())
         )
     summary = {"asked": result.queries, "answered": result.answered, "student": result.metrics, "out": str(out)}
+    summary["noise_spread"] = result.noise_spread
     summary["warnings"] = listed(result.warnings)
     if not quiet:
         tell_warnings(summary["warnings"], output)
     metrics = result.metrics or {}
     quality = "".join(f"{name} {metrics[name]:.3f}; " for name in ("accuracy", "auc") if metrics.get(name) is not None)
-    lines = [f"asked {result.queries}, answered {result.answered}; {quality}student: {out}"]
+    lines = [
+        f"asked {result.queries}, answered {result.answered}; {quality}student: {out}",
+        spread_sentence(result.noise_spread),
+    ]
     show(output, summary, () if quiet else lines)

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
 import numpy as np
+from scipy.special import stdtrit
 
 from consilium.models.base import SILENT, Aids, Job, Model, Shares, SharesTrainer, constant
 from consilium.models.devices import asked_device, resolve_device, training_floats
+from consilium.models.evaluation import evaluate, rank_correlation
 from consilium.models.images.pixels import shape_of
 from consilium.models.published.own_models import trust_of_maker
+from consilium.models.published.prevalence import PrevalenceShift
 from consilium.models.published.structures import put_together, take_apart
-from consilium.models.specs import TrainerKind
+from consilium.models.specs import (
+    AutoStudent,
+    GraphStudent,
+    KernelRidgeStudent,
+    LogisticRegressionStudent,
+    TorchStudent,
+    TrainerKind,
+)
 from consilium.models.tabular import SelfTraining
 from consilium.models.train import rehearsed, trainer_of
-from consilium.protocol.errors import ConfigError
-from consilium.protocol.label_source import LabelTerms
+from consilium.node.progress import TRAIN_AGAIN
+from consilium.protocol.errors import ConfigError, ConsiliumError
+from consilium.protocol.label_source import LabelTerms, Progress, no_progress
 from consilium.protocol.schema import Schema
 from consilium.student.config import StudentSpec
 
@@ -43,6 +58,187 @@ def train(
     if spec.self_training:
         trainer = SelfTraining(trainer, spec.self_training_confidence, spec.self_training_rounds, unlabelled)
     return trainer.fit(x, y, classes, seed)
+
+
+MOST_PAIRS, LEAST_PAIRS = 10, 3
+"""Of students that are trained again to see how far the noise moves them."""
+LEAST_ANSWERS = 4
+"""That a student learns from, so that each half has two."""
+_NUMBERS, _ROWS, _SLOW_ROWS = 1e8, 12_000, 2000
+"""Most numbers that the quickest kinds look at, all of them together; public rows that those with a graph do, together;
+and public rows up to which others are trained again, as seldom as is of use. Seconds of one core."""
+_HALVES = 0x68616C66
+
+
+@dataclass(frozen=True)
+class AnsweredRows:
+    """What a student learns from. rows: float (n, inputs), the public rows as its model takes them. places: int64 (m,),
+    those that have an answer; labels: int64 (m,). shares: of the same, where noisy histograms are released."""
+
+    rows: np.ndarray = field(repr=False)
+    places: np.ndarray = field(repr=False)
+    labels: np.ndarray = field(repr=False)
+    shares: Shares | None = field(default=None, repr=False)
+
+    def train(self, spec: StudentSpec, schema: Schema, seed: int, job: Job = SILENT) -> Model:
+        """See `train`; rows without an answer are unlabelled."""
+        rest = np.setdiff1d(np.arange(len(self.rows)), self.places)
+        return train(
+            self.rows[self.places], self.labels, self.rows[rest], len(schema.classes), spec, seed, job, schema, self.shares,
+        )  # fmt: skip
+
+    def halves(self, generator: np.random.Generator) -> tuple[AnsweredRows, AnsweredRows]:
+        """Two halves of what was released, whose noise is independent, and of twice the variance in each.
+
+        Of noisy shares s both are of all rows: s + e and s - e, where e is Gaussian of the variance of their noise, so
+        that the noise in one is uncorrelated with that in the other (Rasines, Young, Splitting strategies for
+        post-selection inference, Biometrika 2023). Labels are dealt by lot.
+        """
+        if self.shares is None:
+            order = generator.permutation(len(self.places))
+            first, second = np.sort(order[::2]), np.sort(order[1::2])
+            return self._of(first), self._of(second)
+        released, deviation = self.shares.shares, self.shares.deviation
+        noise = generator.standard_normal(released.shape) * deviation[:, None]
+        first, second = (Shares(half, deviation * np.sqrt(2)) for half in (released + noise, released - noise))
+        return self._with(first), self._with(second)
+
+    def _of(self, part: np.ndarray) -> AnsweredRows:
+        return AnsweredRows(self.rows, self.places[part], self.labels[part])
+
+    def _with(self, shares: Shares) -> AnsweredRows:
+        return AnsweredRows(self.rows, self.places, shares.shares.argmax(axis=1), shares)
+
+
+def pairs_of_halves(spec: StudentSpec, answered: AnsweredRows, classes: int) -> int | str:
+    """How many pairs of students are trained on halves of what was released, or why none are.
+
+    By kind and size alone, never by a clock: the same release gives the same twice.
+    """
+    kind, (rows, width), count = spec.trainer, answered.rows.shape, len(answered.places)
+    if kind.inputs == "features" or isinstance(kind, TorchStudent):
+        return f"a student of the kind {kind.name} takes too long to be trained again"
+    if count < LEAST_ANSWERS:
+        return f"{count} answers are too few to be halved"
+    if isinstance(kind, LogisticRegressionStudent | KernelRidgeStudent):
+        refits = _NUMBERS / (count * width * classes)
+    elif isinstance(kind, GraphStudent | AutoStudent):
+        refits = _ROWS / rows
+    else:
+        refits = 2 * LEAST_PAIRS * (rows <= _SLOW_ROWS)
+    refits /= 1 + spec.self_training * spec.self_training_rounds
+    pairs = min(MOST_PAIRS, int(refits / 2))
+    if pairs < LEAST_PAIRS:
+        return f"a student of the kind {kind.name} on {rows} public rows takes too long to be trained again"
+    return pairs
+
+
+def spread_over_noise(
+    answered: AnsweredRows,
+    spec: StudentSpec,
+    schema: Schema,
+    seed: int,
+    metrics: Mapping[str, Any] | None = None,
+    test: tuple[np.ndarray, np.ndarray] | None = None,
+    progress: Progress = no_progress,
+) -> dict[str, Any]:
+    """How far noise of the same scale moves a student. Only what was released and public rows are looked at, so that
+    it costs no privacy, and `seed` is no secret.
+
+    Students are trained again on halves of what was released, in pairs whose noise is independent. Half the difference
+    of such two varies, to first order, as the student of the whole does (McCarthy, Pseudo-replication: half samples,
+    1969). Redraws around what was released, or around what a student made of it, were measured beside it and are
+    further off (docs/decisions/spread-over-noise.md).
+
+    Parameters
+    ----------
+    metrics : accuracy and auc (None where there is none) of the student of the whole on the test rows.
+    test : float (n, inputs), as the student's model takes them, and classes int64 (n,); None where there are none.
+
+    Returns
+    -------
+    refits : how many students were trained again.
+    metrics : of accuracy and auc, as far as they are known, `sd`, and `interval` of 95 % around the student's, by
+        Student's t with a degree of freedom for each pair.
+    rank_correlation : Spearman's, of two students' probabilities on the public rows, as if the noise were drawn anew
+        for each; the mean over classes. From that of halves (Spearman 1910; Brown 1910), and 0 at least.
+    agreement : share of the public rows that two students of halves call alike; two of the whole call more.
+
+    {"absent": why} where nothing is trained again, or a student cannot learn from half.
+    """
+    pairs = pairs_of_halves(spec, answered, len(schema.classes))
+    if isinstance(pairs, str):
+        return {"absent": pairs}
+    try:
+        return _spread(answered, spec, schema, seed, metrics or {}, test, pairs, progress)
+    except ConsiliumError as error:  # the student of the whole is there, and paid for
+        return {"absent": f"no student learns from half of what was released: {error.what}"}
+
+
+def _spread(
+    answered: AnsweredRows,
+    spec: StudentSpec,
+    schema: Schema,
+    seed: int,
+    metrics: Mapping[str, Any],
+    test: tuple[np.ndarray, np.ndarray] | None,
+    pairs: int,
+    progress: Progress,
+) -> dict[str, Any]:
+    generator = np.random.default_rng([seed, _HALVES])
+    known = {name: value for name, value in metrics.items() if name in _SPREAD and value is not None}
+    halved: dict[str, list[list[float]]] = {name: [] for name in known}
+    correlations, agreements = list[float](), list[float]()
+    for pair in range(pairs):
+        progress(TRAIN_AGAIN, pair, pairs)
+        first, second = (_Seen.by(half, spec, schema, seed, test) for half in answered.halves(generator))
+        correlations.append(rank_correlation(first.pool, second.pool))
+        agreements.append(float((first.pool.argmax(axis=1) == second.pool.argmax(axis=1)).mean()))
+        for name, values in halved.items():
+            values.append([first.metrics[name], second.metrics[name]])
+    progress(TRAIN_AGAIN, pairs, pairs)
+    of_halves = float(np.mean(correlations))
+    return {
+        "refits": 2 * pairs,
+        "metrics": {name: _around(known[name], np.array(values)) for name, values in halved.items()},
+        "rank_correlation": 2 * of_halves / (1 + of_halves) if of_halves > 0 else 0.0,
+        "agreement": float(np.mean(agreements)),
+    }
+
+
+_SPREAD = ("accuracy", "auc")
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What a student says: probabilities float64 (n, classes) of all public rows, and its metrics on test rows."""
+
+    pool: np.ndarray = field(repr=False)
+    metrics: Mapping[str, Any]
+
+    @classmethod
+    def by(
+        cls,
+        half: AnsweredRows,
+        spec: StudentSpec,
+        schema: Schema,
+        seed: int,
+        test: tuple[np.ndarray, np.ndarray] | None,
+    ) -> _Seen:
+        model = half.train(spec, schema, seed)
+        pool, tested = model.predict_proba(half.rows), None if test is None else model.predict_proba(test[0])
+        if spec.prevalence:
+            shift = PrevalenceShift.onto(spec.prevalence, pool)
+            pool, tested = shift.applied(pool), None if tested is None else shift.applied(tested)
+        judged = {} if test is None or tested is None else evaluate(tested, test[1], schema.classes)
+        return cls(pool, judged)
+
+
+def _around(value: float, halves: np.ndarray) -> dict[str, Any]:
+    """`halves`: float64 (pairs, 2)."""
+    sd = float(np.sqrt(((halves[:, 0] - halves[:, 1]) ** 2).mean()) / 2)
+    reach = float(stdtrit(len(halves), 0.975)) * sd
+    return {"sd": sd, "interval": [max(0.0, value - reach), min(1.0, value + reach)]}
 
 
 def inputs(spec: StudentSpec, schema: Schema, rows: np.ndarray) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -20,10 +20,11 @@ from consilium.node.progress import ASK, ROUND, TRAIN_STUDENT, stage
 from consilium.protocol.errors import BudgetExceeded
 from consilium.protocol.label_source import NO_LABEL, LabelSource, LabelTerms, Outcome, Progress, no_progress
 from consilium.protocol.queries import canonical_queries, query_ids
+from consilium.protocol.releases import ReleaseKind
 from consilium.student.ask import Asked, AskingStage, PublicRows, asked_before, planned_phases, students_of
 from consilium.student.card import StudentResult, make_card, student_warnings, tested_on, write_cards
 from consilium.student.config import StudentSpec
-from consilium.student.learn import check_prevalence, check_student, inputs, train
+from consilium.student.learn import AnsweredRows, check_prevalence, check_student, inputs, spread_over_noise
 from consilium.student.pool import Pool, check_fits
 from consilium.student.selection import BY_ROWS, choose
 
@@ -71,6 +72,7 @@ def run_student(
     published = publish(out / "student" / MODEL_FILE, learned.model, terms.schema, last.inputs, learned.queries,
                         last.prevalence)  # fmt: skip
     metrics, tested = judged(published, pool, learned.queries)
+    spread = noise_spread(learned, pool, seed, metrics, progress)
     outcomes = np.array(record.outcomes)
     answered = int((outcomes == Outcome.ANSWERED).sum())
     result = StudentResult(
@@ -78,7 +80,8 @@ def run_student(
         answered=answered,
         reinforced=int((outcomes == Outcome.REINFORCED).sum()),
         metrics=metrics,
-        warnings=student_warnings(terms, last, published.kind, answered, metrics, tested),
+        noise_spread=spread,
+        warnings=student_warnings(terms, last, published.kind, answered, metrics, tested, spread),
         seconds=time.monotonic() - start,
     )
     write_cards(out / "student", make_card(terms, last, published, result, tested, choice))
@@ -204,14 +207,9 @@ class _Rounds:
         return choose(strategy, candidates, count, places, earlier, probabilities, generator, self.rows.equal)
 
     def _learn(self, spec: StudentSpec, seen: np.ndarray) -> None:
-        labelled, labels = self.asked.labelled()
-        rest = np.setdiff1d(np.arange(len(seen)), labelled)
-        schema = self.rows.schema
+        answered = AnsweredRows(seen, *self.asked.labelled(), self.asked.shares())
         with stage(self.job.progress, TRAIN_STUDENT):
-            self.model = train(
-                seen[labelled], labels, seen[rest], len(schema.classes), spec, self.seed, self.job, schema,
-                self.asked.shares(),
-            )  # fmt: skip
+            self.model = answered.train(spec, self.rows.schema, self.seed, self.job)
 
     def _count_rounds(self) -> None:
         if self.total > 1:
@@ -236,6 +234,20 @@ def judged(
     known = set(query_ids(queries))
     again = sum(name in known for name in query_ids(canonical_queries(pool.test_x, len(published.schema.features))))
     return metrics, tested_on(pool.test_y, metrics, classes, again)
+
+
+def noise_spread(
+    learned: Learned, pool: Pool, seed: int, metrics: Mapping[str, Any] | None, progress: Progress = no_progress
+) -> dict[str, Any]:
+    """How far noise of the same scale moves this student, see `spread_over_noise`. `metrics`: of `judged`."""
+    spec, schema, record = learned.spec, learned.terms.schema, learned.record
+    if learned.terms.release is ReleaseKind.EXACT:
+        return {"absent": "the released winners have no noise to speak of"}
+    answered = AnsweredRows(inputs(spec, schema, learned.queries), *record.labelled(), record.shares())
+    test = None
+    if pool.test_x is not None and pool.test_y is not None:
+        test = (inputs(spec, schema, pool.test_x), pool.test_y)
+    return spread_over_noise(answered, spec, schema, seed, metrics, test, progress)
 
 
 def _write_labels(out: Path, terms: LabelTerms, queries: np.ndarray, record: Asked) -> None:

@@ -18,6 +18,7 @@ from consilium.simulations.council.statement import PrivacyStatement
 from consilium.simulations.report import meaning
 from consilium.simulations.report.guarantees import own_epsilons
 from consilium.simulations.report.models import METRICS, RIVALS, hand_label_rows, worth_sentence
+from consilium.student.card import spread_sentence
 
 _STYLE = (
     "border:1px solid #8886;border-radius:6px;padding:.8em 1em;max-width:42em;font-family:sans-serif;line-height:1.4"
@@ -65,6 +66,7 @@ def run_in_few_lines(summary: Mapping[str, Any], privacy: PrivacyStatement) -> P
         _weights(summary),
         _spent(summary["privacy"]),
         _models("models", "On the public test rows", shown_models(summary)),
+        Exhibit("noise-spread", words=(spread,)) if (spread := spread_sentence(summary.get("noise_spread"))) else None,
         _models("private", "Beside models of private rows", _private_models(summary), secret=True),
         Exhibit("worth", words=(worth_sentence(worth, epsilon_text(privacy.epsilon), release.noun),))
         if worth

@@ -103,6 +103,9 @@ class Council(ClassifierMixin, BaseEstimator):
     classes_, n_features_in_, feature_names_in_ : as everywhere in scikit-learn.
     privacy_ : `PrivacyStatement`, what was promised.
     run_ : the `Run`. report_ : its report. labels_ : what was released. student_ : the published student.
+    spread_ : how far noise of the same scale moves the student, found from what was released, at no cost of privacy: a
+        dict of refits, metrics (accuracy and auc, each with sd and interval), rank_correlation and agreement
+        (docs/published-student.md); or of absent, which says why there is none.
     n_owners_ : owners that took part. plan_ : what the plan expects; None where the mechanism was given.
     """
 
@@ -227,6 +230,7 @@ class Council(ClassifierMixin, BaseEstimator):
         self.student_ = load_own(folder.path)
         self.classes_ = np.array([rows.meant[name] for name in self.student_.schema.classes])
         self.n_owners_ = int(summary["parties"])
+        self.spread_ = summary["noise_spread"]
         self.privacy_ = PrivacyStatement.of(summary["privacy"], self._spending.before(charge))
         self._others = tuple(name for name in (rows.label, rows.owner, rows.patient) if name is not None)
 

@@ -46,6 +46,7 @@ from consilium.simulations.report.models import (
     worth_explained,
     worth_sentence,
 )
+from consilium.student.card import spread_sentence
 
 SHADES = 5
 """Steps of the ground of a cell, from nothing to the whole of its row."""
@@ -100,6 +101,9 @@ def _student_tile(data: ReportData) -> TableLine:
         low, high = intervals[shown]
         tested = sum((data.open_figures.get("test") or {}).values())
         notes.append(f"{share_text(low)} to {share_text(high)} (95%) on {many(tested, 'case')}")
+    if (spread := data.noise_spread.get("metrics", {}).get(shown)) is not None:
+        low, high = spread["interval"]
+        notes.append(f"{share_text(low)} to {share_text(high)} (95%) over the noise")
     if data.student is None:
         notes.append("not evaluated")
     elif student.get("auc") is None:
@@ -145,6 +149,7 @@ def results_part(data: ReportData, promised: GuaranteeRow) -> PagePart:
     models = model_rows(data)
     absent = {name: item[ABSENT] for name, item in data.baselines.items() if ABSENT in item}
     notes = [f"No {name.replace('_', ' ')}: {why}." for name, why in absent.items()]
+    notes += [text for text in (spread_sentence(data.noise_spread),) if text]
     notes += [worth_explained(data.worth)] if data.worth else []
     exhibits = [
         _models_chart(data, models),

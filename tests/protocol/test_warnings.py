@@ -96,6 +96,11 @@ def test_typical_rows_are_advised_to_who_may_lack_them(known: bool | None, advic
     assert advice in warning.text
 
 
+def moved(low: float = 0.7, alike: float = 0.5) -> dict[str, object]:
+    """How far noise moves a student."""
+    return {"metrics": {"auc": {"sd": 0.05, "interval": [low, 0.9]}}, "rank_correlation": alike, "agreement": 0.8}
+
+
 AFTER: dict[str, list[tuple[dict[str, object], bool]]] = {
     "nothing-learnt": [({"constant": True}, True), ({"constant": False}, False)],
     "not-above-majority": [
@@ -112,6 +117,14 @@ AFTER: dict[str, list[tuple[dict[str, object], bool]]] = {
         ({"metrics": metrics(auc=None)}, False),
         ({"metrics": metrics(auc=0.3), "rows": {"a": 5, "b": 5, "c": 5}}, False),
         ({"metrics": metrics(auc=0.3), "rows": {"well": 5, "ill": 0}}, False),
+    ],
+    "mostly-noise": [
+        ({"noise_spread": moved(low=0.5)}, True),
+        ({"noise_spread": moved(low=0.501)}, False),
+        ({"noise_spread": moved(alike=0.499)}, True),
+        ({"noise_spread": moved(alike=0.499), "constant": True}, False),
+        ({"metrics": None, "noise_spread": {**moved(alike=0.499), "metrics": {}}}, True),
+        ({"noise_spread": {"absent": "3 answers are too few to be halved"}}, False),
     ],
     "class-not-found": [
         ({"metrics": metrics(recall_per_class={"well": 0.9, "ill": 0.049})}, True),

@@ -110,7 +110,7 @@ def test_a_whole_federation(tmp_path: Path) -> None:
     assert summary["parties_counted"] == [5]
     assert summary["asked"] == 30
     stages = [event["stage"] for event in events if event["event"] == "stage"]
-    assert stages == ["enrol", "train", "ask", "vote", "train student"]
+    assert stages == ["enrol", "train", "ask", "vote", "train student", "train again"]
     assert (tmp_path / "run" / "student" / "student.json").exists()
 
 
