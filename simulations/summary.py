@@ -202,7 +202,7 @@ def run_summary(manifest: Mapping[str, Any], space: Workspace, case: Case, analy
             "noise": coordinator["noise"],
         },
         "student": student["metrics"],
-        "noise_spread": student["noise_spread"],
+        "noise_spread": student.get("noise_spread", {}),  # the card of a run of 0.9 does not say it
         "baselines": analysis.baselines,
         "worth": analysis.worth,
         **({"analysis_left_out": list(analysis.left_out)} if analysis.left_out else {}),

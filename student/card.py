@@ -352,16 +352,21 @@ def spread_sentence(spread: Mapping[str, Any] | None) -> str:
         return ""
     if "absent" in spread:
         return f"How far the noise moves it is not known: {spread['absent']}."
-    measured = "; ".join(
-        f"{_METRICS[name]} by a standard deviation of {of['sd']:.3f}"
-        f" (95 % interval over the noise {of['interval'][0]:.3f} to {of['interval'][1]:.3f})"
-        for name, of in spread["metrics"].items()
+    moves, intervals = list[str](), list[str]()
+    for name, of in spread["metrics"].items():
+        low, high = of["interval"]
+        moves.append(f"{of['sd']:.3f} in {_METRICS[name]}")
+        intervals.append(f"{_METRICS[name]} {low:.3f} to {high:.3f}")
+    begin = (
+        f"Other noise of the same scale would move it by a standard deviation of {' and '.join(moves)}. 95 % intervals"
+        f" over the noise: {', '.join(intervals)}. "
+        if moves
+        else ""
     )
-    begin = f"Other noise of the same scale would move its {measured}. Two" if measured else "Two"
     return (
-        f"{begin} such students with other noise each would order the public rows with a rank correlation of about"
-        f" {spread['rank_correlation']:.2f}, and call {spread['agreement']:.0%} of them alike at least. Found by"
-        f" {spread['refits']} students of halves of what was released, which costs no privacy."
+        f"{begin}Two students with other noise each would order the public rows with a rank correlation of about"
+        f" {spread['rank_correlation']:.2f}, and call at least {spread['agreement']:.0%} of them alike. That is"
+        f" found by {spread['refits']} students of halves of what was released, and costs no privacy."
     )
 
 

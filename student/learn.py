@@ -84,7 +84,8 @@ class AnsweredRows:
         """See `train`; rows without an answer are unlabelled."""
         rest = np.setdiff1d(np.arange(len(self.rows)), self.places)
         return train(
-            self.rows[self.places], self.labels, self.rows[rest], len(schema.classes), spec, seed, job, schema, self.shares,
+            self.rows[self.places], self.labels, self.rows[rest], len(schema.classes), spec, seed, job, schema,
+            self.shares,
         )  # fmt: skip
 
     def halves(self, generator: np.random.Generator) -> tuple[AnsweredRows, AnsweredRows]:
@@ -145,10 +146,10 @@ def spread_over_noise(
     """How far noise of the same scale moves a student. Only what was released and public rows are looked at, so that
     it costs no privacy, and `seed` is no secret.
 
-    Students are trained again on halves of what was released, in pairs whose noise is independent. Half the difference
-    of such two varies, to first order, as the student of the whole does (McCarthy, Pseudo-replication: half samples,
-    1969). Redraws around what was released, or around what a student made of it, were measured beside it and are
-    further off (docs/decisions/spread-over-noise.md).
+    Students are trained again on halves of what was released, in pairs whose noise is independent and of twice the
+    variance. How far two of them differ says how far the student of the whole may lie from another one (McCarthy,
+    Pseudo-replication: half samples, 1969). Redraws around what was released, or around what a student made of it,
+    were measured beside it and are further off (docs/decisions/spread-over-noise.md).
 
     Parameters
     ----------
@@ -197,11 +198,12 @@ def _spread(
         for name, values in halved.items():
             values.append([first.metrics[name], second.metrics[name]])
     progress(TRAIN_AGAIN, pairs, pairs)
-    of_halves = float(np.mean(correlations))
+    of_halves = max(0.0, float(np.mean(correlations)))
+    alike = 2 * of_halves / (1 + of_halves)
     return {
         "refits": 2 * pairs,
-        "metrics": {name: _around(known[name], np.array(values)) for name, values in halved.items()},
-        "rank_correlation": 2 * of_halves / (1 + of_halves) if of_halves > 0 else 0.0,
+        "metrics": {name: _around(known[name], np.array(values), alike) for name, values in halved.items()},
+        "rank_correlation": alike,
         "agreement": float(np.mean(agreements)),
     }
 
@@ -234,9 +236,16 @@ class _Seen:
         return cls(pool, judged)
 
 
-def _around(value: float, halves: np.ndarray) -> dict[str, Any]:
-    """`halves`: float64 (pairs, 2)."""
-    sd = float(np.sqrt(((halves[:, 0] - halves[:, 1]) ** 2).mean()) / 2)
+def _around(value: float, halves: np.ndarray, alike: float) -> dict[str, Any]:
+    """`halves`: float64 (pairs, 2). alike: the rank correlation of two students of the whole.
+
+    Half of their squared difference is the variance at twice the noise. Where students are alike, a figure's variance
+    is as the noise's, and half of that is due. Where they are not, twice the noise turns a student's order no further
+    than at random, and all of it is: of a direction with noise, the part beside the signal has 1 - alike / 2 times the
+    variance that it has at twice the noise.
+    """
+    at_twice = float(((halves[:, 0] - halves[:, 1]) ** 2).mean()) / 2
+    sd = float(np.sqrt(at_twice * (1 - alike / 2)))
     reach = float(stdtrit(len(halves), 0.975)) * sd
     return {"sd": sd, "interval": [max(0.0, value - reach), min(1.0, value + reach)]}
 

@@ -56,7 +56,7 @@ def metrics_of(model: Model) -> dict:
 @pytest.mark.parametrize("labels", [False, True])
 @pytest.mark.parametrize("sigma", [25.0, 75.0])
 def test_it_is_what_other_noise_does(sigma: float, labels: bool) -> None:
-    """Means over six releases, with fixed seeds: within a factor of 1.6 of the truth, and ranks within .25."""
+    """Means over six releases, with fixed seeds: within a factor of 1.7 of the truth, and ranks within .25."""
     _, x, y, _ = world()
     answers = [released(seed, sigma, labels) for seed in range(24)]
     models = [answered.train(SPEC, SCHEMA, 0) for answered in answers]
@@ -73,7 +73,7 @@ def test_it_is_what_other_noise_does(sigma: float, labels: bool) -> None:
         for answered, metrics in zip(answers[:6], known, strict=False)
     ]
     sds = [spread["metrics"]["auc"]["sd"] for spread in spreads]
-    assert 1 / 1.6 < np.sqrt(np.mean(np.square(sds))) / true < 1.6
+    assert 1 / 1.7 < np.sqrt(np.mean(np.square(sds))) / true < 1.7
     assert np.mean([spread["rank_correlation"] for spread in spreads]) == pytest.approx(alike, abs=0.25)
     for spread, metrics in zip(spreads, known, strict=False):
         low, high = spread["metrics"]["auc"]["interval"]

@@ -43,6 +43,9 @@ class TestFit:
         np.testing.assert_allclose(proba.sum(axis=1), 1)
         assert council.score(FRAME.drop("ill", "hospital"), FRAME["ill"].to_numpy()) > 0.8
         assert (council.labels_.height, council.n_owners_) == (20, 6)
+        assert council.spread_ == council.run_.summary["noise_spread"]
+        assert 0 <= council.spread_["rank_correlation"] <= 1
+        assert f"{council.spread_['refits']} students of halves" in council._html_repr()
 
     def test_owners_with_too_few_rows_are_told(self) -> None:
         """In the words of Python, and for programs; where everybody takes part there is no such warning."""
