@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
@@ -227,18 +227,18 @@ def tried(name: str) -> Iterator[tuple[KernelRidgeStudent | LogisticRegressionSt
         yield KernelRidgeStudent(gamma=0.05), 1.0
 
 
-def main() -> None:
+def main(arguments: Sequence[str] = ()) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.noise_spread", description=__doc__)
     parser.add_argument("--cases", nargs="*", default=list(CASES), choices=list(CASES))
     parser.add_argument("--draws", type=int, default=30)
     parser.add_argument("--releases", type=int, default=12)
-    arguments = parser.parse_args()
-    command = command_of("benchmarks.noise_spread", sys.argv[1:])
-    split = f"{QUERIES} of {POOL} rows asked, another {TESTED} judge; the way was chosen on this very table"
+    chosen = parser.parse_args(arguments)
+    command = command_of("benchmarks.noise_spread", arguments)
+    split = f"{QUERIES} of {POOL} rows asked, another {TESTED} judge; the way was chosen in view of these cases"
     with figure("published-student/spread", command, COLUMNS, seeds=[0], split=split) as table:
-        for row in rows(arguments.cases, arguments.draws, arguments.releases):
+        for row in rows(chosen.cases, chosen.draws, chosen.releases):
             table.add(*row)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
