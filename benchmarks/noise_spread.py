@@ -234,7 +234,7 @@ def main(arguments: Sequence[str] = ()) -> None:
     parser.add_argument("--releases", type=int, default=12)
     chosen = parser.parse_args(arguments)
     command = command_of("benchmarks.noise_spread", arguments)
-    split = f"{QUERIES} of {POOL} rows asked, another {TESTED} judge; the way was chosen in view of these cases"
+    split = f"{QUERIES} of {POOL} rows asked, another {TESTED} judge; the way was chosen on this very table"
     with figure("published-student/spread", command, COLUMNS, seeds=[0], split=split) as table:
         for row in rows(chosen.cases, chosen.draws, chosen.releases):
             table.add(*row)
