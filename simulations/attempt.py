@@ -199,7 +199,8 @@ class Attempt:
                     self._status(space, "complete")
                     write_sums(space.run_dir)
                 else:
-                    self._status(space, f"failed: {_reason(error)}")
+                    reason = str(error) if isinstance(error, ConsiliumError) else type(error).__name__
+                    self._status(space, f"failed: {reason}")
             if interrupted is not None:
                 interrupted.run_dir = space.run_dir
                 if error is not interrupted:
