@@ -26,7 +26,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.papers import Place
 from consilium.data.private_rows import Rows
 from consilium.models.naming import unpickled
-from consilium.party.teach import train
+from consilium.party.teach import class_shares, train
 from consilium.party.voting import Lot, TeacherSet, thresholds_of, votes_of_teachers
 from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.teachers import LogisticRegressionSpec
@@ -89,7 +89,8 @@ def compare(place: Place, parties: int | None = None, queries: int = 1000) -> Co
         for side in sides:
             start = time.process_time()
             teacher = side.make(rows)
-            limits = thresholds_of([teacher], schema, rule, reference)
+            own = class_shares(rows, [np.arange(len(rows.y))], schema)
+            limits = thresholds_of([teacher], schema, rule, reference, own)
             loaded = TeacherSet(schema, "", "", [unpickled(pickle.dumps(teacher))], limits)
             side.votes.append(votes_of_teachers(loaded, inputs, Lot(name, "f" * 64, ids)))
             side.seconds += time.process_time() - start

@@ -145,7 +145,7 @@ def calibration_error(scores: np.ndarray, right: np.ndarray, bins: int = BINS) -
     return float(sum(abs(scores[part].sum() - rates[part].sum()) for part in parts) / len(scores))
 
 
-DECLARED = "declared prevalence"
+BY_PREVALENCE = "prevalence"
 """How a threshold was chosen, if not as one half."""
 
 EVEN = 0.5
@@ -204,7 +204,7 @@ def operating_point(
 ) -> dict[str, Any] | None:
     """What the threshold does on labelled rows; None where there are not two classes.
 
-    `probabilities` float64 (n, 2), `y` int64 (n,). threshold: the declared prevalence's, None where none is declared.
+    `probabilities` float64 (n, 2), `y` int64 (n,). threshold: the prevalence's, None where none is known.
     """
     if len(class_names) != 2:
         return None
@@ -212,7 +212,7 @@ def operating_point(
     return {
         "class": class_names[1],
         "threshold": used,
-        "by": "one half" if threshold is None else DECLARED,
+        "by": "one half" if threshold is None else BY_PREVALENCE,
         **at_threshold(scores, positive, used),
         "recall_at_specificity": {f"{at:g}": recall_at_specificity(scores, positive, at) for at in SPECIFICITIES},
     }

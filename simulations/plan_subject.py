@@ -170,7 +170,7 @@ class PlanSubject(ABC):
         """What a file says to have this plan, line by line; nothing where it says so already."""
         if not is_open(self.table):
             return []
-        text = tomli_w.dumps({"federation": planned.table, "student": {"trainer": planned.trainer}})
+        text = tomli_w.dumps({"federation": planned.table, "student": planned.student})
         return ["", "what the plan adds; --out writes the whole file:", "", *text.rstrip().splitlines()]
 
     def resolved(self, planned: PlannedFederation) -> dict[str, Any]:
@@ -205,7 +205,7 @@ class PlannedScenario(PlanSubject):
 
     def resolved(self, planned: PlannedFederation) -> dict[str, Any]:
         """See `PlanSubject.resolved`. The student's trainer is the plan's too, where the file leaves it out."""
-        student = {"trainer": planned.trainer, **self.content.get("student", {})}
+        student = {**planned.student, **self.content.get("student", {})}
         return {**super().resolved(planned), "student": student}
 
     def _known(self) -> Scenario:

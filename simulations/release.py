@@ -91,7 +91,8 @@ def replay(case: Case, votes: TeacherVotes) -> Replayed:
     learned = learn(service, pool, spec, case.seed, later=later)
     sanitised, batches = close(config, ledger, normal_for(config), log), ledger.batches()
     last = learned.spec
-    student, *_ = as_published(learned.model, config.rows, last.inputs, learned.queries, last.prevalence)
+    student, *_ = as_published(learned.model, config.rows, last.inputs, learned.queries, learned.prevalence,
+                                source=last.prevalence_source)  # fmt: skip
     return Replayed(
         promised=service.promised,
         to_student=promised_to_student(config),

@@ -201,7 +201,7 @@ def planned_scenario(
     open_table = table["federation"]
     known = validate({**table, "federation": stand_in(open_table)}, Scenario, where)
     planned = plan(open_table, facts_of(known, seed, source), known.simulation.most_queries, tasks)
-    student = {"trainer": planned.trainer, **table.get("student", {})}
+    student = {**planned.student, **table.get("student", {})}
     return validate(
         {**table, "federation": {**open_table, **planned.table}, "student": student}, Scenario, where
     ), planned

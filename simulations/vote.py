@@ -33,7 +33,8 @@ class TieLog:
     In flat arrays: a party of a single class has equal scores on every row, and there may be hundreds of them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, ids: Sequence[str] = ()) -> None:
+        self.query_ids = ids
         self.teacher, self.row = array("i"), array("i")
         self.equal, self.counts = array("i"), array("i")
         """The classes that were equal, one tie behind the other, and how many they were in each."""
@@ -273,6 +274,7 @@ class VoteRecorder:
             name: query_inputs(schema, x, query_set_hash(x)) if len(x) else np.zeros((0, 0)) for name, x in rows.items()
         }
         """float (rows, inputs) of each set."""
+        self._ids = {name: query_ids(x) if len(x) else [] for name, x in rows.items()}
         self._cast: dict[str, list[np.ndarray]] = {name: [] for name in _VOTED}
         self._lots: dict[str, list[TieLog]] = {name: [] for name in _VOTED}
         self._scores: dict[str, list[np.ndarray]] = {"test": [], "home": []}
@@ -291,7 +293,7 @@ class VoteRecorder:
         """The teachers of the party at this index. on_test: their `probabilities`, where somebody has them already."""
         classes = len(self._case.classes)
         for name, x in self.inputs.items():
-            lot = TieLog()
+            lot = TieLog(self._ids[name])
             cast = votes_of_teachers(trained, x, lot) if len(x) else np.zeros((len(trained.teachers), 0))
             self._cast[name].append(cast.astype(self._vote_type))
             self._lots[name].append(lot)

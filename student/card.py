@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from consilium.models.devices import asked_device, resolve_device, training_floats
-from consilium.models.evaluation import BINS, DECLARED
+from consilium.models.evaluation import BINS, BY_PREVALENCE
 from consilium.models.provenance import NOT_COVERED, NOT_STATED, uncovered, well_formed
 from consilium.models.published.model import CARD_FILE, FORMAT, MODEL_FILE, PEOPLES_CARD_FILE, Published
 from consilium.models.published.prevalence import PrevalenceShift
@@ -78,9 +78,9 @@ _SHARES_OF_VOTES = (
     "Its probabilities are shares of votes, not risks: use their order, and check them before they are read as risks."
 )
 _SHIFTED = (
-    "Its probabilities were shifted so that their mean over the public pool is the declared prevalence ({shares}, in"
+    "Its probabilities were shifted so that their mean over the public pool is {which} ({shares}, in"
     " the order of the classes). They"
-    " are risks only as far as that declaration holds for the pool and for the rows that are judged."
+    " are risks only as far as it holds for the pool and for the rows that are judged."
 )
 LIMITS = (
     "Not a medical device: nobody has validated it for decisions about patients, and this card is no validation.",
@@ -378,9 +378,9 @@ def _operating(point: dict[str, Any] | None) -> list[str]:
     if point is None:
         return []
     chosen = (
-        "so that the share of the public pool that is flagged equals the declared prevalence"
-        if point["by"] == DECLARED
-        else "the more probable class, since no prevalence was declared"
+        "so that the share of the public pool that is flagged equals the prevalence"
+        if point["by"] == BY_PREVALENCE
+        else "the more probable class, since no prevalence is known"
     )
     others = point["recall_at_specificity"]
     return [
@@ -401,7 +401,9 @@ def _operating(point: dict[str, Any] | None) -> list[str]:
 def _of_probabilities(calibration: PrevalenceShift | None) -> str:
     if calibration is None:
         return _SHARES_OF_VOTES
-    return _SHIFTED.format(shares=", ".join(f"{share:.4g}" for share in calibration.prevalence))
+    return _SHIFTED.format(
+        which=calibration.words, shares=", ".join(f"{share:.4g}" for share in calibration.prevalence)
+    )
 
 
 def _file(card: dict[str, Any]) -> list[str]:

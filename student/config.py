@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, FiniteFloat, field_validator
 
@@ -35,10 +35,11 @@ class StudentSpec(Terse, Frozen):
         description="`k_centre` and `typical` look at the public rows alone and choose the first queries too; `typical`"
         " (the densest row of each cluster) suits a few queries for each class",
     )
-    prevalence: tuple[FiniteFloat, ...] = Field(
+    prevalence: tuple[FiniteFloat, ...] | Literal["votes"] = Field(
         default=(),
         description="shares of the classes, in their order, that are known from outside (a registry, say; never from"
-        " test rows): probabilities are shifted so that their mean over the pool is this; left out: they stay shares of"
+        " test rows): probabilities are shifted so that their mean over the pool is this; `votes`: the shares that"
+        " noisy counts tell where teachers vote by `voting_rule.class_shares`; left out: probabilities stay shares of"
         " votes",
     )
     trainer: TrainerSpec = Field(default=LogisticRegressionStudent(), description="what it trains, see below")
@@ -75,8 +76,8 @@ class StudentSpec(Terse, Frozen):
 
     @field_validator("prevalence")
     @classmethod
-    def _are_shares(cls, value: tuple[float, ...]) -> tuple[float, ...]:
-        if value and (min(value) <= 0 or abs(sum(value) - 1) > FURTHEST_SUM):
+    def _are_shares(cls, value: tuple[float, ...] | str) -> tuple[float, ...] | str:
+        if isinstance(value, tuple) and value and (min(value) <= 0 or abs(sum(value) - 1) > FURTHEST_SUM):
             raise ValueError(f"shares of classes are above 0 and sum to 1; these sum to {sum(value):g}")
         return value
 
@@ -96,6 +97,11 @@ class StudentSpec(Terse, Frozen):
         *between, last = self.later
         whole = {"prevalence": self.prevalence, "provenance": self.provenance}
         return (first, *between, last.model_copy(update=whole))
+
+    @property
+    def prevalence_source(self) -> Literal["declared", "votes"]:
+        """Who says what `prevalence` is."""
+        return "votes" if self.prevalence == "votes" else "declared"
 
     @property
     def first(self) -> StudentSpec:

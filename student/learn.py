@@ -29,7 +29,9 @@ from consilium.models.train import rehearsed, trainer_of
 from consilium.node.progress import TRAIN_AGAIN
 from consilium.protocol.errors import ConfigError, ConsiliumError
 from consilium.protocol.label_source import LabelTerms, Progress, no_progress
+from consilium.protocol.releases import ReleaseKind
 from consilium.protocol.schema import Schema
+from consilium.protocol.voting_rule import prevalence_of
 from consilium.student.config import StudentSpec
 
 
@@ -282,8 +284,29 @@ def check_student(spec: StudentSpec, terms: LabelTerms) -> None:
             training_floats(device)
 
 
-def check_prevalence(spec: StudentSpec, schema: Schema) -> None:
-    """Raise ConfigError unless the declared shares, if there are any, are those of the federation's classes."""
+def prevalence_for(spec: StudentSpec, model: Model, seen: np.ndarray) -> tuple[float, ...]:
+    """What the student's probabilities are brought to: shares of the classes, none where it has none.
+
+    As declared; or by the mean share of votes that the model finds on the public rows `seen`, as it takes them.
+    Post-processing of what was released.
+    """
+    if spec.prevalence != "votes":
+        return spec.prevalence
+    second = prevalence_of(float(model.predict_proba(seen)[:, 1].mean()), len(seen))
+    return 1 - second, second
+
+
+def check_prevalence(spec: StudentSpec, terms: LabelTerms) -> None:
+    """Raise ConfigError unless the shares, if there are any, can be those of the federation's classes."""
+    schema = terms.schema
+    if spec.prevalence == "votes":
+        if len(schema.classes) != 2 or terms.release is not ReleaseKind.COUNTS:
+            raise ConfigError(
+                'student.prevalence is "votes": that takes noisy counts of two classes, and this federation releases'
+                f" {terms.release} of {len(schema.classes)}",
+                "Declare the shares of the classes, or leave it out",
+            )
+        return
     if spec.prevalence and len(spec.prevalence) != len(schema.classes):
         raise ConfigError(
             f"student.prevalence has {len(spec.prevalence)} shares for the {len(schema.classes)} classes"

@@ -24,7 +24,14 @@ from consilium.protocol.releases import ReleaseKind
 from consilium.student.ask import Asked, AskingStage, PublicRows, asked_before, planned_phases, students_of
 from consilium.student.card import StudentResult, make_card, student_warnings, tested_on, write_cards
 from consilium.student.config import StudentSpec
-from consilium.student.learn import AnsweredRows, check_prevalence, check_student, inputs, spread_over_noise
+from consilium.student.learn import (
+    AnsweredRows,
+    check_prevalence,
+    check_student,
+    inputs,
+    prevalence_for,
+    spread_over_noise,
+)
 from consilium.student.pool import Pool, check_fits
 from consilium.student.selection import BY_ROWS, choose
 
@@ -70,7 +77,7 @@ def run_student(
     write(terms, learned.queries, record)
     # it is judged as it was written: what its file says is what anybody gets
     published = publish(out / "student" / MODEL_FILE, learned.model, terms.schema, last.inputs, learned.queries,
-                        last.prevalence)  # fmt: skip
+                        learned.prevalence, last.prevalence_source)  # fmt: skip
     metrics, tested = judged(published, pool, learned.queries)
     spread = noise_spread(learned, pool, seed, metrics, progress)
     outcomes = np.array(record.outcomes)
@@ -92,13 +99,14 @@ def run_student(
 @dataclass(frozen=True)
 class Learned:
     """What a student has before it is published. terms: as the source described them at first. spec: of the last phase.
-    queries: the public rows float32 (n, features), canonical."""
+    queries: the public rows float32 (n, features), canonical. prevalence: see `prevalence_for`."""
 
     terms: LabelTerms
     spec: StudentSpec
     queries: np.ndarray = field(repr=False)
     record: Asked = field(repr=False)
     model: Model = field(repr=False)
+    prevalence: tuple[float, ...] = ()
 
 
 def learn(
@@ -123,7 +131,9 @@ def learn(
     rounds = _Rounds(rows, phases, seed, job, partial(write, terms, rows.queries))
     model = rounds.model_of_all()
     phases[-1].source.finish()  # it says that this student needs nothing more, of whatever phase
-    return Learned(terms, phases[-1].spec, rows.queries, rounds.asked, model)
+    last = phases[-1].spec
+    prevalence = prevalence_for(last, model, inputs(last, terms.schema, rows.queries)) if last.prevalence else ()
+    return Learned(terms, last, rows.queries, rounds.asked, model, prevalence)
 
 
 def _check(
@@ -132,7 +142,7 @@ def _check(
     """Raise what `run_student` raises before anything is asked."""
     check_fits(pool, terms.schema)
     check_names(terms.schema)
-    check_prevalence(spec, terms.schema)
+    check_prevalence(spec, terms)
     for _, of_phase in students:
         check_student(of_phase, terms)
 

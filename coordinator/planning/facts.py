@@ -12,9 +12,9 @@ from consilium.coordinator.config import Federation
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.queries import QUERY_DTYPE, query_ids
 
-PlannedRule = Literal["likeliest", "balanced", "relative"]
-"""How teachers vote: for the class that they find likeliest; as though all classes were equally frequent; or relative
-to their own scores of the public rows."""
+PlannedRule = Literal["likeliest", "balanced", "relative", "class_shares"]
+"""How teachers vote: for the class that they find likeliest; as though all classes were equally frequent; relative to
+their own scores of the public rows, by the median, or by it and the shares of classes among their own rows."""
 
 MOST_ROWS = 2000
 """Public rows that a plan looks at, and so most queries that it plans: at one epsilon more of them make a share of the
@@ -25,8 +25,8 @@ _LOT = 0x706C616E
 
 def planned_rule_of(federation: Federation) -> PlannedRule:
     """How the teachers of a federation vote, as far as a plan can tell."""
-    if federation.voting_rule.rule == "relative":
-        return "relative"
+    if federation.voting_rule.relative:
+        return "class_shares" if federation.voting_rule.by_class_shares else "relative"
     return "balanced" if getattr(federation.teacher, "class_weight", "none") == "balanced" else "likeliest"
 
 

@@ -17,7 +17,7 @@ DRAWS = 40
 """Tasks on which another setting is tried: fewer than for a plan, since it is only whether to expect anything."""
 LARGER_EPSILONS = (4.0, 16.0)
 """What is tried for the unit that was asked for."""
-SHARDS = 25
+SHARDS = 10
 """Teachers of each party in what is tried for records."""
 FACTORS = (1.0, 2.0, 4.0)
 """Of the epsilon that was asked for, in what is tried for records."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -15,11 +15,13 @@ from consilium.accounting.target import worst_case
 from consilium.coordinator.config import Federation, QueryBudget
 from consilium.coordinator.planning.candidates import Candidate, candidates
 from consilium.coordinator.planning.facts import MOST_ROWS, PublicFacts
-from consilium.coordinator.planning.rehearsal import LEARNERS, Outcomes, Rehearsal, TaskSet, made_up, ranked
+from consilium.coordinator.planning.rehearsal import LEARNERS, Entry, Outcomes, Rehearsal, TaskSet, made_up, ranked
 from consilium.coordinator.planning.tasks import FeatureMap
 from consilium.protocol.config_files import faults_of, in_one, validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.models import Frozen
+from consilium.protocol.releases import ReleaseKind
+from consilium.protocol.voting_rule import RelativeRule
 from consilium.report.warnings import WarningCode, budget_above_rows
 from consilium.sums.roster import least_sum
 
@@ -195,8 +197,9 @@ Tasks = Callable[[PublicFacts, FeatureMap], TaskSet]
 
 
 class PlannedMechanism(Frozen):
-    """Planned from public facts before the run: mechanism, noise and query budget, see docs/planning.md; needs
-    `privacy.epsilon`. `query_budget` may be left out; `query_budget.queries` is then a limit."""
+    """Planned from public facts before the run: mechanism, noise, query budget and, where it is left out, the voting
+    rule of two classes, see docs/planning.md; needs `privacy.epsilon`. `query_budget` may be left out;
+    `query_budget.queries` is then a limit."""
 
     name: Literal["auto"] = AUTO
 
@@ -207,7 +210,7 @@ class PlannedFederation:
 
     federation: resolved. epsilon: towards the student and the public; epsilon_nodes: towards the coordinator, None
     where it sees exact sums, or votes. trainer: a table `[student.trainer]` for it. runner_up: the best with another
-    mechanism.
+    mechanism. rule_planned: whether the voting rule is the plan's, too.
     """
 
     facts: PublicFacts
@@ -219,6 +222,7 @@ class PlannedFederation:
     epsilon: float
     epsilon_nodes: float | None
     cautions: list[Caution]
+    rule_planned: bool = False
 
     @property
     def expects_nothing(self) -> bool:
@@ -228,7 +232,14 @@ class PlannedFederation:
     @property
     def table(self) -> dict[str, Any]:
         """What the plan adds to a table `[federation]`, plain values."""
-        return self.federation.model_dump(mode="json", include={"mechanism", "query_budget"})
+        planned = {"mechanism", "query_budget"} | ({"voting_rule"} if self.rule_planned else set())
+        return self.federation.model_dump(mode="json", include=planned)
+
+    @property
+    def student(self) -> dict[str, Any]:
+        """What the plan adds to a table `[student]`, plain values."""
+        tells = self.rule_planned and self.federation.voting_rule.by_class_shares
+        return {"trainer": self.trainer, **({"prevalence": "votes"} if tells else {})}
 
     def lines(self) -> list[str]:
         """For people."""
@@ -236,7 +247,7 @@ class PlannedFederation:
         planned = Candidate({}, self.federation.mechanism, self.federation.query_budget)
         lines = [
             f"{facts.parties} parties, {facts.votes} votes on a query, {facts.classes} classes, {facts.public_rows}",
-            f"plan       {planned.described()}",
+            f"plan       {planned.described()}{self.federation.voting_rule.describe()}",
             f"promise    epsilon {self.epsilon:.4g} at delta {privacy.delta:g}; unit: {privacy.unit.value}; towards the"
             " student and the public",
             f"nodes      {self.federation.disclosure.towards_nodes(self.epsilon_nodes or 0)}",
@@ -338,23 +349,52 @@ def plan(
     _check_alike(federation.get("most_weight", 1))
     table = {key: value for key, value in federation.items() if key not in ("mechanism", "query_budget")}
     most = min(len(facts.rows), most_queries, _stated_limit(federation))
-    try:
-        tried = candidates(table, facts, most)
-    except ValidationError as error:
-        raise ConfigError(in_one("federation", faults_of(error, Federation, dict(federation)))) from None
-    except CalibrationError as error:
-        raise ConfigError(f"federation: {error}") from None
     features = FeatureMap.of(facts.rows)
-    task_set = tasks(facts, features)
-    ranking = ranked(facts, features, tried, task_set, progress)
-    best = ranking.best
+    options = _options(table, facts)
+    entries = []
+    for option in options:
+        try:
+            tried = [candidate for candidate in candidates(option.table, option.facts, most) if option.suits(candidate)]
+        except ValidationError as error:
+            raise ConfigError(in_one("federation", faults_of(error, Federation, dict(federation)))) from None
+        except CalibrationError as error:
+            raise ConfigError(f"federation: {error}") from None
+        if tried:
+            entries.append(Entry(option.facts, tried, tasks(option.facts, features)))
+    ranking = ranked(features, entries, progress)
+    best, known, task_set = ranking.best, ranking.entry.facts, ranking.entry.task_set
+    option = next(option for option in options if option.facts is known)
     query_budget = best.candidate.query_budget.model_dump()
     resolved = validate(
-        {**table, "mechanism": best.candidate.table, "query_budget": query_budget}, Federation, "federation, planned"
+        {**option.table, "mechanism": best.candidate.table, "query_budget": query_budget},
+        Federation,
+        "federation, planned",
     )
     second = ranking.runner_up
     other = None if second is None else (second.candidate, StudentForecast.of(second, facts.classes, task_set.source))
-    return _told(facts, features, resolved, best, task_set, other)
+    return replace(_told(known, features, resolved, best, task_set, other), rule_planned=len(options) > 1)
+
+
+@dataclass(frozen=True)
+class _Option:
+    """One voting rule: the table `[federation]` with it, and what is known then."""
+
+    table: dict[str, Any]
+    facts: PublicFacts
+
+    def suits(self, candidate: Candidate) -> bool:
+        """Whether a student can make decisions of what the candidate releases: of winners relative to a threshold, or
+        of none, it cannot tell how frequent the classes are."""
+        return self.facts.voting_rule != "class_shares" or candidate.mechanism.releases is ReleaseKind.COUNTS
+
+
+def _options(table: dict[str, Any], facts: PublicFacts) -> list[_Option]:
+    """As the table says; or, where it leaves the voting rule of two classes out, by class shares too."""
+    options = [_Option(table, facts)]
+    if "voting_rule" not in table and facts.classes == 2:
+        rule = RelativeRule(class_shares=True).model_dump(mode="json")
+        options.append(_Option({**table, "voting_rule": rule}, replace(facts, voting_rule="class_shares")))
+    return options
 
 
 def look_at(federation: Federation, facts: PublicFacts, tasks: Tasks = made_up, trainer: str = "") -> PlannedFederation:

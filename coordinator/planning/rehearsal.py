@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from consilium.coordinator.planning.facts import PublicFacts
 from consilium.coordinator.planning.tasks import PRIOR, FeatureMap, PublicTask, TaskMaker, TaskPrior
 from consilium.protocol.label_source import NO_LABEL
 from consilium.protocol.noise import SeededNoise
+from consilium.protocol.voting_rule import prevalence_of
 
 _SCALES = np.geomspace(1e-6, 10.0, 15)
 """Prior variances of a weight, times the number of weights; the evidence of what was released chooses among them."""
@@ -181,6 +182,8 @@ class Rehearsal:
             for place, learner in enumerate(LEARNERS):
                 fitted = self._of(place, len(votes))
                 for penalty, scores in self._scores(learner, fitted, drawn, candidate, task.votes.shape[1]):
+                    if self._facts.voting_rule == "class_shares":
+                        scores = _by_prevalence(scores, task)
                     qualities.setdefault((place, penalty), []).append(_judged(scores, task))
         best = {}
         for (place, penalty), values in qualities.items():
@@ -223,6 +226,14 @@ class Rehearsal:
         return float((labels[known] == task.truth[known]).mean()) if known.any() else float("nan")
 
 
+def _by_prevalence(scores: np.ndarray, task: PublicTask) -> np.ndarray:
+    """Scores (m, 2) in the same order, the second the larger on as many rows as the votes say (`prevalence_of`)."""
+    second = scores[:, 1]
+    prevalence = prevalence_of(float(second.mean()), len(task.votes))
+    margin = second - np.quantile(second, 1 - prevalence)
+    return np.stack([-margin, margin], axis=1)
+
+
 def _judged(scores: np.ndarray, task: PublicTask) -> tuple[float, float]:
     truth = task.truth
     if task.picked is not None:
@@ -258,9 +269,20 @@ class TaskSet:
 
 
 @dataclass(frozen=True)
-class Ranking:
-    """What was found: the best candidate, and the best one with another mechanism, None where there is none."""
+class Entry:
+    """One voting rule in the choice: what is known of a federation with it, its candidates and its tasks."""
 
+    facts: PublicFacts
+    tried: Sequence[Candidate] = field(repr=False)
+    task_set: TaskSet = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """What was found: the best candidate, in which entry, and the best one there with another mechanism, None where
+    there is none."""
+
+    entry: Entry
     best: Outcomes
     runner_up: Outcomes | None
 
@@ -269,31 +291,57 @@ def made_up(facts: PublicFacts, features: FeatureMap, prior: TaskPrior = PRIOR, 
     """Tasks from the prior. They are a function of the facts: the same facts give the same plan."""
     judged = facts.rows[:JUDGED]
     maker = TaskMaker(facts, features, judged, prior)
-    tasks = [maker.draw(np.random.default_rng([_SEED, number])) for number in range(draws)]
+    tasks = _Drawn(draws, lambda number: maker.draw(np.random.default_rng([_SEED, number])))
     return TaskSet("made-up tasks on the public rows", judged, tasks)
 
 
+class _Drawn(Sequence[PublicTask]):
+    """Tasks that are drawn when they are first looked at: most voting rules are out after the first look."""
+
+    def __init__(self, count: int, draw: Callable[[int], PublicTask]) -> None:
+        self._count, self._draw = count, draw
+        self._tasks: dict[int, PublicTask] = {}
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, number: int) -> PublicTask: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[PublicTask]: ...
+    def __getitem__(self, number: int | slice) -> PublicTask | list[PublicTask]:
+        if isinstance(number, slice):
+            return [self[each] for each in range(*number.indices(self._count))]
+        if not 0 <= number < self._count:
+            raise IndexError(number)
+        if number not in self._tasks:
+            self._tasks[number] = self._draw(number)
+        return self._tasks[number]
+
+
 def ranked(
-    facts: PublicFacts,
-    features: FeatureMap,
-    tried: Sequence[Candidate],
-    task_set: TaskSet,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    features: FeatureMap, entries: Sequence[Entry], progress: Callable[[int, int], None] = lambda done, total: None
 ) -> Ranking:
-    """Try all candidates on some tasks, and the best on all. The larger mean quality is the better."""
-    stage = Rehearsal(features, facts, task_set.judged)
-    looks = []
-    for number, candidate in enumerate(tried):
-        progress(number, len(tried) + 1)
-        looks += stage.rehearse(candidate, task_set.tasks[:FIRST_LOOK])
-    progress(len(tried), len(tried) + 1)
-    finalists = _distinct(sorted(looks, key=lambda outcomes: -outcomes.expected))
-    final = [outcomes for candidate in finalists for outcomes in stage.rehearse(candidate, task_set.tasks)]
-    progress(len(tried) + 1, len(tried) + 1)
+    """Try all candidates of all entries on some tasks, and the best entry's best on all. The larger mean quality is the
+    better."""
+    total, done = sum(len(entry.tried) for entry in entries) + 1, 0
+    first: list[tuple[Entry, Rehearsal, list[Outcomes]]] = []
+    for entry in entries:
+        stage, looks = Rehearsal(features, entry.facts, entry.task_set.judged), list[Outcomes]()
+        for candidate in entry.tried:
+            progress(done, total)
+            looks += stage.rehearse(candidate, entry.task_set.tasks[:FIRST_LOOK])
+            done += 1
+        looks.sort(key=lambda outcomes: -outcomes.expected)
+        first.append((entry, stage, looks))
+    entry, stage, looks = max(first, key=lambda item: item[2][0].expected)
+    progress(done, total)
+    final = [outcomes for candidate in _distinct(looks) for outcomes in stage.rehearse(candidate, entry.task_set.tasks)]
+    progress(total, total)
     final.sort(key=lambda outcomes: -outcomes.expected)
     best = final[0].candidate.mechanism.name
     others = [outcomes for outcomes in final if outcomes.candidate.mechanism.name != best]
-    return Ranking(final[0], others[0] if others else None)
+    return Ranking(entry, final[0], others[0] if others else None)
 
 
 def _distinct(looks: Iterable[Outcomes]) -> list[Candidate]:

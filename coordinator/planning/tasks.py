@@ -13,6 +13,7 @@ import numpy as np
 from scipy.special import expit
 
 from consilium.coordinator.planning.facts import PublicFacts
+from consilium.protocol.voting_rule import HALF
 
 MOST_COMPONENTS = 60
 """Principal components of the pool: what lies beyond is too little for a student that learns from noise."""
@@ -67,6 +68,8 @@ def _waves(components: np.ndarray, frequencies: np.ndarray, phases: np.ndarray) 
 _STEPS = 25
 _POINTS = 300
 _TEACHERS = 50
+MOST_TEACHERS = 500
+"""That are made up; more of them agree a little better with each other than a plan then says."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +97,7 @@ class TaskPrior:
     smooth: share of the function that is not linear.
     shared: how much of the teachers' common function is not the truth's, as a share of variance.
     teacher, teacher_tilt: size of a teacher's own change, in standard deviations of the function, on a logarithmic
-        scale; and its tilt.
+        scale, where a party has one teacher: of k on shards of its rows it is sqrt(k) times as large; and its tilt.
     """
 
     tilt: tuple[float, float] = (1.0, 7.0)
@@ -145,7 +148,14 @@ class TaskMaker:
         if self._facts.voting_rule == "balanced":
             start = start - np.log(prevalence)
         drawn = (scores + generator.gumbel(size=scores.shape)).argmax(axis=1)
-        votes = self._votes(start, gain * noise, generator.uniform(*prior.teacher_tilt), generator)
+        rule, shards = self._facts.voting_rule, self._facts.teachers_per_party
+        votes = self._votes(
+            start,
+            gain * noise * np.sqrt(shards),
+            generator.uniform(*prior.teacher_tilt),
+            {"relative": 0.5, "class_shares": (1 - HALF) / 2 + HALF * prevalence[1]}.get(rule),
+            generator,
+        )
         return PublicTask(votes[: self._asked], votes[self._asked :], drawn[self._asked :])
 
     def _functions(self, count: int, smooth: float, tilt: float, generator: np.random.Generator) -> np.ndarray:
@@ -155,25 +165,46 @@ class TaskMaker:
         curved = _standard(self._smooth @ generator.standard_normal((self._smooth.shape[1], count)), self._asked)
         return _standard(np.sqrt(1 - smooth) * straight + np.sqrt(smooth) * curved, self._asked)
 
-    def _votes(self, start: np.ndarray, noise: float, tilt: float, generator: np.random.Generator) -> np.ndarray:
-        """int64 (rows, classes): one vote of each teacher, which sees `start` and its own change of it."""
+    def _votes(
+        self, start: np.ndarray, noise: float, tilt: float, above: float | None, generator: np.random.Generator
+    ) -> np.ndarray:
+        """int64 (rows, classes): one vote of each teacher, which sees `start` and its own change of it.
+
+        above: share of the pool that a teacher finds above its threshold, where it votes by one.
+        """
         rows, classes = start.shape
         direction = self._scale**tilt / np.sqrt((self._scale ** (2 * tilt)).sum())
         votes = np.zeros((rows, classes), dtype=np.int64)
         # two classes differ by two independent changes, of which one would be enough
         noise = noise / np.sqrt(2) if classes == 2 else noise
         base = start.T.astype(np.float32)[:, :, None]
-        for first in range(0, self._facts.votes, _TEACHERS):
-            teachers = min(_TEACHERS, self._facts.votes - first)
+        count = min(self._facts.votes, MOST_TEACHERS)
+        for first in range(0, count, _TEACHERS):
+            teachers = min(_TEACHERS, count - first)
             weights = noise * generator.standard_normal((classes, len(direction), teachers)) * direction[:, None]
             level = noise * 0.3 * generator.standard_normal((classes, 1, teachers))
             scores = base + self._white @ weights.astype(np.float32) + level.astype(np.float32)
-            if self._facts.voting_rule == "relative":
-                scores = scores - scores.mean(axis=0)
-                scores = scores - np.median(scores[:, : self._asked], axis=1, keepdims=True)
+            if above is not None:
+                scores = _against_thresholds(scores, self._asked, above)
             chosen = scores.argmax(axis=0)
             votes += np.stack([(chosen == label).sum(axis=1) for label in range(classes)], axis=1)
+        if count == self._facts.votes:
+            return votes
+        votes = votes * self._facts.votes // count
+        votes[:, 0] += self._facts.votes - votes.sum(axis=1)
         return votes
+
+
+def _against_thresholds(scores: np.ndarray, asked: int, above: float) -> np.ndarray:
+    """Scores (classes, rows, teachers) less each teacher's thresholds, which its scores of the first `asked` rows give:
+    of two classes the share `above` of them is above the second's, of more a half above each."""
+    scores = scores - scores.mean(axis=0)
+    share = above if len(scores) == 2 else 0.5
+    place = int((1 - share) * (asked - 1))
+    if len(scores) > 2:
+        return scores - np.partition(scores[:, :asked], place, axis=1)[:, place : place + 1]
+    second = scores[1] - np.partition(scores[1, :asked], place, axis=0)[place]
+    return np.stack([-second, second])
 
 
 def _standard(functions: np.ndarray, rows: int) -> np.ndarray:

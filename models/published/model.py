@@ -16,7 +16,7 @@ from consilium.models.base import Model
 from consilium.models.naming import UnusableModel
 from consilium.models.published.file import BadModel, Content, Parts, decoded, encoded, read, write
 from consilium.models.published.own_models import OwnCodeTrust, needed, trust_of_maker
-from consilium.models.published.prevalence import PrevalenceShift
+from consilium.models.published.prevalence import PrevalenceShift, PrevalenceSource
 from consilium.models.published.structures import Inputs, put_together, take_apart
 from consilium.protocol.config_files import read_table, validate
 from consilium.protocol.errors import ConfigError, PathError
@@ -49,7 +49,7 @@ class _Header(Frozen):
 class Published:
     """A student with everything that it needs. `kind`: see `structures`. `sha256`: of its file, hex.
 
-    calibration: how the model's probabilities are brought to a declared prevalence; None where none was declared.
+    calibration: how the model's probabilities are brought to a prevalence; None where none is known.
     needs: what it takes to load it, where others wrote it.
     """
 
@@ -90,19 +90,25 @@ class Published:
 
 
 def publish(
-    path: Path, model: Model, schema: Schema, inputs: Inputs, pool: np.ndarray, prevalence: tuple[float, ...] = ()
+    path: Path,
+    model: Model,
+    schema: Schema,
+    inputs: Inputs,
+    pool: np.ndarray,
+    prevalence: tuple[float, ...] = (),
+    source: PrevalenceSource = "declared",
 ) -> Published:
     """Write the student to `path`, and return it as it was written; `pool`: see `structures.take_apart`.
 
-    prevalence: declared shares of the classes, to which the mean of its probabilities over the pool is brought; empty:
-        they stay what the model says.
+    prevalence: shares of the classes, to which the mean of its probabilities over the pool is brought; empty: they stay
+        what the model says. source: of these shares.
 
     Raises
     ------
     BadModel : it is too large, or has a number that is not finite. UnusableModel : others wrote it, and it cannot be
         written without a pickle.
     """
-    written, header, arrays = as_published(model, schema, inputs, pool, prevalence, path)
+    written, header, arrays = as_published(model, schema, inputs, pool, prevalence, path, source)
     write(path, header, arrays)
     return written
 
@@ -114,6 +120,7 @@ def as_published(
     pool: np.ndarray,
     prevalence: tuple[float, ...] = (),
     path: Path | str = "student",
+    source: PrevalenceSource = "declared",
 ) -> tuple[Published, dict[str, Any], dict[str, np.ndarray]]:
     """The student as its file says it, and the file's description and numbers. `path`: what errors call the file."""
     parts = take_apart(model, schema, pool)
@@ -131,8 +138,9 @@ def as_published(
 
     written = read_back(header)
     if prevalence:
-        calibration = PrevalenceShift.onto(prevalence, written.predict_proba(pool))
-        header["calibration"] = calibration.model_dump(mode="json")
+        calibration = PrevalenceShift.onto(prevalence, written.predict_proba(pool), source)
+        declared = {"source"} if source == "declared" else set()  # files of 0.9 have no other
+        header["calibration"] = calibration.model_dump(mode="json", exclude=declared)
         written = read_back(header)
     return written, header, parts.arrays
 

@@ -81,7 +81,8 @@ class Council(ClassifierMixin, BaseEstimator):
     unit : "party" (a whole owner), "patient" or "record"; it has no default on purpose.
     neighbouring : "replace" or "add_or_remove": how the unit's data may change.
     parties : without owners, deal the rows to so many parties by lot.
-    teachers_per_party : teachers on disjoint shards of an owner's rows.
+    teachers_per_party : teachers on disjoint shards of an owner's rows. None: one; where the unit is a patient or a
+        record, which moves the votes of two of them at most, `SHARDS`.
     public_share : of the owners, held out whole (of the rows, where they are dealt by lot), where `fit` is told of no
         public rows.
     mechanism, queries, answers : how labels come from votes, and how many at most. None: planned from public facts.
@@ -119,7 +120,7 @@ class Council(ClassifierMixin, BaseEstimator):
         unit: Literal["party", "patient", "record"] | None = None,
         neighbouring: Literal["replace", "add_or_remove"] = "replace",
         parties: int | None = None,
-        teachers_per_party: int = 1,
+        teachers_per_party: int | None = None,
         public_share: float = 0.2,
         mechanism: Described = None,
         queries: int | None = None,

@@ -224,7 +224,7 @@ def _plan(step: StudyStep, read: Read, desk: StepDesk) -> bytes:
     known = without_mechanism(table, "scenario")
     source = desk.source(known, step.params, read)
     _, planned = planned_scenario(table, "scenario", step.params["seed"], source=source)
-    return json.dumps({"federation": planned.table, "trainer": planned.trainer}).encode()
+    return json.dumps({"federation": planned.table, "student": planned.student}).encode()
 
 
 def _settle(step: StudyStep, read: Read, desk: StepDesk) -> bytes:
@@ -234,7 +234,7 @@ def _settle(step: StudyStep, read: Read, desk: StepDesk) -> bytes:
     if "plan" in step.needs:
         planned = json.loads(read(step.needs["plan"]))
         table["federation"] = {**table["federation"], **planned["federation"]}
-        table["student"] = {"trainer": planned["trainer"], **table.get("student", {})}
+        table["student"] = {**planned["student"], **table.get("student", {})}
     full = scenario_json(validate(table, Scenario, "scenario"))
     case = desk.case(full, step.params, read)
     methods = {label: method_of(dict(keys)) for label, keys in step.params["methods"].items()}

@@ -138,7 +138,7 @@ def test_the_operating_point() -> None:
     assert found == {
         "class": "ill",
         "threshold": 0.38,
-        "by": "declared prevalence",
+        "by": "prevalence",
         "flagged": 0.5,
         "recall": 1.0,
         "specificity": 1.0,

@@ -16,10 +16,12 @@ from consilium.coordinator.planning.candidates import Candidate, candidates
 from consilium.coordinator.planning.facts import PublicFacts
 from consilium.coordinator.planning.plan import PlannedFederation, cautions, is_open, look_at, plan, stand_in
 from consilium.coordinator.planning.rehearsal import Rehearsal, made_up
-from consilium.coordinator.planning.tasks import FeatureMap
+from consilium.coordinator.planning.tasks import FeatureMap, TaskPrior
 from consilium.coordinator.stages import Phase
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.releases import ReleaseKind
 from consilium.protocol.strict_json import dumps
+from consilium.protocol.voting_rule import RelativeRule, TopRule
 
 FEW = partial(made_up, draws=24)
 
@@ -44,7 +46,40 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def planned() -> PlannedFederation:
-    return plan(table(), facts(), 10_000, FEW)
+    return plan(table(voting_rule={"rule": "top"}), facts(), 10_000, FEW)
+
+
+def test_a_voting_rule_that_is_left_out_is_planned_with_the_student_that_it_needs() -> None:
+    found = plan(table(), facts(), 10_000, FEW)
+    assert found.federation.voting_rule == RelativeRule(class_shares=True)
+    assert found.table["voting_rule"]["class_shares"] and found.student["prevalence"] == "votes"
+    assert found.federation.mechanism.releases is ReleaseKind.COUNTS
+    assert found.facts.voting_rule == "class_shares" and "relative to class shares" in "".join(found.lines())
+    assert json.loads(dumps(found.to_json()))["voting_rule"] == found.table["voting_rule"]
+
+
+def test_a_voting_rule_that_is_stated_is_left_as_it_is(planned: PlannedFederation) -> None:
+    assert "voting_rule" not in planned.table and planned.student == {"trainer": planned.trainer}
+    assert planned.federation.voting_rule == TopRule()
+
+
+def test_where_one_class_is_rare_decisions_by_prevalence_are_forecast_better_than_by_the_median() -> None:
+    """By the median alone every other row is called ill, whatever the prevalence."""
+    rare = TaskPrior(rarest=(0.05, 0.1))
+    accuracy = {}
+    for rule in ("relative", "class_shares"):
+        known = replace(facts(400), voting_rule=rule)
+        voting_rule = RelativeRule(class_shares=rule == "class_shares").model_dump(mode="json")
+        federation = Federation.model_validate(
+            {
+                **table(voting_rule=voting_rule),
+                "mechanism": {"name": "histogram", "sigma": 60.0},
+                "query_budget": {"queries": 100, "answers": 100},
+            }
+        )
+        found = look_at(federation, known, partial(made_up, draws=12, prior=rare))
+        accuracy[rule] = found.forecast.accuracy.median
+    assert accuracy["class_shares"] > accuracy["relative"] + 0.1
 
 
 def test_a_plan_of_a_small_case(planned: PlannedFederation) -> None:
@@ -100,7 +135,7 @@ def test_a_planned_federation_is_the_one_that_its_table_says(planned: PlannedFed
 
 
 def test_the_same_facts_give_the_same_plan(planned: PlannedFederation) -> None:
-    assert plan(table(), facts(), 10_000, FEW).to_json() == planned.to_json()
+    assert plan(table(voting_rule={"rule": "top"}), facts(), 10_000, FEW).to_json() == planned.to_json()
 
 
 @pytest.mark.proofs

@@ -292,13 +292,13 @@ def test_probabilities_and_operating_point(public: bool) -> None:
         "mean_predicted": {"well": 0.4093, "ill": 0.5907},
         "rate": {"well": 0.3109, "ill": 0.6891},
         "operating_point": {
-            "class": "ill", "threshold": 0.6121, "by": "declared prevalence", "flagged": 0.55, "recall": 0.7421,
+            "class": "ill", "threshold": 0.6121, "by": "prevalence", "flagged": 0.55, "recall": 0.7421,
             "specificity": None, "precision": 0.8302, "recall_at_specificity": {"0.8": 0.6255, "0.9": None},
         },
     }  # fmt: skip
     text = " ".join(Page(render(replace(CASES["usual"], student=student), public)).text.split())
     for told in (
-        "0.192", "ill: flagged above 0.612 (declared prevalence)", "0.409", "0.591", "0.137", "0.742", "0.830",
+        "0.192", "ill: flagged above 0.612 (prevalence)", "0.409", "0.591", "0.137", "0.742", "0.830",
         "specificity is 0.9 (to compare; not chosen)",
     ):  # fmt: skip
         assert told in text, told
