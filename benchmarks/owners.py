@@ -4,8 +4,8 @@
 
 The divisions are those of the study `naturals`; nothing was chosen on them: what a plan rests on was chosen on the
 development divisions of `benchmarks.voting_rules`. Each run leaves mechanism, queries, voting rule and student to the
-plan, at epsilon 1 and delta 1e-5; with a record as the unit an owner has as many teachers as `Council` gives it. Seeds
-are of division, teachers and noise together. `--before`: as version 0.9 had it, the top rule and one teacher an owner.
+plan, at epsilon 1 and delta 1e-5, and with a record as the unit the number of teachers of an owner, too. Seeds are of
+division, teachers and noise together. `--before`: as version 0.9 had it, the top rule and one teacher an owner.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ import numpy as np
 
 from benchmarks.cells import command_of, spread
 from consilium.protocol.errors import ConsiliumError
-from consilium.simulations.council.settings import SHARDS
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import planned_scenario
 from docs.figures import figure
@@ -43,20 +42,14 @@ def divisions() -> dict[str, dict[str, Any]]:
 
 def run(data: dict[str, Any], unit: str, seed: int, before: bool) -> dict[str, Any]:
     """One run's figures; None where there is none."""
-    teachers = SHARDS if unit == "record" and not before else 1
     federation = {
         "name": "a natural division",
         "collection": "plaintext",
         "minimum_parties": 2,
-        "teachers_per_party": teachers,
         "privacy": {"unit": unit, "epsilon": 1.0, "delta": 1e-5},
-        **({"voting_rule": {"rule": "top"}} if before else {}),
+        **({"voting_rule": {"rule": "top"}, "teachers_per_party": 1} if before else {}),
     }
-    table = {
-        "data": {**data, "least_rows": teachers},
-        "federation": federation,
-        "simulation": {"noise": "seeded", "hand_labels": "quick"},
-    }
+    table = {"data": data, "federation": federation, "simulation": {"noise": "seeded", "hand_labels": "quick"}}
     scenario, planned = planned_scenario(table, "owners", seed)
     with tempfile.TemporaryDirectory() as folder:
         summary = run_scenario("owners", scenario, "local", seed, Path(folder) / "run")

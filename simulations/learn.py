@@ -84,7 +84,7 @@ class CurveLearner:
         )
         probabilities = model.predict_proba(self._test)
         if self._spec.prevalence and self.metric == "accuracy":  # ranks of two classes stay
-            prevalence = prevalence_for(self._spec, model, self._rows)
+            prevalence = prevalence_for(self._spec, model, self._rows, answered.shares)
             shift = PrevalenceShift.onto(prevalence, model.predict_proba(self._rows))
             probabilities = shift.applied(probabilities)
         return row_scores(probabilities, self._y, self.metric)

@@ -31,7 +31,15 @@ from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.schema import Schema
 from consilium.protocol.teachers import TeacherKind
 from consilium.simulations.population.public import schema
-from consilium.simulations.scenario import Scenario, apply_override, divided_data, facts_of, scenario_table, shipped
+from consilium.simulations.scenario import (
+    Scenario,
+    apply_override,
+    divided_data,
+    facts_of,
+    scenario_table,
+    shipped,
+    with_teachers,
+)
 
 POPULATIONS = 10
 """Sets of made-up parties: training them is what takes time."""
@@ -266,4 +274,9 @@ def subject_of(file: str, overrides: Sequence[str], seed: int, epsilon: float | 
             for planned in ("federation.mechanism", "federation.query_budget"):
                 content["provenance"] = without(content["provenance"], planned)
         content = {**content, "federation": {**federation, "mechanism": {"name": AUTO}, "privacy": privacy}}
-    return PlannedKits(content, path) if kits else PlannedScenario(content, f"scenario {file}", seed)
+    if kits:
+        return PlannedKits(content, path)
+    where = f"scenario {file}"
+    return PlannedScenario(
+        with_teachers(content, where, seed) if is_open(content["federation"]) else content, where, seed
+    )

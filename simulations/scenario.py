@@ -9,8 +9,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 from pydantic import BaseModel, Field, model_validator
 
+from consilium.accounting.units import Unit
 from consilium.coordinator.config import Federation, check_form
 from consilium.coordinator.mechanisms import ALL_MECHANISMS
 from consilium.coordinator.planning.facts import PublicFacts
@@ -198,6 +200,7 @@ def planned_scenario(
     ------
     ConfigError, NotEnoughParties, DataError
     """
+    table = with_teachers(table, where, seed, source)
     open_table = table["federation"]
     known = validate({**table, "federation": stand_in(open_table)}, Scenario, where)
     planned = plan(open_table, facts_of(known, seed, source), known.simulation.most_queries, tasks)
@@ -205,6 +208,33 @@ def planned_scenario(
     return validate(
         {**table, "federation": {**open_table, **planned.table}, "student": student}, Scenario, where
     ), planned
+
+
+ROWS_PER_TEACHER = 10
+"""Of an owner's rows, for each of its teachers, where a plan chooses how many it has. On development divisions more
+teachers gain as long as they have about so many rows, and lose with fewer (`benchmarks.voting_rules`)."""
+MOST_PLANNED_TEACHERS = 25
+
+
+def with_teachers(table: dict[str, Any], where: str, seed: int, source: Source | None = None) -> dict[str, Any]:
+    """A scenario that leaves its mechanism open, with `teachers_per_party` where it leaves that out, too.
+
+    A record or a patient moves the votes of two teachers at most, so more of them drown the noise: as many as the rows
+    of a public owner allow, in the median. A party moves all of its votes: it has one teacher. Only public rows are
+    looked at. Raises as `planned_scenario`.
+    """
+    federation = table["federation"]
+    if "teachers_per_party" in federation:
+        return table
+    known = validate({**table, "federation": stand_in(federation)}, Scenario, where)
+    teachers = 1
+    if known.federation.privacy.unit is not Unit.PARTY:
+        source, partition = divided_source(known, seed, source)
+        public = source.owner[np.concatenate([partition.queries, partition.test])]
+        sizes = np.unique(public, return_counts=True)[1]
+        if len(sizes) > 1:
+            teachers = int(np.clip(np.median(sizes) // ROWS_PER_TEACHER, 1, MOST_PLANNED_TEACHERS))
+    return {**table, "federation": {**federation, "teachers_per_party": teachers}}
 
 
 def facts_of(scenario: Scenario, seed: int, source: Source | None = None) -> PublicFacts:

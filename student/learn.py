@@ -284,15 +284,16 @@ def check_student(spec: StudentSpec, terms: LabelTerms) -> None:
             training_floats(device)
 
 
-def prevalence_for(spec: StudentSpec, model: Model, seen: np.ndarray) -> tuple[float, ...]:
+def prevalence_for(spec: StudentSpec, model: Model, seen: np.ndarray, shares: Shares | None) -> tuple[float, ...]:
     """What the student's probabilities are brought to: shares of the classes, none where it has none.
 
-    As declared; or by the mean share of votes that the model finds on the public rows `seen`, as it takes them.
-    Post-processing of what was released.
+    As declared; or by the mean share of votes that the model finds on the public rows `seen`, as it takes them, and by
+    the noise that is in the mean of the released `shares`. Post-processing of what was released.
     """
     if spec.prevalence != "votes":
         return spec.prevalence
-    second = prevalence_of(float(model.predict_proba(seen)[:, 1].mean()), len(seen))
+    noise = 1.0 if shares is None else float(np.sqrt((shares.deviation**2).mean() / (2 * max(len(shares), 1))))
+    second = prevalence_of(float(model.predict_proba(seen)[:, 1].mean()), noise)
     return 1 - second, second
 
 

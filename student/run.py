@@ -132,7 +132,8 @@ def learn(
     model = rounds.model_of_all()
     phases[-1].source.finish()  # it says that this student needs nothing more, of whatever phase
     last = phases[-1].spec
-    prevalence = prevalence_for(last, model, inputs(last, terms.schema, rows.queries)) if last.prevalence else ()
+    seen = inputs(last, terms.schema, rows.queries) if last.prevalence else rows.queries
+    prevalence = prevalence_for(last, model, seen, rounds.asked.shares())
     return Learned(terms, last, rows.queries, rounds.asked, model, prevalence)
 
 

@@ -174,6 +174,8 @@ class Rehearsal:
         """The candidate with each kind of student."""
         qualities: dict[tuple[int, float | None], list[tuple[float, float]]] = {}
         right, floor = [], []
+        sigma = candidate.mechanism.count_sigma(self._facts.parties)
+        noise = sigma / (self._facts.votes * np.sqrt(2 * candidate.query_budget.queries))
         for number, task in enumerate(tasks):
             votes = task.votes[: candidate.query_budget.queries]
             drawn = candidate.mechanism.draw(votes, SeededNoise(number)).up_to(candidate.query_budget.answers)
@@ -183,7 +185,7 @@ class Rehearsal:
                 fitted = self._of(place, len(votes))
                 for penalty, scores in self._scores(learner, fitted, drawn, candidate, task.votes.shape[1]):
                     if self._facts.voting_rule == "class_shares":
-                        scores = _by_prevalence(scores, task)
+                        scores = _by_prevalence(scores, noise)
                     qualities.setdefault((place, penalty), []).append(_judged(scores, task))
         best = {}
         for (place, penalty), values in qualities.items():
@@ -226,10 +228,11 @@ class Rehearsal:
         return float((labels[known] == task.truth[known]).mean()) if known.any() else float("nan")
 
 
-def _by_prevalence(scores: np.ndarray, task: PublicTask) -> np.ndarray:
-    """Scores (m, 2) in the same order, the second the larger on as many rows as the votes say (`prevalence_of`)."""
+def _by_prevalence(scores: np.ndarray, noise: float) -> np.ndarray:
+    """Scores (m, 2) in the same order, the second the larger on as many rows as votes with this noise in their mean say
+    (`prevalence_of`)."""
     second = scores[:, 1]
-    prevalence = prevalence_of(float(second.mean()), len(task.votes))
+    prevalence = prevalence_of(float(second.mean()), noise)
     margin = second - np.quantile(second, 1 - prevalence)
     return np.stack([-margin, margin], axis=1)
 

@@ -81,8 +81,7 @@ class Council(ClassifierMixin, BaseEstimator):
     unit : "party" (a whole owner), "patient" or "record"; it has no default on purpose.
     neighbouring : "replace" or "add_or_remove": how the unit's data may change.
     parties : without owners, deal the rows to so many parties by lot.
-    teachers_per_party : teachers on disjoint shards of an owner's rows. None: one; where the unit is a patient or a
-        record, which moves the votes of two of them at most, `SHARDS`.
+    teachers_per_party : teachers on disjoint shards of an owner's rows. None: the plan's choice, one without a plan.
     public_share : of the owners, held out whole (of the rows, where they are dealt by lot), where `fit` is told of no
         public rows.
     mechanism, queries, answers : how labels come from votes, and how many at most. None: planned from public facts.

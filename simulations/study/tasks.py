@@ -223,8 +223,9 @@ def _plan(step: StudyStep, read: Read, desk: StepDesk) -> bytes:
     table = step.params["table"]
     known = without_mechanism(table, "scenario")
     source = desk.source(known, step.params, read)
-    _, planned = planned_scenario(table, "scenario", step.params["seed"], source=source)
-    return json.dumps({"federation": planned.table, "student": planned.student}).encode()
+    scenario, planned = planned_scenario(table, "scenario", step.params["seed"], source=source)
+    teachers = {"teachers_per_party": scenario.federation.teachers_per_party}
+    return json.dumps({"federation": {**teachers, **planned.table}, "student": planned.student}).encode()
 
 
 def _settle(step: StudyStep, read: Read, desk: StepDesk) -> bytes:

@@ -120,8 +120,9 @@ def test_by_class_shares_thresholds_lie_halfway_between_the_median_and_the_teach
 @pytest.mark.parametrize("share", [0.02, 0.3, 0.98])
 def test_the_prevalence_is_read_off_the_mean_vote(share: float) -> None:
     mean = (1 - HALF) / 2 + HALF * share
-    assert prevalence_of(mean, 1000) == pytest.approx(share)
-    assert 0 < prevalence_of(-1.0, 10) < prevalence_of(2.0, 10) < 1
+    assert prevalence_of(mean, 0.0) == pytest.approx(share, abs=0.001)
+    assert 0 < prevalence_of(-1.0, 0.1) < 0.2 < 0.8 < prevalence_of(2.0, 0.1) < 1
+    assert prevalence_of(mean, 10.0) == pytest.approx(0.5, abs=0.01)
 
 
 @pytest.mark.parametrize(
