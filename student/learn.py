@@ -230,8 +230,8 @@ class _Seen:
     ) -> _Seen:
         model = half.train(spec, schema, seed)
         pool, tested = model.predict_proba(half.rows), None if test is None else model.predict_proba(test[0])
-        if spec.prevalence:
-            shift = PrevalenceShift.onto(spec.prevalence, pool)
+        if prevalence := prevalence_for(spec, model, half.rows, half.shares):
+            shift = PrevalenceShift.onto(prevalence, pool)
             pool, tested = shift.applied(pool), None if tested is None else shift.applied(tested)
         judged = {} if test is None or tested is None else evaluate(tested, test[1], schema.classes)
         return cls(pool, judged)
