@@ -212,8 +212,8 @@ def dry_run(
         spec = teacher.at(home) if teacher else federation.teacher
         seen = rows.represented(schema, parts)
         teachers = train_all(seen, spec, parts, seeds, len(schema.classes))
-        own = class_shares(rows, parts, schema)
-        limits = thresholds_of(teachers, schema, federation.voting_rule, federation.reference_rows(), own)
+        shares = class_shares(rows, parts, schema)
+        limits = thresholds_of(teachers, schema, federation.voting_rule, federation.reference_rows(), shares)
         save_teachers(Path(folder), NOWHERE, NOWHERE, schema, teachers, limits)
         trained = time.perf_counter()
         loaded = load_teachers(Path(folder), NOWHERE)

@@ -314,7 +314,7 @@ class _Drawn(Sequence[PublicTask]):
     def __getitem__(self, number: slice) -> list[PublicTask]: ...
     def __getitem__(self, number: int | slice) -> PublicTask | list[PublicTask]:
         if isinstance(number, slice):
-            return [self[each] for each in range(*number.indices(self._count))]
+            return [self[place] for place in range(*number.indices(self._count))]
         if not 0 <= number < self._count:
             raise IndexError(number)
         if number not in self._tasks:

@@ -195,15 +195,15 @@ class TaskMaker:
         return votes
 
 
-def _against_thresholds(scores: np.ndarray, asked: int, above: float) -> np.ndarray:
-    """Scores (classes, rows, teachers) less each teacher's thresholds, which its scores of the first `asked` rows give:
+def _against_thresholds(scores: np.ndarray, pool: int, above: float) -> np.ndarray:
+    """Scores (classes, rows, teachers) less each teacher's thresholds, which its scores of the first `pool` rows give:
     of two classes the share `above` of them is above the second's, of more a half above each."""
     scores = scores - scores.mean(axis=0)
     share = above if len(scores) == 2 else 0.5
-    place = int((1 - share) * (asked - 1))
+    place = int((1 - share) * (pool - 1))
     if len(scores) > 2:
-        return scores - np.partition(scores[:, :asked], place, axis=1)[:, place : place + 1]
-    second = scores[1] - np.partition(scores[1, :asked], place, axis=0)[place]
+        return scores - np.partition(scores[:, :pool], place, axis=1)[:, place : place + 1]
+    second = scores[1] - np.partition(scores[1, :pool], place, axis=0)[place]
     return np.stack([-second, second])
 
 
