@@ -6,6 +6,7 @@ Schools of three R data sets and three divisions of Adult, none of which any shi
 and student are those of the natural divisions' study; five teachers a school and 25 a party of Adult where a record is
 the unit. Of each division and method AUC on public test rows: of averages and descent the mean over 20 draws of noise.
 "As in 0.9": weights with their intercepts, clipped to the best of seven norms; 20 rounds of FedAvg whatever comes.
+FedAvg is one draw, the very one that its settings were chosen with.
 """
 
 from __future__ import annotations
