@@ -68,7 +68,12 @@ class Compared:
 
 
 def baselines(
-    space: Workspace, case: Case, epsilon: float, weights: Mapping[str, int], progress: Progress = no_progress
+    space: Workspace,
+    case: Case,
+    epsilon: float,
+    weights: Mapping[str, int],
+    progress: Progress = no_progress,
+    begin: Begin = when_wanted,
 ) -> Compared:
     """All that a student is compared with.
 
@@ -81,6 +86,8 @@ def baselines(
     Votes are those that the run recorded; secure and distributed ones nobody has, so all teachers are asked again.
     """
     config, names, test_y = case.config, case.classes, case.test_y
+    enrolled = _coordinators_word(space)["parties"]
+    descending = begin(descended, case, enrolled) if enrolled and len(test_y) else None
     recorder = VoteRecorder(
         case, ("test",) if config.collection == "plaintext" else ("pool", "test"), with_scores=False
     )
@@ -105,8 +112,12 @@ def baselines(
     if len(test_y):
         tested = config.rows.inputs(case.test_x)
         drawn["noisy_average"] = averages if isinstance(averages, str) else averages.probabilities(tested)
-        with stage(progress, RIVALS):
-            drawn["private_gradient"] = _descended(case, parties)
+        if not parties:
+            drawn["private_gradient"] = "no party has a teacher"
+        elif descending is not None and sorted(parties) == sorted(enrolled):
+            drawn["private_gradient"] = descending.result(progress)
+        else:
+            drawn["private_gradient"] = descended(case, parties, progress)
     rivals = {name: [] if isinstance(draws, str) else draws for name, draws in drawn.items()}
     of_rivals = {
         name: {"absent": draws} if isinstance(draws, str) else _judged_draws(draws, test_y, names)
@@ -138,12 +149,11 @@ def baselines(
     return Compared(measured, quality, alone.means(), scores, votes)
 
 
-def _descended(case: Case, parties: Sequence[str]) -> Sequence[np.ndarray] | str:
+def descended(case: Case, parties: Sequence[str], progress: Progress) -> Sequence[np.ndarray] | str:
     """Probabilities float64 (test, classes) by each draw of private gradient descent over these parties, or why not."""
-    if not parties:
-        return "no party has a teacher"
     partition = replace(case.partition, parties={party: case.partition.parties[party] for party in parties})
-    predicted = PrivateGradient().predict(replace(case, partition=partition), None)
+    with stage(progress, RIVALS):
+        predicted = PrivateGradient().predict(replace(case, partition=partition), None)
     return predicted.absent or list(predicted.arrays[TEST_DRAWS].astype(np.float64))
 
 
@@ -251,7 +261,7 @@ def analyse(space: Workspace, case: Case, progress: Progress = no_progress, begi
     learning = _begin_learning(case, judged, asked, sums, begin) if judged is not None and sums else None
     with stage(progress, ACCOUNTING):
         curves = epsilon_by_query(config, batches)
-    compared = baselines(space, case, promised(config).epsilon, _weights(space), progress)
+    compared = baselines(space, case, promised(config).epsilon, _weights(space), progress, begin)
     sums = sums or compared.votes
     votes = np.array([sums[query_id] for batch in batches for query_id in batch.query_ids])
     open_figures: dict[str, Any] = {}
@@ -425,7 +435,10 @@ def _label_accuracy(space: Workspace, case: Case) -> float | None:
     return float((case.pool_y[rows] == labels).mean()) if len(rows) else None
 
 
+def _coordinators_word(space: Workspace) -> dict[str, Any]:
+    return json.loads((space.run_dir / "coordinator.json").read_text(encoding="utf-8"))
+
+
 def _weights(space: Workspace) -> dict[str, int]:
     """How often the answers of each party count, by name; empty where every party counts once."""
-    coordinator = json.loads((space.run_dir / "coordinator.json").read_text(encoding="utf-8"))
-    return {party: facts["weight"] for party, facts in coordinator.get("by_party", {}).items()}
+    return {party: facts["weight"] for party, facts in _coordinators_word(space).get("by_party", {}).items()}

@@ -20,6 +20,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
+from scipy.special import expit
 
 from consilium.accounting.curves.gdp import sigma_needed
 from consilium.accounting.units import Neighbouring, Unit
@@ -76,22 +77,26 @@ class UnitRows:
     def clipped_sum(self, models: np.ndarray, clips: np.ndarray) -> np.ndarray:
         """Sum over the units of their mean gradients, each clipped, at each of the models float64 (models, inputs + 1,
         classes); clips: of each, float (models,)."""
-        count, width, classes = models.shape
-        flat = models.transpose(1, 0, 2).reshape(width, -1).astype(np.float32)
-        total = np.zeros((width, count, classes))
+        two = models.shape[2] == 2  # then one gradient is minus the other, and the shares need no softmax
+        columns = np.diff(models, axis=2) if two else models
+        count, width, classes = columns.shape
+        flat = columns.transpose(1, 0, 2).reshape(width, -1).astype(np.float32)
+        total, longer = np.zeros((width, count, classes)), math.sqrt(2) if two else 1.0
         for rows, size in self._blocks(count * classes):
             x = self.x[rows]
-            error = softmax((x @ flat).reshape(len(x), count, classes)) - self.wanted[rows, None]
+            scores = (x @ flat).reshape(len(x), count, classes)
+            error = expit(scores) - self.wanted[rows, None, 1:] if two else softmax(scores) - self.wanted[rows, None]
             if size == 1:  # a gradient of one row is an outer product: its norm is that of the factors
-                lengths = np.linalg.norm(error, axis=2) * np.linalg.norm(x, axis=1)[:, None]
+                lengths = longer * np.linalg.norm(error, axis=2) * np.linalg.norm(x, axis=1)[:, None]
                 error *= _shortening(lengths, clips)[:, :, None]
                 total += (x.T @ error.reshape(len(x), -1)).reshape(total.shape)
                 continue
             of_unit = error.reshape(-1, size, count * classes) / np.float32(size)
             gradients = (x.reshape(-1, size, width).swapaxes(1, 2) @ of_unit).reshape(-1, width, count, classes)
-            lengths = np.sqrt((gradients**2).sum(axis=(1, 3)))
+            lengths = longer * np.sqrt((gradients**2).sum(axis=(1, 3)))
             total += (gradients * _shortening(lengths, clips)[:, None, :, None]).sum(axis=0)
-        return total.transpose(1, 0, 2)
+        sums = total.transpose(1, 0, 2)
+        return np.concatenate([-sums, sums], axis=2) if two else sums
 
     def _blocks(self, columns: int) -> Iterator[tuple[slice, int]]:
         """Rows of as many units of one size as are taken at once."""
