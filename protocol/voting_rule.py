@@ -8,12 +8,13 @@ each query: no rule changes how many votes a record, a patient or a party moves.
 from __future__ import annotations
 
 import math
-from typing import Annotated, ClassVar, Literal, get_args
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
 from pydantic import Field, TypeAdapter, model_validator
 
-from consilium.protocol.models import Frozen
+from consilium.protocol.models import Frozen, Terse
 from consilium.protocol.queries import MOST_REFERENCE_ROWS
 
 Share = Annotated[float, Field(gt=0, lt=1)]
@@ -86,8 +87,11 @@ def prevalence_of(share: float, noise: float) -> float:
     return float((points * density).sum() / density.sum())
 
 
-class RelativeRule(VotingRule):
+class RelativeRule(Terse, VotingRule):
     """The class whose score is largest against the teacher's own scores for it on public reference rows."""
+
+    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"class_shares": False}
+    """What version 0.9 does not know: its parties serve rules without it."""
 
     relative: ClassVar[bool] = True
 
