@@ -69,8 +69,9 @@ council.run_.plot()
 # %% [markdown]
 # AUC says how well patients are ranked, accuracy also where the line between the classes is drawn. From labels of
 # which many are wrong a student learns the ranking first: where its accuracy is near that of the majority class
-# although its AUC is not near one half, the line is what is missing. A [voting rule by rank](../scenarios.md) and a
-# declared prevalence supply it from public facts.
+# although its AUC is not near one half, the line is what is missing. Where the plan has teachers vote by [class
+# shares](../scenarios.md#voting-rules), the votes say how frequent the classes are, as far as the noise lets them; a
+# declared prevalence (`asking={"prevalence": [...]}`) says it from public facts.
 #
 # ## What is behind it
 #
