@@ -132,7 +132,8 @@ def vote(collection: str, folder: Path) -> tuple[int, int]:
     grid.Worker = InThisProcess
     options = []
     with suppress(ImportError):  # each party with its home, as there was no other way before there were blocks
-        importlib.import_module("consilium.simulations.engines.process").running_workers = here
+        process: Any = importlib.import_module("consilium.simulations.engines.process")
+        process.running_workers = here
         options = ["--engine", "homes"]
     ask = inside._Recorded.ask
 

@@ -78,7 +78,8 @@ class NoNoise:
     def gaussian(self, sigma: float, shape: tuple[int, ...]) -> np.ndarray:
         return np.zeros(shape, dtype=np.int64)
 
-    laplace = gaussian
+    def laplace(self, gamma: float, shape: tuple[int, ...]) -> np.ndarray:
+        return np.zeros(shape, dtype=np.int64)
 
 
 LARGER = {"leader_sigma": 1_500.0, "helper_sigma": 1_500.0}
