@@ -79,7 +79,7 @@ def prevalence_of(share: float, noise: float) -> float:
     much noise it is about a half, and never 0 or 1.
 
     >>> [round(prevalence_of(share, 0.001), 3) for share in (0.3, 0.2, 0.75)], round(prevalence_of(0.9, 1.0), 2)
-    ([0.1, 0.0, 0.998], 0.53)
+    ([0.1, 0.0, 0.998], 0.52)
     """
     points = (np.arange(_POINTS) + 0.5) / _POINTS
     apart = (share - (1 - HALF) / 2 - HALF * points) / max(noise, _LEAST_NOISE)

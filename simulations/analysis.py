@@ -73,7 +73,7 @@ def baselines(
     epsilon: float,
     weights: Mapping[str, int],
     progress: Progress = no_progress,
-    begin: Begin = when_wanted,
+    descending: Pending | None = None,
 ) -> Compared:
     """All that a student is compared with.
 
@@ -84,10 +84,9 @@ def baselines(
     pooled: one model on the rows of all.
 
     Votes are those that the run recorded; secure and distributed ones nobody has, so all teachers are asked again.
+    descending: private gradient descent over the parties that the coordinator names, where it was begun already.
     """
     config, names, test_y = case.config, case.classes, case.test_y
-    enrolled = _coordinators_word(space)["parties"]
-    descending = begin(descended, case, enrolled) if enrolled and len(test_y) else None
     recorder = VoteRecorder(
         case, ("test",) if config.collection == "plaintext" else ("pool", "test"), with_scores=False
     )
@@ -114,7 +113,7 @@ def baselines(
         drawn["noisy_average"] = averages if isinstance(averages, str) else averages.probabilities(tested)
         if not parties:
             drawn["private_gradient"] = "no party has a teacher"
-        elif descending is not None and sorted(parties) == sorted(enrolled):
+        elif descending is not None and sorted(parties) == sorted(_coordinators_word(space)["parties"]):
             drawn["private_gradient"] = descending.result(progress)
         else:
             drawn["private_gradient"] = descended(case, parties, progress)
@@ -257,11 +256,13 @@ def analyse(space: Workspace, case: Case, progress: Progress = no_progress, begi
     if judged is not None and judged.truth.queries.nbytes + judged.truth.test_x.nbytes > MOST_SENT:
         begin = when_wanted
     worth_of = None if judged is None else _begin_worth(space, case.scenario, answered, judged, begin)
+    enrolled = _coordinators_word(space)["parties"]
+    descending = begin(descended, case, enrolled) if enrolled and len(case.test_y) else None
     sums = recorded_votes(space) if config.collection == "plaintext" else {}
     learning = _begin_learning(case, judged, asked, sums, begin) if judged is not None and sums else None
     with stage(progress, ACCOUNTING):
         curves = epsilon_by_query(config, batches)
-    compared = baselines(space, case, promised(config).epsilon, _weights(space), progress, begin)
+    compared = baselines(space, case, promised(config).epsilon, _weights(space), progress, descending)
     sums = sums or compared.votes
     votes = np.array([sums[query_id] for batch in batches for query_id in batch.query_ids])
     open_figures: dict[str, Any] = {}

@@ -138,12 +138,19 @@ def test_a_run_says_what_it_had_no_time_for(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_workers_do_their_part_of_an_analysis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With two of them none of it is left, and what comes out is the same."""
+    """With two of them the last and smallest of three is left, and what comes out is the same."""
     scenario = load_scenario("stroke", ["data.least_rows=100", "federation.minimum_parties=5"])
     monkeypatch.setattr("os.cpu_count", lambda: 2)
+    here = []
+
+    def run(task: Task, progress: Progress) -> Any:
+        here.append(task.function)
+        return task.function(*task.arguments, progress)
+
     with monkeypatch.context() as patched:
-        patched.setattr(Task, "run", fails_here)
+        patched.setattr(Task, "run", run)
         shared = run_scenario("stroke", scenario, "local", 0, tmp_path / "beside", quiet)
+    assert here == [learning_curves]
     monkeypatch.setattr("consilium.simulations.run.Idle", lambda workers: nullcontext(when_wanted))
     alone = run_scenario("stroke", scenario, "local", 0, tmp_path / "alone", quiet)
     assert {**shared, "seconds": 0, "out": ""} == {**alone, "seconds": 0, "out": ""}

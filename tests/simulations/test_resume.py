@@ -172,7 +172,7 @@ def test_a_student_that_fails_leaves_its_answers_and_another_learns_from_them(
         raise ZeroDivisionError("of a private row")
 
     with monkeypatch.context() as patched:
-        patched.setattr("consilium.student.run.train", fails)
+        patched.setattr("consilium.student.learn.train", fails)
         with pytest.raises(FailedAfterRelease, match=r"^ZeroDivisionError at .* 150 queries .*run --resume") as raised:
             run_scenario("stroke", load_scenario("stroke", SMALL), "local", 4, out, quiet)
     assert "private row" not in str(raised.value) + (out / "manifest.json").read_text()

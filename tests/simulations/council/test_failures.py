@@ -49,7 +49,7 @@ def charges_of(run_dir: str) -> list[tuple[int, float]]:
 @pytest.mark.parametrize(
     ("broken", "error", "told"),
     [
-        ("consilium.student.run.train", MemoryError(), r"MemoryError at .*"),
+        ("consilium.student.learn.train", MemoryError(), r"MemoryError at .*"),
         ("consilium.simulations.run.write_metrics", OSError(28, "No space left on device"), "No space left on device"),
     ],
 )
@@ -89,7 +89,7 @@ def test_an_interrupted_fit_keeps_what_was_released(monkeypatch: pytest.MonkeyPa
 
     council = Council(**QUICK)
     with monkeypatch.context() as patch:
-        patch.setattr("consilium.student.run.train", interrupts)
+        patch.setattr("consilium.student.learn.train", interrupts)
         with pytest.raises(KeyboardInterrupt, match="resume=") as raised:
             council.fit(FRAME, "ill", owners="hospital")
     folder = Path(str(raised.value).split("'")[1])
