@@ -88,6 +88,15 @@ class Scenario(Terse, Frozen):
         return self
 
     @model_validator(mode="after")
+    def _votes_tell_the_prevalence(self) -> Scenario:
+        if self.student.prevalence == "votes" and not self.federation.voting_rule.by_class_shares:
+            raise ValueError(
+                'student.prevalence is "votes", and these votes do not tell how frequent classes are: set'
+                ' federation.voting_rule to { rule = "relative", class_shares = true }, or declare the shares'
+            )
+        return self
+
+    @model_validator(mode="after")
     def _students_are_of_phases(self) -> Scenario:
         later, phases = len(self.student.later), len(self.federation.schedule)
         if later not in (0, phases):

@@ -27,6 +27,7 @@ from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.noise import SeededNoise
 from consilium.protocol.teachers import RidgeSpec
+from consilium.protocol.voting_rule import RelativeRule
 from consilium.simulations.audit_teachers import (
     AuditEffort,
     Change,
@@ -40,6 +41,7 @@ from tests.federation import CLASSES, FEATURES, make_config, make_home, make_rel
 from tests.specs import teacher_of
 
 TEACHERS = 6
+BY_CLASS_SHARES = RelativeRule(class_shares=True, reference=40)
 QUERIES = make_rows(200, 3)[0]
 
 
@@ -125,6 +127,27 @@ def test_thresholds_that_teachers_share_are_caught(folder: Path, monkeypatch) ->
 
     monkeypatch.setattr(teach, "thresholds_of", shared)
     found = audited(folder, Neighbouring.REPLACE, Unit.RECORD, make_relative)
+    assert found.violated
+    assert found.most_teachers > found.claimed
+
+
+@pytest.mark.parametrize("relation", list(Neighbouring))
+def test_one_record_moves_no_more_votes_by_the_class_shares_of_its_own_shard(
+    folder: Path, relation: Neighbouring
+) -> None:
+    found = audited(folder, relation, make=make_relative, voting_rule=BY_CLASS_SHARES)
+    assert 0 < found.most_moved <= found.claimed
+    assert (found.most_teachers <= found.claimed, found.beyond, found.violated) == (True, 0, False)
+
+
+def test_class_shares_of_a_whole_party_are_caught(tmp_path: Path, monkeypatch) -> None:
+    """The mistake: a label of one shard decides the thresholds of all teachers. Of few rows one label decides much."""
+    folder = make_home(tmp_path / "home", "p", rows=24)
+    assert not audited(folder, Neighbouring.REPLACE, make=make_relative, voting_rule=BY_CLASS_SHARES).violated
+    own = teach.class_shares
+    whole = lambda rows, parts, schema: own(rows, [np.concatenate(list(parts))] * len(parts), schema)  # noqa: E731
+    monkeypatch.setattr(teach, "class_shares", whole)
+    found = audited(folder, Neighbouring.REPLACE, make=make_relative, voting_rule=BY_CLASS_SHARES)
     assert found.violated
     assert found.most_teachers > found.claimed
 
