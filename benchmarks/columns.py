@@ -24,7 +24,7 @@ from consilium.simulations.divide import Case, make_case
 from consilium.simulations.methods.base import StatedGuarantee
 from consilium.simulations.methods.noisy_average import noisy_averages
 from consilium.simulations.methods.pooled import pooled_probabilities
-from consilium.simulations.population.kinds import lacking_columns
+from consilium.simulations.population.shift import lacking_columns
 from consilium.simulations.scenario import Scenario
 from consilium.simulations.vote import Ensemble, train_ensemble
 from consilium.student.learn import train

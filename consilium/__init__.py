@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from consilium.simulations.council.studies import Study, StudyResults
     from consilium.simulations.run import run_scenario
     from consilium.simulations.scenario import Scenario, load_scenario
+    from consilium.simulations.study.measures.shift import WhichShift, which_shift
 
     __version__: str
 
@@ -62,6 +63,7 @@ __all__ = [
     "SystemNoise",
     "Towards",
     "Unit",
+    "WhichShift",
     "__version__",
     "audit_mechanism",
     "find_run",
@@ -71,6 +73,7 @@ __all__ = [
     "run_scenario",
     "simulate",
     "verify_run",
+    "which_shift",
 ]
 
 _MODULES = {
@@ -96,6 +99,7 @@ _MODULES = {
     "simulations.council.studies": ("Study", "StudyResults"),
     "simulations.run": ("run_scenario",),
     "simulations.scenario": ("Scenario", "load_scenario"),
+    "simulations.study.measures.shift": ("WhichShift", "which_shift"),
 }
 """Public names by the module that they come from: for Python what the imports above are for type checkers."""
 

@@ -28,7 +28,15 @@ from consilium.node.log import LogSettings, MonitorSettings
 from consilium.protocol.teachers import TEACHERS
 from consilium.protocol.voting_rule import VOTING_RULES
 from consilium.simulations.datasets.spec import PublicSpec
-from consilium.simulations.population.specs import DataSpec, PolicyShare, ShiftSpec, SimulationSpec, TeacherShare
+from consilium.simulations.population.specs import (
+    DataSpec,
+    LackingShare,
+    PolicyShare,
+    ShiftSpec,
+    SimulationSpec,
+    TeacherShare,
+    UnitsShare,
+)
 from consilium.simulations.study.spec import AxisRange, StudyAxis, StudyTable
 from consilium.student.config import StudentSpec
 from docs import disclosed
@@ -59,6 +67,8 @@ def of_kinds(kinds: Iterable[type[BaseModel]], tag: str, prefix: str) -> str:
 TABLES = {
     "data": lambda: of_model(DataSpec, "data"),
     "shift": lambda: of_model(ShiftSpec, "data.shift"),
+    "units": lambda: of_model(UnitsShare, "data.shift.units"),
+    "lacking": lambda: of_model(LackingShare, "data.shift.lacking"),
     "public": lambda: of_model(PublicSpec, "data.public"),
     "federation": lambda: of_model(Federation, "federation"),
     "privacy": lambda: of_model(Privacy, "federation.privacy"),

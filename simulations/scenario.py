@@ -29,9 +29,10 @@ from consilium.protocol.teachers import TEACHERS
 from consilium.protocol.voting_rule import VOTING_RULES
 from consilium.simulations.datasets.base import Dataset, Source
 from consilium.simulations.datasets.source import OWN, open_source
-from consilium.simulations.population.kinds import divided, shifted
+from consilium.simulations.population.kinds import divided
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.public import completed, public_facts, without_near_rows
+from consilium.simulations.population.shift import shifted, tilted
 from consilium.simulations.population.specs import DataSpec, SimulationSpec
 from consilium.student.config import StudentSpec
 
@@ -306,8 +307,9 @@ def divided_data(scenario: Scenario, seed: int, source: Source | None = None) ->
     NotEnoughParties, DataError, ConfigError
     """
     source, partition = divided_source(scenario, seed, source)
-    numbers = shifted(scenario.data, source.dataset(partition.queries), partition, seed)
-    dataset = completed(scenario.data, numbers, partition)
+    numbers = source.dataset(partition.queries)
+    partition = tilted(scenario.data, numbers, partition, seed)
+    dataset = completed(scenario.data, shifted(scenario.data, numbers, partition, seed), partition)
     if scenario.pool_is_fixed:
         partition = without_near_rows(scenario.data, dataset, partition, scenario.federation.public_least_distance)
     return dataset, partition

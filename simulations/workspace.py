@@ -40,8 +40,8 @@ from consilium.simulations.engines.block import SETTINGS as BLOCK
 from consilium.simulations.engines.block import Block, blocks_of, party_folder, write_block
 from consilium.simulations.engines.block import Settings as BlockSettings
 from consilium.simulations.population import public
-from consilium.simulations.population.kinds import lacking_columns
 from consilium.simulations.population.parties import KeyFiles, limited, own_limits, own_teachers
+from consilium.simulations.population.shift import lacking_columns
 from consilium.simulations.scenario import Scenario
 from consilium.student.config import StudentSpec
 from consilium.student.pool import Pool, load_pool

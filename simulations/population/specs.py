@@ -62,6 +62,21 @@ class LackingShare(Frozen):
     columns: tuple[str, ...] = Field(min_length=1, description="columns of the table, or features of arrays")
 
 
+class UnitsShare(Frozen):
+    """A share of the parties, drawn by lot, that has a column in another unit: value * factor + offset."""
+
+    share: float = Field(gt=0, le=1, description="of the parties")
+    column: str = Field(min_length=1, description="one of numbers")
+    factor: float = Field(default=1.0, allow_inf_nan=False, description="18 from mmol/l of glucose to mg/dl")
+    offset: float = Field(default=0.0, allow_inf_nan=False, description="added after that")
+
+    @model_validator(mode="after")
+    def _something_changes(self) -> UnitsShare:
+        if self.factor == 0 or (self.factor, self.offset) == (1, 0):
+            raise ValueError("factor is not 0, and factor and offset change something")
+        return self
+
+
 class ShiftSpec(Frozen):
     """What is changed at parties after the division: the table `data.shift`."""
 
@@ -93,11 +108,52 @@ class ShiftSpec(Frozen):
         description="shares of the parties, by lot, that lack `columns`: their teachers are trained, and vote, without"
         " them; every other method gets the public mean there",
     )
+    above: str = Field(
+        default="", description="of `swap`: in rows alone whose value in this column is above the public median"
+    )
+    annotators: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="of the i-th of N parties, in an order by lot, this share * i / N of the rows is labelled as"
+        " another class, each as likely",
+    )
+    units: tuple[UnitsShare, ...] = Field(
+        default=(), description="shares of the parties, by lot, where the numbers in `column` are * `factor` + `offset`"
+    )
+    label: float = Field(
+        default=0.0,
+        ge=0,
+        le=20,
+        description="half of a party's rows are left out by lot; its classes have odds e^(label * z) of staying, z"
+        " standard normal for each party and class",
+    )
+    covariate: float = Field(
+        default=0.0,
+        ge=0,
+        le=20,
+        description="likewise, with odds e^(covariate * z * v): z of each party, v how far a row lies along one"
+        " direction of the features, by lot",
+    )
+    time: float = Field(default=0.0, ge=0, le=20, description="likewise, with v how late a row is among all")
+    quantity: float = Field(
+        default=0.0,
+        ge=0,
+        le=20,
+        description="a party is left with the share e^(-quantity * w) of its rows, w exponential for each party",
+    )
+    prevalence: float = Field(
+        default=0.0,
+        ge=0,
+        le=20,
+        description="half of the public rows are left out by lot; of the classes, in an order by lot, the last has odds"
+        " e^prevalence of staying against the first",
+    )
 
     @model_serializer(mode="wrap")
     def _without_what_is_not_said(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """A table without these keys is written, and hashed, as before there were any."""
-        unsaid = {"wrong", "lacking"} - keys_set(self)
+        unsaid = set(type(self).model_fields) - {"noise", "swap", "classes"} - keys_set(self)
         return {key: value for key, value in write(self).items() if key not in unsaid}
 
     @model_validator(mode="after")
@@ -109,6 +165,9 @@ class ShiftSpec(Frozen):
     @model_validator(mode="after")
     def _shares_are_of_one_whole(self) -> ShiftSpec:
         check_shares("lacking", self.lacking)
+        check_shares("units", self.units)
+        if self.above and not self.swap:
+            raise ValueError("above belongs to swap")
         return self
 
 

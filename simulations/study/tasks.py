@@ -347,7 +347,7 @@ KINDS = {
     "predict": StepKind(_predict),
     "judge": StepKind(_judge, format=2),
     "worth": StepKind(_worth),
-    "division": StepKind(_division),
+    "division": StepKind(_division, format=2),
     "teachers": StepKind(_teachers),
     "influence": StepKind(_influence),
     "gain": StepKind(_gain, MEASURE),

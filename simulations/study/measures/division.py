@@ -13,6 +13,7 @@ from consilium.simulations.study.measures.figures import (
     DISTANCES,
     Divided,
     Figures,
+    capped,
     counted,
     effective_number,
     gini,
@@ -22,6 +23,7 @@ from consilium.simulations.study.measures.figures import (
     ratio,
     shares,
 )
+from consilium.simulations.study.measures.shift import shift_of
 
 MOST_ROWS = 20_000
 """Rows that MMD looks at: of each party at most so many, by lot, that all parties together have no more."""
@@ -104,7 +106,7 @@ def unbiased_mmd2(embedded: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 
 
 def _add_mmd(figures: Figures, case: Case, divided: Divided, look: Look, generator: np.random.Generator) -> None:
-    taken = _capped(divided.party, generator)
+    taken = capped(divided.party, generator, MOST_ROWS)
     sizes, every = np.bincount(divided.party[taken]), np.bincount(divided.party)
     embedded = look.embedded(divided.rows[taken])
     mmd2 = unbiased_mmd2(embedded, sizes)
@@ -118,18 +120,6 @@ def _add_mmd(figures: Figures, case: Case, divided: Divided, look: Look, generat
     figures.floor("mmd2_mean", np.array([dealt.mean() for dealt in chance]))
     figures.run("mmd2_weighted", mmd2[known] @ weights)
     figures.floor("mmd2_weighted", np.array([dealt @ weights for dealt in chance]))
-
-
-def _capped(party: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """Positions int64, in order: of each party as many rows by lot as keep the whole within `MOST_ROWS`, at least 2."""
-    sizes = np.bincount(party)
-    if sizes.sum() <= MOST_ROWS:
-        return np.arange(len(party))
-    most = max((cap for cap in range(2, int(sizes.max())) if np.minimum(sizes, cap).sum() <= MOST_ROWS), default=2)
-    lot = generator.permutation(len(party))
-    by_party = lot[np.argsort(party[lot], kind="stable")]
-    place = np.arange(len(party)) - np.repeat(np.r_[0, np.cumsum(sizes)[:-1]], sizes)
-    return np.sort(by_party[place < most])
 
 
 def _add_classifier(figures: Figures, case: Case, divided: Divided, look: Look, generator: np.random.Generator) -> None:
@@ -181,7 +171,7 @@ def _folds(unit: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     return (generator.permutation(which.max() + 1) % FOLDS)[which]
 
 
-METHOD = "division"
+METHOD, SHIFT = "division", "shift_"
 CHANCE_LOTS = 200
 """Times that labels are dealt by lot."""
 PAIRED_LOTS = 20
@@ -197,7 +187,8 @@ def division_rows(case: Case) -> list[Row]:
     division_alpha and others that dividing found (`Partition.measures`). Of each label distance (hellinger, js, tv:
     `measures.distances`) to the labels of all: its mean over parties, quantiles, weighted (mean by rows), and the
     floors of mean and weighted; hellinger_pairwise, the mean over all pairs of parties, and its floor. Distances of
-    features: see `measures.features`.
+    features: see `add_features`. shift_KIND of each kind of difference that can be judged (`measures.shift`), with the
+    floor, p corrected over the kinds, and _named: 1 or 0.
     class: share, and the parties that have a row of it. party: rows, the distances.
     """
     counts = label_counts(case)
@@ -222,6 +213,12 @@ def division_rows(case: Case) -> list[Row]:
     figures.series("party", case.parties, "rows", sizes)
     _add_labels(figures, case, counts)
     add_features(figures, case, Divided.of(case))
+    for part in shift_of(case).parts:
+        metric = f"{SHIFT}{part.kind}"
+        figures.run(metric, part.strength, part.low, part.high)
+        figures.run(f"{metric}_floor", part.floor)
+        figures.run(f"{metric}_p", part.p)
+        figures.run(f"{metric}_named", part.named)
     return figures.rows
 
 

@@ -261,6 +261,19 @@ def counted(party: np.ndarray, y: np.ndarray, parties: int, classes: int) -> np.
     return np.bincount(party * classes + y, minlength=parties * classes).reshape(parties, classes)
 
 
+def capped(party: np.ndarray, generator: np.random.Generator, most_rows: int) -> np.ndarray:
+    """Positions int64, in order: of each party as many rows by lot as keep the whole within `most_rows`, at least 2.
+    party: int64 (n,), ascending."""
+    sizes = np.bincount(party)
+    if sizes.sum() <= most_rows:
+        return np.arange(len(party))
+    most = max((cap for cap in range(2, int(sizes.max())) if np.minimum(sizes, cap).sum() <= most_rows), default=2)
+    lot = generator.permutation(len(party))
+    by_party = lot[np.argsort(party[lot], kind="stable")]
+    place = np.arange(len(party)) - np.repeat(np.r_[0, np.cumsum(sizes)[:-1]], sizes)
+    return np.sort(by_party[place < most])
+
+
 def label_counts(case: Case) -> np.ndarray:
     """Rows of each party and class, int64 (parties, classes)."""
     divided = Divided.of(case)

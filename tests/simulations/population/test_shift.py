@@ -1,4 +1,4 @@
-"""Noise and swapped labels at parties: only the private rows of the stated parties change, by as much as stated."""
+"""What differs at parties: only the private rows of the stated parties change, by as much as stated."""
 
 from __future__ import annotations
 
@@ -12,9 +12,16 @@ from consilium.data.private_rows import load_rows
 from consilium.protocol.errors import ConfigError
 from consilium.simulations.datasets.base import Dataset, Public
 from consilium.simulations.divide import make_case
-from consilium.simulations.population.kinds import lacking_columns, noise_levels, shifted, swapped_parties
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.public import schema
+from consilium.simulations.population.shift import (
+    lacking_columns,
+    noise_levels,
+    public_left,
+    shifted,
+    swapped_parties,
+    tilted,
+)
 from consilium.simulations.population.specs import DataSpec, ShiftSpec
 from consilium.simulations.scenario import divided_data, load_scenario
 from consilium.simulations.summary import data_fingerprint
@@ -147,6 +154,13 @@ def test_a_table_without_wrong_labels_is_written_as_before_there_were_any() -> N
         (["data.unbalanced=0.5"], "data.unbalanced: must be at least 1, got 0.5"),
         (["data.unbalanced=inf"], "data.unbalanced"),
         (["data.shift.amount=1"], "shift.amount: unknown key"),
+        (["data.shift.above='AGE'"], "above belongs to swap"),
+        (["data.shift.swap=0.5", "data.shift.above='x'"], "data.shift.above: there is no column 'x'"),
+        (["data.shift.units=[{share=0.5, column='x', factor=2}]"], "data.shift.units: there is no column 'x'"),
+        (["data.shift.units=[{share=0.5, column='AGE', factor=0}]"], "factor is not 0"),
+        (["data.shift.units=[{share=0.5, column='AGE'}]"], "factor and offset change something"),
+        (["data.shift.label=-1"], "shift.label: must be at least 0, got -1"),
+        (["data.shift.time=1"], "nobody says when the rows were"),
     ],
 )
 def test_what_a_shift_may_not_say(overrides: list[str], told: str) -> None:
@@ -235,3 +249,70 @@ def test_a_party_says_in_its_own_file_what_it_lacks_in_a_home_as_in_a_block(tmp_
             assert alone.x.shape[1] == len(case.config.rows.features) - len(home.rules.lacks)
             found += bool(home.rules.lacks)
     assert found == round(len(case.parties) / 2)
+
+
+def test_annotators_differ_in_how_often_they_are_wrong() -> None:
+    data, partition = people()
+    after = shifted(keys({"annotators": 0.5}), data, partition, 1)
+    wrong = sorted(float((data.y[rows] != after.y[rows]).mean()) for rows in partition.parties.values())
+    assert wrong == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5], abs=1e-3)
+    assert after.x is data.x and (after.y[partition.queries] == data.y[partition.queries]).all()
+
+
+def test_another_unit_is_in_one_column_of_as_many_parties_as_stated() -> None:
+    data, partition = people()
+    units = [{"share": 0.4, "column": "age", "factor": 12.0, "offset": -3.0}]
+    after = shifted(keys({"units": units}), data, partition, 1)
+    changed_parties = [rows for rows in partition.parties.values() if (after.x[rows, 0] != data.x[rows, 0]).any()]
+    assert len(changed_parties) == 2 and (after.x[:, 1:] == data.x[:, 1:]).all()
+    for rows in changed_parties:
+        np.testing.assert_allclose(after.x[rows, 0], data.x[rows, 0] * 12 - 3, rtol=1e-5)
+
+
+def test_labels_are_swapped_above_the_public_median_alone() -> None:
+    data, partition = people()
+    after = shifted(keys({"swap": 1.0, "above": "age"}), data, partition, 1)
+    moved = np.isin(np.arange(len(data.y)), changed(data.y, after.y))
+    rows = np.concatenate(list(partition.parties.values()))
+    assert (moved[rows] == (data.x[rows, 0] > np.median(data.x[partition.queries, 0]))).all()
+
+
+def test_a_tilt_leaves_half_of_the_rows_and_moves_what_it_says() -> None:
+    """Label: classes differ and features given the class do not; covariate: the other way round where they are
+    independent. Means of 2,000 rows: 5 standard deviations are .11."""
+    data, partition = people()
+    spread = {}
+    for key in ("label", "covariate"):
+        left = tilted(keys({key: 1.0}), data, partition, 1)
+        assert list(left.parties) == list(partition.parties)
+        for name, rows in left.parties.items():
+            assert set(rows) <= set(partition.parties[name]) and len(rows) == round(len(partition.parties[name]) / 2)
+        ages = [data.x[rows, 0].mean() / 3 for rows in left.parties.values()]
+        shares = [(data.y[rows] == 0).mean() for rows in left.parties.values()]
+        spread[key] = np.ptp(shares), np.ptp(ages)
+    assert spread["label"][0] > 0.2 > 0.11 > spread["label"][1]
+    assert spread["covariate"][1] > 0.2 > 0.08 > spread["covariate"][0]
+    assert tilted(keys({"noise": 1.0}), data, partition, 1) is partition
+
+
+def test_sizes_differ_and_no_party_is_left_with_less_than_it_must_have() -> None:
+    data, partition = people()
+    left = tilted(keys({"quantity": 1.0}, least_rows=1500), data, partition, 1)
+    sizes = [len(rows) for rows in left.parties.values()]
+    assert min(sizes) == 1500 and len(set(sizes)) > 1
+
+
+def test_public_rows_have_other_classes_and_parties_do_not_change() -> None:
+    data, partition = people()
+    left = public_left(ShiftSpec(prevalence=3.0), data.y, partition, 1)
+    assert left.parties is partition.parties and len(left.queries) == len(partition.queries) // 2
+    counts = np.bincount(data.y[left.queries]) / np.bincount(data.y[partition.queries])
+    assert max(counts) > 0.7 > 0.3 > min(counts)
+    assert set(left.queries) <= set(partition.queries) and set(left.test) <= set(partition.test)
+
+
+def test_categories_have_no_unit(tmp_path: Path) -> None:
+    patients().write_csv(tmp_path / "patients.csv")
+    units = [{"share": 1.0, "column": "sex", "factor": 2.0}]
+    with pytest.raises(ConfigError, match=r"data\.shift\.units: column 'sex' holds categories"):
+        divided(tmp_path, table_keys(shift={"units": units}))

@@ -67,6 +67,7 @@ def test_what_is_held_out_at_home_changes_nothing() -> None:
     assert labels[0] == labels[1]
 
 
+@pytest.mark.slow
 def test_labels_by_lot_are_within_the_floor_and_skewed_ones_above() -> None:
     """95 % each, of 20 divisions: fewer than 14 within has probability below 1e-4."""
     within = dict.fromkeys(LABELS, 0)

@@ -10,7 +10,7 @@ from scipy.spatial.distance import cdist, pdist
 
 from consilium.simulations.study.measures import division
 from consilium.simulations.study.measures.division import Look, division_rows, told_apart, unbiased_mmd2
-from consilium.simulations.study.measures.figures import Divided
+from consilium.simulations.study.measures.figures import Divided, capped
 from tests.simulations.study.measures.made import made_case, made_rows
 
 SIZES = [30, 8, 50, 4, 16, 90, 25, 12, 40, 6]
@@ -76,6 +76,7 @@ def test_one_row_has_no_unbiased_distance(sizes: list[int]) -> None:
     assert np.isnan(found).all()
 
 
+@pytest.mark.slow
 def test_rows_of_one_distribution_are_within_the_floor_and_others_above() -> None:
     """Of 20 lots the interval is that of about 90 %: of 12 divisions, fewer than 7 within has probability 1e-3."""
     within = 0
@@ -107,10 +108,9 @@ def test_labels_play_no_part() -> None:
     assert told[0] == told[1] != {}
 
 
-def test_of_many_rows_each_party_gives_as_many_as_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(division, "MOST_ROWS", 100)
+def test_of_many_rows_each_party_gives_as_many_as_fit() -> None:
     party = np.repeat(np.arange(4), [90, 10, 3, 60])
-    taken = division._capped(party, generator())
+    taken = capped(party, generator(), 100)
     sizes = np.bincount(party[taken])
     assert sizes.tolist() == [43, 10, 3, 43]
     assert (np.diff(taken) > 0).all()

@@ -1,0 +1,291 @@
+"""What differs from party to party beyond the division: the table `data.shift`, one function for each key.
+
+Two kinds of keys. Some leave half of a party's rows out (`TILTS`): which ones depends on label, features or time, so
+that what a row says of another is true still. The others change what stands in a row (`CHANGES`). Nothing public
+depends on either, but for `prevalence`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from consilium.protocol.errors import ConfigError, DataError
+from consilium.protocol.schema import ColumnEncoding
+from consilium.simulations.datasets.base import Dataset
+from consilium.simulations.population.partition import Partition
+from consilium.simulations.population.specs import DataSpec, ShiftSpec, drawn_parties
+
+_ORDER, _NOISE, _SWAP, _CLASSES, _WRONG = 0x6F72646572, 0x6E6F697365, 0x73776170, 0x636C617373, 0x77726F6E67
+_LACKING, _UNITS, _ANNOTATORS, _PUBLIC = 0x6C61636B73, 0x756E697473, 0x616E6E6F74, 0x70726576616C
+_TILT, _SIZES = 0x74696C74, 0x73697A6573
+
+
+def shifted(data: DataSpec, dataset: Dataset, partition: Partition, seed: int) -> Dataset:
+    """The data set with what `data.shift` changes in rows (`CHANGES`); nothing outside the parties' rows does.
+
+    Raises
+    ------
+    ConfigError : there are no such classes or columns, or the share of parties is less than one party.
+    """
+    changed = dataset
+    for key, change in CHANGES.items():
+        if getattr(data.shift, key):
+            changed = change(data, dataset, changed, partition, seed)
+    return changed
+
+
+Change = Callable[[DataSpec, Dataset, Dataset, Partition, int], Dataset]
+"""From the rows as they were, and as they are by now, to the rows as they become."""
+
+
+def _noisy(data: DataSpec, dataset: Dataset, changed: Dataset, partition: Partition, seed: int) -> Dataset:
+    """Li et al. 2022 (Federated learning on non-IID data silos, "noise-based feature imbalance": party i of N gets
+    Gaussian noise of level sigma * i / N).
+
+    It is in standard deviations of the public rows that are asked, and on features that are numbers. Of a table
+    these are its columns of numbers; a missing value stays missing. Of arrays they are features of which the public
+    rows have more than two values. Of images, which models see as they are, every pixel gets noise of one size: one
+    that is always black has no deviation of its own.
+    """
+    x, scale = changed.x.copy(), _scale(data, dataset, dataset.x[partition.queries])
+    (columns,) = np.nonzero(scale)
+    for index, (name, level) in enumerate(noise_levels(data.shift, list(partition.parties), seed).items()):
+        rows = partition.parties[name]
+        noise = np.random.default_rng([seed, _NOISE, index]).standard_normal((len(rows), len(columns)))
+        x[np.ix_(rows, columns)] += (level * scale[columns] * noise).astype(np.float32)
+    return replace(changed, x=x)
+
+
+def _swapped(data: DataSpec, dataset: Dataset, changed: Dataset, partition: Partition, seed: int) -> Dataset:
+    """Concept shift: the same features mean another class."""
+    y, other, shift = changed.y.copy(), _other_class(data.shift, dataset.classes, seed), data.shift
+    moved = np.ones(len(y), dtype=bool)
+    if shift.above:
+        (place, *_) = _places(dataset, (shift.above,), "above")
+        moved = dataset.x[:, place] > np.nanmedian(dataset.x[partition.queries, place])
+    for name in swapped_parties(shift, list(partition.parties), seed):
+        rows = partition.parties[name]
+        rows = rows[moved[rows]]
+        y[rows] = other[y[rows]]
+    return replace(changed, y=y)
+
+
+def _mistaken(data: DataSpec, dataset: Dataset, changed: Dataset, partition: Partition, seed: int) -> Dataset:
+    """Wrong labels are mistakes: of the Glyph data of Papernot et al. 2018 at least a tenth are (section 4.1)."""
+    generator, rows = np.random.default_rng([seed, _WRONG]), np.concatenate(list(partition.parties.values()))
+    return _with_mistakes(changed, generator.permutation(rows)[: round(data.shift.wrong * len(rows))], generator)
+
+
+def _annotated(data: DataSpec, dataset: Dataset, changed: Dataset, partition: Partition, seed: int) -> Dataset:
+    """Annotators who differ in how often they are wrong."""
+    generator, parties = np.random.default_rng([seed, _ANNOTATORS]), partition.parties
+    order = generator.permutation(len(parties)) + 1
+    shares = data.shift.annotators * order / len(parties)
+    wrong = [
+        generator.permutation(rows)[: round(share * len(rows))]
+        for rows, share in zip(parties.values(), shares, strict=True)
+    ]
+    return _with_mistakes(changed, np.concatenate(wrong), generator)
+
+
+def _with_mistakes(dataset: Dataset, rows: np.ndarray, generator: np.random.Generator) -> Dataset:
+    """These rows are labelled as another class, each as likely."""
+    steps = generator.integers(1, len(dataset.classes), len(rows))
+    y = np.array(dataset.y)
+    y[rows] = (y[rows] + steps) % len(dataset.classes)
+    return replace(dataset, y=y)
+
+
+def _in_other_units(data: DataSpec, dataset: Dataset, changed: Dataset, partition: Partition, seed: int) -> Dataset:
+    """A column is written in another unit, or by another coding: value * factor + offset."""
+    x, names, numbers = changed.x.copy(), list(partition.parties), _numbers(dataset)
+    for index, item in drawn_parties(data.shift.units, len(names), seed, _UNITS).items():
+        (place, *_) = _places(dataset, (item.column,), "units")
+        if not numbers[place]:
+            raise ConfigError(f"data.shift.units: column {item.column!r} holds categories", "Name one of numbers")
+        rows = partition.parties[names[index]]
+        x[rows, place] = x[rows, place] * np.float32(item.factor) + np.float32(item.offset)
+    return replace(changed, x=x)
+
+
+def _without_columns(data: DataSpec, dataset: Dataset, changed: Dataset, partition: Partition, seed: int) -> Dataset:
+    """A column that a party lacks is the public mean in all of its rows."""
+    x = changed.x.copy()
+    for name, columns in lacking_columns(data.shift, list(partition.parties), seed).items():
+        places = _places(dataset, columns, "lacking")
+        x[np.ix_(partition.parties[name], places)] = np.nanmean(dataset.x[np.ix_(partition.queries, places)], axis=0)
+    return replace(changed, x=x)
+
+
+CHANGES: dict[str, Change] = {
+    "noise": _noisy,
+    "swap": _swapped,
+    "wrong": _mistaken,
+    "annotators": _annotated,
+    "units": _in_other_units,
+    "lacking": _without_columns,
+}
+"""What is changed in rows, in this order, by the key of `data.shift`."""
+
+
+def tilted(data: DataSpec, dataset: Dataset, partition: Partition, seed: int) -> Partition:
+    """The division without the rows that `data.shift` leaves out at parties, by lot and with the odds of `TILTS`.
+
+    Half of a party's rows are left where a tilt decides which, and of these by `quantity` the share e^(-quantity w), w
+    exponential for each party; as many as a party must have, in any case (`data.least_rows`).
+
+    Raises
+    ------
+    ConfigError : a tilt in time, of rows without any.
+    """
+    shift, parties = data.shift, partition.parties
+    tilts = {key: tilt for key, tilt in TILTS.items() if getattr(shift, key)}
+    if not tilts and not shift.quantity:
+        return partition
+    rows = np.concatenate(list(parties.values()))
+    party = np.repeat(np.arange(len(parties)), [len(part) for part in parties.values()])
+    odds = np.zeros(len(rows))
+    for key, tilt in tilts.items():
+        generator = np.random.default_rng([seed, _TILT, len(key)])
+        odds += getattr(shift, key) * tilt(data, dataset, partition, rows, party, generator)
+    generator = np.random.default_rng([seed, _SIZES])
+    sizes = (0.5 if tilts else 1.0) * np.exp(-shift.quantity * generator.exponential(size=len(parties)))
+    odds += generator.gumbel(size=len(rows))  # the largest are a draw without replacement by these odds
+    left = {}
+    for index, (name, part) in enumerate(parties.items()):
+        count = min(len(part), max(data.party_rows_needed, 1, round(sizes[index] * len(part))))
+        left[name] = np.sort(part[np.argsort(-odds[party == index], kind="stable")[:count]])
+    return replace(partition, parties=left)
+
+
+Tilt = Callable[[DataSpec, Dataset, Partition, np.ndarray, np.ndarray, np.random.Generator], np.ndarray]
+"""Logarithms of odds float64 (n,) at strength 1, of the parties' rows by index and their parties, int64 (n,)."""
+
+
+def _by_label(
+    data: DataSpec, dataset: Dataset, partition: Partition, rows: np.ndarray, party: np.ndarray,
+    generator: np.random.Generator,
+) -> np.ndarray:  # fmt: skip
+    """Label shift: parties differ in their classes, and in nothing given the class."""
+    return generator.standard_normal((len(partition.parties), len(dataset.classes)))[party, dataset.y[rows]]
+
+
+def _by_features(
+    data: DataSpec, dataset: Dataset, partition: Partition, rows: np.ndarray, party: np.ndarray,
+    generator: np.random.Generator,
+) -> np.ndarray:  # fmt: skip
+    """Covariate shift: parties differ along one direction of the features, by lot, not in labels given these."""
+    public = dataset.x[partition.queries].astype(np.float64)
+    spread = np.nanstd(public, axis=0)
+    seen = (dataset.x[rows] - np.nanmean(public, axis=0)) / np.where(spread > 0, spread, np.inf)
+    along = np.nan_to_num(seen) @ generator.standard_normal(seen.shape[1])
+    along = np.clip((along - along.mean()) / (along.std() or 1.0), -3, 3)
+    return generator.standard_normal(len(partition.parties))[party] * along
+
+
+def _by_time(
+    data: DataSpec, dataset: Dataset, partition: Partition, rows: np.ndarray, party: np.ndarray,
+    generator: np.random.Generator,
+) -> np.ndarray:  # fmt: skip
+    """Parties are of different times."""
+    if dataset.time is None:
+        raise ConfigError("data.shift.time: nobody says when the rows were", "Name the column of dates with data.time")
+    times = np.nan_to_num(dataset.time[rows], nan=float(np.nanmedian(dataset.time[rows])))
+    place = np.argsort(np.argsort(times, kind="stable"), kind="stable") / max(len(rows) - 1, 1)
+    return generator.standard_normal(len(partition.parties))[party] * np.sqrt(12) * (place - 0.5)
+
+
+TILTS: dict[str, Tilt] = {"label": _by_label, "covariate": _by_features, "time": _by_time}
+"""Which rows a party is left with, by the key of `data.shift`."""
+
+
+def public_left(shift: ShiftSpec, y: np.ndarray, partition: Partition, seed: int) -> Partition:
+    """The division with half of the public rows, by `prevalence`; y int64 (rows,). Raises DataError: none are left."""
+    if not shift.prevalence:
+        return partition
+    generator = np.random.default_rng([seed, _PUBLIC])
+    classes = np.unique(y)
+    odds = np.zeros(len(classes))
+    odds[generator.permutation(len(classes))] = np.linspace(-0.5, 0.5, len(classes)) * shift.prevalence
+    parts = []
+    for part in (partition.queries, partition.test):
+        drawn = odds[np.searchsorted(classes, y[part])] + generator.gumbel(size=len(part))
+        parts.append(np.sort(part[np.argsort(-drawn, kind="stable")[: len(part) // 2]]))
+        if not len(parts[-1]):
+            raise DataError("data.shift.prevalence leaves no public rows", "Lower it, or make more rows public")
+    return replace(partition, queries=parts[0], test=parts[1])
+
+
+def lacking_columns(shift: ShiftSpec, names: Sequence[str], seed: int) -> dict[str, tuple[str, ...]]:
+    """The columns that each party lacks, by name; those that lack none are left out."""
+    drawn = drawn_parties(shift.lacking, len(names), seed, _LACKING)
+    return {names[index]: item.columns for index, item in sorted(drawn.items())}
+
+
+def _places(dataset: Dataset, columns: Sequence[str], key: str) -> np.ndarray:
+    """Where the features of these columns are, int64. Raises ConfigError for a column that is none."""
+    table = dataset.columns or tuple(ColumnEncoding(column=name, kind="number") for name in dataset.features)
+    features = {column.column: column.features for column in table}
+    if unknown := [name for name in columns if name not in features]:
+        raise ConfigError(f"data.shift.{key}: there is no column {unknown[0]!r}", f"There are {', '.join(features)}")
+    return np.array([dataset.features.index(name) for column in columns for name in features[column]])
+
+
+def noise_levels(shift: ShiftSpec, names: Sequence[str], seed: int) -> dict[str, float]:
+    """Level of the noise of each party by name: noise * i / N for the i-th of N in an order by lot, since names of
+    hospitals follow countries and sizes.
+
+    >>> noise_levels(ShiftSpec(noise=0.5), ["a", "b"], 0)
+    {'a': 0.5, 'b': 0.25}
+    """
+    place = np.random.default_rng([seed, _ORDER]).permutation(len(names)) + 1
+    return {name: float(shift.noise * order / len(names)) for name, order in zip(names, place, strict=True)}
+
+
+def swapped_parties(shift: ShiftSpec, names: Sequence[str], seed: int) -> tuple[str, ...]:
+    """Who has other labels, by lot, in the order of `names`. Raises ConfigError where the share is nobody."""
+    if not shift.swap:
+        return ()
+    if not (count := round(shift.swap * len(names))):
+        raise ConfigError(
+            f"data.shift.swap {shift.swap:g} of {len(names)} parties is nobody", "Raise it, or leave it out"
+        )
+    chosen = np.random.default_rng([seed, _SWAP]).permutation(len(names))[:count]
+    return tuple(names[int(index)] for index in np.sort(chosen))
+
+
+def _other_class(shift: ShiftSpec, classes: tuple[str, ...], seed: int) -> np.ndarray:
+    """int64 (classes,): what each class is called at these parties, the same at all of them: of those that are swapped
+    none is called what it is, by lot where there are more than two."""
+    if unknown := [name for name in shift.classes if name not in classes]:
+        raise ConfigError(f"data.shift.classes: there is no class {unknown[0]!r}", f"There are {', '.join(classes)}")
+    moved = np.array([classes.index(name) for name in shift.classes or classes])
+    generator, other = np.random.default_rng([seed, _CLASSES]), np.arange(len(classes))
+    while (other[moved] == moved).any():
+        other[moved] = generator.permutation(moved)
+    return other
+
+
+def _scale(data: DataSpec, dataset: Dataset, public: np.ndarray) -> np.ndarray:
+    """Standard deviation float64 (features,) that a level is a multiple of; 0 where there is no noise."""
+    if dataset.columns:
+        return np.where(_numbers(dataset), np.nanstd(public, axis=0, dtype=np.float64), 0.0)
+    if data.representation != "none" or not data.standardise:
+        return np.full(len(dataset.features), public.std(dtype=np.float64))
+    low, high = public.min(axis=0), public.max(axis=0)
+    numbers = ((public != low) & (public != high)).any(axis=0)
+    return np.where(numbers, public.std(axis=0, dtype=np.float64), 0.0)
+
+
+def _numbers(dataset: Dataset) -> np.ndarray:
+    """Features that are a column of numbers, bool (features,); of arrays all."""
+    if not dataset.columns:
+        return np.ones(len(dataset.features), dtype=bool)
+    numbers, start = np.zeros(len(dataset.features), dtype=bool), 0
+    for column in dataset.columns:
+        numbers[start] = column.kind == "number"
+        start += len(column.features)
+    return numbers

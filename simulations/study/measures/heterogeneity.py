@@ -1,0 +1,225 @@
+"""Whether features say the same of the label at every owner: one regression of all rows, and what owners leave of it.
+
+The regression is a logistic one, one class against the others, made to sum to 1. Lots draw labels from its own
+probabilities and take the refit into account to first order (a projection of the residuals), so that chance is what
+these sizes, features and probabilities give. Sources: Cochran 1954 (Q), DerSimonian and Laird 1986 (tau^2), Higgins and
+Thompson 2002 (I^2); NPMLE by EM as Laird 1978.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.special import expit, gammaincc, logit, ndtr
+
+LOTS = 200
+LEAST_INFORMATION = 0.5
+"""Fisher information that an owner has of a coefficient, at least, to be asked about it."""
+_RIDGE, _STEPS, _CLIP = 1.0, 12, 1e-4
+_SHARES = np.arange(-0.3, 0.451, 0.025)
+"""Of labels that are wrong at an owner, against the average of all owners."""
+
+
+def tail(value: float, lots: np.ndarray) -> float:
+    """Probability of at least `value`, of lots float (n,): counted where many are above, else of Pearson's type III law
+    with their mean, variance and skewness (Josse, Pages, Husson 2008)."""
+    above, spread = int((lots >= value).sum()), float(lots.std())
+    if above >= 10 or spread <= 1e-12 * max(abs(value), 1e-300):
+        return (1 + above) / (1 + len(lots)) if above or value <= lots.mean() else 1 / (1 + len(lots))
+    z = (value - float(lots.mean())) / spread
+    skew = float((((lots - lots.mean()) / spread) ** 3).mean())
+    if skew < 0.02:
+        return float(ndtr(-z))
+    return float(gammaincc(4 / skew**2, max(2 / skew * (z + 2 / skew), 0.0)))
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Rows owner after owner. y: int64 (n,); starts: int64 (owners,), where each owner's rows begin; design: float64
+    (n, m), of mean 0; directions: float64 (n, g), in which coefficients may differ."""
+
+    y: np.ndarray = field(repr=False)
+    classes: int
+    starts: np.ndarray = field(repr=False)
+    design: np.ndarray = field(repr=False)
+    directions: np.ndarray = field(repr=False)
+
+    @property
+    def modelled(self) -> list[int]:
+        """Classes whose probabilities are looked at: of two the second."""
+        return [1] if self.classes == 2 else list(range(self.classes))
+
+    @property
+    def sizes(self) -> np.ndarray:
+        return np.diff(np.r_[self.starts, len(self.y)])
+
+    def sums(self, values: np.ndarray) -> np.ndarray:
+        """By owner, float64 (owners, ...)."""
+        return np.add.reduceat(values, self.starts, axis=0, dtype=np.float64)
+
+    def fit(self, further: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Probabilities float64 (n, classes) by the regression of all rows, and of further ones, design (k, m)."""
+        design = np.column_stack([np.ones(len(self.y)), self.design])
+        penalty = _RIDGE * np.eye(design.shape[1])
+        penalty[0, 0] = 1e-6
+        every = np.column_stack([np.ones(len(self.y) + len(further)), np.concatenate([self.design, further])])
+        fitted = np.empty((len(every), self.classes))
+        for label in self.modelled:
+            target, weights = self.y == label, np.zeros(design.shape[1])
+            for _ in range(_STEPS):
+                p = expit(design @ weights)
+                slope = design.T @ (target - p) - penalty @ weights
+                step = np.linalg.solve((design * (p * (1 - p))[:, None]).T @ design + penalty, slope)
+                weights += step / max(1.0, np.abs(step).max() / 5)
+                if np.abs(step).max() < 1e-6:
+                    break
+            fitted[:, label] = expit(every @ weights)
+        whole = self._whole(fitted)
+        return whole[: len(self.y)], whole[len(self.y) :]
+
+    def _whole(self, p: np.ndarray) -> np.ndarray:
+        """Of the classes asked, those of all, which sum to 1."""
+        if self.classes == 2:
+            p[:, 0] = 1 - p[:, 1]
+        p = np.clip(p, _CLIP, 1 - _CLIP)
+        return p / p.sum(axis=1, keepdims=True)
+
+    def with_levels(self, p: np.ndarray, tau2: float) -> np.ndarray:
+        """Probabilities with an intercept for each owner, drawn from N(0, tau2)."""
+        moved = np.empty_like(p)
+        for label in self.modelled:
+            level, target = np.zeros(len(self.starts)), self.sums((self.y == label).astype(np.float64))
+            odds = logit(p[:, label])
+            for _ in range(_STEPS):
+                now = expit(odds + np.repeat(level, self.sizes))
+                slope = target - self.sums(now) - level / max(tau2, 1e-3)
+                step = slope / (self.sums(now * (1 - now)) + 1 / max(tau2, 1e-3))
+                level += np.clip(step, -2, 2)
+            moved[:, label] = expit(odds + np.repeat(level, self.sizes))
+        return self._whole(moved)
+
+    def draws(self, p: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+        """Labels int8 (n, LOTS) of probabilities (n, classes)."""
+        drawn = np.zeros((len(p), LOTS), dtype=np.int8)
+        point = generator.random((len(p), LOTS), dtype=np.float32)
+        for bound in np.cumsum(p, axis=1)[:, :-1].T.astype(np.float32):
+            drawn += point > bound[:, None]
+        return drawn
+
+
+@dataclass(frozen=True)
+class Heterogeneity:
+    """Q over owners, beside its lots. by_owner: float64 (owners,), what each has of Q. tau2: variance between owners,
+    of the log-odds (of a slope: of the calibration slope)."""
+
+    q: float
+    lots: np.ndarray = field(repr=False)
+    by_owner: np.ndarray = field(repr=False)
+    tau2: float
+    p: float
+
+    @property
+    def i2(self) -> float:
+        """Share of Q that chance does not give."""
+        return max(0.0, 1 - float(self.lots.mean()) / self.q) if self.q > 0 else 0.0
+
+
+def _without(residual: np.ndarray, design: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Residuals (n, lots) as a refit of the design (n, m) leaves them, to first order."""
+    design = design.astype(np.float32)
+    inner = (design * weight[:, None]).T @ design + np.float32(_RIDGE) * np.eye(design.shape[1], dtype=np.float32)
+    return residual - (design * weight[:, None]) @ np.linalg.solve(inner, design.T @ residual)
+
+
+def _residuals(rows: Labelled, p: np.ndarray, drawn: np.ndarray, label: int) -> np.ndarray:
+    """The real one first, then the lots: float32 (n, 1 + LOTS)."""
+    targets = np.column_stack([rows.y == label, drawn == label]).astype(np.float32)
+    return targets - p[:, [label]].astype(np.float32)
+
+
+def levels(rows: Labelled, p: np.ndarray, generator: np.random.Generator) -> Heterogeneity:
+    """Whether a class is as frequent at each owner as features say."""
+    design, drawn = np.column_stack([np.ones(len(rows.y)), rows.design]), rows.draws(p, generator)
+    q, whole, spread, tau2 = np.zeros((len(rows.starts), 1 + LOTS)), 0.0, 0.0, 0.0
+    for label in rows.modelled:
+        weight = (p[:, label] * (1 - p[:, label])).astype(np.float32)
+        scores = rows.sums(_without(_residuals(rows, p, drawn, label), design, weight))
+        information = rows.sums(weight)
+        judged = information >= LEAST_INFORMATION
+        q[judged] += scores[judged] ** 2 / information[judged, None]
+        spread += _room(information[judged])
+    total = q.sum(axis=0)
+    whole = float(total[1:].mean())
+    tau2 = max(0.0, (float(total[0]) - whole) / spread) if spread > 0 else 0.0
+    return Heterogeneity(float(total[0]), total[1:], q[:, 0], tau2, tail(float(total[0]), total[1:]))
+
+
+def _room(information: np.ndarray) -> float:
+    """What one unit of tau^2 adds to Q (DerSimonian and Laird)."""
+    total = information.sum()
+    return float(total - (information**2).sum() / total) if total > 0 else 0.0
+
+
+def slopes(
+    rows: Labelled, p: np.ndarray, common: np.ndarray, generator: np.random.Generator
+) -> tuple[Heterogeneity, Heterogeneity]:
+    """Whether owners have the same calibration slope along the log-odds of `common`, and the same coefficients.
+
+    p: with what owners may differ in, such as levels; common: without, float64 (n, classes) both.
+    """
+    drawn, count = rows.draws(p, generator), rows.directions.shape[1]
+    slope, rest = np.zeros((2, len(rows.starts), 1 + LOTS))
+    room = 0.0
+    for label in rows.modelled:
+        weight = p[:, label] * (1 - p[:, label])
+        information = np.maximum(rows.sums(weight), 1e-9)
+
+        def centred(values: np.ndarray, weight: np.ndarray = weight, by: np.ndarray = information) -> np.ndarray:
+            means = rows.sums(values * weight[:, None]) / by[:, None]
+            return values - np.repeat(means, rows.sizes, axis=0)
+
+        odds = centred(logit(common[:, [label]]))
+        refit = np.column_stack([odds, centred(rows.design)])
+        residual = _without(_residuals(rows, p, drawn, label), refit, weight.astype(np.float32))
+        part, gained = _of_direction(rows, residual, odds[:, 0], weight)
+        slope, room = slope + part, room + gained
+        for column in range(count):
+            along = centred(rows.directions[:, [column]])[:, 0]
+            rest += _of_direction(rows, residual, along, weight)[0]
+    results = []
+    for q, added in ((slope, room), (rest, 0.0)):
+        total = q.sum(axis=0)
+        tau2 = max(0.0, float(total[0] - total[1:].mean()) / added) if added > 0 else 0.0
+        results.append(Heterogeneity(float(total[0]), total[1:], q[:, 0], tau2, tail(float(total[0]), total[1:])))
+    return results[0], results[1]
+
+
+def _of_direction(
+    rows: Labelled, residual: np.ndarray, along: np.ndarray, weight: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """Q of each owner and lot, and `_room`."""
+    information = rows.sums(weight * along**2)
+    judged = information >= LEAST_INFORMATION
+    scores = rows.sums(residual * along.astype(np.float32)[:, None])
+    q = np.where(judged[:, None], scores**2 / np.maximum(information, 1e-9)[:, None], 0.0)
+    return q, _room(information[judged])
+
+
+def wrong_shares(rows: Labelled, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Share of wrong labels of each owner float64 (owners,), against the average of all, and probabilities float64
+    (n, classes) with these. The shares' own distribution is found from all owners."""
+    others = rows.classes - 1
+    with_share = [np.clip((1 - share) * p + share * (1 - p) / others, 1e-3, 1 - 1e-3) for share in _SHARES]
+    place = np.arange(len(rows.y))
+    likelihood = np.column_stack([rows.sums(np.log(fitted[place, rows.y])) for fitted in with_share])
+    likelihood = np.exp(likelihood - likelihood.max(axis=1, keepdims=True))
+    mixed = np.full(len(_SHARES), 1 / len(_SHARES))
+    for _ in range(200):
+        posterior = likelihood * mixed
+        posterior /= posterior.sum(axis=1, keepdims=True)
+        mixed = posterior.mean(axis=0)
+    moved = sum(
+        np.repeat(posterior[:, [place]], rows.sizes, axis=0) * fitted for place, fitted in enumerate(with_share)
+    )
+    return posterior @ _SHARES, np.asarray(moved) / np.asarray(moved).sum(axis=1, keepdims=True)
