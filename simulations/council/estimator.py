@@ -287,7 +287,10 @@ class Council(ClassifierMixin, BaseEstimator):
         if why := why_hopeless(planned):
             if self.if_hopeless == "raise":
                 would = what_would_do(planned.facts, table["federation"], scenario.simulation.most_queries)
-                more = f"More {plural(source.owner_label)} help most; if_hopeless='warn' runs it all the same"
+                more = (
+                    f"More {plural(source.owner_label)} help most; if_hopeless='warn' runs it all the same, and its"
+                    " report says what private gradient descent and noisy averages give at this unit and epsilon"
+                )
                 raise NothingToGain(why, f"{would}. {more}")
             warnings.warn(why, UserWarning, stacklevel=4)
         return scenario, planned.to_json()

@@ -36,6 +36,7 @@ from benchmarks import (
     torch_teachers,
     verified,
     vote_modes,
+    voting_rules,
     worth,
 )
 from benchmarks.cost import plans
@@ -77,10 +78,7 @@ SKEWED = {
     **{"epsilon": 0.9, "parties": 250, "metric": "auc", "student": 0.7, "mean teacher": 0.6, "plurality": 0.7},
     **{"accuracy": 0.7, "majority": 0.8, "hand_labels": None, "warnings": ["class-not-found"]},
 }
-PLANNED = {
-    **{"labelled": 0, "question": "stroke", "unequal": False, "parties": 0, "epsilon": 1.0, "plan": "GNMax"},
-    **{"queries": 10, "low": 0.5, "high": 0.9, "inside": True, "warned": []},
-}
+PLANNED = {"owners": 40, "student": 0.7, "low": 0.5, "median": 0.6, "high": 0.9, "noise": 0.05, "nothing": False}
 RUNS = {
     "default_scenario": (
         default_scenario.main,
@@ -121,12 +119,14 @@ RUNS = {
     ),
     "forecast": (
         forecast.main,
-        [],
+        ["--seeds", "2", "--epsilons", "1"],
         [
-            {"key": run.key, "half": run.half, "median": 0.6 + number / 100, "student": 0.7 - number / 200, **PLANNED}
-            for number, run in enumerate(forecast.runs())
+            {"division": name, "unit": unit, "epsilon": 1.0, "seed": seed, **PLANNED}
+            for name in voting_rules.DEVELOPMENT
+            for unit in forecast.UNITS
+            for seed in (0, 1)
         ],
-        {"planning/forecast": 2},
+        {"planning/forecast": 2 * len(voting_rules.DEVELOPMENT) + 2},
     ),
     "papers": (
         papers.main,

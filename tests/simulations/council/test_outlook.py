@@ -29,6 +29,7 @@ def test_too_few_hospitals_are_told_with_figures_and_nothing_is_charged(
     assert "epsilon=200.0: student's AUC" in error.value.action
     assert "epsilon=0.5, unit='record', neighbouring='add_or_remove', teachers_per_party=40" in error.value.action
     assert "More hospitals help most" in error.value.action
+    assert "what private gradient descent and noisy averages give" in error.value.action
     assert not (tmp_path / "run").exists()
 
 
