@@ -148,6 +148,8 @@ def _lines(summary: dict[str, Any]) -> list[str]:
         lines.append(f"not computed: {place}: {failure['why']}")
     if (more := len(summary["failed"]) - _MOST_TOLD) > 0:
         lines.append(f"and {more} more, see {summary['out']}/study.json")
+    for point, kinds in list(summary["shifts"].items())[:_MOST_TOLD]:
+        lines.append(f"what differs between parties ({point}): {', '.join(kinds) or 'nothing beyond chance'}")
     if summary["absent"]:
         lines.append(f"{summary['absent']:,} cells have no such method: the report says why")
     lines.append(

@@ -44,8 +44,10 @@ from consilium.simulations.study.results import (
 )
 from consilium.simulations.study.row_scores import write_row_scores
 from consilium.simulations.study.schedule import StepPool, Tally, compute, local_pool, missing
-from consilium.simulations.study.spec import StudySpec
+from consilium.simulations.study.spec import StudySpec, points_of
+from consilium.simulations.study.summaries.sentences import shifts_at
 from consilium.simulations.study.summaries.tidy import as_number
+from consilium.simulations.study.summaries.view import study_view
 from consilium.simulations.study.tasks import ABSENT, KINDS, StepFailure, frame_and_matrices
 
 
@@ -300,7 +302,8 @@ class _Study:
             for plot, settled in self.settled.items()
             for label, guarantee in settled["guarantees"].items()
         }
-        write_results(out, tidy(parts, self.spec, stated))
+        table = tidy(parts, self.spec, stated)
+        write_results(out, table)
         write_row_scores(out, of_cells)
         same: dict[tuple[str, ...], list[str]] = {}
         for plot, addresses in drawn.items():
@@ -318,12 +321,19 @@ class _Study:
                 "failed": self.failed,
                 "absent": len(self.absent),
                 "warnings": facts["warnings"],
+                "shifts": self._shifts(table),
                 "results": str(out / RESULTS),
                 "report": _draw(out),
                 "cache": {"folder": str(self.cache.folder), **asdict(self.cache.size())},
                 "seconds": round(seconds, 1),
             }
         )
+
+    def _shifts(self, table: pl.DataFrame) -> dict[str, list[str]]:
+        """Kinds of difference by point."""
+        order = {axis.column: list(points_of(axis)) for axis in self.spec.axis}
+        view = study_view(table.filter(pl.col("method") == "division"), order)
+        return {shift.label: list(shift.named) for shift in shifts_at(view)}
 
     def _matrices(self, addresses: tuple[str, ...]) -> Arrays:
         merged: Arrays = {}

@@ -53,8 +53,10 @@ MOST_DIRECTIONS = 24
 """In which coefficients of two classes may differ between owners; of more classes fewer."""
 _LEFT = 0.01
 """p above which nothing is left once owners differ in their share of wrong labels."""
-_SPREAD, _OFFSET, _CELLS = 1.6, 2.0, 1e-3
+_SPREAD, _OFFSET, _CELLS = 1.7, 2.0, 1e-3
 """Of another unit: the least factor between spreads, or difference in spreads; and p, corrected over all cells."""
+_FEW_OWNERS = 8
+"""Below it nobody knows how much owners differ anyway: the factor is squared, the difference doubled."""
 
 
 @dataclass(frozen=True)
@@ -475,8 +477,9 @@ def _units(rows: _Rows, x: np.ndarray) -> _Units:
         with np.errstate(divide="ignore", invalid="ignore"):
             steps = np.log(spread / typical)
         offset = (middle - np.nanmedian(middle)) / typical
-        far = np.abs(steps) > np.maximum(np.log(_SPREAD), 4 * _usual(steps))
-        beyond = np.abs(offset) > np.maximum(_OFFSET, 4 * _usual(offset))
+        times = 1 if owners >= _FEW_OWNERS else 2
+        far = np.abs(steps) > np.maximum(times * np.log(_SPREAD), 4 * _usual(steps))
+        beyond = np.abs(offset) > np.maximum(times * _OFFSET, 4 * _usual(offset))
         p = np.minimum(1.0, _cell_p(rows, values, far | beyond) * owners * columns)
         cells[:, column] = (far | beyond) & (p < _CELLS)
         factor[:, column] = np.where(far, spread / typical, 1.0)

@@ -24,6 +24,7 @@ from consilium.report.charts import (
 from consilium.report.exhibits import Cell, Exhibit, PagePart
 from consilium.report.words import upper_first, value_text
 from consilium.simulations.artifact import Arrays
+from consilium.simulations.study.measures.shift import SCALES, SHIFT_KINDS, ShiftKind
 from consilium.simulations.study.report.parts import (
     About,
     as_part,
@@ -34,13 +35,20 @@ from consilium.simulations.study.report.parts import (
     means_data,
     metric_tables,
 )
-from consilium.simulations.study.summaries.sentences import ALONE, AT_HOME, party_gains, worst_decile
+from consilium.simulations.study.summaries.sentences import (
+    ALONE,
+    AT_HOME,
+    PointShift,
+    party_gains,
+    shifts_at,
+    worst_decile,
+)
 from consilium.simulations.study.summaries.tidy import metric_words, title
 from consilium.simulations.study.summaries.view import Point, StudyView
 
 METHOD = "division"
 GAIN, HOME = "gain_", "home_"
-FLOOR = "_floor"
+FLOOR, SHIFT = "_floor", "shift_"
 MOST_PANELS = 8
 MOST_PARTIES = 120
 """In the picture of parties by classes; of more, as many evenly over all sizes."""
@@ -66,7 +74,7 @@ Matrices = Mapping[Point, Arrays]
 
 def division_part(view: StudyView, matrices: Matrices) -> PagePart | None:
     """None where nothing was measured of a division."""
-    metrics = chosen(view.run_metrics(METHOD), _FIRST)
+    metrics = [name for name in chosen(view.run_metrics(METHOD), _FIRST) if not name.startswith(SHIFT)]
     about = About(
         "division",
         "Sizes and distances",
@@ -75,11 +83,40 @@ def division_part(view: StudyView, matrices: Matrices) -> PagePart | None:
     )
     first, *further = metric_tables(view, METHOD, metrics, about) or [None]
     pictures = [
+        _shifts(view),
         _floors(view, metrics),
         _sizes(view),
         *(_matrix(view, matrices, kind) for kind in ("classes", "distances")),
     ]
-    return as_part("division", "How unlike the parties are", [first, *pictures, *further])
+    shifts, *others = pictures
+    return as_part("division", "How unlike the parties are", [shifts, first, *others, *further])
+
+
+def _shifts(view: StudyView) -> Exhibit | None:
+    """Which kind of difference each division has."""
+    shifts = shifts_at(view)
+    kinds: list[ShiftKind] = [kind for kind in SHIFT_KINDS if any(kind in shift.kinds for shift in shifts)]
+    if not kinds:
+        return None
+    rows = [(shift.label, [_shift(view, shift, kind) for kind in kinds]) for shift in shifts]
+    scales = "; ".join(f"{kind}: {SCALES[kind]}" for kind in kinds)
+    about = About(
+        "shifts",
+        "Which kind of difference",
+        "Strength of each kind, in how many seeds it was named, and what rows dealt by lot give; faint: not named in"
+        f" most seeds. In 40 divisions by lot at most one has any kind named. {upper_first(scales)}.",
+    )
+    columns = [(METHOD, f"{SHIFT}{kind}{end}") for kind in kinds for end in ("", FLOOR, "_p", "_named")]
+    return as_table(about, means_data(view, [shift.point for shift in shifts], columns), kinds, rows)
+
+
+def _shift(view: StudyView, shift: PointShift, kind: ShiftKind) -> Cell:
+    strength, floor = (view.mean(shift.point, METHOD, f"{SHIFT}{kind}{end}") for end in ("", FLOOR))
+    if kind not in shift.kinds or strength is None:
+        return Cell("–", look="faint")
+    seeds = int(view.means[shift.point, METHOD, f"{SHIFT}{kind}_named"]["seeds"])
+    under = f"named in {shift.kinds[kind] * seeds:.0f} of {seeds}; by chance {value_text(floor or 0.0)}"
+    return Cell(value_text(strength), under, look="" if kind in shift.named else "faint")
 
 
 def _floors(view: StudyView, metrics: Sequence[str]) -> Exhibit | None:

@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 
 from consilium.report.words import range_text, signed_text, value_text
+from consilium.simulations.study.measures.shift import SHIFT_KINDS, ShiftKind
 from consilium.simulations.study.row_scores import RowScores
 from consilium.simulations.study.summaries.inference import LEAST, rank_correlation
 from consilium.simulations.study.summaries.questions import Family, Kind, Likeness, MeanContrast, compared, questions
@@ -199,7 +200,7 @@ def findings_of(view: StudyView) -> list[str]:
         if question.kind == "methods":
             sentences += _rivals(view, question)
     sentences += [*_changes(view, families, "divisions"), *_changes(view, families, "ends")]
-    sentences += [*_floors(view), *_losers(view), *_privacy(view), *_across(view)]
+    sentences += [*_floors(view), *_shifts(view), *_losers(view), *_privacy(view), *_across(view)]
     return sentences
 
 
@@ -427,6 +428,43 @@ def _floors(view: StudyView) -> list[str]:
         f"Labels differ between parties by more than chance at {len(above)} of {len(above) + len(within)} points (mean"
         f" Hellinger distance, and its floor){f': {_some(above)}' if above else ''}{others}."
     ]
+
+
+class PointShift(NamedTuple):
+    """kinds: those that could be judged in any seed, each with the share of seeds in which it was named."""
+
+    point: Point
+    label: str
+    kinds: Mapping[ShiftKind, float]
+
+    @property
+    def named(self) -> tuple[ShiftKind, ...]:
+        """Those named in most seeds."""
+        return tuple(kind for kind, share in self.kinds.items() if share > 0.5)
+
+
+def shifts_at(view: StudyView) -> list[PointShift]:
+    """Which kinds of difference each division has; nothing where none was looked for."""
+    points, axes = view.distinct("division")
+    shifts = []
+    for point in points:
+        judged: dict[ShiftKind, float] = {}
+        for kind in SHIFT_KINDS:
+            share = view.mean(point, "division", f"shift_{kind}_named")
+            if share is not None:
+                judged[kind] = share
+        if judged:
+            shifts.append(PointShift(point, view.label(point, axes), judged))
+    return shifts
+
+
+def _shifts(view: StudyView) -> list[str]:
+    """Which kind of difference there is, where any is."""
+    shifts = shifts_at(view)
+    if not shifts:
+        return []
+    parts = [f"{shift.label}: {', '.join(shift.named) or 'nothing'}" for shift in shifts]
+    return [f"What differs between parties beyond chance, in most seeds: {'; '.join(parts)}."]
 
 
 def _some(names: Sequence[str]) -> str:

@@ -169,6 +169,10 @@ class MadeUp:
         row("division", "hellinger_mean", 0.15 - add, None)
         row("division", "hellinger_mean_floor", 0.14, 0.004)
         row("division", "mmd2_mean", 0.002)
+        for kind, named in {"quantity": True, "label": add < 0, "concept": False}.items():
+            row("division", f"shift_{kind}", 0.3 if named else 0.02, 0.01)
+            for metric, value in {"floor": 0.019, "p": 0.001 if named else 0.6, "named": named}.items():
+                row("division", f"shift_{kind}_{metric}", value)
         for party in range(self.parties):
             row("division", "rows", 10 * (party + 1), None, "party", f"party {party}")
             row("division", "hellinger", 0.02 * party, None, "party", f"party {party}")

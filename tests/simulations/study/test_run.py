@@ -57,6 +57,7 @@ def test_what_is_in_the_folder(tmp_path: Path, cache: StepCache) -> None:
     summary = run(tmp_path, cache)
     out = tmp_path / "out"
     assert (summary["cells"], summary["cases"], summary["failed"]) == (24, 8, [])
+    assert summary["shifts"] == {"natural": ["covariate"], "iid": []}  # clinics differ in age
     table = pl.read_parquet(out / RESULTS)
     axes = ["federation.mechanism.sigma", "division"]
     assert table.columns == ["cell", *axes, *COLUMNS[1:], *FACTS]

@@ -157,6 +157,15 @@ def test_contrasts_between_divisions_are_a_table_and_a_picture(tmp_path: Path) -
     assert "other points of “division” in place of natural, PATE (4 comparisons)" in page
 
 
+def test_the_page_says_which_kind_of_difference_there_is(tmp_path: Path) -> None:
+    page = drawn(MadeUp(axes={"division": {"natural": -0.02, "iid": 0.03}}), tmp_path)
+    text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page))
+    assert "Which kind of difference" in text and "label: share of the labels&#39; variance" in text
+    seeds = len(MadeUp().seeds)
+    assert f"0.300 named in {seeds} of {seeds}; by chance 0.019" in text
+    assert f"0.020 named in 0 of {seeds}; by chance 0.019" in text
+
+
 def test_a_folder_of_0_9_is_drawn_and_tests_nothing(tmp_path: Path) -> None:
     folder = STUDIES["divisions"].write(tmp_path / "study")
     frame = pl.read_parquet(folder / "results.parquet").drop(FACTS)

@@ -40,6 +40,12 @@ def test_a_study_of_divisions_ends_in_at_least_five_sentences_with_negative_ones
     assert not any("nan" in each.lower() or "None" in each for each in told)
 
 
+def test_it_says_which_kind_of_difference_each_division_has() -> None:
+    made = MadeUp(axes={"division": {"natural": -0.02, "iid": 0.03}})
+    told = sentence(findings(made.frame(), {"division": ["natural", "iid"]}), "What differs between parties")
+    assert told == "What differs between parties beyond chance, in most seeds: natural: quantity, label; iid: quantity."
+
+
 @pytest.mark.parametrize(
     ("rival", "said"),
     [(0.05, "by AUC, noisy average did best: +0.050 (0.04"), (-0.05, "by AUC, PATE did best: +0.050 (0.04")],
