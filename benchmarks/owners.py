@@ -28,9 +28,13 @@ from consilium.simulations.scenario import planned_scenario
 from docs.figures import figure
 
 COLUMNS = (
-    "division", "unit", "owners", "student", "forecast", "within", "noisy average", "teachers alone", "exact plurality",
-    "pooled", "labels by hand", "accuracy", "of the majority",
+    "division", "unit", "owners", "student", "noise alone", "forecast", "within", "refused", "noisy average",
+    "private gradient", "teachers alone", "exact plurality", "pooled", "labels by hand", "accuracy",
+    "of the majority",
 )  # fmt: skip
+
+
+OTHERS = ("noisy_average", "private_gradient", "mean_teacher", "plurality", "pooled")
 
 
 def divisions() -> dict[str, dict[str, Any]]:
@@ -67,8 +71,9 @@ def run(data: dict[str, Any], unit: str, seed: int, before: bool) -> dict[str, A
         "median": forecast.student.median,
         "high": forecast.student.high,
         "hopeless": planned.expects_nothing,
+        "noise": ((summary["noise_spread"].get("metrics") or {}).get("auc") or {}).get("sd", np.nan),
         "labels": np.inf if by_hand["hand_labels"] is None else by_hand["hand_labels"],
-        **{name: of(name) for name in ("noisy_average", "mean_teacher", "plurality", "pooled")},
+        **{name: of(name) for name in OTHERS},
     }
 
 
@@ -112,9 +117,11 @@ def _cells(runs: Sequence[dict[str, Any]]) -> list[str]:
     return [
         f"{middle['owners']:.0f}",
         spread(of["student"]),
+        f"{np.nanmean(of['noise']):.3f}",
         f"{middle['median']:.2f} ({middle['low']:.2f} to {middle['high']:.2f})",
         f"{within} of {len(runs)}",
-        *(f"{np.nanmean(of[key]):.3f}" for key in ("noisy_average", "mean_teacher", "plurality", "pooled")),
+        f"{sum(of['hopeless'])} of {len(runs)}",
+        *("–" if np.isnan(of[key]).all() else f"{np.nanmean(of[key]):.3f}" for key in OTHERS),
         "all and more" if np.isinf(middle["labels"]) else f"{middle['labels']:.0f}",
         f"{np.mean(of['accuracy']):.3f}",
         f"{np.mean(of['majority']):.3f}",
