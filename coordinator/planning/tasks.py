@@ -88,12 +88,11 @@ class PublicTask:
 
 @dataclass(frozen=True)
 class TaskPrior:
-    """Ranges from which tasks are drawn, each uniformly on the scale that is named, but for `separation`.
+    """Ranges from which tasks are drawn, each uniformly on the scale that is named.
 
     tilt: power of a component's size that its weight has: at 0 all components of the rows weigh alike, at 1 all
         features do, at more the few largest components are what counts.
-    separation: AUC of the truth itself for two classes; for more, the share that the best guess gets right. Within its
-        range it has a beta distribution of these shapes: people ask what can be told more often than what cannot.
+    separation: AUC of the truth itself for two classes; for more, the share that the best guess gets right.
     rarest: share of the rarer of two classes, on a logarithmic scale.
     smooth: share of the function that is not linear.
     shared: how much of the teachers' common function is not the truth's, as a share of variance.
@@ -103,7 +102,6 @@ class TaskPrior:
 
     tilt: tuple[float, float] = (1.0, 7.0)
     separation: tuple[float, float] = (0.5, 0.995)
-    shapes: tuple[float, float] = (1.3, 0.7)
     rarest: tuple[float, float] = (0.05, 0.5)
     smooth: tuple[float, float] = (0.0, 0.4)
     shared: tuple[float, float] = (0.0, 0.3)
@@ -135,8 +133,7 @@ class TaskMaker:
         truth = self._functions(functions, smooth, tilt, generator)
         common = np.sqrt(1 - shared) * truth + np.sqrt(shared) * self._functions(functions, smooth, tilt, generator)
         noise = float(np.exp(generator.uniform(*np.log(prior.teacher))))
-        least, most = prior.separation
-        separation = least + (most - least) * generator.beta(*prior.shapes)
+        separation = generator.uniform(*prior.separation)
         if classes == 2:
             rarest = float(np.exp(generator.uniform(*np.log(prior.rarest))))
             rate = rarest if generator.random() < 0.5 else 1 - rarest

@@ -142,11 +142,12 @@ def train_locally(
     training: LocalTraining,
     proximal_mu: float,
     generator: np.random.Generator,
+    correction: np.ndarray | float = 0.0,
 ) -> np.ndarray:
     """The party's model float64 (size,) after one round from the model `start`; not finite where it diverged.
 
     proximal_mu: of mu / 2 times the squared distance from `start` in the loss (Li et al. 2020, arXiv 1812.06127,
-    equation 2); 0 for none.
+    equation 2); 0 for none. correction: float64 (size,), added to each gradient.
     """
     model, x = start.copy(), rows.x.astype(np.float64)
     with np.errstate(all="ignore"):  # whoever asked looks at what comes out
@@ -154,7 +155,7 @@ def train_locally(
             gradient = network.gradient(model, x[chosen], rows.y[chosen])
             if proximal_mu:
                 gradient += proximal_mu * (model - start)
-            model -= training.learning_rate * gradient
+            model -= training.learning_rate * (gradient + correction)
     return model
 
 

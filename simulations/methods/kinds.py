@@ -14,18 +14,21 @@ from consilium.simulations.methods.noisy_average import NoisyAverage
 from consilium.simulations.methods.pate import Pate
 from consilium.simulations.methods.pooled import PooledModel
 from consilium.simulations.methods.private_gradient import PrivateGradient
-from consilium.simulations.methods.teachers import LocalOnly, Plurality
+from consilium.simulations.methods.scaffold import Scaffold
+from consilium.simulations.methods.teachers import Distilled, LocalOnly, Plurality
 
 Method = (
     LocalOnly
     | PooledModel
     | LabelledByHand
     | Plurality
+    | Distilled
     | Pate
     | NoisyAverage
     | PrivateGradient
     | FedAvgMethod
     | FedProxMethod
+    | Scaffold
 )
 METHODS: tuple[type[StudyMethod], ...] = get_args(Method)
 """Every method."""

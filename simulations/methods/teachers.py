@@ -1,4 +1,4 @@
-"""What the parties' teachers give without any noise: each party's alone, and all of their votes."""
+"""What the parties' teachers give without any noise: each party's alone, all of their votes, and a student of them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from consilium.models.base import Shares
+from consilium.models.published.prevalence import PrevalenceShift
 from consilium.simulations.artifact import Arrays
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.base import BY_ROW, Predicted, StudyMethod, needed
 from consilium.simulations.metrics import leading_metric, one_against_rest, over_parties
 from consilium.simulations.vote import Ensemble, plurality_shares
+from consilium.student.learn import AnsweredRows, inputs, prevalence_for
 
 
 class LocalOnly(StudyMethod):
@@ -94,4 +97,45 @@ class Plurality(StudyMethod):
         return Predicted(
             test=plurality_shares(case, voted.test, case.test_x, _NO_FEDERATION) if len(case.test_y) else None,
             home=plurality_shares(case, voted.home, case.home_x, _NO_FEDERATION) if len(case.home_y) else None,
+        )
+
+
+_EXACT = 1e-3
+"""Noise of a share of votes, for students that weigh what they are told by it."""
+
+
+class Distilled(StudyMethod):
+    """The cell's own student, taught by the exact votes of all teachers on the whole pool: one-shot distillation as in
+    FedKT (Li et al. 2021, arXiv 2010.01017) and FedDF (Lin et al. 2020, arXiv 2006.07242), and what PATE is without
+    noise and with every public row asked. Whoever has the pool's votes learns from it: it promises nothing.
+    """
+
+    title: ClassVar[str] = "distillation without noise"
+    private: ClassVar[bool] = False
+    needs_ensemble: ClassVar[bool] = True
+
+    name: Literal["distilled"] = "distilled"
+
+    def depends_on(self, case: Case) -> dict[str, Any]:
+        """See `StudyMethod.depends_on`."""
+        return {"student": case.scenario.student.model_dump(mode="json")}
+
+    def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
+        """See `StudyMethod.predict`."""
+        votes = plurality_shares(case, needed(ensemble, self.name).pool, case.pool_x, _NO_FEDERATION)
+        spec, schema = case.scenario.student, case.config.rows
+        rows = inputs(spec, schema, case.pool_x)
+        shares = Shares(votes, np.full(len(votes), _EXACT))
+        answered = AnsweredRows(rows, np.arange(len(rows)), votes.argmax(axis=1), shares)
+        model = answered.train(spec, schema, case.seed)
+        prevalence = prevalence_for(spec, model, rows, shares)
+
+        def said(x: np.ndarray) -> np.ndarray:
+            probabilities = model.predict_proba(inputs(spec, schema, x))
+            if not prevalence:
+                return probabilities
+            return PrevalenceShift.onto(prevalence, model.predict_proba(rows)).applied(probabilities)
+
+        return Predicted(
+            test=said(case.test_x) if len(case.test_y) else None, home=said(case.home_x) if len(case.home_y) else None
         )

@@ -220,6 +220,8 @@ _TITLES = {
     "plurality": "clear plurality",
     "fedavg": "FedAvg",
     "fedprox": "FedProx",
+    "scaffold": "SCAFFOLD",
+    "distilled": "distillation without noise",
     "noisy_average": "noisy average",
     "private_gradient": "private gradient descent",
     "pate": "PATE",

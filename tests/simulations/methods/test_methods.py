@@ -40,6 +40,10 @@ GIVEN = (
     {"name": "fedavg", "rounds": 3, "learning_rate": 0.2},
     {"name": "fedprox", "rounds": 3, "learning_rate": 0.2},
     {"name": "fedavg", "rounds": 3, "learning_rate": 0.2, "epsilon": "federation", "clip": 0.3},
+    {"name": "fedavg", "rounds": 3, "learning_rate": 0.2, "personal": "fine_tuned"},
+    {"name": "fedavg", "rounds": 3, "learning_rate": 0.2, "personal": "ditto"},
+    {"name": "scaffold", "rounds": 3, "learning_rate": 0.2},
+    "distilled",
 )
 
 
@@ -297,7 +301,10 @@ def test_a_case_without_rows_at_home_or_for_the_test() -> None:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ("fedsgd", "methods: no method 'fedsgd'. Choose one of local, pooled, hand_labels, plurality, pate, noisy_"),
+        (
+            "fedsgd",
+            "methods: no method 'fedsgd'. Choose one of local, pooled, hand_labels, plurality, distilled, pate, noisy_",
+        ),
         ({"kind": "boosted"}, "methods: no method None. Choose one of local"),
         ({"name": ["pate"]}, r"methods: no method \['pate'\]. Choose"),
         (7, "methods: no method 7. Choose one of local"),
