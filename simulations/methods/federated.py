@@ -161,10 +161,13 @@ class FederatedMethod(StudyMethod):
             return Predicted(absent="the federation promises no epsilon that private averaging could keep")
         privacy, rounds = None, self.rounds or ROUNDS
         rates = LEARNING_RATES if self.learning_rate is None else (self.learning_rate,)
-        settings, tried = [Setting.of(case, variant) for variant in self.variants], [Trial(rate) for rate in rates]
+        settings, tried = (
+            [AveragingSetting.of(case, variant) for variant in self.variants],
+            [Trial(rate) for rate in rates],
+        )
         several = len(settings) > 1
-        found = [(setting, *setting.best(tried, (rounds,), several)) for setting in settings]
-        setting, trial, _, _ = max(found, key=lambda item: item[-1])
+        bests = [(setting, *setting.best(tried, (rounds,), several)) for setting in settings]
+        setting, trial, _, _ = max(bests, key=lambda item: item[-1])
         rate, figures = trial.learning_rate, setting.method.own_figures
         if stated is not None:
             clips = CLIPS if self.clip is None else (self.clip,)
@@ -202,7 +205,7 @@ _HOME = 0x686F6D65
 
 
 @dataclass(frozen=True)
-class Setting:
+class AveragingSetting:
     """A case as averaging takes it."""
 
     method: FederatedMethod
@@ -213,7 +216,7 @@ class Setting:
     seed: int
 
     @classmethod
-    def of(cls, case: Case, method: FederatedMethod) -> Setting:
+    def of(cls, case: Case, method: FederatedMethod) -> AveragingSetting:
         schema, parties = case.config.rows, []
         for party in case.parties:
             x, y = case.train_rows(party)
@@ -255,10 +258,9 @@ class Setting:
         if not way.epochs:
             return model
         training = LocalTraining(rate, self.method.batch, way.epochs)
-        found = train_locally(
-            self.network, model, rows, training, way.proximal_mu, generator_of((self.seed, _HOME, *lots))
-        )
-        return found if np.isfinite(found).all() else model
+        lot = generator_of((self.seed, _HOME, *lots))
+        trained = train_locally(self.network, model, rows, training, way.proximal_mu, lot)
+        return trained if np.isfinite(trained).all() else model
 
     def _loss_of_halves(self, model: np.ndarray, rate: float, way: Personal) -> float:
         """Sum of the log losses of all parties' rows, each by a model of the other half of its party's."""
@@ -269,8 +271,8 @@ class Setting:
                 if not len(judged):
                     continue
                 part = TrainingRows(rows.x[learned], rows.y[learned])
-                own = self._at_home(model, rate, way, part, (index, 1 + half)) if len(learned) else model
-                likely = self.network.probabilities(own, rows.x[judged])[np.arange(len(judged)), rows.y[judged]]
+                trained = self._at_home(model, rate, way, part, (index, 1 + half)) if len(learned) else model
+                likely = self.network.probabilities(trained, rows.x[judged])[np.arange(len(judged)), rows.y[judged]]
                 total -= float(np.log(np.maximum(likely, 1e-12)).sum())
         return total
 

@@ -39,7 +39,7 @@ def scaffold(
     variates = np.zeros((len(parties), network.size))
     for number in range(1, rounds + 1):
         common = weights @ variates
-        found = np.stack(
+        models = np.stack(
             [
                 train_locally(
                     network, model, rows, training, 0.0, generator_of((seed, index, number)), common - variates[index]
@@ -47,8 +47,8 @@ def scaffold(
                 for index, rows in enumerate(parties)
             ]
         )
-        variates += (model - found) / (steps * training.learning_rate)[:, None] - common
-        model = weights @ found
+        variates += (model - models) / (steps * training.learning_rate)[:, None] - common
+        model = weights @ models
         if not np.isfinite(model).all():
             break
     return model

@@ -130,12 +130,13 @@ class Distilled(StudyMethod):
         model = answered.train(spec, schema, case.seed)
         prevalence = prevalence_for(spec, model, rows, shares)
 
-        def said(x: np.ndarray) -> np.ndarray:
+        def probabilities_of(x: np.ndarray) -> np.ndarray:
             probabilities = model.predict_proba(inputs(spec, schema, x))
             if not prevalence:
                 return probabilities
             return PrevalenceShift.onto(prevalence, model.predict_proba(rows)).applied(probabilities)
 
         return Predicted(
-            test=said(case.test_x) if len(case.test_y) else None, home=said(case.home_x) if len(case.home_y) else None
+            test=probabilities_of(case.test_x) if len(case.test_y) else None,
+            home=probabilities_of(case.home_x) if len(case.home_y) else None,
         )

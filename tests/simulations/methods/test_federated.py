@@ -98,13 +98,13 @@ def test_rate_and_norm_are_the_best_on_the_pool(case: Case, monkeypatch: pytest.
     monkeypatch.setattr(federated, "rehearse", noted)
     monkeypatch.setattr(federated, "federate", run)
     values: list[float] = []
-    judge = federated.Setting._on_the_pool
+    judge = federated.AveragingSetting._on_the_pool
 
     def judged(setting: Any, model: np.ndarray) -> float:
         values.append(judge(setting, model))
         return values[-1]
 
-    monkeypatch.setattr(federated.Setting, "_on_the_pool", judged)
+    monkeypatch.setattr(federated.AveragingSetting, "_on_the_pool", judged)
     figures = FedAvgMethod(rounds=2, epsilon=1.0).predict(case, None).figures
     rates, clips = federated.LEARNING_RATES, federated.CLIPS
     assert figures["learning_rate"] == rates[int(np.argmax(values[: len(rates)]))]
@@ -119,7 +119,7 @@ def test_rounds_are_the_best_on_the_pool_where_each_has_noise(
 ) -> None:
     monkeypatch.setattr(federated, "PRIVATE_ROUNDS", (1, 3))
     values = iter([0.7, 0.6] if luck == "few rounds do best" else [0.6, 0.7])
-    monkeypatch.setattr(federated.Setting, "_on_the_pool", lambda setting, model: next(values))
+    monkeypatch.setattr(federated.AveragingSetting, "_on_the_pool", lambda setting, model: next(values))
     figures = FedAvgMethod(learning_rate=0.2, epsilon=1.0, clip=0.1).predict(case, None).figures
     assert figures["rounds"] == (1 if luck == "few rounds do best" else 3)
     assert figures["epsilon"] == pytest.approx(1.0, rel=1e-6)  # whatever their number, they cost it together
@@ -196,7 +196,9 @@ def opposed(rows: int = 60) -> list[TrainingRows]:
 @pytest.mark.parametrize("way", ["fine_tuned", "ditto"])
 def test_a_model_of_ones_own_at_home_is_right_where_the_average_is_wrong(case: Case, way: Any) -> None:
     parties, network = opposed(), AveragedNetwork.of(2, 2, 0)
-    setting = federated.Setting(FedAvgMethod(**QUICK, personal=way), parties, network, case.pool_x, case.pool_y, 0)
+    setting = federated.AveragingSetting(
+        FedAvgMethod(**QUICK, personal=way), parties, network, case.pool_x, case.pool_y, 0
+    )
     average = setting.federated(0.2, None, 5).model
     chosen, models = setting.personal(average, 0.2)
 
@@ -215,20 +217,22 @@ def test_at_home_the_average_stays_where_training_on_it_does_not_help(case: Case
         for _ in range(20)
     ]
     method = FedAvgMethod(**QUICK, personal="fine_tuned")
-    setting = federated.Setting(method, parties, network, case.pool_x, case.pool_y, 0)
+    setting = federated.AveragingSetting(method, parties, network, case.pool_x, case.pool_y, 0)
     chosen, models = setting.personal(np.zeros(network.size), 1.0)
     assert chosen.epochs == 0 and all((model == 0).all() for model in models)
 
 
 def test_a_party_of_one_row_has_a_model_at_home(case: Case) -> None:
     parties, network = [TrainingRows(np.ones((1, 2), np.float32), np.array([1]))], AveragedNetwork.of(2, 2, 0)
-    setting = federated.Setting(FedAvgMethod(**QUICK, personal="ditto"), parties, network, case.pool_x, case.pool_y, 0)
+    setting = federated.AveragingSetting(
+        FedAvgMethod(**QUICK, personal="ditto"), parties, network, case.pool_x, case.pool_y, 0
+    )
     assert np.isfinite(setting.personal(np.zeros(network.size), 0.2)[1][0]).all()
 
 
 def test_mu_is_the_best_on_the_pool(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     values = iter([0.6, 0.8, 0.7, 0.5])
-    monkeypatch.setattr(federated.Setting, "_on_the_pool", lambda setting, model: next(values))
+    monkeypatch.setattr(federated.AveragingSetting, "_on_the_pool", lambda setting, model: next(values))
     found = FedProxMethod(**QUICK).predict(case, None)
     assert found.figures["proximal_mu"] == federated.PROXIMAL[1]
     assert FedProxMethod(**QUICK, proximal_mu=0.3).predict(case, None).figures["proximal_mu"] == 0.3
