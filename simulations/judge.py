@@ -20,11 +20,14 @@ from consilium.simulations.metrics import (
     balanced_interval,
     balanced_row_scores,
     brier_row_scores,
+    calibration_lines,
     drawn_intervals,
     logit_interval,
     mean_interval,
+    net_benefit_scores,
     normal_interval,
     one_against_rest,
+    pooled_effect,
     ratio_interval,
     wilson,
 )
@@ -57,10 +60,13 @@ def judged(method: str, case: Case, predicted: Predicted) -> list[Row]:
 
     run: the method's own figures, infinite ones too. On the test rows accuracy, auc (see `student.evaluation`; not
         where they have one class), balanced_accuracy, brier and ece (`student.calibration`), with intervals over test
-        rows, ece without one. Of a method whose luck was drawn several times (`TEST_DRAWS`) these are means over the
+        rows, ece without one. Of two classes net_benefit of the second one's risk at its rate among these rows, where
+        acting on all and on none are worth 0; calibration_level and calibration_slope, in the mean over the owners of
+        these rows where whole owners were held out (internal-external validation), with _tau between them and _i2. Of a
+        method whose luck was drawn several times (`TEST_DRAWS`) these are means over the
         draws, and the spread of the draws is in the intervals. At home, over all rows that parties hold out:
         home_rows, home_accuracy, home_brier, and home_auc of pairs of two rows of one party; intervals as if other
-        parties might have been there.
+        parties might have been there. home_calibration_level and home_calibration_slope over parties likewise.
     class: recall on the test rows, and figures of the method's own by true class of the pool, each with rows.
     party: on its own held-out rows rows, accuracy, brier, and auc where they have several classes.
     """
@@ -115,6 +121,11 @@ def _on_test_rows(method: str, case: Case, drawn: Sequence[np.ndarray]) -> Itera
     yield _row(method, RUN, "", "brier", *_mean_over_rows(drawn, y, brier_row_scores))
     yield _row(method, RUN, "", "ece", _mean([calibration(draw, y, names)["calibration_error"] for draw in drawn]))
     counts = np.bincount(y, minlength=len(names))
+    if len(names) == 2 and counts.all():
+        yield _row(method, RUN, "", "net_benefit", *_mean_over_rows(drawn, y, _net_benefit, -math.inf))
+        unit, which = case.once("units", lambda: _units(case))
+        place = np.unique(which, return_inverse=True)[1] if unit == case.dataset.owner_label else np.zeros_like(y)
+        yield from _calibrated(method, "", drawn, y, place)
     for name, count in zip(names, counts.tolist(), strict=True):
         if count:
             recall = _mean([draw["recall_per_class"][name] for draw in metrics])
@@ -131,13 +142,38 @@ def _balanced(drawn: Sequence[np.ndarray], y: np.ndarray) -> tuple[float, Interv
 
 
 def _mean_over_rows(
-    drawn: Sequence[np.ndarray], y: np.ndarray, scores_of: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    drawn: Sequence[np.ndarray],
+    y: np.ndarray,
+    scores_of: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    least: float = 0.0,
 ) -> tuple[float, Interval]:
     scores = np.stack([scores_of(draw, y) for draw in drawn])
     values = scores.mean(axis=1)
     spread = float(values.std(ddof=1)) / np.sqrt(len(values)) if len(values) > 1 else 0.0
     low, high = mean_interval(scores.mean(axis=0), spread)
-    return float(values.mean()), [max(0.0, low), high]
+    return float(values.mean()), [max(least, low), high]
+
+
+def _net_benefit(probabilities: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """At the rate of the second class."""
+    return net_benefit_scores(probabilities[:, 1], y == 1, float((y == 1).mean()))
+
+
+def _calibrated(
+    method: str, prefix: str, drawn: Sequence[np.ndarray], y: np.ndarray, place: np.ndarray
+) -> Iterator[Row]:
+    """Level and slope over places int64 (rows,), in the mean over draws; intervals are those of one draw."""
+    lines = [calibration_lines(draw[:, 1], y == 1, place) for draw in drawn]
+    for name in ("level", "slope"):
+        effects = [pooled_effect(getattr(line, name), getattr(line, f"{name}_error")) for line in lines]
+        known = [effect for effect in effects if effect is not None]
+        if known:
+            interval = np.mean([effect.interval for effect in known], axis=0).tolist()
+            metric = f"{prefix}calibration_{name}"
+            yield _row(method, RUN, "", metric, _mean([effect.mean for effect in known]), interval)
+            if place.any():
+                yield _row(method, RUN, "", f"{metric}_tau", _mean([effect.tau for effect in known]))
+                yield _row(method, RUN, "", f"{metric}_i2", _mean([effect.i2 for effect in known]))
 
 
 def _at_home(method: str, case: Case, home: np.ndarray) -> Iterator[Row]:
@@ -170,6 +206,8 @@ def _at_home(method: str, case: Case, home: np.ndarray) -> Iterator[Row]:
         in_order[rows.party[both]] = rows.means(areas)[both] * classes[both].prod(axis=1)
         interval = ratio_interval(in_order[pairs > 0], pairs[pairs > 0])
         yield _row(method, RUN, "", "home_auc", in_order.sum() / pairs.sum(), _clipped(interval))
+    if len(case.classes) == 2 and len(truth):
+        yield from _calibrated(method, "home_", [home], truth, rows.group)
 
 
 def _with_errors(rows: PartyRows, values: np.ndarray) -> Iterator[tuple[float, float]]:
@@ -207,6 +245,8 @@ def by_row(drawn: Sequence[np.ndarray], y: np.ndarray) -> dict[str, np.ndarray]:
         "balanced_accuracy": [balanced_row_scores(draw, y) for draw in drawn],
         "brier": [brier_row_scores(draw, y) for draw in drawn],
     }
+    if drawn[0].shape[1] == 2 and len(np.unique(y)) == 2:
+        scores["net_benefit"] = [_net_benefit(draw, y) for draw in drawn]
     return {metric: np.mean(of_draws, axis=0) for metric, of_draws in scores.items() if of_draws}
 
 

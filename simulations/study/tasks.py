@@ -345,7 +345,7 @@ KINDS = {
     "settle": StepKind(_settle, SETTLE, format=2),
     "ensemble": StepKind(_ensemble, ENSEMBLES, format=2),
     "predict": StepKind(_predict),
-    "judge": StepKind(_judge, format=2),
+    "judge": StepKind(_judge, format=3),
     "worth": StepKind(_worth),
     "division": StepKind(_division, format=2),
     "teachers": StepKind(_teachers),

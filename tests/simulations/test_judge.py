@@ -73,7 +73,8 @@ def test_metrics_on_test_rows_are_scikit_learns(classes: int) -> None:
         "balanced_accuracy": balanced_accuracy_score(y, top),
         "brier": brier(y, found),
     }
-    assert values(rows, "run").keys() == {*expected, "ece"}
+    medical = {"net_benefit", "calibration_level", "calibration_slope"} if classes == 2 else set()
+    assert values(rows, "run").keys() == {*expected, "ece", *medical}
     assert {name: values(rows, "run")[name] for name in expected} == pytest.approx(expected, abs=1e-12)
     for label, recall in enumerate(recall_score(y, top, average=None)):
         assert values(rows, "class", case.classes[label]) == pytest.approx(
@@ -104,6 +105,22 @@ def test_scores_of_units_are_the_figures_to_first_order(classes: int) -> None:
         for unit in (0, 20, 36):
             more = value(1 + 1e-3 * (patient[:TEST] == unit)) - value(np.ones(TEST))
             assert scores[unit] == pytest.approx(more / 1e-3, rel=0.02, abs=2e-5)
+
+
+def test_calibration_is_over_the_owners_that_are_held_out_whole() -> None:
+    """Half of seven wards have log-odds that are too low by 2: the level says so, and how far wards differ."""
+    case = made_up(2)
+    owner = np.where(np.arange(len(case.dataset.y)) < TEST, np.arange(len(case.dataset.y)) % 7, 9)
+    case = replace(case, dataset=replace(case.dataset, owner=owner))
+    found = guesses(case)[:TEST]
+    odds = np.log(found[:, 1] / found[:, 0]) - 2.0 * (owner[:TEST] < 4)
+    moved = 1 / (1 + np.exp(-odds))
+    told = values(judged("pate", case, Predicted(test=np.column_stack([1 - moved, moved]))), "run")
+    plain = values(judged("pate", case, Predicted(test=found)), "run")
+    assert told["calibration_level"] - plain["calibration_level"] == pytest.approx(2 * 4 / 7, abs=0.25)
+    assert told["calibration_level_tau"] > 0.7 > 0.4 > plain["calibration_level_tau"]
+    assert told["calibration_slope"] == pytest.approx(plain["calibration_slope"], abs=1e-6)
+    assert told["net_benefit"] < plain["net_benefit"]
 
 
 def test_units_are_owners_where_whole_owners_are_held_out() -> None:
@@ -155,7 +172,10 @@ def test_at_home_every_party_is_judged_on_its_own_rows(classes: int) -> None:
     whole = {"home_rows": len(y), "home_accuracy": accuracy_score(y, top), "home_brier": brier(y, found)}
     if classes == 2:
         whole["home_auc"] = in_order / pairs
-    assert values(rows, "run") == pytest.approx(whole, abs=1e-12)
+    run = values(rows, "run")
+    assert {name: run[name] for name in whole} == pytest.approx(whole, abs=1e-12)
+    further = {f"home_calibration_{name}{end}" for name in ("level", "slope") for end in ("", "_tau", "_i2")}
+    assert run.keys() - whole.keys() == (further if classes == 2 else set())
     one_class = {row.metric: (row.low, row.high) for row in rows if row.name == "d"}
     assert "auc" not in one_class and None not in one_class["accuracy"]
     assert next(row for row in rows if (row.name, row.metric) == ("b", "brier")).low is None  # of a single row

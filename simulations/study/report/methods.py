@@ -33,7 +33,7 @@ from consilium.simulations.study.summaries.questions import (
     questions,
     stated_terms,
 )
-from consilium.simulations.study.summaries.tidy import JUDGED, less_is_better, metric_words, short, title
+from consilium.simulations.study.summaries.tidy import AS_RISKS, JUDGED, less_is_better, metric_words, short, title
 from consilium.simulations.study.summaries.view import StudyView
 
 MOST_PANELS = 12
@@ -50,7 +50,8 @@ def methods_part(view: StudyView) -> PagePart | None:
     """None where no method was judged by AUC or accuracy."""
     if view.metric is None:
         return None
-    means = [_means(view, metric) for metric in sorted(JUDGED, key=lambda metric: metric != view.metric)]
+    metrics = [*sorted(JUDGED, key=lambda metric: metric != view.metric), *AS_RISKS]
+    means = [_means(view, metric) for metric in metrics]
     exhibits = [exhibit for exhibit in means if exhibit is not None]
     exhibits[1:1] = [*_forest(view), *_guarantees(view), *_differences(view), *_worth(view)]
     return as_part(

@@ -29,6 +29,8 @@ METRIC_KINDS = {
     "brier": MetricKind("Brier score", less=True),
     "ece": MetricKind("calibration error (ECE)", "share", less=True),
     "log_loss": MetricKind(less=True),
+    "net_benefit": MetricKind("net benefit at the rate of the class"),
+    "calibration_level": MetricKind("calibration in the large"),
     "ambiguity_02": MetricKind("gap below 2%"),
     "ambiguity_10": MetricKind("gap below 10%"),
     "ambiguity_20": MetricKind("gap below 20%"),
@@ -53,6 +55,8 @@ METRIC_KINDS = {
 """What is known of metrics beyond their names; of others nothing is."""
 JUDGED = ("auc", "accuracy", "balanced_accuracy", "brier", "ece")
 """By which models are judged."""
+AS_RISKS = ("net_benefit", "calibration_level", "calibration_slope")
+"""By which their probabilities of the second class are judged as risks, at other places."""
 COUNTS = frozenset(name for name, measure in METRIC_KINDS.items() if measure.kind == "count")
 SHARES = frozenset(name for name, measure in METRIC_KINDS.items() if measure.kind == "share")
 
