@@ -425,14 +425,15 @@ def _lacking(rows: _Rows) -> np.ndarray:
         varies = ~constant[:, column] & ~empty[:, column]
         at_most = x[varies[rows.owner], column]
         at_most = np.sort(at_most[~np.isnan(at_most)])
-        every = x[~np.isnan(x[:, column]), column]
-        for owner in np.flatnonzero(constant[:, column]):
+        codes = np.unique(x[~np.isnan(x[:, column]), column])
+        sparse = 2 * len(at_most) < len(x)
+        for owner in np.flatnonzero(constant[:, column]) if len(codes) == 3 or not sparse else ():
             value, values = low[owner, column], at_most
             near = 1e-6 * max(abs(value), 1e-6)
-            if 2 * len(values) < len(x):  # two codes, of which one is rare: lacking is what lies between
-                values = np.sort(every[np.abs(every - value) > near])
-                if len(np.unique(values)) != 2 or not values[0] < value < values[-1]:
+            if sparse:  # two codes, of which one is rare: lacking is what lies between
+                if value != codes[1]:
                     continue
+                values = np.sort(x[x[:, column] != value, column])
             same = np.searchsorted(values, value + near, "right") - np.searchsorted(values, value - near)
             share = max(same, 1) / len(values)
             lacking[owner, column] = share < 0.05 and share ** rows.sizes[owner] * parties * x.shape[1] < _CELLS
