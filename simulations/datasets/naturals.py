@@ -93,6 +93,15 @@ def _facilities(stays: pl.DataFrame) -> pl.DataFrame:
     return stays.with_columns(pl.col("hospital").round(1).cast(pl.String))
 
 
+def _first_stays(rows: pl.DataFrame) -> pl.DataFrame:
+    """One row a patient, with whether any infection was treated: further rows are of further infections."""
+    import polars as pl
+
+    return rows.unique("id", keep="first", maintain_order=True).with_columns(
+        treated=pl.col("ivstart").is_not_null().cast(pl.Int64)
+    )
+
+
 _MLM_REV = "R package mlmRev 1.0-8 (Bates, Maechler, Bolker), GPL-2 or later."
 NATURALS: dict[str, NaturalDivision] = {
     "mlmRev/Chem97": NaturalDivision(
@@ -183,5 +192,85 @@ NATURALS: dict[str, NaturalDivision] = {
         time="date",
         derive=_departures,
     ),
+    "mlmRev/guPrenat": NaturalDivision(
+        title="Guatemala 1987: modern prenatal care",
+        attribution=f"Rodriguez G, Goldman N. J R Stat Soc A 2001;164:339. {_MLM_REV}",
+        target="prenat",
+        values={"Traditional": "traditional", "Modern": "modern"},
+        classes=("traditional", "modern"),
+        owners={"cluster": "community"},
+        features=(
+            "childAge", "motherAge", "birthOrd", "indig", "momEd", "husEd", "husEmpl", "TV", "pcInd81", "ssDist",
+        ),
+        patient="mom",
+    ),
+    "lme4/InstEval": NaturalDivision(
+        title="Lectures at ETH Zurich: rated 4 or 5 of 5 by a student",
+        attribution="ETH Zurich. R package lme4 (Bates, Maechler, Bolker, Walker), GPL-2 or later.",
+        target="y",
+        above=3,
+        classes=("3 or less", "4 or 5"),
+        owners={"d": "lecturer", "dept": "department"},
+        features=("studage", "lectage", "service"),
+    ),
+    "survival/rhDNase": NaturalDivision(
+        title="Cystic fibrosis, 1992: an infection is treated",
+        attribution="Therneau T, Hamilton S. Stat Med 1997;16:2029. R package survival (Therneau), LGPL-2 or later.",
+        target="treated",
+        above=0.5,
+        classes=("none", "infection"),
+        owners={"inst": "centre"},
+        features=("trt", "fev"),
+        derive=_first_stays,
+    ),
+    "medicaldata/indo_rct": NaturalDivision(
+        title="Indomethacin before ERCP, 2012: pancreatitis",
+        attribution="Elmunzer B et al. N Engl J Med 2012;366:1414. R package medicaldata (Higgins P), MIT.",
+        target="outcome",
+        values={"0_no": "none", "1_yes": "pancreatitis"},
+        classes=("none", "pancreatitis"),
+        owners={"site": "hospital"},
+        features=(
+            "age", "gender", "sod", "pep", "recpanc", "psphinc", "precut", "difcan", "amp", "paninj", "acinar",
+            "asa", "prophystent", "therastent", "sodsom", "bsphinc", "bstent", "chole", "train", "status", "rx",
+        ),
+    ),
+    "modeldata/lending_club": NaturalDivision(
+        title="Loans in the United States: charged off or late",
+        attribution="Lending Club. R package modeldata (Kuhn M), MIT.",
+        target="Class",
+        values={"good": "good", "bad": "bad"},
+        classes=("good", "bad"),
+        owners={"addr_state": "state"},
+        features=(
+            "funded_amnt", "term", "int_rate", "verification_status", "annual_inc", "delinq_2yrs", "inq_last_6mths",
+            "revol_util", "open_il_6m", "open_il_12m", "open_il_24m", "total_bal_il", "all_util", "inq_fi",
+            "inq_last_12m", "num_il_tl", "total_il_high_credit_limit",
+        ),
+    ),
+    "modeldata/stackoverflow": NaturalDivision(
+        title="Developers, 2017: work remotely",
+        attribution="Stack Overflow Developer Survey 2017, ODbL. R package modeldata (Kuhn M), MIT.",
+        target="Remote",
+        values={"Not remote": "in an office", "Remote": "remotely"},
+        classes=("in an office", "remotely"),
+        owners={"Country": "country"},
+        features=(
+            "Salary", "YearsCodedJob", "OpenSource", "Hobby", "CompanySizeNumber", "CareerSatisfaction",
+            "Data_scientist", "Database_administrator", "DevOps", "Embedded_developer", "Mobile_developer",
+            "Systems_administrator", "Web_developer",
+        ),
+    ),
+    "stevedata/gss_abortion": NaturalDivision(
+        title="General Social Survey: abortion for any reason",
+        attribution="General Social Survey, NORC. R package stevedata (Miller S), GPL-2.",
+        target="abany",
+        above=0.5,
+        classes=("no", "yes"),
+        owners={"year": "year"},
+        features=("age", "race", "sex", "educ", "partyid", "relactiv", "hispanic"),
+        time="year",
+    ),
 }  # fmt: skip
-"""By package and item. Of the flights, those that were cancelled or diverted have no delay and are left out."""
+"""By package and item. Of the flights, those that were cancelled or diverted have no delay and are left out. A student
+of InstEval rates several lecturers and is no patient: hardly a private row would be left beside the public ones."""

@@ -39,6 +39,14 @@ FACTS = {
     "mlmRev/Contraception": Facts(60, 41, 1_934, 0.392, (0.092, 0.092)),
     "nycflights13/flights": Facts(104, 97, 327_346, 0.237, (0.040, 0.024)),
     "mlmRev/Chem97, authorities": Facts(131, 129, 31_022, 0.430, (0.058, 0.038)),
+    "mlmRev/guPrenat": Facts(161, 54, 2_449, 0.450, (0.184, 0.180)),
+    "lme4/InstEval": Facts(1128, 772, 73_421, 0.445, (0.111, 0.108)),
+    "lme4/InstEval, departments": Facts(14, 14, 73_421, 0.445, (0.021, 0.022)),
+    "survival/rhDNase": Facts(51, 4, 647, 0.382, (0.066, 0.065)),
+    "medicaldata/indo_rct": Facts(4, 3, 602, 0.131, (0.055, 0.049)),
+    "modeldata/lending_club": Facts(50, 46, 9_857, 0.052, (0.038, 0.017)),
+    "modeldata/stackoverflow": Facts(5, 5, 5_594, 0.103, (0.042, 0.041)),
+    "stevedata/gss_abortion": Facts(26, 26, 36_794, 0.414, (0.023, 0.024)),
     "stroke": Facts(464, 259, 19_285, 0.629, (0.114, 0.105)),
     "stroke, countries": Facts(36, 33, 19_285, 0.629, (0.100, 0.087)),
     "heart": Facts(4, 4, 920, 0.553, (0.170, 0.141)),
@@ -98,6 +106,26 @@ FEATURES = {
     "COUNT/azpro": {"procedure", "sex", "age75", "admit"},
     "mlmRev/Contraception": {"livch", "age", "urban"},
     "nycflights13/flights": {"month", "weekday", "hour", "carrier", "origin", "distance"},
+    "mlmRev/guPrenat": {
+        *("childAge", "motherAge", "birthOrd", "indig", "momEd", "husEd", "husEmpl", "TV", "pcInd81", "ssDist")
+    },
+    "lme4/InstEval": {"studage", "lectage", "service"},
+    "survival/rhDNase": {"trt", "fev"},
+    "medicaldata/indo_rct": {
+        *("age", "gender", "sod", "pep", "recpanc", "psphinc", "precut", "difcan", "amp", "paninj", "acinar", "asa"),
+        *("prophystent", "therastent", "sodsom", "bsphinc", "bstent", "chole", "train", "status", "rx"),
+    },
+    "modeldata/lending_club": {
+        *("funded_amnt", "term", "int_rate", "verification_status", "annual_inc", "delinq_2yrs", "inq_last_6mths"),
+        *("revol_util", "open_il_6m", "open_il_12m", "open_il_24m", "total_bal_il", "all_util", "inq_fi"),
+        *("inq_last_12m", "num_il_tl", "total_il_high_credit_limit"),
+    },
+    "modeldata/stackoverflow": {
+        *("Salary", "YearsCodedJob", "OpenSource", "Hobby", "CompanySizeNumber", "CareerSatisfaction"),
+        *("Data_scientist", "Database_administrator", "DevOps", "Embedded_developer", "Mobile_developer"),
+        *("Systems_administrator", "Web_developer"),
+    },
+    "stevedata/gss_abortion": {"age", "race", "sex", "educ", "partyid", "relactiv", "hispanic"},
 }
 
 
