@@ -1,4 +1,5 @@
-"""Commands of a party: go through a run without sending anything, and hold the coordinator's ledger against its own."""
+"""Commands of a party: go through a run without sending anything, improve what was published at home, and hold the
+coordinator's ledger against its own."""
 
 from __future__ import annotations
 
@@ -108,6 +109,47 @@ def _check_data(home: Path, settings: PartyFile, terms: FederationFile, output: 
     values = {"federation": terms.name, "warnings": warnings, **({"share": share._asdict()} if share else {})}
     show(output, {**_table(report, settings), **values}, lines)
     tell_warnings(warnings, output)
+
+
+@app.command()
+def improve(
+    home: HomeArgument,
+    student: Annotated[Path, typer.Argument(metavar="STUDENT", help="The published student: its folder or file.")],
+    out: Annotated[
+        Path | None, typer.Option(help="New folder for the improved model; default: improved, in the party's folder.")
+    ] = None,
+    output: FormatOption = Format.text,
+) -> None:
+    """Bring a published student to the party's own rows, on this machine only: nothing is sent, nothing is spent."""
+    from consilium.party.home import read_party
+    from consilium.party.improve import PRIVATE, SIDES, TITLES, USES
+    from consilium.party.improve import improve as improved_by
+
+    found = improved_by(home, read_party(home), student, out or home / "improved")
+    adaptation = found.adaptation
+    kept = "kept" if found.kept else "not kept"
+    lines = [LOCAL_ONLY, f"own rows   {found.rows}"]
+    for side in SIDES if found.at_home else ():
+        metrics = found.at_home[side]
+        auc = "" if metrics["auc"] is None else f", AUC {metrics['auc']:.3f}"
+        lines.append(f"{TITLES[side]:<16} Brier score {metrics['brier']:.4f}{auc}, by {found.folds} folds of own rows")
+    lines.append(f"{kept}, because {adaptation.why}; in use: {USES[adaptation.kind]}")
+    lines.append(f"weight of the student in the average: {adaptation.weight:.2f}")
+    if found.file is None:
+        lines.append("Nothing was written: use the student.")
+    else:
+        lines += [f"model      {found.file}", PRIVATE]
+    values = {
+        "local_only": LOCAL_ONLY,
+        "rows": found.rows,
+        "at_home": {"folds": found.folds, **found.at_home} if found.at_home else None,
+        "kept": found.kept,
+        "uses": adaptation.kind,
+        "why": adaptation.why,
+        "weight_of_the_student": adaptation.weight,
+        "model": None if found.file is None else str(found.file),
+    }
+    show(output, values, lines)
 
 
 @app.command()

@@ -236,7 +236,7 @@ def judged(
         return None, None
     classes = published.schema.classes
     probabilities, y = published.predict_proba(pool.test_x), pool.test_y
-    threshold = None if published.calibration is None else published.calibration.threshold
+    threshold = published.threshold
     metrics = {
         **evaluate(probabilities, y, classes),
         **calibration(probabilities, y, classes),

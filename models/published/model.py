@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 from unicodedata import category
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, FiniteFloat
 
+from consilium.models.adapted import Adapted
 from consilium.models.base import Model
 from consilium.models.naming import UnusableModel
-from consilium.models.published.file import BadModel, Content, Parts, decoded, encoded, read, write
+from consilium.models.published.file import (
+    Arrays,
+    BadModel,
+    Content,
+    Parts,
+    check_shapes,
+    decoded,
+    encoded,
+    read,
+    write,
+)
 from consilium.models.published.own_models import OwnCodeTrust, needed, trust_of_maker
 from consilium.models.published.prevalence import PrevalenceShift, PrevalenceSource
 from consilium.models.published.structures import Inputs, put_together, take_apart
 from consilium.protocol.config_files import read_table, validate
 from consilium.protocol.errors import ConfigError, PathError
+from consilium.protocol.images import width
 from consilium.protocol.models import Frozen
 from consilium.protocol.queries import canonical_queries
 from consilium.protocol.schema import Schema
@@ -34,6 +46,16 @@ _FORMULA = re.compile(r"[=@]|[+-].*[(|!]")
 _FURTHEST_SUM = 1e-3
 
 
+AdaptedTo = Literal["own rows", "public labels"]
+
+
+class _AdaptedHeader(Frozen):
+    """See `Adapted`; its arrays are in the file. to: labels of what it was fitted to."""
+
+    to: AdaptedTo
+    weight: FiniteFloat = Field(ge=0, le=1)
+
+
 class _Header(Frozen):
     """What the file says beside its numbers."""
 
@@ -43,6 +65,7 @@ class _Header(Frozen):
     kind: str = Field(max_length=40)
     settings: dict[str, Any]
     calibration: PrevalenceShift | None = None
+    adapted: tuple[_AdaptedHeader, ...] = Field(default=(), max_length=2)
 
 
 @dataclass(frozen=True)
@@ -50,7 +73,8 @@ class Published:
     """A student with everything that it needs. `kind`: see `structures`. `sha256`: of its file, hex.
 
     calibration: how the model's probabilities are brought to a prevalence; None where none is known.
-    needs: what it takes to load it, where others wrote it.
+    needs: what it takes to load it, where others wrote it. adapted: what its probabilities go through after that, one
+    after the other; adapted_to: what each was fitted to.
     """
 
     schema: Schema
@@ -60,6 +84,14 @@ class Published:
     sha256: str
     calibration: PrevalenceShift | None = None
     needs: str = ""
+    adapted: tuple[Adapted, ...] = ()
+    adapted_to: tuple[AdaptedTo, ...] = ()
+
+    @property
+    def threshold(self) -> float | None:
+        """Above which a row is flagged as the last of two classes. None where no prevalence is known, or where the
+        probabilities are no longer those that were brought to it."""
+        return None if self.calibration is None or self.adapted else self.calibration.threshold
 
     def predict_proba(self, rows: np.ndarray) -> np.ndarray:
         """Rows (n, features), raw, in the schema's order -> probabilities float64 (n, classes).
@@ -86,7 +118,11 @@ class Published:
                 f"the student's answer for {np.count_nonzero(~good)} rows is no probabilities",
                 "Their values are far beyond what it was made for, or it is damaged",
             )
-        return probabilities if self.calibration is None else self.calibration.applied(probabilities)
+        if self.calibration is not None:
+            probabilities = self.calibration.applied(probabilities)
+        for adapted in self.adapted:
+            probabilities = adapted.probabilities(self.schema.inputs(rows), probabilities)
+        return probabilities
 
 
 def publish(
@@ -145,6 +181,43 @@ def as_published(
     return written, header, parts.arrays
 
 
+def adapted_file(path: Path, adapted: Adapted, to: AdaptedTo) -> bytes:
+    """The student's file at `path` with what its probabilities go through from now on.
+
+    Raises
+    ------
+    BadModel : it is none, or was adapted to a party's own rows already, which are in it.
+    """
+    content = read(path)
+    before = tuple(part["to"] for part in content.header.get("adapted", ()))
+    if "own rows" in before:
+        raise BadModel(f"{path} was adapted to a party's own rows already", "Give the student as it was published")
+    header, arrays = adapted_parts(content.header, content.arrays, adapted, to)
+    return encoded(header, arrays)
+
+
+def adapted_parts(
+    header: Mapping[str, Any], arrays: Arrays, adapted: Adapted, to: AdaptedTo
+) -> tuple[dict[str, Any], Arrays]:
+    """A file's description and numbers, likewise."""
+    before = list(header.get("adapted", ()))
+    start = f"adapted-{len(before)}."
+    more = {f"{start}intercept": adapted.intercept, f"{start}coefficients": adapted.coefficients}
+    return {**header, "adapted": [*before, {"to": to, "weight": adapted.weight}]}, {**arrays, **more}
+
+
+def _adapted(headers: Sequence[_AdaptedHeader], arrays: Arrays, schema: Schema) -> tuple[Adapted, ...]:
+    """Takes their arrays out of the file's."""
+    found = []
+    for number, header in enumerate(headers):
+        start = f"adapted-{number}."
+        mine = {name.removeprefix(start): arrays.pop(name) for name in list(arrays) if name.startswith(start)}
+        sizes = {"inputs": width(schema.representation, len(schema.features)), "classes": len(schema.classes)}
+        check_shapes(mine, sizes, {"intercept": ("f8", "classes"), "coefficients": ("f8", "classes inputs")})
+        found.append(Adapted(header.weight, mine["intercept"], mine["coefficients"]))
+    return tuple(found)
+
+
 def check_names(schema: Schema) -> None:
     """Names reach terminals and spreadsheets: there, too, nothing of a student may be executed.
 
@@ -183,11 +256,16 @@ def _loaded(content: Content, path: Path | str, trusted: OwnCodeTrust) -> Publis
             f"{path} is no student that this version knows: {error.what}", "Upgrade, or get it anew"
         ) from None
     check_names(header.rows)
-    parts = Parts(header.kind, header.settings, content.arrays)
+    arrays = dict(content.arrays)
+    adapted = _adapted(header.adapted, arrays, header.rows)
+    parts = Parts(header.kind, header.settings, arrays)
     model = put_together(parts, header.rows, header.inputs, trusted)
     if header.calibration is not None and len(header.calibration.shift) != len(header.rows.classes):
         raise BadModel(f"{path}: a shift of another number of classes", "Such a student must not be used")
-    return Published(header.rows, header.inputs, header.kind, model, content.sha256, header.calibration, needed(parts))
+    to = tuple(part.to for part in header.adapted)
+    return Published(
+        header.rows, header.inputs, header.kind, model, content.sha256, header.calibration, needed(parts), adapted, to
+    )
 
 
 def find_model(given: Path) -> Path:

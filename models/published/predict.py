@@ -90,5 +90,5 @@ def _json(published: Published, probabilities: np.ndarray, table: SchemaRows) ->
 
 def _flags(published: Published, probabilities: np.ndarray) -> list[bool]:
     """Which rows the student's operating point flags; empty where it has none."""
-    flagged = published.calibration.flagged(probabilities) if published.calibration is not None else None
-    return [] if flagged is None else flagged.tolist()
+    threshold = published.threshold
+    return [] if threshold is None else (probabilities[:, -1] > threshold).tolist()

@@ -82,10 +82,6 @@ class PrevalenceShift(Frozen):
         """Probabilities float64 (n, classes), shifted."""
         return softmax(_logs(probabilities) + np.array(self.shift), axis=1)
 
-    def flagged(self, shifted: np.ndarray) -> np.ndarray | None:
-        """bool (n,): which rows of shifted probabilities are flagged as the last of two classes; None of more."""
-        return None if self.threshold is None else shifted[:, -1] > self.threshold
-
 
 def _logs(probabilities: np.ndarray) -> np.ndarray:
     return np.log(np.maximum(probabilities, _FLOOR))

@@ -1,0 +1,141 @@
+"""Students brought to a few labelled rows: never worse than both by more than chance, and never a crash."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from consilium.models.adapted import BOUND, SETTINGS, Adapted, Fits, adapt, cross_validated, folds_of
+from consilium.models.base import softmax
+from consilium.protocol.errors import DataError
+
+WEIGHTS = np.array([1.5, -1.0, 0.5, 0.0])
+
+
+def owners(count: int, rows: int, classes: int = 2, seed: int = 0, shift: float = 0.5):
+    """Each one's x, y and the probabilities of a student who knows the common weights, and not the owner's shift."""
+    generator = np.random.default_rng(seed)
+    directions = generator.normal(size=(4, classes))
+    directions[:, -1] += WEIGHTS
+    for _ in range(count):
+        x = generator.normal(size=(rows, 4))
+        scores = x @ directions
+        y = (scores + shift * generator.normal(size=classes) + generator.gumbel(size=scores.shape)).argmax(axis=1)
+        yield x, y, softmax(scores)
+
+
+def brier(probabilities: np.ndarray, y: np.ndarray) -> float:
+    return float(((probabilities - np.eye(probabilities.shape[1])[y]) ** 2).sum(axis=1).mean())
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_good_student_helps_where_rows_are_few(classes: int) -> None:
+    gains = []
+    for x, y, said in owners(30, 24, classes):
+        folds = folds_of(np.arange(len(y)), np.random.default_rng(0))
+        found = cross_validated(x, y, said, folds)
+        gains.append(brier(found.alone, y) - brier(found.improved, y))
+    assert np.mean(gains) > 3 * np.std(gains) / np.sqrt(len(gains)) > 0
+    assert np.mean(np.array(gains) > 0) > 0.8
+
+
+def test_a_useless_student_costs_no_more_than_chance() -> None:
+    generator, losses = np.random.default_rng(1), []
+    for x, y, _ in owners(30, 40):
+        noise = expit(3 * generator.normal(size=len(y)))
+        found = cross_validated(x, y, np.stack([1 - noise, noise], axis=1), folds_of(np.arange(len(y)), generator))
+        losses.append(brier(found.improved, y) - brier(found.alone, y))
+    assert np.mean(losses) < 2 * np.std(losses) / np.sqrt(len(losses))
+    assert adapt(x, y, np.stack([1 - noise, noise], axis=1)).weight < 0.35
+
+
+def test_an_order_without_a_scale_is_recalibrated() -> None:
+    """A student that is far too sure, as votes that agree make it, ends with a small weight and better scores."""
+    ((x, y, said),) = owners(1, 400, shift=0.0)
+    odds = 4 * np.log(said[:, 1] / said[:, 0])
+    sure = np.stack([expit(-odds), expit(odds)], axis=1)
+    found = adapt(x[:100], y[:100], sure[:100])
+    assert found.kind == "improved" and found.weight < 0.6
+    assert brier(found.probabilities(x[100:], sure[100:]), y[100:]) < brier(sure[100:], y[100:])
+
+
+def test_an_average_of_scores_is_one_formula() -> None:
+    ((x, y, said),) = owners(1, 30, 3)
+    fits = Fits.of(x, y, said)
+    shares = fits.shares(None)
+    assert shares.sum() == pytest.approx(1) and len(shares) == len(SETTINGS)
+    logs = np.log(np.clip(said, BOUND, None))
+    scores = np.zeros((len(x), 3))
+    for share, weight, theta in zip(shares, fits.weight, fits.theta, strict=True):
+        features = np.concatenate([np.ones((len(x), 1)), (x - fits.centre) @ fits.turn], axis=1)
+        scores += share * (weight * logs + features @ theta @ fits.basis.T)
+    np.testing.assert_allclose(fits.average(shares).model.probabilities(x, said), softmax(scores), atol=1e-12)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_what_is_left_out_is_as_if_fitted_without(classes: int) -> None:
+    """One step of Newton's against a fit without the row."""
+    ((x, y, said),) = owners(1, 40, classes)
+    fits = Fits.of(x, y, said)
+    for row in (0, 7, 23):
+        rest = np.delete(np.arange(len(y)), row)
+        again = Fits.of(x[rest], y[rest], said[rest])
+        for setting in range(len(SETTINGS)):
+            exact = again.average(np.eye(len(SETTINGS))[setting]).model.probabilities(x[[row]], said[[row]])[0]
+            assert softmax(fits.average(np.eye(len(SETTINGS))[setting]).left_out)[row] == pytest.approx(exact, abs=0.03)
+
+
+def test_what_noise_drowned_weighs_less_where_its_spread_says_so() -> None:
+    ((x, y, said),) = owners(1, 12)
+    assert adapt(x, y, said, tells=0.0).weight < adapt(x, y, said).weight < adapt(x, y, said, tells=1.0).weight
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("rows", [0, 1, 2, 3, 7])
+def test_few_rows_one_class_and_constant_columns(classes: int, rows: int) -> None:
+    said = np.full((rows, classes), 1 / classes)
+    for y in (np.zeros(rows, dtype=np.int64), np.arange(rows) % classes):
+        for x in (np.ones((rows, 3)), np.zeros((rows, 600)), np.eye(rows, 5) * 1e8):
+            found = adapt(x, y, said)
+            probabilities = found.probabilities(x, said)
+            assert np.isfinite(probabilities).all()
+            np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+            assert found.why
+            cross_validated(x, y, said, [np.arange(rows)])
+    assert (rows < 2) == (found.alone is None)
+
+
+def test_certain_students_stay_numbers() -> None:
+    y = np.array([0, 1, 0, 1])
+    found = adapt(np.zeros((4, 1)), y, np.eye(2)[y])
+    assert found.kind in ("student", "improved")
+    assert brier(found.probabilities(np.zeros((4, 1)), np.eye(2)[y]), y) < 0.05
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "said"),
+    [
+        (np.full((3, 1), np.nan), np.zeros(3, dtype=np.int64), np.full((3, 2), 0.5)),
+        (np.zeros((3, 1)), np.zeros(2, dtype=np.int64), np.full((3, 2), 0.5)),
+        (np.zeros((3, 1)), np.array([0, 1, 2]), np.full((3, 2), 0.5)),
+        (np.zeros((3, 1)), np.array([0, 1, -1]), np.full((3, 2), 0.5)),
+    ],
+)
+def test_rows_that_do_not_fit(x: np.ndarray, y: np.ndarray, said: np.ndarray) -> None:
+    with pytest.raises(DataError):
+        adapt(x, y, said)
+
+
+def test_rows_of_one_patient_are_in_one_fold() -> None:
+    units = np.repeat(np.arange(12), 3)
+    folds = folds_of(units, np.random.default_rng(0))
+    assert sorted(np.concatenate(folds).tolist()) == list(range(36))
+    assert all(
+        len(np.intersect1d(units[one], units[other])) == 0 for one in folds for other in folds if one is not other
+    )
+
+
+def test_weights_of_adapted() -> None:
+    adapted = Adapted(1.0, np.zeros(2), np.zeros((2, 1)))
+    np.testing.assert_allclose(adapted.probabilities(np.zeros((1, 1)), np.array([[0.25, 0.75]])), [[0.25, 0.75]])
