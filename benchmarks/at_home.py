@@ -117,7 +117,7 @@ COMPARED: dict[str, Way] = {
 
 
 def judged(
-    table: dict[str, Any], source: TableSource | None, seed: int, ways: dict[str, Way], most: int
+    table: dict[str, Any], source: TableSource | None, seed: int, ways: dict[str, Way], most: float
 ) -> Iterator[tuple[str, np.ndarray]]:
     """Each owner's name, and float64 (ways, 2): mean Brier score at home, and AUC of pairs of rows in one fold
     (nan without any)."""
@@ -135,7 +135,7 @@ def judged(
         rows = generator.permutation(case.partition.parties[party])[: FEW_ROWS if most < math.inf else MOST_ROWS]
         raw, y = case.dataset.x[rows], case.dataset.y[rows]
         x, said = case.config.rows.inputs(raw).astype(np.float64), student.predict_proba(raw)
-        found, right, pairs = np.zeros((len(ways), *said.shape)), np.zeros(len(ways)), 0.0
+        found, right, pairs = [np.zeros(said.shape) for _ in ways], np.zeros(len(ways)), 0.0
         for fold in np.array_split(np.arange(len(y)), FOLDS):
             rest = np.setdiff1d(np.arange(len(y)), fold)
             for place, way in enumerate(ways.values()):

@@ -3,7 +3,8 @@
 All rows of a party train its teacher, so these are held out here, in analysis only: a teacher of the party's kind is
 trained anew on two thirds of its rows and judged on the last third, three times over. The student is judged on the same
 rows. It learnt from votes of all parties, and so of teachers that saw these rows too; by the run's own guarantee one
-party moves it by little. Functions of private rows: secret.
+party moves it by little. Beside it what the party gets back: the student brought to the same two thirds of its rows
+(`models.adapted`), against a model of these alone with the same priors. Functions of private rows: secret.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from consilium.data.private_rows import Rows
+from consilium.models.adapted import cross_validated
 from consilium.models.evaluation import outranked
 from consilium.models.published.model import Published
 from consilium.node.progress import AT_HOME
@@ -24,6 +26,7 @@ from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.schema import Schema
 from consilium.protocol.teachers import LogisticRegressionSpec, NetworkSpec, RidgeSpec, TeacherKind
 from consilium.simulations.divide import Case
+from consilium.simulations.metrics import brier_row_scores, wilson
 from consilium.simulations.population.parties import own_teachers
 from consilium.simulations.workspace import Workspace
 
@@ -37,6 +40,7 @@ FEW_PARTIES = 12
 REPLICATES = 1000
 LEVEL = 0.95
 _PURPOSE = 0x686F6D65
+_EQUAL = 1e-9
 
 Predict = Callable[[np.ndarray], np.ndarray]
 """Rows as they travel float (n, features) -> probabilities (n, classes)."""
@@ -55,12 +59,17 @@ class OwnRows:
 
 @dataclass(frozen=True)
 class _Judged:
-    """Points and what they are out of, of one party: rows right of rows, or pairs in order of pairs (half for ties)."""
+    """Points and what they are out of, of one party: rows right of rows, or pairs in order of pairs (half for ties).
+
+    returned: float64 (3, 2), of a model of its rows alone, the student, and what came of both: mean Brier score, and
+    points.
+    """
 
     rows: int
     alone: float
     student: float
     of: float
+    returned: np.ndarray = field(repr=False)
 
 
 @singledispatch
@@ -88,17 +97,18 @@ def at_home(
     spec: TeacherKind,
     seed: int,
     progress: Progress = no_progress,
+    tells: float | None = None,
 ) -> dict[str, Any]:
     """The student against each party's own teacher on the party's held-out rows, by size.
 
-    `parties`: those to judge, see `chosen`; `sizes`: rows of every party, by name.
+    `parties`: those to judge, see `chosen`; `sizes`: rows of every party, by name. tells: see `models.adapted.adapt`.
 
     Returns
     -------
     {"absent": why} or: metric ("auc": pairs of two rows of one party that are in the right order; else "accuracy"),
     judged, parties, too_small (fewer than `LEAST_ROWS` rows), folds, level, seed; groups from small to large and
     "all": parties, rows_low, rows_high, tested (rows), alone, student, difference with its interval (parties drawn
-    anew, `REPLICATES` times), better: parties in which the student is at least as good.
+    anew, `REPLICATES` times), better: parties in which the student is at least as good. returned: see `_returned`.
     """
     small = sum(rows < LEAST_ROWS for rows in sizes.values())
     if not parties:
@@ -112,7 +122,7 @@ def at_home(
     judged = []
     for index, party in enumerate(parties):
         progress(AT_HOME, index, len(parties))
-        judged.append(_judge(party, schema, student, metric, seed))
+        judged.append(_judge(party, schema, student, metric, seed, tells))
     progress(AT_HOME, len(parties), len(parties))
     with_points = sorted((item for item in judged if item.of > 0), key=lambda item: item.rows)
     if not with_points:
@@ -129,6 +139,7 @@ def at_home(
         "seed": seed,
         "groups": [_group([with_points[place] for place in part], generator) for part in groups],
         "all": _group(with_points, generator),
+        "returned": _returned(judged, np.random.default_rng([seed, _PURPOSE, 1])),
     }
 
 
@@ -144,25 +155,61 @@ def chosen(sizes: Mapping[str, int], most: int) -> list[str]:
     return [able[place] for place in np.unique(np.linspace(0, len(able) - 1, most).round().astype(int))]
 
 
-def _judge(party: OwnRows, schema: Schema, student: Predict, metric: str, seed: int) -> _Judged:
+def _judge(party: OwnRows, schema: Schema, student: Predict, metric: str, seed: int, tells: float | None) -> _Judged:
     inputs, classes = schema.inputs(party.x), len(schema.classes)
     rows, alone = Rows(inputs, party.y, schema=schema), np.zeros((len(party.y), classes))
-    for fold in _folds(party.owner, seed):
+    folds = _folds(party.owner, seed)
+    for fold in folds:
         rest = np.setdiff1d(np.arange(len(party.y)), fold)
         (teacher,) = train_all(rows, party.spec, [rest], [seed], classes)
         alone[np.ix_(fold, np.asarray(teacher.classes_))] = teacher.predict_proba(inputs[fold])  # pyright: ignore
     of_student = student(party.x)
+    back = cross_validated(inputs, party.y, of_student, folds, tells)
+    sides = (back.alone, of_student, back.improved)
+    (on_teacher, *points), of = _points((alone, *sides), party.y, folds, metric)
+    brier = [float(brier_row_scores(side, party.y).mean()) for side in sides]
+    return _Judged(len(party.y), on_teacher, points[1], of, np.array([brier, points]).T)
+
+
+def _points(
+    sides: Sequence[np.ndarray], y: np.ndarray, folds: Sequence[np.ndarray], metric: str
+) -> tuple[list[float], float]:
+    """Of each of the probabilities (n, classes), and what they are out of."""
     if metric == "accuracy":
-        right = [float((probabilities.argmax(axis=1) == party.y).sum()) for probabilities in (alone, of_student)]
-        return _Judged(len(party.y), right[0], right[1], len(party.y))
-    of, ordered = 0.0, [0.0, 0.0]
-    for fold in _folds(party.owner, seed):  # pairs within a fold, which one teacher judged
-        ill = party.y[fold] == 1
+        return [float((probabilities.argmax(axis=1) == y).sum()) for probabilities in sides], float(len(y))
+    of, ordered = 0.0, [0.0] * len(sides)
+    for fold in folds:  # pairs within a fold, which one teacher judged
+        ill = y[fold] == 1
         pairs = float(ill.sum() * (~ill).sum())
         of += pairs
-        for index, probabilities in enumerate((alone, of_student)):
+        for index, probabilities in enumerate(sides):
             ordered[index] += _in_order(probabilities[fold, 1], ill) if pairs else 0.0
-    return _Judged(len(party.y), ordered[0], ordered[1], of)
+    return ordered, of
+
+
+RETURNED = ("alone", "student", "improved")
+
+
+def _returned(items: Sequence[_Judged], generator: np.random.Generator) -> dict[str, Any]:
+    """What parties get back: brier, and points (by the metric of `at_home`), of each of `RETURNED`, the first a mean
+    over parties, the second over pairs, or rows. better: parties whose improved model has a smaller Brier score than
+    the model of their rows alone, equal ones for a half; share, with its interval. gain: in Brier score, in the mean
+    over parties; interval, with parties drawn anew."""
+    values = np.stack([item.returned for item in items])  # (parties, sides, 2)
+    gains, of = values[:, 0, 0] - values[:, 2, 0], sum(item.of for item in items)
+    drawn = np.sort(gains[generator.integers(len(gains), size=(REPLICATES, len(gains)))].mean(axis=1))
+    outside = round((1 - LEVEL) / 2 * REPLICATES)
+    better = float((gains > _EQUAL).sum() + 0.5 * (np.abs(gains) <= _EQUAL).sum())
+    return {
+        "parties": len(items),
+        "brier": dict(zip(RETURNED, values[..., 0].mean(axis=0).tolist(), strict=True)),
+        "points": dict(zip(RETURNED, (values[..., 1].sum(axis=0) / of).tolist(), strict=True)),
+        "better": better,
+        "share": better / len(items),
+        "share_interval": wilson(round(better), len(items)),
+        "gain": float(gains.mean()),
+        "interval": [float(drawn[outside]), float(drawn[-1 - outside])],
+    }
 
 
 def _folds(owner: np.ndarray, seed: int) -> list[np.ndarray]:
@@ -201,7 +248,12 @@ def _group(items: Sequence[_Judged], generator: np.random.Generator) -> dict[str
 
 
 def judged_on_own_rows(
-    space: Workspace, case: Case, student: Published, trained: Collection[str], progress: Progress = no_progress
+    space: Workspace,
+    case: Case,
+    student: Published,
+    trained: Collection[str],
+    progress: Progress = no_progress,
+    tells: float | None = None,
 ) -> dict[str, Any]:
     """See `at_home`, of the run's parties that trained a teacher."""
     dataset, partition, config, simulation = case.dataset, case.partition, case.config, case.scenario.simulation
@@ -226,4 +278,4 @@ def judged_on_own_rows(
         for party in chosen(sizes, most)
         for rows in (partition.parties[party],)
     ]
-    return at_home(parties, sizes, config.rows, student.predict_proba, slowest, case.seed, progress)
+    return at_home(parties, sizes, config.rows, student.predict_proba, slowest, case.seed, progress, tells)

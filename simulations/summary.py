@@ -205,6 +205,7 @@ def run_summary(manifest: Mapping[str, Any], space: Workspace, case: Case, analy
         "noise_spread": student.get("noise_spread", {}),  # the card of a run of 0.9 does not say it
         "baselines": analysis.baselines,
         "worth": analysis.worth,
+        "at_home": analysis.secret_figures.get("at_home", {}).get("returned"),
         **({"analysis_left_out": list(analysis.left_out)} if analysis.left_out else {}),
         "seconds": coordinator["seconds"],
         "out": str(space.run_dir),

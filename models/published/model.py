@@ -262,7 +262,7 @@ def _loaded(content: Content, path: Path | str, trusted: OwnCodeTrust) -> Publis
     model = put_together(parts, header.rows, header.inputs, trusted)
     if header.calibration is not None and len(header.calibration.shift) != len(header.rows.classes):
         raise BadModel(f"{path}: a shift of another number of classes", "Such a student must not be used")
-    to = tuple(part.to for part in header.adapted)
+    to: tuple[AdaptedTo, ...] = tuple(part.to for part in header.adapted)
     return Published(
         header.rows, header.inputs, header.kind, model, content.sha256, header.calibration, needed(parts), adapted, to
     )

@@ -11,7 +11,7 @@ from consilium.simulations.methods.base import StudyMethod
 from consilium.simulations.methods.federated import FedAvgMethod, FedProxMethod
 from consilium.simulations.methods.hand_labels import LabelledByHand
 from consilium.simulations.methods.noisy_average import NoisyAverage
-from consilium.simulations.methods.pate import Pate
+from consilium.simulations.methods.pate import Pate, ReturnPath
 from consilium.simulations.methods.pooled import PooledModel
 from consilium.simulations.methods.private_gradient import PrivateGradient
 from consilium.simulations.methods.scaffold import Scaffold
@@ -24,6 +24,7 @@ Method = (
     | Plurality
     | Distilled
     | Pate
+    | ReturnPath
     | NoisyAverage
     | PrivateGradient
     | FedAvgMethod

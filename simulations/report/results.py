@@ -646,7 +646,12 @@ def _square(
 def parties_part(data: ReportData) -> PagePart:
     """What each party gains, and how good its teachers are. All secret; may be empty."""
     title = f"What each {data.party_label} gains"
-    return PagePart("parties-gain", title, without_blanks([_at_home(data), _sizes_and_quality(data)]), look="figures")
+    return PagePart(
+        "parties-gain",
+        title,
+        without_blanks([_at_home(data), _given_back(data), _sizes_and_quality(data)]),
+        look="figures",
+    )
 
 
 def _at_home(data: ReportData) -> Exhibit | None:
@@ -691,6 +696,32 @@ def _at_home(data: ReportData) -> Exhibit | None:
         secret=True,
         look="wide",
     )
+
+
+_SIDES = {"alone": "a model of its rows alone", "student": "the student", "improved": "improved with both"}
+
+
+def _given_back(data: ReportData) -> Exhibit | None:
+    """What a party has of the student once it is brought to its own rows."""
+    gains = data.secret_figures.get("at_home", {})
+    back = gains.get("returned")  # a run of 0.9 does not say it
+    if not back:
+        return None
+    word, name = data.party_label, METRICS[gains["metric"]]
+    low, high = back["share_interval"]
+    lines = tuple(
+        TableLine(title, (Cell(f"{back['brier'][side]:.4f}"), Cell(share_text(back["points"][side]))))
+        for side, title in _SIDES.items()
+    )
+    words = (
+        f"At {many(back['parties'], word)}, by thirds of their own rows. The improved model is better than one of the"
+        f" {word}’s rows alone at {back['share']:.0%} of them (95% interval {low:.0%} to {high:.0%}); in the mean its"
+        f" Brier score is lower by {signed_text(back['gain'])} ({signed_text(back['interval'][0])} to"
+        f" {signed_text(back['interval'][1])}). Both are logistic models with the same priors. This costs no epsilon:"
+        f" each {word} does it for itself, on what was published, and sends nothing back (`consilium party improve`)."
+    )
+    table = Table(("model", "Brier score at home", f"{name} at home"), lines, _NUMBERS)
+    return Exhibit("given-back", f"What a {word} gets back", (words,), table=table, secret=True)
 
 
 def _sizes(group: dict[str, Any]) -> str:

@@ -66,6 +66,18 @@ def test_every_row_is_judged_once_and_groups_add_up(classes: int) -> None:
     assert result["metric"] == ("auc" if classes == 2 else "accuracy")
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+def test_what_parties_get_back(classes: int) -> None:
+    found, schema = parties([12] * 20, classes)
+    back = told(found, schema, by_truth(classes))["returned"]
+    assert back["parties"] == 20 and back["better"] / 20 == back["share"] > 0.7
+    assert back["brier"]["improved"] < back["brier"]["alone"] and back["interval"][0] > 0
+    assert back["gain"] == pytest.approx(back["brier"]["alone"] - back["brier"]["improved"])
+    assert back["points"]["improved"] > back["points"]["alone"]
+    useless = told(found, schema, lambda rows: np.full((len(rows), classes), 1 / classes))["returned"]
+    assert abs(useless["gain"]) < 0.01 and useless["interval"][0] < 0.01
+
+
 def test_no_row_is_in_its_own_training(monkeypatch: pytest.MonkeyPatch) -> None:
     found, schema = parties([25])
     seen: list[np.ndarray] = []

@@ -33,6 +33,8 @@ GIVEN = (
     {"name": "pooled", "kind": "boosted"},
     "plurality",
     "pate",
+    "improved",
+    {"name": "improved", "kind": "alone"},
     "noisy_average",
     {"name": "noisy_average", "epsilon": 5.0},
     {"name": "private_gradient", "rounds": 3, "clip": 0.1, "step": 0.3},
@@ -64,7 +66,7 @@ def test_what_every_method_gives(given: object) -> None:
     assert not found.absent
     for probabilities, y in ((found.test, case.test_y), (found.home, case.home_y)):
         if probabilities is None:
-            assert method_of("local").name == method.name  # which has no one model for public rows
+            assert method.name in ("local", "improved")  # which have no one model for public rows
             continue
         assert (probabilities.dtype, probabilities.shape) == (np.float64, (len(y), 2))
         assert (probabilities >= 0).all()
@@ -124,6 +126,8 @@ def test_each_says_whose_data_it_protects(
         ("pate", "student.trainer.C=0.1", True),
         ("pate", "federation.timeouts.vote=1", False),
         ("pate", "simulation.noise=system", False),
+        ("improved", "federation.mechanism.sigma2=9.0", True),
+        ({"name": "improved", "kind": "alone"}, "federation.mechanism.sigma2=9.0", False),
         ("local", "federation.mechanism.sigma2=9.0", False),
         ("pooled", "federation.mechanism.sigma2=9.0", False),
         ("plurality", "federation.mechanism.sigma2=9.0", False),
@@ -295,7 +299,8 @@ def test_a_case_without_rows_at_home_or_for_the_test() -> None:
     bare = replace(case, partition=replace(case.partition, test=np.zeros(0, dtype=np.int64)))
     for given in GIVEN:
         found = method_of(given).predict(bare, ensemble)
-        assert (found.test, found.home, found.absent) == (None, None, "")
+        assert (found.test, found.home) == (None, None)
+        assert bool(found.absent) == (method_of(given).name == "improved")  # of which there is nothing but home
 
 
 @pytest.mark.parametrize(
