@@ -161,8 +161,8 @@ def cross_validated(
 def folds_of(units: np.ndarray, generator: np.random.Generator, folds: int = FOLDS) -> list[np.ndarray]:
     """Row indices int64 in parts by lot, all of one unit (n,) in the same where there are units enough.
 
-    >>> [fold.tolist() for fold in folds_of(np.array([7, 7, 8, 8]), np.random.default_rng(0), 2)]
-    [[2, 3], [0, 1]]
+    >>> [fold.tolist() for fold in folds_of(np.array([7, 7, 8, 8, 9, 9, 5, 5]), np.random.default_rng(0), 2)]
+    [[2, 3, 6, 7], [0, 1, 4, 5]]
     """
     ids, place = np.unique(units, return_inverse=True)
     if len(ids) < 2 * folds and len(ids) < len(units):

@@ -125,29 +125,31 @@ def improve(
     from consilium.party.improve import PRIVATE, SIDES, TITLES, USES
     from consilium.party.improve import improve as improved_by
 
-    found = improved_by(home, read_party(home), student, out or home / "improved")
-    adaptation = found.adaptation
-    kept = "kept" if found.kept else "not kept"
-    lines = [LOCAL_ONLY, f"own rows   {found.rows}"]
-    for side in SIDES if found.at_home else ():
-        metrics = found.at_home[side]
+    improved = improved_by(home, read_party(home), student, out or home / "improved")
+    adaptation = improved.adaptation
+    outcome = "kept" if improved.combined else "not kept"
+    lines = [LOCAL_ONLY, f"own rows   {improved.rows}"]
+    for side in SIDES if improved.at_home else ():
+        metrics = improved.at_home[side]
         auc = "" if metrics["auc"] is None else f", AUC {metrics['auc']:.3f}"
-        lines.append(f"{TITLES[side]:<16} Brier score {metrics['brier']:.4f}{auc}, by {found.folds} folds of own rows")
-    lines.append(f"{kept}, because {adaptation.why}; in use: {USES[adaptation.kind]}")
+        lines.append(
+            f"{TITLES[side]:<16} Brier score {metrics['brier']:.4f}{auc}, by {improved.folds} folds of own rows"
+        )
+    lines.append(f"{outcome}, because {adaptation.why}; in use: {USES[adaptation.kind]}")
     lines.append(f"weight of the student in the average: {adaptation.weight:.2f}")
-    if found.file is None:
+    if improved.file is None:
         lines.append("Nothing was written: use the student.")
     else:
-        lines += [f"model      {found.file}", PRIVATE]
+        lines += [f"model      {improved.file}", PRIVATE]
     values = {
         "local_only": LOCAL_ONLY,
-        "rows": found.rows,
-        "at_home": {"folds": found.folds, **found.at_home} if found.at_home else None,
-        "kept": found.kept,
+        "rows": improved.rows,
+        "at_home": {"folds": improved.folds, **improved.at_home} if improved.at_home else None,
+        "kept": improved.combined,
         "uses": adaptation.kind,
         "why": adaptation.why,
         "weight_of_the_student": adaptation.weight,
-        "model": None if found.file is None else str(found.file),
+        "model": None if improved.file is None else str(improved.file),
     }
     show(output, values, lines)
 

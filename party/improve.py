@@ -52,15 +52,15 @@ class Improved:
     file: Path | None
 
     @property
-    def kept(self) -> bool:
+    def combined(self) -> bool:
         """Whether it is both, and not one of the two alone."""
         return self.adaptation.kind == "improved"
 
 
-def improve(home: Path, settings: PartyFile, given: Path, out: Path) -> Improved:
+def improve(home: Path, settings: PartyFile, student_path: Path, out: Path) -> Improved:
     """Write the improved model and its cards into the new folder `out`, readable by its owner alone. Nothing is sent.
 
-    given : a student's folder, or its file. Nothing is written where the student as it is does better.
+    student_path : a student's folder, or its file. Nothing is written where the student as it is does better.
 
     Raises
     ------
@@ -69,17 +69,17 @@ def improve(home: Path, settings: PartyFile, given: Path, out: Path) -> Improved
     """
     if out.exists():
         raise OutputExists(f"{out} is already there", "Choose another with --out, or remove it")
-    path = find_model(given)
+    path = find_model(student_path)
     student = load_model(path)
     check_card(path.parent, student)
     rows = _rows(home, settings, student)
     with contained("improving"):
-        x, said = _inputs(rows, student)
+        x, of_student = _inputs(rows, student)
         tells = _tells(path.parent)
-        adaptation = adapt(x, rows.y, said, tells)
+        adaptation = adapt(x, rows.y, of_student, tells)
         units = np.unique(rows.identities, axis=0, return_inverse=True)[1].ravel()
         folds = [fold for fold in folds_of(units, np.random.default_rng(0)) if len(fold)]
-        judged = cross_validated(x, rows.y, said, folds, tells) if len(rows.y) > LEAST_ROWS else None
+        judged = cross_validated(x, rows.y, of_student, folds, tells) if len(rows.y) > LEAST_ROWS else None
     at_home = {} if judged is None else {
         side: _metrics(getattr(judged, side), rows.y, student.schema.classes) for side in SIDES
     }  # fmt: skip

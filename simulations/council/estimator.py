@@ -277,10 +277,10 @@ class Council(ClassifierMixin, BaseEstimator):
             if any(label not in place for label in labels):
                 raise BadInput("y has a label that is missing, or none of classes_", f"Known: {list(place)}")
             rows = self._filled(X)
-            said = self.student_.predict_proba(rows)
+            of_student = self.student_.predict_proba(rows)
             codes = np.array([place[label] for label in labels], dtype=np.int64)
             alike = self.spread_.get("rank_correlation")
-            return ImprovedStudent(self, adapt(self.student_.schema.inputs(rows), codes, said, alike))
+            return ImprovedStudent(self, adapt(self.student_.schema.inputs(rows), codes, of_student, alike))
 
     @property
     def labels_(self) -> pl.DataFrame:

@@ -98,25 +98,27 @@ class ReturnPath(StudyMethod):
                 return Predicted(absent=error.what)
             student = replay(case, needed(ensemble, self.name).pool).student
         inputs, home = case.config.rows.inputs, np.full((len(case.home_y), classes), 1 / classes)
-        kept, weights = 0, []
+        combined, weights = 0, list[float]()
         for index, party in enumerate(case.parties):
             rows = case.home_party == index
             if not rows.any():
                 continue
             x, y = case.train_rows(party)
-            said, asked = (self._said(student, of, classes) for of in (x, case.home_x[rows]))
-            found = adapt(inputs(x), y, said)
-            kept += found.kind == "improved"
-            weights.append(found.weight)
+            trained, tested = (_by_student(student, part, classes) for part in (x, case.home_x[rows]))
+            adaptation = adapt(inputs(x), y, trained)
+            combined += adaptation.kind == "improved"
+            weights.append(adaptation.weight)
             if self.kind == "improved":
-                home[rows] = found.probabilities(inputs(case.home_x[rows]), asked)
-            elif found.alone is not None:
-                home[rows] = found.alone.probabilities(inputs(case.home_x[rows]), asked)
-        figures = {"parties": float(len(weights)), "improved": float(kept), "weight": float(np.mean(weights))}
+                home[rows] = adaptation.probabilities(inputs(case.home_x[rows]), tested)
+            elif adaptation.alone is not None:
+                home[rows] = adaptation.alone.probabilities(inputs(case.home_x[rows]), tested)
+        figures = {"parties": float(len(weights)), "improved": float(combined), "weight": float(np.mean(weights))}
         return Predicted(home=home, figures={} if self.kind == "alone" else figures)
 
-    def _said(self, student: Published | None, x: np.ndarray, classes: int) -> np.ndarray:
-        return np.full((len(x), classes), 1 / classes) if student is None else student.predict_proba(x)
+
+def _by_student(student: Published | None, x: np.ndarray, classes: int) -> np.ndarray:
+    """Probabilities (n, classes); equal ones without a student."""
+    return np.full((len(x), classes), 1 / classes) if student is None else student.predict_proba(x)
 
 
 def _figures(case: Case, replayed: Replayed) -> dict[str, float]:

@@ -40,6 +40,7 @@ ONLY_PARSED = {
     r"node accept": "a person answers: tests/deploy/test_acceptance.py",
     r"provision (add --kind aggregator|revoke kits board)": "see tests/coordinator/provision/test_second_aggregator.py",
     r"(node start|student run \.)": "serves until it is stopped: tests/deploy/test_kits_loopback.py",
+    r"party improve": "needs a party and its federation's student: tests/party/test_improve.py",
     r"plan .*--labelled": "needs public rows with labels: tests/simulations/test_plan_command.py",
     r"study (hospitals|skewed|cite|cache)": "minutes, and needs what it left: tests/simulations/study/test_command.py",
     r"watch (kits/|.*--wait)": "a coordinator, and a run that is killed: tests/simulations/test_watching.py",
