@@ -3,8 +3,8 @@
     python -m benchmarks.at_home [--seeds 3] [--development]
 
 Every division of the study `naturals` with the defaults of `benchmarks.owners`, party as the unit, epsilon 1. A
-published student returns to every owner with `LEAST_ROWS` rows or more, which is judged by `FOLDS` folds of its own
-rows; what is fitted, and which model is kept, is found anew without each fold. Both models are logistic and have the
+published student returns to every owner with `LEAST_ROWS` rows or more, which is judged by five folds of its own
+rows, those of one patient in the same; what is fitted, and which model is kept, is found anew without each fold. Both models are logistic and have the
 same priors, whose scale each owner's own rows decide: so the model alone is no straw man (`models.adapted`).
 
 `--development` compares ways to combine both, on the divisions of `benchmarks.voting_rules`, which nothing is judged
@@ -26,7 +26,7 @@ from benchmarks.cells import command_of
 from benchmarks.owners import divisions
 from benchmarks.voting_rules import DEVELOPMENT
 from consilium.models import adapted
-from consilium.models.adapted import FOLDS, Fits, adapt
+from consilium.models.adapted import Fits, adapt, folds_of
 from consilium.models.base import softmax
 from consilium.models.evaluation import outranked
 from consilium.protocol.config_files import validate
@@ -42,7 +42,7 @@ from consilium.simulations.vote import VoteRecorder
 from docs.figures import figure
 
 LEAST_ROWS = 10
-MOST_ROWS, FEW_ROWS, FEW_OWNERS = 2000, 200, 100
+MOST_ROWS, FEW_ROWS, FEW_OWNERS = 2000, 200, 50
 """Rows of an owner that are looked at, by lot; and rows and owners with `--development`."""
 
 Way = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, float | None], np.ndarray]
@@ -136,7 +136,8 @@ def judged(
         raw, y = case.dataset.x[rows], case.dataset.y[rows]
         x, said = case.config.rows.inputs(raw).astype(np.float64), student.predict_proba(raw)
         found, right, pairs = [np.zeros(said.shape) for _ in ways], np.zeros(len(ways)), 0.0
-        for fold in np.array_split(np.arange(len(y)), FOLDS):
+        units = rows if case.dataset.patient is None else case.dataset.patient[rows]
+        for fold in folds_of(units, generator):
             rest = np.setdiff1d(np.arange(len(y)), fold)
             for place, way in enumerate(ways.values()):
                 found[place][fold] = way(x[rest], y[rest], said[rest], x[fold], said[fold], None)
