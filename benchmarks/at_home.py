@@ -3,9 +3,10 @@
     python -m benchmarks.at_home [--seeds 3] [--development]
 
 Every division of the study `naturals` with the defaults of `benchmarks.owners`, party as the unit, epsilon 1. A
-published student returns to every owner with `LEAST_ROWS` rows or more, which is judged by five folds of its own
-rows, those of one patient in the same; what is fitted, and which model is kept, is found anew without each fold. Both models are logistic and have the
-same priors, whose scale each owner's own rows decide: so the model alone is no straw man (`models.adapted`).
+published student returns to every owner with `LEAST_ROWS` rows or more, which is judged by five folds of its own rows,
+those of one patient in the same; what is fitted, and which model is kept, is found anew without each fold. Both models
+are logistic and have the same priors, whose scale each owner's own rows decide: so the model alone is no straw man
+(`models.adapted`).
 
 `--development` compares ways to combine both, on the divisions of `benchmarks.voting_rules`, which nothing is judged
 on: by this table the constants of `models.adapted` were chosen.
