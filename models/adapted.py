@@ -243,7 +243,7 @@ class Fits:
 
     def average(self, shares: np.ndarray) -> Average:
         theta = np.einsum("k,kpc->pc", shares, self.theta) @ self.basis.T  # (1 + directions, classes)
-        coefficients = (self.turn @ theta[1:]).T
+        coefficients = np.ascontiguousarray((self.turn @ theta[1:]).T)  # as a file has it, to the last digit
         model = Adapted(float(shares @ self.weight), theta[0] - coefficients @ self.centre, coefficients)
         return Average(model, np.einsum("k,knc->nc", shares, self.left_out) @ self.basis.T)
 

@@ -312,6 +312,7 @@ class _Simulation:
             **{key: manifest.get(key) for key in ("scenario", "engine", "seed", "created", "versions")},
             **{key: summary.get(key) for key in ("parties", "teachers", "student", "baselines", "worth", "warnings")},
             "noise_spread": summary.get("noise_spread", {}),
+            "public_labels": summary.get("public_labels", {}),
             "invited": entry(manifest, MANIFEST, "data", "parties"),
             "by_party": summary.get("by_party", {}),
             "stages": renamed(summary, OF_COORDINATOR).get("stages", []),

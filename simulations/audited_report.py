@@ -86,6 +86,7 @@ def _data(audited: Audited, recorded: Recorded, student: Path | None) -> ReportD
         claimed_epsilon=None,
         student=_of_card(student, "metrics"),
         noise_spread=_of_card(student, "noise_spread") or {},
+        public_labels=_of_card(student, "public_labels") or {},
         baselines={},
         classes=config.rows.classes,
         seconds=coordinator.get("seconds", {}),

@@ -15,6 +15,7 @@ import numpy as np
 
 from consilium.coordinator.config import FederationConfig
 from consilium.protocol.errors import ConfigError
+from consilium.protocol.label_source import NO_LABEL
 from consilium.protocol.messages import CollectionMode
 from consilium.protocol.queries import canonical_queries, draw_reference, query_ids, reference_text
 from consilium.protocol.schema import why_no_images
@@ -32,6 +33,7 @@ from consilium.simulations.population.partition import Partition
 from consilium.simulations.scenario import Scenario, divided_data
 
 _PURPOSE = 0x686F6D65726F7773
+_LABELLED = 0x6C6162656C
 
 
 T = TypeVar("T")
@@ -81,6 +83,17 @@ class Case:
     def pool_y(self) -> np.ndarray:
         """Their true labels int64 (pool,), which only a simulation has."""
         return self.dataset.y[self.partition.queries]
+
+    @property
+    def known_labels(self) -> np.ndarray | None:
+        """Classes int64 (pool,) that the student knows by `student.public_labels`, NO_LABEL elsewhere; None of none."""
+        count = self.scenario.student.public_labels
+        if not count:
+            return None
+        chosen = np.random.default_rng([self.seed, _LABELLED]).permutation(len(self.pool_x))[:count]
+        labels = np.full(len(self.pool_x), NO_LABEL, dtype=np.int64)
+        labels[chosen] = self.pool_y[chosen]
+        return labels
 
     @property
     def test_x(self) -> np.ndarray:

@@ -27,7 +27,7 @@ from consilium.coordinator.memory_ledger import MemoryLedger
 from consilium.coordinator.privacy import close, promised_to_student, spent, towards_coordinator
 from consilium.models.naming import STUDENTS, resolve
 from consilium.models.published.file import read
-from consilium.models.published.model import Published, as_published, find_model, load_model
+from consilium.models.published.model import Published, as_published, brought_to, find_model, load_model
 from consilium.models.published.own_models import ESTIMATOR, TORCH
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.label_source import Progress, no_progress
@@ -93,6 +93,8 @@ def replay(case: Case, votes: TeacherVotes) -> Replayed:
     last = learned.spec
     student, *_ = as_published(learned.model, config.rows, last.inputs, learned.queries, learned.prevalence,
                                 source=last.prevalence_source)  # fmt: skip
+    if pool.labels is not None:
+        student, _ = brought_to(None, student, pool.queries[pool.labelled], pool.labels[pool.labelled])
     return Replayed(
         promised=service.promised,
         to_student=promised_to_student(config),
@@ -154,7 +156,7 @@ class RecordedVotes:
 
 def _pool(case: Case) -> Pool:
     tested = (case.test_x, case.test_y) if len(case.test_y) else (None, None)
-    return Pool(case.dataset.features, case.pool_x, *tested)
+    return Pool(case.dataset.features, case.pool_x, *tested, labels=case.known_labels)
 
 
 def _weights(case: Case) -> list[int]:

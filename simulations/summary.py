@@ -203,6 +203,7 @@ def run_summary(manifest: Mapping[str, Any], space: Workspace, case: Case, analy
         },
         "student": student["metrics"],
         "noise_spread": student.get("noise_spread", {}),  # the card of a run of 0.9 does not say it
+        **({"public_labels": student["public_labels"]} if "public_labels" in student else {}),
         "baselines": analysis.baselines,
         "worth": analysis.worth,
         "at_home": analysis.secret_figures.get("at_home", {}).get("returned"),
@@ -248,6 +249,7 @@ def report_data(
         ),
         student=summary["student"],
         noise_spread=summary["noise_spread"],
+        public_labels=summary.get("public_labels", {}),
         baselines=analysis.baselines,
         worth=analysis.worth,
         classes=dataset.classes,

@@ -201,13 +201,16 @@ def lay_out(space: Workspace, case: Case, processes: int = 0) -> None:
     space.private.mkdir(mode=0o700, exist_ok=True)
     space.party_root.mkdir(parents=True)
     space.federation_file.write_text(config.model_dump_json(indent=2) + "\n", encoding="utf-8")
-    width = len(dataset.features)
+    width, known = len(dataset.features), dict[str, Any]()
+    if case.known_labels is not None:
+        known["y"] = case.known_labels
     np.savez(
         space.work / "public.npz",
         features=np.array(dataset.features),
         queries=public.queries(dataset, partition),
         test_x=canonical_queries(dataset.x[partition.test], width),
         test_y=dataset.y[partition.test],
+        **known,
     )
     if config.public is not None:
         public.pool(dataset, partition).save(space.pool_file)

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from consilium.models.adapted import Adaptation
 from consilium.models.devices import asked_device, resolve_device, training_floats
 from consilium.models.evaluation import BINS, BY_PREVALENCE
 from consilium.models.provenance import NOT_COVERED, NOT_STATED, uncovered, well_formed
 from consilium.models.published.model import CARD_FILE, FORMAT, MODEL_FILE, PEOPLES_CARD_FILE, Published
-from consilium.models.published.prevalence import PrevalenceShift
 from consilium.protocol.files import replace_text
 from consilium.protocol.label_source import LabelTerms
 from consilium.protocol.releases import ReleaseKind
@@ -31,7 +31,8 @@ from consilium.student.config import StudentSpec
 @dataclass(frozen=True)
 class StudentResult:
     """The result of a student's run. `queries`: that were asked. `answered`: by the teachers; `reinforced`: own
-    predictions confirmed. `noise_spread`: see `learn.spread_over_noise`. `warnings`: of public numbers alone."""
+    predictions confirmed. `noise_spread`: see `learn.spread_over_noise`. `warnings`: of public numbers alone.
+    `public_labels`: see the function of this name."""
 
     queries: int
     answered: int
@@ -40,6 +41,7 @@ class StudentResult:
     noise_spread: dict[str, Any]
     warnings: list[RunWarning]
     seconds: float
+    public_labels: dict[str, Any] = field(default_factory=dict)
 
 
 CONSTANT = "constant"
@@ -81,6 +83,10 @@ _SHIFTED = (
     "Its probabilities were shifted so that their mean over the public pool is {which} ({shares}, in"
     " the order of the classes). They"
     " are risks only as far as it holds for the pool and for the rows that are judged."
+)
+_ADAPTED = (
+    "Its probabilities are brought to the public rows with labels: they are risks as far as these rows are like those"
+    " that are judged."
 )
 LIMITS = (
     "Not a medical device: nobody has validated it for decisions about patients, and this card is no validation.",
@@ -160,9 +166,10 @@ def make_card(
         "metrics": result.metrics,
         "test": tested,
         "noise_spread": result.noise_spread,
+        **({"public_labels": result.public_labels} if result.public_labels else {}),
         "warnings": listed(result.warnings),
         "calibration": calibration.model_dump(mode="json") if calibration else None,
-        "limits": [*LIMITS, _of_probabilities(calibration)],
+        "limits": [*LIMITS, _of_probabilities(published)],
         "model": {
             "file": MODEL_FILE,
             "format": FORMAT,
@@ -174,6 +181,39 @@ def make_card(
         },
         "versions": versions(),
     }
+
+
+def public_labels(adaptation: Adaptation | None, rows: int) -> dict[str, Any]:
+    """What the card says of public rows whose labels had a part: rows, uses (of `Adaptation.kind`), why, and the
+    student's weight in the average; nothing where there were none."""
+    if adaptation is None:
+        return {}
+    return {"rows": rows, "uses": adaptation.kind, "why": adaptation.why, "weight": adaptation.weight}
+
+
+def labels_sentence(labels: Mapping[str, Any] | None) -> str:
+    """The same for people; empty without any.
+
+    >>> labels_sentence({"rows": 40, "uses": "improved", "why": "...", "weight": 0.2})[:65]
+    'It is semi-private: it was brought to 40 public rows whose labels'
+    """
+    if not labels:
+        return ""
+    rows, weight = labels["rows"], labels["weight"]
+    uses = {
+        "improved": f"it was brought to {rows} public rows whose labels everybody knows. In the average what the votes"
+        f" told has the weight {weight:.2f} of 1",
+        "alone": f"it is a model of {rows} public rows whose labels everybody knows, and the votes have no part in its"
+        " probabilities",
+        "student": f"{rows} public rows whose labels everybody knows were looked at, and changed nothing",
+    }[labels["uses"]]
+    drowned = labels["uses"] != "student" and weight < _DROWNED
+    shrunk = ": noise, or votes that tell an order and no risk, left little of it" if drowned else ""
+    return f"It is semi-private: {uses}{shrunk}. These labels are public, and cost no epsilon."
+
+
+_DROWNED = 0.35
+"""A student of noise alone has about this weight or less."""
 
 
 def write_cards(folder: Path, card: dict[str, Any]) -> None:
@@ -211,6 +251,7 @@ def _what(card: dict[str, Any]) -> list[str]:
         f"It was trained on {noun}s that were released of the votes of up to {card['parties']} data holders on public"
         f" rows, and on nothing else of theirs{how}. {card['asked']} rows were asked, {card['answered']} got a {noun}"
         f" ({_plain(card['mechanism'])}), {card['reinforced']} were confirmed.",
+        *(["", labels] if (labels := labels_sentence(card.get("public_labels"))) else []),
     ]
 
 
@@ -398,7 +439,10 @@ def _operating(point: dict[str, Any] | None) -> list[str]:
     ]
 
 
-def _of_probabilities(calibration: PrevalenceShift | None) -> str:
+def _of_probabilities(published: Published) -> str:
+    calibration = published.calibration
+    if published.adapted:
+        return _ADAPTED
     if calibration is None:
         return _SHARES_OF_VOTES
     return _SHIFTED.format(

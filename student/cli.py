@@ -26,6 +26,15 @@ TestOption = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="CSV or Parquet: test rows, all with a class in the column of --label."),
 ]
+KnownOption = Annotated[
+    str | None,
+    typer.Option(
+        "--public-label",
+        metavar="COLUMN",
+        help="Of a table: classes that everybody knows, of rows that are asked all the same; empty where none is known."
+        " The student is brought to them; it costs no epsilon.",
+    ),
+]
 MissingOption = Annotated[
     list[str] | None, typer.Option(metavar="TEXT", help="Of a table: means a missing value, as an empty cell does.")
 ]
@@ -63,6 +72,7 @@ def run(
     wait: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the coordinator to be reachable.")] = 60,
     label: LabelOption = None,
     test: TestOption = None,
+    public_label: KnownOption = None,
     missing: MissingOption = None,
     separator: SeparatorOption = ",",
     decimal_comma: CommaOption = False,
@@ -83,7 +93,7 @@ def run(
         raise ConfigError("there are no rows to ask about", "Give --public")
     node = None if kit is None else open_kit(kit, "student")
     path = pool or public_file(Path() if node is None else node.folder, "public.npz")
-    rows = _pool(path, label, test, missing, _csv_rule("student", separator, decimal_comma, encoding))
+    rows = _pool(path, label, test, public_label, missing, _csv_rule("student", separator, decimal_comma, encoding))
     if node is None:
         address = str(coordinator)
         check_address("--coordinator", address)
@@ -129,10 +139,12 @@ def _csv_rule(command: str, separator: str, decimal_comma: bool, encoding: str) 
     return validate({"separator": mark, "decimal_comma": decimal_comma, "encoding": encoding}, CsvRule, command)
 
 
-def _pool(path: Path, label: str | None, test: Path | None, missing: list[str] | None, csv: CsvRule) -> PoolFile:
+def _pool(
+    path: Path, label: str | None, test: Path | None, known: str | None, missing: list[str] | None, csv: CsvRule
+) -> PoolFile:
     from consilium.student.pool import PoolFile
 
-    return PoolFile(path, csv, label, test, tuple(missing or ()))
+    return PoolFile(path, csv, label, test, tuple(missing or ()), known)
 
 
 def _check_out(out: Path, resume: bool) -> None:
@@ -167,7 +179,7 @@ def _ask(
     from consilium.protocol.output import tell_warnings
     from consilium.report.disclosure import in_plain_words
     from consilium.report.warnings import MOST_EPSILON, listed
-    from consilium.student.card import spread_sentence
+    from consilium.student.card import labels_sentence, spread_sentence
     from consilium.student.config import StudentSpec
     from consilium.student.deployed import StudentBoard
     from consilium.student.run import run_student
@@ -197,6 +209,8 @@ def _ask(
         )
     summary = {"asked": result.queries, "answered": result.answered, "student": result.metrics, "out": str(out)}
     summary["noise_spread"] = result.noise_spread
+    if result.public_labels:
+        summary["public_labels"] = result.public_labels
     summary["warnings"] = listed(result.warnings)
     if not quiet:
         tell_warnings(summary["warnings"], output)
@@ -204,6 +218,7 @@ def _ask(
     quality = "".join(f"{name} {metrics[name]:.3f}; " for name in ("accuracy", "auc") if metrics.get(name) is not None)
     lines = [
         f"asked {result.queries}, answered {result.answered}; {quality}student: {out}",
+        *([labels] if (labels := labels_sentence(result.public_labels)) else []),
         spread_sentence(result.noise_spread),
     ]
     show(output, summary, () if quiet else lines)

@@ -19,7 +19,7 @@ FURTHEST_SUM = 1e-6
 class StudentSpec(Terse, Frozen):
     """One student: how it asks, and what it trains (`models.specs`)."""
 
-    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"later": (), "provenance": ()}
+    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"later": (), "provenance": (), "public_labels": 0}
 
     queries: int = Field(default=0, ge=0, description="rows of the pool to ask; 0: as many as the cap allows")
     batch: int = Field(default=0, ge=0, description="rows in one request; 0: all of a round")
@@ -41,6 +41,13 @@ class StudentSpec(Terse, Frozen):
         " test rows): probabilities are shifted so that their mean over the pool is this; `votes`: the shares that"
         " noisy counts tell where teachers vote by `voting_rule.class_shares`; left out: probabilities stay shares of"
         " votes",
+    )
+    public_labels: int = Field(
+        default=0,
+        ge=0,
+        description="in a simulation: rows of the pool, by lot, whose true classes are known to everybody, and to which"
+        " the student is brought before it is published; none of them judges. Elsewhere the file of public rows has"
+        " them, see [public labels](published-student.md#with-public-labels)",
     )
     trainer: TrainerSpec = Field(default=LogisticRegressionStudent(), description="what it trains, see below")
     self_training: bool = Field(
@@ -84,8 +91,10 @@ class StudentSpec(Terse, Frozen):
     @field_validator("later")
     @classmethod
     def _are_of_one_phase(cls, value: tuple[StudentSpec, ...]) -> tuple[StudentSpec, ...]:
-        if any(spec.later or spec.prevalence for spec in value):
-            raise ValueError("a later student has no `later` of its own, and `prevalence` stands with the first")
+        if any(spec.later or spec.prevalence or spec.public_labels for spec in value):
+            raise ValueError(
+                "a later student has no `later` of its own, and `prevalence` and `public_labels` stand with the first"
+            )
         return value
 
     @property

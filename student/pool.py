@@ -18,12 +18,21 @@ from consilium.protocol.schema import Schema
 
 @dataclass(frozen=True)
 class Pool:
-    """`queries` (n, features) unlabelled; `test_x` (m, features) and `test_y` int64 (m,) class indices, or None."""
+    """`queries` (n, features); `test_x` (m, features) and `test_y` int64 (m,) class indices, or None.
+
+    labels: int64 (n,), classes of the queries that everybody knows, NO_LABEL of the others; None where none is known.
+    """
 
     features: tuple[str, ...]
     queries: np.ndarray = field(repr=False)
     test_x: np.ndarray | None = field(default=None, repr=False)
     test_y: np.ndarray | None = field(default=None, repr=False)
+    labels: np.ndarray | None = field(default=None, repr=False)
+
+    @property
+    def labelled(self) -> np.ndarray:
+        """Queries, int64, whose class is known."""
+        return np.zeros(0, dtype=np.int64) if self.labels is None else np.flatnonzero(self.labels != NO_LABEL)
 
 
 @dataclass(frozen=True)
@@ -31,7 +40,8 @@ class PoolFile:
     """Where a student's rows are: an .npz as `load_pool` takes it, or a CSV or Parquet file of raw rows.
 
     label: column with the classes. In the pool itself, rows with a label are test rows and are not asked; in `test`, a
-    file of its own, all rows have one. missing: texts that mean "missing", besides empty ones.
+    file of its own, all rows have one. missing: texts that mean "missing", besides empty ones. known: column with
+    classes of rows that are asked all the same, empty where nobody knows it; then test rows have a file of their own.
     """
 
     path: Path
@@ -39,6 +49,7 @@ class PoolFile:
     label: str | None = None
     test: Path | None = None
     missing: tuple[str, ...] = ()
+    known: str | None = None
 
     def check(self) -> None:
         """Look at what can be seen without a schema. Raises ConfigError, DataError."""
@@ -46,6 +57,13 @@ class PoolFile:
             raise ConfigError(f"{self.test} needs labels, and nothing says in which column", "Give --label COLUMN")
         if self.test is None and self.label is not None and _is_npz(self.path):
             raise ConfigError(f"--label is of a table, and {self.path} is an .npz", "Put its labels into test_y")
+        if self.known is not None and _is_npz(self.path):
+            raise ConfigError(f"--public-label is of a table, and {self.path} is an .npz", "Put its labels into y")
+        if self.known is not None and self.label is not None and self.test is None:
+            raise ConfigError(
+                "--label and --public-label are both of the public rows",
+                "Give test rows as a file of their own: --test",
+            )
         for path in filter(None, (self.path, self.test)):
             if path == self.path and _is_npz(path):
                 load_pool(path)
@@ -74,9 +92,9 @@ class PoolFile:
 
     def _from_table(self, schema: Schema, tell: Callable[[str], None]) -> Pool:
         label = self.label if self.test is None else None
-        rows = self._read(self.path, schema, label, tell)
-        if rows.y is None:
-            return Pool(schema.features, rows.x)
+        rows = self._read(self.path, schema, self.known or label, tell)
+        if rows.y is None or self.known is not None:
+            return Pool(schema.features, rows.x, labels=rows.y)
         tested = rows.y != NO_LABEL
         if tested.all():
             raise DataError(
@@ -100,7 +118,8 @@ def _is_npz(path: Path) -> bool:
 
 
 def load_pool(path: Path) -> Pool:
-    """Read an .npz of encoded rows with `features` and `queries`, and optionally `test_x` and `test_y`.
+    """Read an .npz of encoded rows with `features` and `queries`, and optionally `test_x` and `test_y`, and `y`: the
+    classes of the queries, -1 where nobody knows it.
 
     Raises
     ------
@@ -114,6 +133,7 @@ def load_pool(path: Path) -> Pool:
                 queries=file["queries"],
                 test_x=file["test_x"] if has_test else None,
                 test_y=file["test_y"].astype(np.int64) if has_test else None,
+                labels=file["y"].astype(np.int64) if "y" in file.files else None,
             )
     except FileNotFoundError as error:
         raise unreadable(path, error, "Give an .npz with `features` and `queries`") from None
@@ -123,6 +143,11 @@ def load_pool(path: Path) -> Pool:
         ) from None
     if pool.queries.ndim != 2 or pool.queries.shape[1] != len(pool.features):
         raise DataError(f"pool {path}: queries have shape {pool.queries.shape} for {len(pool.features)} features")
+    if pool.labels is not None and pool.labels.shape != (len(pool.queries),):
+        raise DataError(
+            f"pool {path}: y has shape {pool.labels.shape} for {len(pool.queries)} queries",
+            "Give one each, -1 for none",
+        )
     missing = ~np.isfinite(pool.queries) if pool.queries.dtype.kind == "f" else np.zeros((0, 0), dtype=bool)
     bad = np.argwhere(missing)
     if len(bad):
@@ -135,7 +160,13 @@ def load_pool(path: Path) -> Pool:
 
 
 def check_fits(pool: Pool, schema: Schema) -> None:
-    """Raise DataError unless the pool's columns are the federation's, in its order."""
+    """Raise DataError unless the pool's columns are the federation's, in its order, and its labels are classes."""
+    known = pool.labels if pool.labels is not None else np.zeros(0, dtype=np.int64)
+    if ((known < NO_LABEL) | (known >= len(schema.classes))).any():
+        raise DataError(
+            f"the pool has labels from {known.min()} to {known.max()} for {len(schema.classes)} classes",
+            f"Give them as 0 to {len(schema.classes) - 1}, and {NO_LABEL} where there is none",
+        )
     if pool.features != schema.features:
         missing = sorted(set(schema.features) - set(pool.features))
         extra = sorted(set(pool.features) - set(schema.features))

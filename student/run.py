@@ -15,14 +15,14 @@ import polars as pl
 
 from consilium.models.base import SILENT, Job, Model
 from consilium.models.evaluation import calibration, evaluate, operating_point
-from consilium.models.published.model import MODEL_FILE, Published, check_names, publish
+from consilium.models.published.model import MODEL_FILE, Published, brought_to, check_names, publish
 from consilium.node.progress import ASK, ROUND, TRAIN_STUDENT, stage
-from consilium.protocol.errors import BudgetExceeded
+from consilium.protocol.errors import BudgetExceeded, ConfigError
 from consilium.protocol.label_source import NO_LABEL, LabelSource, LabelTerms, Outcome, Progress, no_progress
 from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.releases import ReleaseKind
 from consilium.student.ask import Asked, AskingStage, PublicRows, asked_before, planned_phases, students_of
-from consilium.student.card import StudentResult, make_card, student_warnings, tested_on, write_cards
+from consilium.student.card import StudentResult, make_card, public_labels, student_warnings, tested_on, write_cards
 from consilium.student.config import StudentSpec
 from consilium.student.learn import (
     AnsweredRows,
@@ -78,6 +78,10 @@ def run_student(
     # it is judged as it was written: what its file says is what anybody gets
     published = publish(out / "student" / MODEL_FILE, learned.model, terms.schema, last.inputs, learned.queries,
                         learned.prevalence, last.prevalence_source)  # fmt: skip
+    labelled, adaptation = pool.labelled, None
+    if len(labelled):
+        known = (pool.queries[labelled], pool.labels[labelled])  # pyright: ignore[reportOptionalSubscript]
+        published, adaptation = brought_to(out / "student" / MODEL_FILE, published, *known)
     metrics, tested = judged(published, pool, learned.queries)
     spread = noise_spread(learned, pool, seed, metrics, progress)
     outcomes = np.array(record.outcomes)
@@ -90,6 +94,7 @@ def run_student(
         noise_spread=spread,
         warnings=student_warnings(terms, last, published.kind, answered, metrics, tested, spread),
         seconds=time.monotonic() - start,
+        public_labels=public_labels(adaptation, len(labelled)),
     )
     write_cards(out / "student", make_card(terms, last, published, result, tested, choice))
     job.clear()
@@ -142,6 +147,11 @@ def _check(
 ) -> None:
     """Raise what `run_student` raises before anything is asked."""
     check_fits(pool, terms.schema)
+    if spec.public_labels and pool.labels is None:
+        raise ConfigError(
+            f"student.public_labels is {spec.public_labels}, and the public rows have no labels",
+            "Give them as `y`, or --public-label COLUMN of a table; or leave the key out",
+        )
     check_names(terms.schema)
     check_prevalence(spec, terms)
     for _, of_phase in students:

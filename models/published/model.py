@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 from unicodedata import category
@@ -12,7 +13,7 @@ from unicodedata import category
 import numpy as np
 from pydantic import Field, FiniteFloat
 
-from consilium.models.adapted import Adapted
+from consilium.models.adapted import Adaptation, Adapted, adapt
 from consilium.models.base import Model
 from consilium.models.naming import UnusableModel
 from consilium.models.published.file import (
@@ -31,6 +32,7 @@ from consilium.models.published.prevalence import PrevalenceShift, PrevalenceSou
 from consilium.models.published.structures import Inputs, put_together, take_apart
 from consilium.protocol.config_files import read_table, validate
 from consilium.protocol.errors import ConfigError, PathError
+from consilium.protocol.files import replacing
 from consilium.protocol.images import width
 from consilium.protocol.models import Frozen
 from consilium.protocol.queries import canonical_queries
@@ -194,6 +196,27 @@ def adapted_file(path: Path, adapted: Adapted, to: AdaptedTo) -> bytes:
         raise BadModel(f"{path} was adapted to a party's own rows already", "Give the student as it was published")
     header, arrays = adapted_parts(content.header, content.arrays, adapted, to)
     return encoded(header, arrays)
+
+
+def brought_to(
+    path: Path | None, published: Published, rows: np.ndarray, y: np.ndarray
+) -> tuple[Published, Adaptation]:
+    """A student brought to public rows (n, features), as they travel, whose classes int64 (n,) everybody knows.
+
+    path: its file, which is written anew; None where there is none. The student stays as it is where that is better.
+    """
+    x = published.schema.inputs(canonical_queries(rows, len(published.schema.features)))
+    adaptation = adapt(x, y, published.predict_proba(rows))
+    if adaptation.model is None:
+        return published, adaptation
+    sha256, to = published.sha256, "public labels"
+    if path is not None:
+        content = adapted_file(path, adaptation.model, to)
+        with replacing(path) as file:
+            file.write(content)
+        sha256 = hashlib.sha256(content).hexdigest()
+    heads, told = (*published.adapted, adaptation.model), (*published.adapted_to, to)
+    return replace(published, adapted=heads, adapted_to=told, sha256=sha256), adaptation
 
 
 def adapted_parts(

@@ -90,6 +90,8 @@ class Council(ClassifierMixin, BaseEstimator):
     mechanism, queries, answers : how labels come from votes, and how many at most. None: planned from public facts.
     voting rule : how a teacher turns its scores into its vote. collection : "plaintext", "secure", "distributed" or
     "verified". asking : keys of `[student]`: how the student asks, and its declared prevalence.
+    public_labels : of how many public rows, by lot, the labels are known to everybody: the student is brought to them
+        before it is published, at no epsilon. None of them judges it.
     classes, columns : what y and the columns may be, where public rows do not say it.
     least_rows : that an owner needs to take part; None: one for each teacher. minimum_parties : below, the run ends.
     noise : "system" is the operating system's entropy. "seeded" can be repeated and protects nobody.
@@ -130,6 +132,7 @@ class Council(ClassifierMixin, BaseEstimator):
         voting_rule: Described = None,
         collection: CollectionMode = "plaintext",
         asking: Mapping[str, Any] | None = None,
+        public_labels: int = 0,
         classes: Sequence[Any] | None = None,
         columns: Mapping[str, Any] | None = None,
         least_rows: int | None = None,
@@ -158,6 +161,7 @@ class Council(ClassifierMixin, BaseEstimator):
         self.voting_rule = voting_rule
         self.collection = collection
         self.asking = asking
+        self.public_labels = public_labels
         self.classes = classes
         self.columns = columns
         self.least_rows = least_rows

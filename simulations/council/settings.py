@@ -98,6 +98,7 @@ _KEYS = {
     "voting_rule": "federation.voting_rule",
     "teacher": "federation.teacher",
     "student": "student.trainer",
+    "public_labels": "student.public_labels",
     "noise": "simulation.noise",
     "hand_labels": "simulation.hand_labels",
     "columns": "data.columns",
@@ -178,6 +179,7 @@ def scenario_of(parameters: Mapping[str, Any], rows: Given, files: ObjectFiles) 
         "answers": None if queries is None else parameters["answers"] or queries,
         "classes": rows.classes or None,
         "public": _public(parameters, rows),
+        "public_labels": parameters["public_labels"] or None,
     }
     table: dict[str, Any] = {
         "data": {

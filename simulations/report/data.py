@@ -56,6 +56,7 @@ class ReportData:
     worth: what the student is worth in labels by hand, see `compare.worth`; None where nobody looked for it. Covered by
         the guarantee of the labels.
     noise_spread: how far noise moves the student, see `student.learn.spread_over_noise`; empty of runs before 0.10.
+    public_labels: see `student.card.public_labels`; empty where none had a part.
         Covered as the student is.
     consensus float64 (asked,): share of the votes that the top class got; answered bool (asked,); both and the two
         epsilon curves float64 (asked,) in the order in which the queries were asked. Consensus, data-dependent epsilon
@@ -108,6 +109,7 @@ class ReportData:
     quality: list[PartyQuality] = field(repr=False)
     worth: dict[str, Any] | None = None
     noise_spread: dict[str, Any] = field(default_factory=dict)
+    public_labels: dict[str, Any] = field(default_factory=dict)
     invited: int = 0
     missing: list[str] = field(default_factory=list)
     unfinished: str = ""

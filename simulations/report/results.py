@@ -46,7 +46,7 @@ from consilium.simulations.report.models import (
     worth_explained,
     worth_sentence,
 )
-from consilium.student.card import spread_sentence
+from consilium.student.card import labels_sentence, spread_sentence
 
 SHADES = 5
 """Steps of the ground of a cell, from nothing to the whole of its row."""
@@ -149,7 +149,7 @@ def results_part(data: ReportData, promised: GuaranteeRow) -> PagePart:
     models = model_rows(data)
     absent = {name: item[ABSENT] for name, item in data.baselines.items() if ABSENT in item}
     notes = [f"No {name.replace('_', ' ')}: {why}." for name, why in absent.items()]
-    notes += [text for text in (spread_sentence(data.noise_spread),) if text]
+    notes += [text for text in (labels_sentence(data.public_labels), spread_sentence(data.noise_spread)) if text]
     notes += [worth_explained(data.worth)] if data.worth else []
     exhibits = [
         _models_chart(data, models),

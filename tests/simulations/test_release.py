@@ -40,6 +40,7 @@ CASES = {
         "federation.privacy.sanitised={order=8.0, beta=0.05, sigma_ss=10.0}",
     ),
     "confident, weights": (CONFIDENT, "federation.most_weight=2"),
+    "gnmax, public labels": ("federation.mechanism={name='gnmax', sigma=8.0}", "student.public_labels=40"),
     "histogram": ("federation.mechanism={name='histogram', sigma=20.0}", "student.prevalence=[0.37, 0.63]"),
     "histogram, relative votes": (
         "federation.mechanism={name='histogram', sigma=20.0}", "federation.voting_rule.rule=relative",
@@ -114,6 +115,20 @@ def test_the_replay_is_the_run(changes: tuple[str, ...], tmp_path: Path) -> None
     assert Outcome.ANSWERED in outcomes
     if case.config.query_budget.answers < 60:  # both ways to be cut short are in the table
         assert outcomes & {Outcome.ABSTAINED, Outcome.NOT_ASKED, Outcome.REINFORCED}
+
+
+def test_public_labels_are_none_of_those_that_judge() -> None:
+    """The same division, queries and released answers, and another student."""
+    plain, known = (make_case(few(CASES["gnmax"][0], *more), SEED, 0.0) for more in ((), ("student.public_labels=40",)))
+    assert plain.known_labels is None and known.known_labels is not None
+    chosen = np.flatnonzero(known.known_labels != NO_LABEL)
+    assert len(chosen) == 40 and (known.known_labels[chosen] == known.pool_y[chosen]).all()
+    assert not set(known.partition.queries[chosen]) & set(known.partition.test)
+    votes = taught(0.0)[1].pool
+    first, second = replay(plain, votes), replay(known, votes)
+    assert asked(first) == asked(second) and first.promised == second.promised
+    assert (first.student.adapted_to, second.student.adapted_to) == ((), ("public labels",))
+    assert plain.config.digest() == known.config.digest()
 
 
 @pytest.mark.parametrize("mechanism", BY_PARTIES)

@@ -132,6 +132,27 @@ def test_a_pool_of_arrays_names_the_cell_that_is_missing(tmp_path: Path) -> None
         PoolFile(path).load(PLAIN)
 
 
+def test_rows_whose_class_everybody_knows_are_asked_all_the_same(tmp_path: Path) -> None:
+    write(tmp_path / "pool.csv", PUBLIC.with_columns(OUTCOME))
+    pool = PoolFile(tmp_path / "pool.csv", known="outcome").load(SCHEMA)
+    assert len(pool.queries) == PUBLIC.height and pool.test_x is None
+    known = OUTCOME.to_list()
+    assert pool.labels is not None
+    assert [SCHEMA.classes[label] if label >= 0 else None for label in pool.labels] == known
+    assert pool.labelled.tolist() == [row for row, name in enumerate(known) if name is not None]
+    assert PoolFile(tmp_path / "pool.csv").load(SCHEMA).labelled.tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("y", "told"), [([0, 1], r"y has shape \(2,\) for 3 queries"), ([0, 1, 7], "from 0 to 7 for 2")]
+)
+def test_known_classes_that_do_not_fit(tmp_path: Path, y: list[int], told: str) -> None:
+    path = tmp_path / "public.npz"
+    np.savez(path, features=np.array(PLAIN.features), queries=np.zeros((3, len(PLAIN.features))), y=np.array(y))
+    with pytest.raises(DataError, match=told):
+        check_fits(PoolFile(path).load(PLAIN), PLAIN)
+
+
 def test_what_is_odd_is_told_with_its_value(tmp_path: Path) -> None:
     ranged = Schema.model_validate({**SCHEMA.model_dump(), "ranges": [Range(feature="age", low=0, high=120)]})
     path, told = tmp_path / "pool.csv", []
@@ -153,11 +174,13 @@ def test_what_is_odd_is_told_with_its_value(tmp_path: Path) -> None:
         ({"path": "pool.csv", "test": "no.csv", "label": "outcome"}, PathError, "cannot read"),
         ({"path": "pool.csv", "test": "pool.csv"}, ConfigError, "Give --label COLUMN"),
         ({"path": "no.npz", "label": "outcome"}, ConfigError, "Put its labels into test_y"),
+        ({"path": "no.npz", "known": "outcome"}, ConfigError, "Put its labels into y"),
+        ({"path": "pool.csv", "known": "outcome", "label": "outcome"}, ConfigError, "a file of their own"),
         ({"path": "pool.csv", "test": "pool.csv", "label": "outcome"}, DataError, "test row 2 has no label"),
     ],
 )
 def test_options_that_do_not_go_together(tmp_path: Path, options: dict, error: type[ConsiliumError], told: str) -> None:
     write(tmp_path / "pool.csv", PUBLIC.with_columns(OUTCOME))
-    given = {key: tmp_path / value if key != "label" else value for key, value in options.items()}
+    given = {key: tmp_path / value if key in ("path", "test") else value for key, value in options.items()}
     with pytest.raises(error, match=told):
         PoolFile(**given).load(SCHEMA)

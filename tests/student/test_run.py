@@ -289,6 +289,46 @@ def test_noise_that_no_coordinator_draws_breaks_no_student(tmp_path: Path, train
     assert np.isfinite(published.predict_proba(pool(40).queries)).all()
 
 
+def test_a_student_is_brought_to_public_labels(tmp_path: Path) -> None:
+    """Written as it is judged, and its cards say which it is; without labels they say nothing of it."""
+    rows = pool()
+    labels = np.full(100, NO_LABEL)
+    labels[:40] = make_rows(400, 5)[1][:40]
+    plain = run_student(Source(), rows, StudentSpec(), tmp_path / "plain", 0)
+    result = run_student(Source(), replace(rows, labels=labels), StudentSpec(), tmp_path / "known", 0)
+    assert plain.public_labels == {} and result.public_labels["rows"] == 40
+    assert plain.metrics is not None and result.metrics is not None
+    assert result.metrics["brier"] < plain.metrics["brier"] + 0.01
+    folder = tmp_path / "known" / "student"
+    published, card = load_model(folder / "model.safetensors"), json.loads((folder / "student.json").read_text())
+    assert published.adapted_to == ("public labels",) and card["model"]["sha256"] == published.sha256
+    assert card["public_labels"] == result.public_labels
+    assert "semi-private" in (folder / "MODEL_CARD.md").read_text() and "brought to" in card["limits"][-1]
+    assert "public_labels" not in json.loads((tmp_path / "plain" / "student" / "student.json").read_text())
+    assert (tmp_path / "plain" / "labels.parquet").read_bytes() == (tmp_path / "known" / "labels.parquet").read_bytes()
+
+
+def test_labels_show_that_noise_drowned_the_student(tmp_path: Path) -> None:
+    class Drowned(Source):
+        def ask(self, queries, progress=None, probabilities=None) -> Answers:
+            labels = np.random.default_rng(1).integers(2, size=len(queries))
+            return Answers(np.full(len(queries), int(Outcome.ANSWERED)), labels)
+
+    labels = make_rows(400, 5)[1][:100]
+    result = run_student(Drowned(), replace(pool(), labels=labels), StudentSpec(), tmp_path / "out", 0)
+    assert result.public_labels["weight"] < 0.35 or result.public_labels["uses"] == "alone"
+    assert result.metrics is not None and result.metrics["auc"] > 0.9
+    text = (tmp_path / "out" / "student" / "MODEL_CARD.md").read_text()
+    assert "left little of it" in text or "no part in its probabilities" in text
+
+
+def test_labels_that_are_promised_have_to_be_there(tmp_path: Path) -> None:
+    source = Source()
+    with pytest.raises(ConfigError, match="have no labels"):
+        run_student(source, pool(), StudentSpec(public_labels=20), tmp_path / "out", 0)
+    assert source.asked == []
+
+
 def test_the_card_of_a_student_without_a_choice_says_none(tmp_path: Path) -> None:
     run_student(Source(), pool(), student_of(C=1.0), tmp_path, seed=0)
     assert json.loads((tmp_path / "student" / "student.json").read_text())["choice"] is None

@@ -66,6 +66,12 @@ class TestFit:
         with pytest.raises(NotFittedError):
             Council(**QUICK).improve(mine, "ill")
 
+    def test_public_labels_bring_the_student_to_them(self) -> None:
+        council = fitted(public_labels=10)
+        assert council.run_.summary["public_labels"]["rows"] == 10
+        assert council.student_.adapted_to in (("public labels",), ())
+        assert council.labels_.equals(fitted().labels_)
+
     def test_owners_with_too_few_rows_are_told(self) -> None:
         """In the words of Python, and for programs; where everybody takes part there is no such warning."""
         few = FRAME.filter((pl.col("hospital") != "H03") | (pl.int_range(pl.len()).over("hospital") < 4))
