@@ -308,7 +308,7 @@ def test_a_case_without_rows_at_home_or_for_the_test() -> None:
     [
         (
             "fedsgd",
-            "methods: no method 'fedsgd'. Choose one of local, pooled, hand_labels, plurality, distilled, pate, noisy_",
+            "methods: no method 'fedsgd'. Choose one of local, pooled, hand_labels, plurality, distilled, pate, improved, noisy_",
         ),
         ({"kind": "boosted"}, "methods: no method None. Choose one of local"),
         ({"name": ["pate"]}, r"methods: no method \['pate'\]. Choose"),
