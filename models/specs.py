@@ -412,6 +412,9 @@ class FeatureMatchingStudent(TrainerKind):
     epochs: int = Field(default=300, ge=1, le=100_000, description="times that every public row is seen, 100 at a time")
 
 
+Smoothing = Literal["linear", "softmax"]
+
+
 class GraphCnnStudent(KernelStudent, AugmentedStudent):
     """A graph of like images and networks that help each other to label the pool."""
 
@@ -424,6 +427,11 @@ class GraphCnnStudent(KernelStudent, AugmentedStudent):
         ge=0,
         le=1_000_000,
         description="steps in which a first network learns without labels which images show the same; 0: there is none",
+    )
+    smoothing: Smoothing = Field(
+        default="linear",
+        description="how shares follow from the graph's functions: `linear`, or as a `softmax`, ahead where all"
+        " public rows are asked and teachers often disagree, and behind after a few dozen queries",
     )
     networks: int = Field(default=3, ge=1, le=100, description="how many learn the classes, one after the other")
     steps: int = Field(default=1000, ge=1, le=1_000_000, description="steps of each of them")

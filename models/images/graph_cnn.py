@@ -11,7 +11,8 @@ Shares are smoothed as a sum of the graph's smoothest functions with normal coef
 smaller: variance tau exp(-t u), u from 0 for the smoothest to 1 for the last (a diffusion kernel: Kondor, Lafferty,
 ICML 2002; Smola, Kondor, COLT 2003). The noise is known, so tau and t have a likelihood (MacKay 1992; Rasmussen,
 Williams 2006, section 5.4) and are the best of a grid: nothing is tuned on a label, and where the votes are mostly
-noise few functions are left. Post-processing of what was released: costs no privacy.
+noise few functions are left. Or as the softmax of such sums (`smoothing`): that no share is below 0 or above 1 takes
+noise away where teachers agree, if all rows were asked. Post-processing of what was released: costs no privacy.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from consilium.models.base import SILENT, Job, Model, Represent, Shares
+from consilium.models.base import SILENT, Job, Model, Represent, Shares, softmax
+from consilium.models.evidence import contrasts, most_probable
 from consilium.models.images.loop import Contrast, ImageTrainer, Material, Supervised
 from consilium.models.images.network import ImageModel, normalised_network
 from consilium.models.images.pixels import INVARIANCES
@@ -34,7 +36,7 @@ from consilium.models.kernel import (
     smoothest,
 )
 from consilium.models.provenance import Provenance
-from consilium.models.specs import GraphCnnStudent
+from consilium.models.specs import GraphCnnStudent, Smoothing
 
 if TYPE_CHECKING:
     from torch import nn
@@ -117,13 +119,13 @@ class GraphCnnTrainer:
         networks = self.first_look(pool, places, told.classes, look)
         seen = tuple(network.features(pool) for network in networks)
         sight = self._sight(whole, networks, seen)
-        shares = smooth_shares(_beside(places, seen, sight), told, spec.neighbours)
+        shares = smooth_shares(_beside(places, seen, sight), told, spec.neighbours, spec.smoothing)
         for own in seeds:
             trainer = ImageTrainer(self._supervised, spec, pool[:0], self.job, normalised_network)
             network = trainer.fit(pool, shares.argmax(axis=1), told.classes, own)
             networks, seen = (*networks, network)[-_LAST:], (*seen, network.features(pool))[-_LAST:]
             sight = self._sight(whole, networks, seen)
-            shares = smooth_shares(_beside(places, seen, sight), told, spec.neighbours)
+            shares = smooth_shares(_beside(places, seen, sight), told, spec.neighbours, spec.smoothing)
         known = np.eye(told.classes, dtype=np.float32)[shares.argmax(axis=1)]
         kernel = kernel_ridge(_beside(inputs, seen, sight), known, spec.gamma, spec.alpha)  # bit by bit as `around`
         return GraphCnnModel(sight, pool, kernel)
@@ -169,25 +171,37 @@ def _total_variance(rows: np.ndarray) -> float:
 
 FUNCTIONS = 100
 
+_DECAY, _VARIANCE = 8.0, 0.3
+"""t and tau of the softmax: of what is smoothed, not of the noise. The evidence finds larger ones, which are worse."""
+
 GRAPH_PROVENANCE = Provenance(
-    keys=("FUNCTIONS",),
+    keys=("FUNCTIONS", "_DECAY", "_VARIANCE"),
     rows="development",
     votes="simulated",
-    where="Training images of Fashion-MNIST, three splits (docs/decisions/image-students.md)",
+    where="Training images of Fashion-MNIST, three splits (docs/decisions/image-students.md, scores-and-residuals.md)",
 )
 
 _VARIANCES = np.geomspace(1e-4, 3.0, 18)
 _DECAYS = np.concatenate([[0.0], np.geomspace(0.2, 50.0, 13)])
 
 
-def smooth_shares(rows: np.ndarray, told: Shares, neighbours: int) -> np.ndarray:
-    """Shares of all float32 `rows` (m, inputs), of which the first are `told`: float64 (m, classes), means of the
-    posterior, which may lie a little outside 0 to 1."""
+def smooth_shares(rows: np.ndarray, told: Shares, neighbours: int, smoothing: Smoothing = "linear") -> np.ndarray:
+    """Shares of all float32 `rows` (m, inputs), of which the first are `told`: float64 (m, classes).
+
+    Linear ones are means of the posterior, which may lie a little outside 0 to 1; of a softmax the most probable.
+    """
     if len(rows) < 2:
         return told.shares
-    values, vectors = smoothest(neighbour_graph(*nearest_rows(rows, neighbours)), FUNCTIONS)
-    basis = vectors * np.sqrt(len(rows))
+    return smoothed(*smoothest(neighbour_graph(*nearest_rows(rows, neighbours)), FUNCTIONS), told, smoothing)
+
+
+def smoothed(values: np.ndarray, vectors: np.ndarray, told: Shares, smoothing: Smoothing) -> np.ndarray:
+    """As `smooth_shares`, of a graph's `smoothest` functions: eigenvalues (k,) and vectors (m, k)."""
+    basis = vectors * np.sqrt(len(vectors))
     rough = (values[0] - values) / max(values[0] - values[-1], 1e-12)
+    if smoothing == "softmax":
+        features = basis * np.sqrt(_VARIANCE * np.exp(-_DECAY * rough))
+        return softmax(features @ most_probable(features[: len(told)], told) @ contrasts(told.classes).T)
     return basis @ _coefficients(basis[: len(told)], rough, told) + 1 / told.classes
 
 

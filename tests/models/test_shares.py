@@ -17,6 +17,7 @@ from consilium.models.images.graph_cnn import smooth_shares
 from consilium.models.kernel import KernelModel, kernel, nearest_rows, neighbour_graph, principal_places, smoothest
 from consilium.models.published.model import publish
 from consilium.models.shares import AutoTrainer, denoise, even, even_model, fit_kernel
+from consilium.models.specs import Smoothing
 from consilium.protocol.schema import Schema
 from consilium.student.config import StudentSpec
 from consilium.student.learn import train
@@ -372,16 +373,27 @@ def test_like_rows_share_what_they_were_told(asked: int, deviation: float) -> No
     assert (shares.argmax(axis=1) == y).mean() == 1
 
 
-def test_noise_alone_says_little() -> None:
+def test_shares_of_a_softmax_stay_between_0_and_1() -> None:
+    """All rows were asked, with so much noise that the largest share of a row alone is right in two of five."""
     rows, y = clouds(0)
-    shares = smooth_shares(rows, told(y, 1000.0, 1), neighbours=10)
+    shares = smooth_shares(rows, told(y, 3.0, 1), neighbours=10, smoothing="softmax")
+    np.testing.assert_allclose(shares.sum(axis=1), 1)
+    assert shares.min() >= 0
+    assert (shares.argmax(axis=1) == y).mean() > 0.9
+
+
+@pytest.mark.parametrize("smoothing", ["linear", "softmax"])
+def test_noise_alone_says_little(smoothing: Smoothing) -> None:
+    rows, y = clouds(0)
+    shares = smooth_shares(rows, told(y, 1000.0, 1), neighbours=10, smoothing=smoothing)
     assert np.abs(shares - 1 / 3).max() < 0.5  # a row's own share is off by about a thousand
 
 
+@pytest.mark.parametrize("smoothing", ["linear", "softmax"])
 @pytest.mark.parametrize(("rows", "asked"), [(1, 1), (2, 1), (3, 3), (40, 1)])
-def test_few_rows(rows: int, asked: int) -> None:
+def test_few_rows(rows: int, asked: int, smoothing: Smoothing) -> None:
     x = np.random.default_rng(0).normal(size=(rows, 4)).astype(np.float32)
-    shares = smooth_shares(x, Shares(np.eye(2)[np.zeros(asked, dtype=int)], np.full(asked, 0.2)), neighbours=10)
+    shares = smooth_shares(x, Shares(np.eye(2)[np.zeros(asked, dtype=int)], np.full(asked, 0.2)), 10, smoothing)
     assert shares.shape == (rows, 2)
     assert np.isfinite(shares).all()
 
