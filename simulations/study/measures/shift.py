@@ -55,6 +55,11 @@ _LEFT = 0.01
 """p above which nothing is left once owners differ in their share of wrong labels."""
 _SPREAD, _OFFSET, _CELLS = 1.7, 2.0, 1e-3
 """Of another unit: the least factor between spreads, or difference in spreads; and p, corrected over all cells."""
+_OF_OWNERS = 0.3
+"""Share of a column's variance between owners, beyond which it says something of owners, such as how far away they are:
+no unit is asked about, and one value in all rows of an owner is no lack."""
+_MOST_CODES, _OUTSIDE = 12, 0.25
+"""Different values of a column of codes; share of an owner's rows beyond the others' range, where it lies elsewhere."""
 _FEW_OWNERS = 8
 """Below it nobody knows how much owners differ anyway: the factor is squared, the difference doubled."""
 
@@ -415,8 +420,8 @@ def _scores(x: np.ndarray) -> np.ndarray:
 
 
 def _lacking(rows: _Rows) -> np.ndarray:
-    """Owners that lack a column, bool (owners, d): no value, or one and the same, that hardly any row of others has,
-    in a column that varies at most others."""
+    """Owners that lack a column, bool (owners, d): no value, or one and the same, that no row of others has, in a
+    column that varies at most others."""
     x, parties = rows.x, len(rows.sizes)
     low, high = np.fmin.reduceat(x, rows.starts, axis=0), np.fmax.reduceat(x, rows.starts, axis=0)
     empty, constant = np.isnan(low), low == high
@@ -425,6 +430,8 @@ def _lacking(rows: _Rows) -> np.ndarray:
         varies = ~constant[:, column] & ~empty[:, column]
         at_most = x[varies[rows.owner], column]
         at_most = np.sort(at_most[~np.isnan(at_most)])
+        if varies.any() and _of_owners(rows, x[:, column], varies):
+            continue
         codes = np.unique(x[~np.isnan(x[:, column]), column])
         sparse = 2 * len(at_most) < len(x)
         for owner in np.flatnonzero(constant[:, column]) if len(codes) == 3 or not sparse else ():
@@ -435,8 +442,8 @@ def _lacking(rows: _Rows) -> np.ndarray:
                     continue
                 values = np.sort(x[x[:, column] != value, column])
             same = np.searchsorted(values, value + near, "right") - np.searchsorted(values, value - near)
-            share = max(same, 1) / len(values)
-            lacking[owner, column] = share < 0.05 and share ** rows.sizes[owner] * parties * x.shape[1] < _CELLS
+            odds = (1 / len(values)) ** float(rows.sizes[owner]) * parties * x.shape[1]
+            lacking[owner, column] = same == 0 and odds < _CELLS
     return lacking
 
 
@@ -471,7 +478,7 @@ def _units(rows: _Rows, x: np.ndarray) -> _Units:
         if len(np.unique(values[known])) < 2 or _mostly_constant(rows, values):
             continue
         numbers.append(column)
-        spread, middle = _spread(rows, values)
+        spread, middle, expected = _spread(rows, values)
         typical = float(np.nanmedian(spread))
         if not typical > 0:
             continue
@@ -480,8 +487,14 @@ def _units(rows: _Rows, x: np.ndarray) -> _Units:
         offset = (middle - np.nanmedian(middle)) / typical
         times = 1 if owners >= _FEW_OWNERS else 2
         far = np.abs(steps) > np.maximum(times * np.log(_SPREAD), 4 * _usual(steps))
+        scaled = np.exp(steps) * (float(np.nanmedian(middle)) + expected)  # where a factor would put it
+        far &= (spread > 0) & (np.abs(middle + expected - scaled) <= spread)
         beyond = np.abs(offset) > np.maximum(times * _OFFSET, 4 * _usual(offset))
+        strange, coded = _strange(rows, values, ~(far | beyond))
+        far, beyond = (far & strange, beyond & strange) if coded else (far, beyond & strange)
         p = np.minimum(1.0, _cell_p(rows, values, far | beyond) * owners * columns)
+        if _of_owners(rows, values, ~(far | beyond)):
+            continue
         cells[:, column] = (far | beyond) & (p < _CELLS)
         factor[:, column] = np.where(far, spread / typical, 1.0)
         if cells[:, column].any():
@@ -503,6 +516,19 @@ def _units(rows: _Rows, x: np.ndarray) -> _Units:
     )
 
 
+def _of_owners(rows: _Rows, values: np.ndarray, owners: np.ndarray) -> bool:
+    """Whether values float64 (n,) say something of owners, by those that are chosen bool (owners,)."""
+    chosen = owners[rows.owner] & ~np.isnan(values)
+    if chosen.sum() < 2:
+        return False
+    ranks, owner = rankdata(values[chosen]), rows.owner[chosen]
+    ranks -= ranks.mean()
+    counts = np.bincount(owner, minlength=len(owners))
+    between = float((np.bincount(owner, weights=ranks, minlength=len(owners)) ** 2 / np.maximum(counts, 1)).sum())
+    chance = (np.count_nonzero(counts) - 1) / max(len(ranks) - 1, 1)
+    return between / max(float((ranks**2).sum()), 1e-9) - chance > _OF_OWNERS
+
+
 def _usual(values: np.ndarray) -> float:
     """A deviation over owners that no few of them decide."""
     known = values[np.isfinite(values)]
@@ -515,12 +541,25 @@ def _mostly_constant(rows: _Rows, values: np.ndarray) -> bool:
     return 2 * rows.sizes[~(high > low)].sum() > rows.sizes.sum()
 
 
-def _spread(rows: _Rows, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of each owner, less what its labels explain: mean absolute deviation from the median, and median; NaN where it
-    has fewer than five values."""
+def _strange(rows: _Rows, values: np.ndarray, owners: np.ndarray) -> tuple[np.ndarray, bool]:
+    """Owners that write what none of the chosen ones bool (owners,) does, bool (owners,), and whether these have few
+    codes: then in any row, else beyond their range in some."""
+    others = values[owners[rows.owner]]
+    codes = np.unique(others[~np.isnan(others)])
+    if not len(codes):
+        return np.zeros(len(owners), dtype=bool), False
+    coded = len(codes) <= _MOST_CODES
+    outside = ~np.isin(values, codes) & ~np.isnan(values) if coded else (values < codes[0]) | (values > codes[-1])
+    share = np.bincount(rows.owner, weights=outside, minlength=len(owners)) / rows.sizes
+    return (share > 0 if coded else share >= _OUTSIDE), coded
+
+
+def _spread(rows: _Rows, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of each owner mean absolute deviation from the median, median less what its labels explain, and what these do;
+    NaN where it has fewer than five values."""
     means = [float(np.nanmedian(values[rows.y == label])) for label in range(len(rows.classes))]
     overall = float(np.nanmedian(values))
-    spread, middle = np.full((2, len(rows.sizes)), np.nan)
+    spread, middle, by_label = np.full((3, len(rows.sizes)), np.nan)
     for owner, (start, size) in enumerate(zip(rows.starts, rows.sizes, strict=True)):
         part = slice(start, start + size)
         inside, labels = values[part], rows.y[part]
@@ -529,7 +568,8 @@ def _spread(rows: _Rows, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             expected = float(np.mean([means[label] for label in labels])) - overall
             centre = float(np.median(inside))
             spread[owner], middle[owner] = float(np.abs(inside - centre).mean()), centre - expected
-    return spread, middle
+            by_label[owner] = expected
+    return spread, middle, by_label
 
 
 def _cell_p(rows: _Rows, values: np.ndarray, suspects: np.ndarray) -> np.ndarray:

@@ -116,6 +116,15 @@ def test_where_it_is() -> None:
     assert part is not None and set(part.where) == {"b", "d"}
 
 
+def test_what_says_something_of_owners_is_no_unit_and_no_lack() -> None:
+    """How far away they are, and schools of one sex."""
+    parts = by_lot()
+    x, owners = parts["x"].copy(), parts["owners"]
+    x[:, 3] = 100 * np.random.default_rng(2).random(OWNERS)[owners] + (owners < 12) * np.round(x[:, 3])
+    x[owners < 5, 4] = 1
+    assert which_shift(**parts | {"x": x}).named == ("covariate",)
+
+
 @pytest.mark.slow
 def test_nothing_is_named_where_rows_are_dealt_by_lot() -> None:
     """4 or more of 24 with probability .003 where `ERROR` holds."""
