@@ -40,6 +40,10 @@ def plan_command(
     out: Annotated[
         Path | None, typer.Option(help="New file: FILE with the plan in it, to be run or provisioned as it stands.")
     ] = None,
+    units: Annotated[
+        bool,
+        typer.Option("--units", help="Plan for a record, a patient and a party in turn, and say what each protects."),
+    ] = False,
     cost: Annotated[bool, typer.Option("--cost", hidden=True, help="Gone: see docs/scale.md.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit code 1 where there is a warning.")] = False,
     output: FormatOption = Format.text,
@@ -65,6 +69,9 @@ def plan_command(
             " collect them",
             "In a checkout, python -m benchmarks.cost.plans FILE computes it for a file",
         )
+    if units:
+        _for_every_unit(file, overrides or [], seed, epsilon, labelled is not None or out is not None, output, quiet)
+        return
     subject = subject_of(file, overrides or [], seed, epsilon)
     with showing(quiet) as display:
         planned = subject.planned(labelled, rows_per_party, progress_on(display))
@@ -75,3 +82,28 @@ def plan_command(
     show(output, {"file": file, **planned.to_json()}, lines)
     if strict and planned.cautions:
         raise typer.Exit(UNFIT)
+
+
+def _for_every_unit(
+    file: str, overrides: list[str], seed: int, epsilon: float | None, more: bool, output: Format, quiet: bool
+) -> None:
+    from consilium.node.progress import progress_on, showing
+    from consilium.simulations.plan_subject import for_every_unit
+
+    if more:
+        raise ConfigError("--units compares plans, and writes none", "Leave --labelled and --out out, or --units")
+    lines, plans = list[str](), list[dict[str, object]]()
+    with showing(quiet) as display:
+        for unit, planned in for_every_unit(file, overrides, seed, epsilon, progress_on(display)):
+            lines += ["", f"{unit.value:10} protects {unit.protects}"]
+            table: dict[str, object] = {"unit": unit.value, "protects": unit.protects}
+            if isinstance(planned, str):
+                lines.append(f"{'':10} no plan: {planned}")
+                plans.append({**table, "no_plan": planned})
+                continue
+            facts = planned.facts
+            teachers = f"{facts.teachers_per_party} teacher{'s' * (facts.teachers_per_party > 1)} a party"
+            lines += [f"{'':10} {line}" for line in (teachers, *planned.forecast.lines()[:2])]
+            lines += [f"{'':10} WARNING {caution.text}" for caution in planned.cautions]
+            plans.append({**table, **planned.to_json()})
+    show(output, {"file": file, "units": plans}, [] if quiet else lines[1:])

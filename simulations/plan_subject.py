@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import tomli_w
 
+from consilium.accounting.units import Unit
 from consilium.coordinator.config import Federation
 from consilium.coordinator.planning.facts import PublicFacts
 from consilium.coordinator.planning.plan import AUTO, PlannedFederation, Tasks, is_open, look_at, plan, stand_in
@@ -25,7 +26,7 @@ from consilium.models.provenance import without
 from consilium.node.progress import CANDIDATES, FORECAST, stage
 from consilium.party.teach import train_all, vote
 from consilium.protocol.config_files import read_table, validate
-from consilium.protocol.errors import ConfigError, DataError
+from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
 from consilium.protocol.files import unreadable
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.schema import Schema
@@ -280,3 +281,28 @@ def subject_of(file: str, overrides: Sequence[str], seed: int, epsilon: float | 
     return PlannedScenario(
         with_teachers(content, where, seed) if is_open(content["federation"]) else content, where, seed
     )
+
+
+def for_every_unit(
+    file: str, overrides: Sequence[str], seed: int, epsilon: float | None, progress: Progress = no_progress
+) -> Iterator[tuple[Unit, PlannedFederation | str]]:
+    """The plan with each unit in turn, or why there is none with it. What else the file leaves out is planned anew.
+
+    Raises
+    ------
+    ConfigError : the file has a mechanism, and no epsilon is given.
+    """
+    for unit in reversed(Unit):
+        try:
+            subject = subject_of(file, [*overrides, f"federation.privacy.unit={unit.value}"], seed, epsilon)
+        except ConsiliumError as error:
+            yield unit, error.what
+            continue
+        if not is_open(subject.table):
+            raise ConfigError(
+                f"{file} has its mechanism, whose noise is for one unit", "Give --epsilon to plan for each of them"
+            )
+        try:
+            yield unit, subject.planned(None, 0, progress)
+        except ConsiliumError as error:
+            yield unit, error.what

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from consilium.accounting.units import Unit
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.planning import plan, rehearsal
 from consilium.coordinator.provision import kits
@@ -278,3 +279,38 @@ def test_what_votes_cost_stands_in_a_table_and_the_former_flag_says_where(tmp_pa
     done = consilium("plan", written(tmp_path), "--cost")
     assert done.exit_code == 2
     assert "docs/scale.md" in done.stderr
+
+
+def test_every_unit_is_planned_and_said_what_it_protects(tmp_path: Path) -> None:
+    text = consilium("plan", written(tmp_path), "--units").stdout
+    assert text.count("student's AUC") == 3
+    places = [
+        text.index(f"{unit.value:10} protects {unit.protects}") for unit in (Unit.PARTY, Unit.PATIENT, Unit.RECORD)
+    ]
+    assert places == sorted(places)
+
+
+def test_a_unit_without_a_plan_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    once = subject.subject_of(str(written(tmp_path)), [], 0, None).planned(None, 0)
+
+    def planned_or_refused(of: subject.PlanSubject, *_: object) -> plan.PlannedFederation:
+        if of.table["privacy"]["unit"] == "record":
+            raise NotEnoughParties("no party is there", "Find some")
+        return once
+
+    monkeypatch.setattr(subject.PlanSubject, "planned", planned_or_refused)
+    found = consilium("plan", written(tmp_path), "--units", "--format", "json").json()["units"]
+    assert [each["unit"] for each in found] == ["party", "patient", "record"]
+    assert all(each["protects"] == Unit(each["unit"]).protects for each in found)
+    assert found[0]["forecast"] == once.forecast.to_json() and found[2]["no_plan"] == "no party is there"
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "code"),
+    [(FEW, [], 2), (OPEN, ["--labelled", "rows.npz"], 2), (OPEN, ["--out", "new.toml"], 2)],
+    ids=["noise for one unit", "labelled", "out"],
+)
+def test_what_cannot_be_compared_over_units(tmp_path: Path, text: str, options: list[str], code: int) -> None:
+    done = consilium("plan", written(tmp_path, text), "--units", *options)
+    assert done.exit_code == code and "Traceback" not in done.stderr
+    assert ("--epsilon" if text == FEW else "--units") in done.stderr
