@@ -1,6 +1,6 @@
 """What each owner gets back: its own model with the return path against its own model alone, by Brier score at home.
 
-    python -m benchmarks.at_home [--seeds 3] [--development]
+    python -m benchmarks.at_home [--seeds 3] [--development] [--public-labels 100]
 
 Every division of the study `naturals` with the defaults of `benchmarks.owners`, party as the unit, epsilon 1. A
 published student returns to every owner with `LEAST_ROWS` rows or more, which is judged by five folds of its own rows,
@@ -176,12 +176,14 @@ def main(arguments: Sequence[str] = ()) -> None:
     parser = argparse.ArgumentParser(description="What owners get back.")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--development", action="store_true")
+    parser.add_argument("--public-labels", type=int, default=0)
     parser.add_argument("--only", nargs="*", default=[])
     chosen = parser.parse_args(arguments)
     warnings.filterwarnings("ignore", category=FutureWarning)
     command = command_of("benchmarks.at_home", arguments)
     ways, most = (COMPARED, FEW_OWNERS) if chosen.development else (JUDGED, math.inf)
     name = "results/at-home-development" if chosen.development else "results/at-home"
+    name += "-labels" if chosen.public_labels else ""
     split = (
         "folds of each owner's own rows, on divisions that nothing is judged on"
         if chosen.development
@@ -194,6 +196,7 @@ def main(arguments: Sequence[str] = ()) -> None:
     every = []
     with figure(name, command, columns, seeds=range(chosen.seeds), split=split, quick=False) as shown:
         for division, (table, source) in tables(chosen.development).items():
+            table["student"] = {"public_labels": chosen.public_labels}
             if chosen.only and division not in chosen.only:
                 continue
             owners: dict[str, list[np.ndarray]] = {}
