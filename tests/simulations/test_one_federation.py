@@ -198,7 +198,7 @@ class TestKinds:
     [
         ("adult-250", 0.995),
         ("diabetes-rf", 0.995),
-        ("fashion-250", 0.994),
+        ("fashion-250", 0.995),
         ("glyphs", 1.0),
         ("mnist-250", 0.399),
         ("mnist-writers", 0.399),
