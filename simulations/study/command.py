@@ -139,8 +139,9 @@ def _again(study: str, out: Path, overrides: list[str], seeds: int | None, ray: 
 def _lines(summary: dict[str, Any]) -> list[str]:
     steps, cache = summary["steps"], summary["cache"]
     lines = [
+        *(f"{number}. {sentence}" for number, sentence in enumerate(summary["answers"], 1)),
         f"{summary['cells']:,} cells: {steps['computed']:,} steps computed, {steps['from_cache']:,} found in the cache,"
-        f" {summary['seconds']:.1f} s"
+        f" {summary['seconds']:.1f} s",
     ]
     for failure in summary["failed"][:_MOST_TOLD]:
         point = ", ".join(f"{name} = {label}" for name, label in failure["axes"].items())
@@ -148,8 +149,6 @@ def _lines(summary: dict[str, Any]) -> list[str]:
         lines.append(f"not computed: {place}: {failure['why']}")
     if (more := len(summary["failed"]) - _MOST_TOLD) > 0:
         lines.append(f"and {more} more, see {summary['out']}/study.json")
-    for point, kinds in list(summary["shifts"].items())[:_MOST_TOLD]:
-        lines.append(f"what differs between parties ({point}): {', '.join(kinds) or 'nothing beyond chance'}")
     if summary["absent"]:
         lines.append(f"{summary['absent']:,} cells have no such method: the report says why")
     lines.append(

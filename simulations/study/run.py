@@ -323,7 +323,7 @@ class _Study:
                 "warnings": facts["warnings"],
                 "shifts": self._shifts(table),
                 "results": str(out / RESULTS),
-                "report": _draw(out),
+                **_draw(out),
                 "cache": {"folder": str(self.cache.folder), **asdict(self.cache.size())},
                 "seconds": round(seconds, 1),
             }
@@ -435,9 +435,8 @@ def _axis(spec: StudySpec, place: int, cases: list[Plot]) -> dict[str, Any]:
     return {"name": axis.column, "key": axis.key, "values": values, "numeric": numeric, "scale": scale}
 
 
-def _draw(out: Path) -> str:
-    """study.html; its path."""
+def _draw(out: Path) -> dict[str, Any]:
+    """study.html: its path, and the sentences that it begins with."""
     from consilium.simulations.study.report.build import write_study_report  # libraries that drawing alone needs
 
-    write_study_report(out, out / PAGE)
-    return str(out / PAGE)
+    return {"answers": write_study_report(out, out / PAGE), "report": str(out / PAGE)}

@@ -16,11 +16,12 @@ from consilium.report.exhibits import Exhibit, PagePart, pairs, without_blanks
 from consilium.report.page import METHOD, Page, as_html
 from consilium.report.words import many
 from consilium.simulations.artifact import Arrays
-from consilium.simulations.study.report.methods import contrasts_part, lines_part, methods_part
+from consilium.simulations.study.report.methods import contrasts_part, lines_part, methods_part, methods_picture
 from consilium.simulations.study.report.parties import division_part, fairness_part
+from consilium.simulations.study.report.parts import as_part
 from consilium.simulations.study.report.votes import across_part, influence_part, privacy_part, votes_part
 from consilium.simulations.study.results import StudyFiles, mapping, open_study, sequence, tables
-from consilium.simulations.study.summaries.sentences import findings_of
+from consilium.simulations.study.summaries.sentences import answers_of, findings_of
 from consilium.simulations.study.summaries.tidy import MEASURED, axis_names, title
 from consilium.simulations.study.summaries.view import Point, StudyView, study_view
 
@@ -37,8 +38,9 @@ _FINDINGS = (
 )
 
 
-def write_study_report(folder: Path, out: Path) -> None:
-    """Draw the report of the study in `folder` (results.parquet, study.json, matrices) into the file `out`.
+def write_study_report(folder: Path, out: Path) -> list[str]:
+    """Draw the report of the study in `folder` (results.parquet, study.json, matrices) into the file `out`; the
+    sentences that it begins with.
 
     A reader sees the old file or the whole new one. It holds functions of private rows without any noise, so that its
     owner alone may read it.
@@ -47,9 +49,12 @@ def write_study_report(folder: Path, out: Path) -> None:
     ------
     PathError, StorageError : a file is missing, or `out` cannot be written. DataError : a file is none of a study.
     """
-    content = render_study(open_study(folder), folder.name).encode()
+    files = open_study(folder)
+    view = _view(files)
+    content = _rendered(files, view, folder.name).encode()
     with writing(out), replacing(out, mode=0o600, part=f".{out.name}.{os.getpid()}.part") as file:
         file.write(content)
+    return answers_of(view)
 
 
 def render_study(files: StudyFiles, name: str) -> str:
@@ -59,10 +64,17 @@ def render_study(files: StudyFiles, name: str) -> str:
     ------
     DataError : a column of the results is missing, or a file of matrices is damaged.
     """
-    facts = files.facts
-    view = study_view(files.results, files.order, logarithmic=files.logarithmic, row_scores=files.row_scores)
-    matrices = _matrices(files, view)
+    return _rendered(files, _view(files), name)
+
+
+def _view(files: StudyFiles) -> StudyView:
+    return study_view(files.results, files.order, logarithmic=files.logarithmic, row_scores=files.row_scores)
+
+
+def _rendered(files: StudyFiles, view: StudyView, name: str) -> str:
+    facts, matrices = files.facts, _matrices(files, view)
     parts = (
+        _answers(view),
         _questions(view, facts, _cells(files.results)),
         methods_part(view),
         lines_part(view),
@@ -143,6 +155,13 @@ def _place(entry: Mapping[str, Any]) -> str:
 
 def _why(entry: Mapping[str, Any]) -> str:
     return ". ".join(str(entry[key]) for key in ("what", "action") if entry.get(key))
+
+
+def _answers(view: StudyView) -> PagePart | None:
+    """The first of the findings, and one picture."""
+    sentences = answers_of(view)
+    first = [Exhibit("answers", items=tuple(sentences), look="numbered")] if sentences else []
+    return as_part("answers", "In short", [*first, *methods_picture(view)])
 
 
 def _questions(view: StudyView, facts: Mapping[str, Any], cells: int) -> PagePart:

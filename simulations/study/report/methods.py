@@ -53,7 +53,7 @@ def methods_part(view: StudyView) -> PagePart | None:
     metrics = [*sorted(JUDGED, key=lambda metric: metric != view.metric), *AS_RISKS]
     means = [_means(view, metric) for metric in metrics]
     exhibits = [exhibit for exhibit in means if exhibit is not None]
-    exhibits[1:1] = [*_forest(view), *_guarantees(view), *_differences(view), *_worth(view)]
+    exhibits[1:1] = [*_guarantees(view), *_differences(view), *_worth(view)]
     return as_part(
         "methods",
         "Methods",
@@ -127,10 +127,11 @@ def _worth(view: StudyView) -> list[Exhibit]:
     return [table] if table is not None else []
 
 
-def _forest(view: StudyView) -> list[Exhibit]:
-    if view.numeric_axes(LEAST_POINTS):
+def methods_picture(view: StudyView) -> list[Exhibit]:
+    """All methods at each point with their intervals; none where lines over an axis say it, or nothing was judged."""
+    if view.metric is None or view.numeric_axes(LEAST_POINTS):
         return []
-    metric = view.metric or ""
+    metric = view.metric
     names, words = judged(view, metric), metric_words(metric)
     points = [point for point in view.points if any((point, name, metric) in view.means for name in view.methods)]
     shown = points[:MOST_PANELS]

@@ -204,6 +204,22 @@ def findings_of(view: StudyView) -> list[str]:
     return sentences
 
 
+def answers_of(view: StudyView) -> list[str]:
+    """What most readers ask first, in at most four of these sentences: which method did best at its guarantee, or what
+    the private one costs; what the first other division changes; which kind of difference there is; who loses."""
+    if view.metric is None:
+        return []
+    families = questions(view)
+    best = [sentence for family in families if family.kind == "methods" for sentence in _winners(view, family)]
+    asked = (
+        [*best, *_costs(view)[::-1]],
+        [*_changes(view, families, "divisions"), *_changes(view, families, "ends")],
+        _shifts(view),
+        _losers(view),
+    )
+    return [sentences[0] for sentences in asked if sentences]
+
+
 def _kind(view: StudyView, name: str) -> str | None:
     """The method of this name, or the first that is called so with keys."""
     return next((method for method in view.methods if method == name or method.startswith(f"{name} ")), None)

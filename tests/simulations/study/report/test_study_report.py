@@ -331,3 +331,13 @@ def test_a_failure_leaves_the_old_page_and_nothing_else(tmp_path: Path, monkeypa
     with pytest.raises(StorageError, match="No space left"):
         write_study_report(folder, page)
     assert page.read_text() == "old" and [file.name for file in page.parent.iterdir()] == ["study.html"]
+
+
+def test_the_page_begins_with_the_answer_and_one_picture(tmp_path: Path) -> None:
+    study = STUDIES["divisions"]
+    answers = write_study_report(study.write(tmp_path / "study"), tmp_path / "study.html")
+    page = body((tmp_path / "study.html").read_text(encoding="utf-8"))
+    first = next(part for part in page.iter("section") if part.get("id"))
+    assert first.get("id") == "part-answers" and len(list(first.iter("figure"))) == 1
+    assert ["".join(item.itertext()).strip() for item in first.iter("li")] == answers
+    assert 1 <= len(answers) <= 4 and answers[0].startswith("Of the methods with the guarantee of PATE")
