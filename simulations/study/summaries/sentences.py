@@ -211,13 +211,13 @@ def answers_of(view: StudyView) -> list[str]:
         return []
     families = questions(view)
     best = [sentence for family in families if family.kind == "methods" for sentence in _winners(view, family)]
-    asked = (
+    answers = (
         [*best, *_costs(view)[::-1]],
         [*_changes(view, families, "divisions"), *_changes(view, families, "ends")],
         _shifts(view),
         _losers(view),
     )
-    return [sentences[0] for sentences in asked if sentences]
+    return [sentences[0] for sentences in answers if sentences]
 
 
 def _kind(view: StudyView, name: str) -> str | None:
