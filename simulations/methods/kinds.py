@@ -13,7 +13,7 @@ from consilium.simulations.methods.hand_labels import LabelledByHand
 from consilium.simulations.methods.noisy_average import NoisyAverage
 from consilium.simulations.methods.pate import Pate, ReturnPath
 from consilium.simulations.methods.pooled import PooledModel
-from consilium.simulations.methods.private_gradient import PrivateGradient
+from consilium.simulations.methods.private_gradient import PrivateAlone, PrivateGradient
 from consilium.simulations.methods.scaffold import Scaffold
 from consilium.simulations.methods.teachers import Distilled, LocalOnly, Plurality
 
@@ -27,6 +27,7 @@ Method = (
     | ReturnPath
     | NoisyAverage
     | PrivateGradient
+    | PrivateAlone
     | FedAvgMethod
     | FedProxMethod
     | Scaffold

@@ -228,6 +228,7 @@ _TITLES = {
     "distilled": "distillation without noise",
     "noisy_average": "noisy average",
     "private_gradient": "private gradient descent",
+    "private_alone": "private gradient descent, alone",
     "pate": "PATE",
     "hand_labels": "labels by hand",
 }

@@ -46,6 +46,7 @@ GIVEN = (
     {"name": "fedavg", "rounds": 3, "learning_rate": 0.2, "personal": "ditto"},
     {"name": "scaffold", "rounds": 3, "learning_rate": 0.2},
     "distilled",
+    {"name": "private_alone", "epsilon": 300.0},
 )
 
 
@@ -66,7 +67,7 @@ def test_what_every_method_gives(given: object) -> None:
     assert not found.absent
     for probabilities, y in ((found.test, case.test_y), (found.home, case.home_y)):
         if probabilities is None:
-            assert method.name in ("local", "improved")  # which have no one model for public rows
+            assert method.name in ("local", "improved", "private_alone")  # which have no one model for public rows
             continue
         assert (probabilities.dtype, probabilities.shape) == (np.float64, (len(y), 2))
         assert (probabilities >= 0).all()
@@ -306,10 +307,7 @@ def test_a_case_without_rows_at_home_or_for_the_test() -> None:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        (
-            "fedsgd",
-            "methods: no method 'fedsgd'. Choose one of local, pooled, hand_labels, plurality, distilled, pate, improved, noisy_",
-        ),
+        ("fedsgd", "methods: no method 'fedsgd'. Choose one of local, pooled, hand_labels, plurality, distilled, pate"),
         ({"kind": "boosted"}, "methods: no method None. Choose one of local"),
         ({"name": ["pate"]}, r"methods: no method \['pate'\]. Choose"),
         (7, "methods: no method 7. Choose one of local"),
