@@ -45,7 +45,7 @@ def check_is_as_on_files(replayed: Replayed, case: Case, votes: TeacherVotes, fo
             LabelService(config, ledger, noise_for(config), collector, parties, log, phase=number, most_votes=most)
             for number in config.phase_numbers
         )
-        pool = Pool(case.dataset.features, case.pool_x, case.test_x, case.test_y)
+        pool = Pool(case.dataset.features, case.pool_x, case.test_x, case.test_y, case.known_labels)
         result = run_student(service, pool, case.scenario.student, folder, case.seed, later=later)
         sanitised = close(config, ledger, normal_for(config), log)
         batches = ledger.batches()
