@@ -91,10 +91,11 @@ def replay(case: Case, votes: TeacherVotes) -> Replayed:
     learned = learn(service, pool, spec, case.seed, later=later)
     sanitised, batches = close(config, ledger, normal_for(config), log), ledger.batches()
     last = learned.spec
-    student, *_ = as_published(learned.model, config.rows, last.inputs, learned.queries, learned.prevalence,
+    student, header, arrays = as_published(learned.model, config.rows, last.inputs, learned.queries, learned.prevalence,
                                 source=last.prevalence_source)  # fmt: skip
     if pool.labels is not None:
-        student, _ = brought_to(None, student, pool.queries[pool.labelled], pool.labels[pool.labelled])
+        known = pool.labelled
+        student, _ = brought_to((header, arrays), student, pool.queries[known], pool.labels[known])
     return Replayed(
         promised=service.promised,
         to_student=promised_to_student(config),

@@ -199,24 +199,26 @@ def adapted_file(path: Path, adapted: Adapted, to: AdaptedTo) -> bytes:
 
 
 def brought_to(
-    path: Path | None, published: Published, rows: np.ndarray, y: np.ndarray
+    file: Path | tuple[dict[str, Any], Arrays], published: Published, rows: np.ndarray, y: np.ndarray
 ) -> tuple[Published, Adaptation]:
     """A student brought to public rows (n, features), as they travel, whose classes int64 (n,) everybody knows.
 
-    path: its file, which is written anew; None where there is none. The student stays as it is where that is better.
+    file: the student's, which is written anew; or what would stand in it, see `as_published`. The student stays as it
+    is where that is better.
     """
     x = published.schema.inputs(canonical_queries(rows, len(published.schema.features)))
     adaptation = adapt(x, y, published.predict_proba(rows))
     if adaptation.model is None:
         return published, adaptation
-    sha256, to = published.sha256, "public labels"
-    if path is not None:
-        content = adapted_file(path, adaptation.model, to)
-        with replacing(path) as file:
-            file.write(content)
-        sha256 = hashlib.sha256(content).hexdigest()
+    to: AdaptedTo = "public labels"
+    if isinstance(file, Path):
+        content = adapted_file(file, adaptation.model, to)
+        with replacing(file) as stream:
+            stream.write(content)
+    else:
+        content = encoded(*adapted_parts(*file, adaptation.model, to))
     heads, told = (*published.adapted, adaptation.model), (*published.adapted_to, to)
-    return replace(published, adapted=heads, adapted_to=told, sha256=sha256), adaptation
+    return replace(published, adapted=heads, adapted_to=told, sha256=hashlib.sha256(content).hexdigest()), adaptation
 
 
 def adapted_parts(
