@@ -310,7 +310,8 @@ def _slopes(
     twice by the weights (settings, p contrasts, p contrasts)."""
     probabilities = softmax(found @ basis.T)
     mean, contrasts = probabilities @ basis, basis.shape[1]
-    curvature = np.einsum("knc,ca,cb->knab", probabilities, basis, basis, optimize=True)
+    squares = (basis[:, :, None] * basis[:, None, :]).reshape(len(basis), -1)
+    curvature = (probabilities @ squares).reshape(*mean.shape, contrasts)
     curvature -= mean[..., :, None] * mean[..., None, :]
     settings, width = precision.shape
     hessian = np.empty((settings, width, contrasts, width, contrasts))

@@ -37,6 +37,8 @@ SIZES = 4
 """Groups of parties by size, with equally many each."""
 FEW_PARTIES = 12
 """How many are judged where one training takes long."""
+RETURNS = 40
+"""Parties at most of which it is told what they get back, evenly spread by size."""
 REPLICATES = 1000
 LEVEL = 0.95
 _PURPOSE = 0x686F6D65
@@ -62,14 +64,14 @@ class _Judged:
     """Points and what they are out of, of one party: rows right of rows, or pairs in order of pairs (half for ties).
 
     returned: float64 (3, 2), of a model of its rows alone, the student, and what came of both: mean Brier score, and
-    points.
+    points; None where that was not looked at.
     """
 
     rows: int
     alone: float
     student: float
     of: float
-    returned: np.ndarray = field(repr=False)
+    returned: np.ndarray | None = field(repr=False)
 
 
 @singledispatch
@@ -119,10 +121,10 @@ def at_home(
         )
         return {"absent": why}
     metric = "auc" if len(schema.classes) == 2 else "accuracy"
-    judged = []
+    judged, returning = [], set(np.linspace(0, len(parties) - 1, min(RETURNS, len(parties))).round().tolist())
     for index, party in enumerate(parties):
         progress(AT_HOME, index, len(parties))
-        judged.append(_judge(party, schema, student, metric, seed, tells))
+        judged.append(_judge(party, schema, student, metric, seed, index in returning, tells))
     progress(AT_HOME, len(parties), len(parties))
     with_points = sorted((item for item in judged if item.of > 0), key=lambda item: item.rows)
     if not with_points:
@@ -155,7 +157,9 @@ def chosen(sizes: Mapping[str, int], most: int) -> list[str]:
     return [able[place] for place in np.unique(np.linspace(0, len(able) - 1, most).round().astype(int))]
 
 
-def _judge(party: OwnRows, schema: Schema, student: Predict, metric: str, seed: int, tells: float | None) -> _Judged:
+def _judge(
+    party: OwnRows, schema: Schema, student: Predict, metric: str, seed: int, returns: bool, tells: float | None
+) -> _Judged:
     inputs, classes = schema.inputs(party.x), len(schema.classes)
     rows, alone = Rows(inputs, party.y, schema=schema), np.zeros((len(party.y), classes))
     folds = _folds(party.owner, seed)
@@ -164,6 +168,9 @@ def _judge(party: OwnRows, schema: Schema, student: Predict, metric: str, seed: 
         (teacher,) = train_all(rows, party.spec, [rest], [seed], classes)
         alone[np.ix_(fold, np.asarray(teacher.classes_))] = teacher.predict_proba(inputs[fold])  # pyright: ignore
     of_student = student(party.x)
+    if not returns:
+        (on_teacher, on_student), of = _points((alone, of_student), party.y, folds, metric)
+        return _Judged(len(party.y), on_teacher, on_student, of, None)
     back = cross_validated(inputs, party.y, of_student, folds, tells)
     sides = (back.alone, of_student, back.improved)
     (on_teacher, *points), of = _points((alone, *sides), party.y, folds, metric)
@@ -195,18 +202,21 @@ def _returned(items: Sequence[_Judged], generator: np.random.Generator) -> dict[
     over parties, the second over pairs, or rows. better: parties whose improved model has a smaller Brier score than
     the model of their rows alone, equal ones for a half; share, with its interval. gain: in Brier score, in the mean
     over parties; interval, with parties drawn anew."""
-    values = np.stack([item.returned for item in items])  # (parties, sides, 2)
-    gains, of = values[:, 0, 0] - values[:, 2, 0], sum(item.of for item in items)
+    looked_at = [(item.returned, item.of) for item in items if item.returned is not None]
+    values = np.stack([returned for returned, _ in looked_at])  # (parties, sides, 2)
+    # none of them may have a pair of rows to put in order: then nothing is better than a guess
+    gains, of = values[:, 0, 0] - values[:, 2, 0], sum(of for _, of in looked_at)
+    points = values[..., 1].sum(axis=0) / of if of else np.full(len(RETURNED), 0.5)
     drawn = np.sort(gains[generator.integers(len(gains), size=(REPLICATES, len(gains)))].mean(axis=1))
     outside = round((1 - LEVEL) / 2 * REPLICATES)
     better = float((gains > _EQUAL).sum() + 0.5 * (np.abs(gains) <= _EQUAL).sum())
     return {
-        "parties": len(items),
+        "parties": len(values),
         "brier": dict(zip(RETURNED, values[..., 0].mean(axis=0).tolist(), strict=True)),
-        "points": dict(zip(RETURNED, (values[..., 1].sum(axis=0) / of).tolist(), strict=True)),
+        "points": dict(zip(RETURNED, points.tolist(), strict=True)),
         "better": better,
-        "share": better / len(items),
-        "share_interval": wilson(round(better), len(items)),
+        "share": better / len(values),
+        "share_interval": wilson(round(better), len(values)),
         "gain": float(gains.mean()),
         "interval": [float(drawn[outside]), float(drawn[-1 - outside])],
     }

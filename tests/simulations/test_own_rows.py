@@ -78,6 +78,25 @@ def test_what_parties_get_back(classes: int) -> None:
     assert abs(useless["gain"]) < 0.01 and useless["interval"][0] < 0.01
 
 
+def test_what_some_of_many_parties_get_back_changes_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, schema = parties([8, 10, 12, 14, 16, 18, 20])
+    whole = told(found, schema, by_truth(2))
+    monkeypatch.setattr(module, "RETURNS", 3)
+    some = told(found, schema, by_truth(2))
+    assert (whole["returned"]["parties"], some["returned"]["parties"]) == (7, 3)
+    assert {**whole, "returned": None} == {**some, "returned": None}
+
+
+def test_no_pair_to_put_in_order_among_those_that_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The smallest and the largest have rows of one class alone."""
+    found, schema = parties([8, 30, 60])
+    for alone in (found[0], found[2]):
+        alone.y[:] = 0
+    monkeypatch.setattr(module, "RETURNS", 2)
+    back = told(found, schema, by_truth(2))["returned"]
+    assert back["points"] == {"alone": 0.5, "student": 0.5, "improved": 0.5} and back["parties"] == 2
+
+
 def test_no_row_is_in_its_own_training(monkeypatch: pytest.MonkeyPatch) -> None:
     found, schema = parties([25])
     seen: list[np.ndarray] = []
