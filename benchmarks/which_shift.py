@@ -200,7 +200,7 @@ def natural() -> None:
     with figure(
         "study-measures/natural-shifts", "python -m benchmarks.which_shift --natural",
         ["division", "parties", "rows", *SHIFT_KINDS], seeds=(0,), quick=False,
-        split="natural divisions; after a first look at them the rule for units and lacks was made stricter, on"
+        split="natural divisions; after three looks at them the rule for units and lacks had been made stricter, on"
         " development divisions as nature divided them",
         note="Strength, and in brackets what rows by lot give; faint differences that were not named are dashes",
     ) as shown:  # fmt: skip
