@@ -123,9 +123,10 @@ def _inputs(rows: Rows, student: Published) -> tuple[np.ndarray, np.ndarray]:
 def _tells(folder: Path) -> float | None:
     """How alike students with other noise are, as the card says it; None where it does not."""
     try:
-        return float(read_table(folder / CARD_FILE)["noise_spread"]["rank_correlation"])
+        alike = float(read_table(folder / CARD_FILE)["noise_spread"]["rank_correlation"])
     except (ConfigError, KeyError, TypeError, ValueError):
         return None
+    return alike if 0 <= alike <= 1 else None
 
 
 def _metrics(probabilities: np.ndarray, y: np.ndarray, classes: tuple[str, ...]) -> dict[str, Any]:

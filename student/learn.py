@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
+from consilium.models.adapted import adapt
 from consilium.models.base import SILENT, Aids, Job, Model, Shares, SharesTrainer, constant
 from consilium.models.devices import asked_device, resolve_device, training_floats
 from consilium.models.evaluation import evaluate, rank_correlation
@@ -75,12 +76,15 @@ _HALVES = 0x68616C66
 @dataclass(frozen=True)
 class AnsweredRows:
     """What a student learns from. rows: float (n, inputs), the public rows as its model takes them. places: int64 (m,),
-    those that have an answer; labels: int64 (m,). shares: of the same, where noisy histograms are released."""
+    those that have an answer; labels: int64 (m,). shares: of the same, where noisy histograms are released.
+    known: public rows (k, inputs) whose classes int64 (k,) everybody knows, to which a student is brought when it has
+    learned."""
 
     rows: np.ndarray = field(repr=False)
     places: np.ndarray = field(repr=False)
     labels: np.ndarray = field(repr=False)
     shares: Shares | None = field(default=None, repr=False)
+    known: tuple[np.ndarray, np.ndarray] | None = field(default=None, repr=False)
 
     def train(self, spec: StudentSpec, schema: Schema, seed: int, job: Job = SILENT) -> Model:
         """See `train`; rows without an answer are unlabelled."""
@@ -107,10 +111,10 @@ class AnsweredRows:
         return self._with(first), self._with(second)
 
     def _of(self, part: np.ndarray) -> AnsweredRows:
-        return AnsweredRows(self.rows, self.places[part], self.labels[part])
+        return AnsweredRows(self.rows, self.places[part], self.labels[part], known=self.known)
 
     def _with(self, shares: Shares) -> AnsweredRows:
-        return AnsweredRows(self.rows, self.places, shares.shares.argmax(axis=1), shares)
+        return AnsweredRows(self.rows, self.places, shares.shares.argmax(axis=1), shares, self.known)
 
 
 def pairs_of_halves(spec: StudentSpec, answered: AnsweredRows, classes: int) -> int | str:
@@ -229,10 +233,15 @@ class _Seen:
         test: tuple[np.ndarray, np.ndarray] | None,
     ) -> _Seen:
         model = half.train(spec, schema, seed)
-        pool, tested = model.predict_proba(half.rows), None if test is None else model.predict_proba(test[0])
+        seen = [half.rows, *([] if test is None else [test[0]]), *([] if half.known is None else [half.known[0]])]
+        said = [model.predict_proba(rows) for rows in seen]
         if prevalence := prevalence_for(spec, model, half.rows, half.shares):
-            shift = PrevalenceShift.onto(prevalence, pool)
-            pool, tested = shift.applied(pool), None if tested is None else shift.applied(tested)
+            shift = PrevalenceShift.onto(prevalence, said[0])
+            said = [shift.applied(probabilities) for probabilities in said]
+        if half.known is not None:
+            adaptation = adapt(*half.known, said[-1])
+            said = [adaptation.probabilities(*pair) for pair in zip(seen, said, strict=True)]
+        pool, tested = said[0], None if test is None else said[1]
         judged = {} if test is None or tested is None else evaluate(tested, test[1], schema.classes)
         return cls(pool, judged)
 

@@ -264,7 +264,10 @@ def noise_spread(
     spec, schema, record = learned.spec, learned.terms.schema, learned.record
     if learned.terms.release is ReleaseKind.EXACT:
         return {"absent": "the released winners have no noise to speak of"}
-    answered = AnsweredRows(inputs(spec, schema, learned.queries), *record.labelled(), record.shares())
+    known = None
+    if pool.labels is not None:
+        known = inputs(spec, schema, pool.queries[pool.labelled]), pool.labels[pool.labelled]
+    answered = AnsweredRows(inputs(spec, schema, learned.queries), *record.labelled(), record.shares(), known)
     test = None
     if pool.test_x is not None and pool.test_y is not None:
         test = (inputs(spec, schema, pool.test_x), pool.test_y)

@@ -14,8 +14,9 @@ from typer.testing import CliRunner
 
 from consilium import cli
 from consilium.models.published.file import BadModel
-from consilium.models.published.model import load_model, publish
+from consilium.models.published.model import CARD_FILE, load_model, publish
 from consilium.models.tabular import Linear
+from consilium.party.improve import _tells
 from consilium.protocol.errors import ConsiliumError, OutputExists
 from consilium.protocol.schema import Schema
 from tests.federation import CLASSES, FEATURES, make_home, make_rows
@@ -107,3 +108,14 @@ def test_a_damaged_adaptation_is_no_student(tmp_path: Path, student: Path) -> No
     (tmp_path / "wrong.safetensors").write_bytes(adapted_file(student / "model.safetensors", wrong, "own rows"))
     with pytest.raises(BadModel, match="coefficients"):
         load_model(tmp_path / "wrong.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("said", "tells"), [("0.7", 0.7), ("7", None), ("-1", None), ("NaN", None), ('"much"', None), ("null", None)]
+)
+def test_how_alike_students_are_is_taken_from_a_card_that_makes_sense(
+    tmp_path: Path, said: str, tells: float | None
+) -> None:
+    """A card comes from others, and no number in it may spoil a model."""
+    (tmp_path / CARD_FILE).write_text(f'{{"noise_spread": {{"rank_correlation": {said}}}}}')
+    assert _tells(tmp_path) == tells
