@@ -234,14 +234,14 @@ class _Seen:
     ) -> _Seen:
         model = half.train(spec, schema, seed)
         seen = [half.rows, *([] if test is None else [test[0]]), *([] if half.known is None else [half.known[0]])]
-        said = [model.predict_proba(rows) for rows in seen]
+        outputs = [model.predict_proba(rows) for rows in seen]
         if prevalence := prevalence_for(spec, model, half.rows, half.shares):
-            shift = PrevalenceShift.onto(prevalence, said[0])
-            said = [shift.applied(probabilities) for probabilities in said]
+            shift = PrevalenceShift.onto(prevalence, outputs[0])
+            outputs = [shift.applied(probabilities) for probabilities in outputs]
         if half.known is not None:
-            adaptation = adapt(*half.known, said[-1])
-            said = [adaptation.probabilities(*pair) for pair in zip(seen, said, strict=True)]
-        pool, tested = said[0], None if test is None else said[1]
+            adaptation = adapt(*half.known, outputs[-1])
+            outputs = [adaptation.probabilities(*pair) for pair in zip(seen, outputs, strict=True)]
+        pool, tested = outputs[0], None if test is None else outputs[1]
         judged = {} if test is None or tested is None else evaluate(tested, test[1], schema.classes)
         return cls(pool, judged)
 
