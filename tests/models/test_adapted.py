@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+from consilium.models import adapted
 from consilium.models.adapted import BOUND, SETTINGS, Adapted, Fits, adapt, cross_validated, folds_of
 from consilium.models.base import softmax
 from consilium.protocol.errors import DataError
@@ -139,3 +140,20 @@ def test_rows_of_one_patient_are_in_one_fold() -> None:
 def test_weights_of_adapted() -> None:
     adapted = Adapted(1.0, np.zeros(2), np.zeros((2, 1)))
     np.testing.assert_allclose(adapted.probabilities(np.zeros((1, 1)), np.array([[0.25, 0.75]])), [[0.25, 0.75]])
+
+
+def test_better_by_more_than_chance_is_by_two_standard_errors() -> None:
+    """Of 100 differences with mean .1 and standard deviation s the error is s / 10."""
+    spread = np.tile([-1.0, 1.0], 50) * np.sqrt(99 / 100)
+    assert adapted._by_more_than_chance(0.1 + 0.45 * spread) and not adapted._by_more_than_chance(0.1 + 0.55 * spread)
+    assert not adapted._by_more_than_chance(-0.1 + 0.1 * spread)
+
+
+def test_what_is_better_by_more_than_chance_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where any difference were enough, one of the two alone would be: the better of them."""
+    (x, y, said), *_ = owners(1, 40)
+    assert adapt(x, y, said).kind == "improved"
+    monkeypatch.setattr(adapted, "CHANCE", -1e9)
+    found, useless = adapt(x, y, said), adapt(x, y, np.full_like(said, 0.5))
+    assert found.kind == "student" and found.model is None
+    assert useless.kind == "alone" and useless.model is useless.alone is not None

@@ -7,12 +7,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from scipy.special import softmax
 from scipy.stats import multivariate_normal
 
 from consilium.models.base import Job, Shares
 from consilium.models.evaluation import area_under_curve
-from consilium.models.evidence import Landmarks, column_scales, contrasts, fit_softmax, graph_functions, regress
+from consilium.models.evidence import (
+    Landmarks,
+    column_scales,
+    contrasts,
+    fit_softmax,
+    graph_functions,
+    most_probable,
+    regress,
+)
 from consilium.models.images.graph_cnn import smooth_shares
 from consilium.models.kernel import KernelModel, kernel, nearest_rows, neighbour_graph, principal_places, smoothest
 from consilium.models.published.model import publish
@@ -439,3 +448,22 @@ def test_principal_places_keep_distances() -> None:
     np.testing.assert_allclose(far[1], far[0], rtol=1e-3)
     np.testing.assert_array_equal(places, principal_places(rows, 20))
     np.testing.assert_array_equal(principal_places(rows[:, :8], 20), rows[:, :8] - rows[:, :8].mean(axis=0))
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_most_probable_softmax_is_where_an_optimiser_without_slopes_ends(classes: int) -> None:
+    """Rows with noise of their own, so that each must weigh as it should; the loss is written down anew."""
+    generator = np.random.default_rng(classes)
+    features, deviation = generator.standard_normal((30, 2)), generator.uniform(0.05, 0.6, 30)
+    truth = softmax(features @ generator.standard_normal((2, classes)), axis=1)
+    told = Shares(truth + deviation[:, None] * generator.standard_normal(truth.shape), deviation)
+    basis = contrasts(classes)
+
+    def loss(flat: np.ndarray) -> float:
+        missed = (softmax(features @ flat.reshape(2, -1) @ basis.T, axis=1) - told.shares) @ basis
+        return float((missed**2 / deviation[:, None] ** 2).sum() + (flat**2).sum()) / 2
+
+    found = most_probable(features, told)
+    assert found.shape == (2, classes - 1)
+    slow = minimize(loss, np.zeros(found.size), method="Nelder-Mead", options={"xatol": 1e-8, "fatol": 1e-10})
+    np.testing.assert_allclose(found.ravel(), slow.x, atol=1e-3)

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 from consilium.coordinator.config import Federation
+from consilium.coordinator.planning import rehearsal
 from consilium.coordinator.planning.candidates import Candidate, candidates
 from consilium.coordinator.planning.facts import PublicFacts
 from consilium.coordinator.planning.plan import PlannedFederation, cautions, is_open, look_at, plan, stand_in
-from consilium.coordinator.planning.rehearsal import Rehearsal, TaskSet, made_up
+from consilium.coordinator.planning.rehearsal import Outcomes, Rehearsal, TaskSet, made_up
 from consilium.coordinator.planning.tasks import FeatureMap, TaskPrior
 from consilium.coordinator.stages import Phase
 from consilium.protocol.errors import ConfigError
@@ -328,3 +329,17 @@ def test_a_forecast_says_how_far_noise_alone_moves_a_student(planned: PlannedFed
     assert deviation is not None and 0 < deviation < 0.5
     assert f"noise alone moves that AUC by ±{deviation:.2f}" in "\n".join(planned.lines())
     assert planned.to_json()["forecast"]["noise_deviation"] == deviation
+
+
+def test_the_first_voting_rule_stays_unless_another_is_surely_better() -> None:
+    """By two standard errors of the mean difference on the same tasks."""
+    mechanism = widest(60, 1.0, "histogram")
+    spread = np.tile([-1.0, 1.0], 8)
+
+    def of(quality: np.ndarray) -> Outcomes:
+        return Outcomes(mechanism, {}, quality, quality, quality, quality)
+
+    other = of(np.full(16, 0.6))
+    assert rehearsal._surely_better(of(0.7 + 0.15 * spread), other)
+    assert not rehearsal._surely_better(of(0.7 + 0.25 * spread), other)
+    assert not rehearsal._surely_better(of(0.5 + 0.01 * spread), other)
