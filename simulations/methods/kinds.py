@@ -15,7 +15,7 @@ from consilium.simulations.methods.pate import Pate, ReturnPath
 from consilium.simulations.methods.pooled import PooledModel
 from consilium.simulations.methods.private_gradient import PrivateAlone, PrivateGradient
 from consilium.simulations.methods.scaffold import Scaffold
-from consilium.simulations.methods.teachers import Distilled, LocalOnly, Plurality
+from consilium.simulations.methods.teachers import Distilled, LocalOnly, NoisyDistilled, Plurality
 
 Method = (
     LocalOnly
@@ -23,6 +23,7 @@ Method = (
     | LabelledByHand
     | Plurality
     | Distilled
+    | NoisyDistilled
     | Pate
     | ReturnPath
     | NoisyAverage

@@ -220,12 +220,14 @@ def lead(frame: pl.DataFrame) -> str | None:
 
 _TITLES = {
     "local": "local only",
+    "improved": "PATE, improved at home",
     "pooled": "pooled",
     "plurality": "clear plurality",
     "fedavg": "FedAvg",
     "fedprox": "FedProx",
     "scaffold": "SCAFFOLD",
     "distilled": "distillation without noise",
+    "noisy_distilled": "distillation with noise",
     "noisy_average": "noisy average",
     "private_gradient": "private gradient descent",
     "private_alone": "private gradient descent, alone",

@@ -46,6 +46,7 @@ GIVEN = (
     {"name": "fedavg", "rounds": 3, "learning_rate": 0.2, "personal": "ditto"},
     {"name": "scaffold", "rounds": 3, "learning_rate": 0.2},
     "distilled",
+    {"name": "noisy_distilled", "epsilon": 30.0},
     {"name": "private_alone", "epsilon": 300.0},
 )
 
@@ -307,7 +308,10 @@ def test_a_case_without_rows_at_home_or_for_the_test() -> None:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ("fedsgd", "methods: no method 'fedsgd'. Choose one of local, pooled, hand_labels, plurality, distilled, pate"),
+        (
+            "fedsgd",
+            "methods: no method 'fedsgd'. Choose one of local, pooled, hand_labels, plurality, distilled, noisy_distilled, pate",
+        ),
         ({"kind": "boosted"}, "methods: no method None. Choose one of local"),
         ({"name": ["pate"]}, r"methods: no method \['pate'\]. Choose"),
         (7, "methods: no method 7. Choose one of local"),
