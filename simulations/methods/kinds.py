@@ -10,6 +10,7 @@ from consilium.protocol.errors import ConfigError
 from consilium.simulations.methods.base import StudyMethod
 from consilium.simulations.methods.federated import FedAvgMethod, FedProxMethod
 from consilium.simulations.methods.hand_labels import LabelledByHand
+from consilium.simulations.methods.knn import PrivateKNN
 from consilium.simulations.methods.noisy_average import NoisyAverage
 from consilium.simulations.methods.pate import Pate, ReturnPath
 from consilium.simulations.methods.pooled import PooledModel
@@ -29,6 +30,7 @@ Method = (
     | NoisyAverage
     | PrivateGradient
     | PrivateAlone
+    | PrivateKNN
     | FedAvgMethod
     | FedProxMethod
     | Scaffold

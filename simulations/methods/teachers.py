@@ -129,7 +129,7 @@ class Distilled(StudyMethod):
     def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
         """See `StudyMethod.predict`."""
         votes = plurality_shares(case, needed(ensemble, self.name).pool, case.pool_x, _NO_FEDERATION)
-        return Predicted(*_distilled(case, np.arange(len(votes)), Shares(votes, np.full(len(votes), _EXACT))))
+        return Predicted(*distil(case, np.arange(len(votes)), Shares(votes, np.full(len(votes), _EXACT))))
 
 
 class NoisyDistilled(PromisedMethod):
@@ -164,7 +164,7 @@ class NoisyDistilled(PromisedMethod):
         scale = sigma_needed(1, promise.epsilon, promise.delta, scalar=True) * moved / len(case.parties)
         deviations = np.full(len(places), scale)
         drawn = [
-            _distilled(case, places, Shares(votes[places] + scale * noise, deviations))
+            distil(case, places, Shares(votes[places] + scale * noise, deviations))
             for noise in generator.standard_normal((_DRAWS, len(places), len(case.classes)))
         ]
         test, home = drawn[0]
@@ -197,7 +197,7 @@ def share_moved(unit: Unit, neighbouring: Neighbouring, teachers_per_party: int)
     return math.sqrt(2) * votes_moved(unit, teachers_per_party, neighbouring) / teachers_per_party
 
 
-def _distilled(case: Case, places: np.ndarray, shares: Shares) -> tuple[np.ndarray | None, np.ndarray | None]:
+def distil(case: Case, places: np.ndarray, shares: Shares) -> tuple[np.ndarray | None, np.ndarray | None]:
     """What the cell's student, which learns from these shares of the pool's rows at `places`, says to the test rows and
     the rows at home; None where there are none."""
     spec, schema = case.scenario.student, case.config.rows

@@ -231,6 +231,7 @@ _TITLES = {
     "noisy_average": "noisy average",
     "private_gradient": "private gradient descent",
     "private_alone": "private gradient descent, alone",
+    "private_knn": "private kNN",
     "pate": "PATE",
     "hand_labels": "labels by hand",
 }

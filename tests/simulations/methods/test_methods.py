@@ -20,6 +20,7 @@ from consilium.simulations.artifact import from_bytes, to_bytes
 from consilium.simulations.divide import Case, make_case
 from consilium.simulations.methods.base import BY_CLASS, BY_ROW, TEST_DRAWS, Predicted
 from consilium.simulations.methods.kinds import METHODS, method_of
+from consilium.simulations.methods.knn import _Voters
 from consilium.simulations.methods.manual_labels import by_lot
 from consilium.student.learn import train
 from tests.simulations.methods.cases import SEED, few, taught
@@ -48,6 +49,7 @@ GIVEN = (
     "distilled",
     {"name": "noisy_distilled", "epsilon": 30.0},
     {"name": "private_alone", "epsilon": 300.0},
+    {"name": "private_knn", "epsilon": 30.0},
 )
 
 
@@ -64,6 +66,9 @@ def predicted(given: object, case: Case | None = None) -> Predicted:
 def test_what_every_method_gives(given: object) -> None:
     case, ensemble = taught(SHARE, CONFIDENT)
     method = method_of(given)
+    if method.name == "private_knn":  # which is accounted for a record alone
+        assert "unit is party" in method.predict(case, None).absent
+        case = other("federation.privacy.unit=record")
     found = method.predict(case, ensemble if method.needs_ensemble else None)
     assert not found.absent
     for probabilities, y in ((found.test, case.test_y), (found.home, case.home_y)):
@@ -302,7 +307,8 @@ def test_a_case_without_rows_at_home_or_for_the_test() -> None:
     for given in GIVEN:
         found = method_of(given).predict(bare, ensemble)
         assert (found.test, found.home) == (None, None)
-        assert bool(found.absent) == (method_of(given).name == "improved")  # of which there is nothing but home
+        # there is nothing of the first but home, and the unit is not the second's
+        assert bool(found.absent) == (method_of(given).name in ("improved", "private_knn"))
 
 
 @pytest.mark.parametrize(
@@ -310,7 +316,7 @@ def test_a_case_without_rows_at_home_or_for_the_test() -> None:
     [
         (
             "fedsgd",
-            "methods: no method 'fedsgd'. Choose one of local, pooled, hand_labels, plurality, distilled, noisy_distilled, pate",
+            "methods: no method 'fedsgd'. Choose one of local, pooled, hand_labels, plurality, distilled, noisy",
         ),
         ({"kind": "boosted"}, "methods: no method None. Choose one of local"),
         ({"name": ["pate"]}, r"methods: no method \['pate'\]. Choose"),
@@ -325,3 +331,17 @@ def test_a_case_without_rows_at_home_or_for_the_test() -> None:
 def test_what_is_no_method(given: object, told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         method_of(given)
+
+
+def test_one_private_row_more_moves_the_votes_of_neighbours_by_one_place() -> None:
+    """Also where many rows are equally near."""
+    generator = np.random.default_rng(0)
+    x, queries = generator.integers(0, 2, (60, 3)).astype(float), generator.integers(0, 2, (40, 3)).astype(float)
+    votes = np.eye(3)[generator.integers(0, 3, 60)]
+    for removed in range(60):
+        rest = np.arange(60) != removed
+        counts = [
+            _Voters(x[rows], votes[rows], queries).counts(1.0, [5, 20], np.random.default_rng(1))
+            for rows in (np.ones(60, dtype=bool), rest)
+        ]
+        assert np.linalg.norm(counts[0] - counts[1], axis=2).max() <= math.sqrt(2) + 1e-9
