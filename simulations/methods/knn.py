@@ -104,7 +104,7 @@ class PrivateKNN(PromisedMethod):
 
 @dataclass(frozen=True)
 class _Voters:
-    """x: float (rows, inputs), all private rows. votes: float64 (rows, classes), one-hot. queries: float (m, inputs)."""
+    """x: float (rows, inputs), all private rows. votes: float64 (rows, classes), one-hot. queries: (m, inputs)."""
 
     x: np.ndarray = field(repr=False)
     votes: np.ndarray = field(repr=False)
