@@ -28,6 +28,8 @@ from consilium.report.disclosure import epsilon_text
 
 OF_THE_SECOND = ("AggregatorAway", "AggregatorRefuses", "AggregatorWentBack")
 """Errors whose texts tell of the second aggregator alone, and of no vote."""
+OF_WHO_IS_THERE = ("NotEnoughParties", "ThresholdNotMet")
+"""Why a question failed that hangs on who is connected and who refuses, not on votes: it is said to the operator."""
 SILENT_IN_0_9 = re.compile(r"(^|: )(no answer within|node )")
 REFUSED_IN_0_9 = re.compile(r"refused: ([a-z-]+)")
 """How reasons began in logs of version 0.9, which have neither `rule` nor `silent`."""
@@ -375,7 +377,8 @@ class NotAnswered(Event):
 
     @property
     def words(self) -> str:
-        return f"a question was not answered: {self.reason}" if self.error in OF_THE_SECOND else ""
+        public = self.error in (*OF_THE_SECOND, *OF_WHO_IS_THERE)
+        return f"a question was not answered{f': {self.reason}' if public else ''}"
 
 
 class NotSanitised(Event):

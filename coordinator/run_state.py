@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from consilium.coordinator.events import (
+    OF_WHO_IS_THERE,
     Awaiting,
     Begin,
     Closed,
@@ -43,6 +44,10 @@ from consilium.protocol.refusals import CURES, Rule
 MOST_TROUBLES = 10
 NO_ANSWER = "Its team looks whether the node runs, with `consilium doctor .` and `consilium status .`"
 UNKNOWN = "Run `consilium doctor .` at both ends; the run's events.jsonl has what the coordinator saw."
+AWAY_CURE = (
+    "The student can ask again once they are connected. Where one is gone for good, close the federation and provision"
+    " one without it."
+)
 NOT_STARTED = "not started"
 STAGES = ("waiting", "enrol", "train", "vote", "secure sum", "serving", "closed", "failed", NOT_STARTED, "other")
 """What metrics call them; stages of a secure sum are one."""
@@ -80,6 +85,7 @@ class PartyState(StrEnum):
     TAKES_PART = "takes part"
     REFUSED = "refused"
     LEFT_OUT = "left out"
+    REVOKED = "revoked"
 
 
 @dataclass
@@ -112,6 +118,8 @@ class RollEntry:
                 parts += ["takes part from the next questions on"]
             case PartyState.REFUSED | PartyState.LEFT_OUT:
                 return f"{self.reason}. {CURES[self.rule]}" if self.rule else f"{self.state.value}: {self.reason}"
+            case PartyState.REVOKED:
+                parts += ["it is not in nodes.json"]
             case _:
                 parts += ["connected" if self.connected else "not connected"]
         return ", ".join(parts)
@@ -175,8 +183,9 @@ class Roll:
                 second = self._second(event.name, event)
                 second.connected = second.served = True
             case Enrolled():
-                for entry in self._of(event):
-                    entry.state, entry.reason = PartyState.ENROLLED, ""
+                for entry in self._of(event):  # one that comes back while it takes part goes on with it
+                    if entry.state is not PartyState.TAKES_PART:
+                        entry.state, entry.reason = PartyState.ENROLLED, ""
             case Late():
                 for entry in self._of(event):
                     entry.state, entry.reason, entry.ever = PartyState.LATE, "", True
@@ -302,9 +311,9 @@ class RunState:
                 self._trouble(event, event.words, cure)
             case FalseVotes():
                 self._trouble(event, event.what, event.action)
-            case NotAnswered():  # why could say something about votes
-                cure = "The student was told what to do; the event log says more."
-                self._trouble(event, "a student's question was not answered", cure)
+            case NotAnswered():  # its words say why only where that is not about votes
+                away = event.error in OF_WHO_IS_THERE
+                self._trouble(event, event.words, AWAY_CURE if away else "The event log of the run says more.")
                 self._begin("serving", "serving students")
             case Warned():
                 self.warnings[event.code] = event.text

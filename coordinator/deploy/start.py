@@ -23,7 +23,7 @@ from consilium.coordinator.deploy.runs import (
     to_serve,
 )
 from consilium.coordinator.deploy.superlink import follow_run, prepare, super_link, sync_nodes, write_app
-from consilium.coordinator.events import Begin, EventTail, Excluded, Promised, ResumedSession, SessionLost
+from consilium.coordinator.events import Begin, EventTail, Excluded, NotAnswered, Promised, ResumedSession, SessionLost
 from consilium.coordinator.kit_runs import FEDERATION
 from consilium.coordinator.privacy import expected, promise_in_words
 from consilium.coordinator.rosters import NodesFile
@@ -235,7 +235,8 @@ class _Watch:
         last = ""
         while not self._stop.wait(0.5):
             for event in self._tail.fresh():
-                if event.words and event.words != last and not isinstance(event, NOT_TOLD):
+                again = event.words == last and not isinstance(event, NotAnswered)  # each failed question is one
+                if event.words and not again and not isinstance(event, NOT_TOLD):
                     self._tell("run", event.words)
                     last = event.words
 

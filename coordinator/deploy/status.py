@@ -12,7 +12,7 @@ from consilium.coordinator.kit_runs import LEDGER, asked_in, use_of_phases
 from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.privacy import promised, promised_to_student, towards_coordinator, towards_nodes
 from consilium.coordinator.rosters import NodesFile
-from consilium.coordinator.run_state import RunState, SecondEntry
+from consilium.coordinator.run_state import PartyState, RunState, SecondEntry
 from consilium.node.kit import Kit
 from consilium.protocol.config_files import load
 from consilium.protocol.old_names import public_file
@@ -20,7 +20,6 @@ from consilium.protocol.pool import PoolTree
 from consilium.report.disclosure import epsilon_text
 
 MOST_ERRORS = 5
-REVOKED = "revoked: it is not in nodes.json"
 
 
 @dataclass
@@ -148,7 +147,7 @@ def state_of(kit: Kit, run: KitRun) -> RunState:
     for name, entry in roll.entries.items():
         entry.connected = entry.connected and running and name in nodes.nodes
         if name not in nodes.nodes:
-            entry.reason, entry.rule = REVOKED, None
+            entry.state, entry.rule = PartyState.REVOKED, None
     roll.entries = dict(sorted(roll.entries.items()))
     roll.seconds = {name: roll.seconds.get(name, SecondEntry()) for name in nodes.aggregators}
     for second in roll.seconds.values():

@@ -9,7 +9,7 @@ import pytest
 
 from consilium.coordinator.collection.secure import FALSE_VOTES
 from consilium.coordinator.events import EventLog, EventTail, event_of
-from consilium.coordinator.run_state import MOST_TROUBLES, NO_ANSWER, UNKNOWN, RunState
+from consilium.coordinator.run_state import AWAY_CURE, MOST_TROUBLES, NO_ANSWER, UNKNOWN, RunState
 from consilium.protocol.refusals import CURES, Rule
 
 AT = {"at": "2026-11-23T01:00:00.000+00:00"}
@@ -111,3 +111,17 @@ def test_a_log_is_read_as_it_grows(tmp_path: Path) -> None:
     path.write_text(json.dumps({"event": "begin", "resumed": False}) + "\n")
     assert [event.kind for event in tail.fresh()] == ["begin"]
     assert tail.skipped == 2
+
+
+def test_who_was_away_when_a_question_failed_is_shown_with_what_to_do() -> None:
+    event = {"event": "not-answered", "error": "NotEnoughParties", "reason": "2 parties after stage 'vote' (1 x away)"}
+    (trouble,) = after(event).troubles
+    assert "2 parties after stage 'vote' (1 x away)" in trouble.what and trouble.cure == AWAY_CURE
+
+
+def test_a_party_that_comes_back_while_it_takes_part_goes_on_with_it() -> None:
+    parties = {"parties": ["bern"]}
+    back = [{"event": "takes-part", **parties}, {"event": "voted", **parties}, {"event": "enrolled", **parties}]
+    assert after(*back).roll.entries["bern"].words == "takes part, not connected now, in sums"
+    # a coordinator that starts again awaits everybody anew
+    assert after(*back, {"event": "awaiting", **parties}, back[-1]).roll.entries["bern"].words.startswith("enrolled")

@@ -182,3 +182,18 @@ def test_a_lost_certificate_is_told(kit: Kit) -> None:
 
 def test_nothing_listens_before_it_is_started(kit: Kit) -> None:
     assert ConsoleReader(kit, silent()).ready() == ["the SuperLink does not listen", "the gateway does not listen"]
+
+
+def test_a_revoked_party_is_revoked_everywhere(kit: Kit) -> None:
+    """In status, on the page, in JSON and in metrics, whatever it was before."""
+    half_way(kit)
+    nodes = json.loads((kit / "nodes.json").read_text())
+    del nodes["nodes"]["ward-a"]
+    (kit / "nodes.json").write_text(json.dumps(nodes))
+    view = ConsoleReader(kit, silent()).view(NOW)
+    assert status(kit).parties["ward-a"] == "revoked, it is not in nodes.json"
+    (line,) = [party for party in view.parties if party.name == "ward-a"]
+    assert (line.state, line.connected) == ("revoked", False)
+    assert "revoked, it is not in nodes.json" in page(view).body.decode()
+    text = exposition(coordinator_metrics(view, serves_students=True)).decode()
+    assert 'consilium_party_state{party="ward-a",state="revoked"} 1.0' in text
