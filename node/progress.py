@@ -95,6 +95,7 @@ HAND_LABELS, CURVES, AT_HOME, REPORT = "hand labels", "curves", "own rows", "rep
 CANDIDATES, FORECAST, CHANGES, GAME = "candidates", "forecast", "changes", "game"
 TRAIN_TEACHERS = "train"
 SETTLE, ENSEMBLES, COMPARE, MEASURE = "settle", "ensembles", "compare", "measure"
+SHADOWS, MEMBERSHIP, FAULTS = "shadows", "membership", "faults"
 ASK, ROUND, TRAIN_STUDENT, TRAIN_AGAIN = "ask", "round", "train student", "train again"
 
 WORDS = {
@@ -123,6 +124,9 @@ WORDS = {
     ENSEMBLES: "divisions' teachers train",
     COMPARE: "methods are compared",
     MEASURE: "gains at home are measured",
+    SHADOWS: "shadow federations train",
+    MEMBERSHIP: "members are looked for",
+    FAULTS: "known faults are looked for",
 }
 """For people. A stage without an entry is called as it is named."""
 

@@ -15,6 +15,7 @@ import typer
 
 from consilium.protocol.files import new_here, writing
 from consilium.protocol.output import Format, FormatOption, QuietOption, show, tell_warnings
+from consilium.simulations.attack.command import attack_command
 from consilium.simulations.plan_command import plan_command
 
 if TYPE_CHECKING:
@@ -298,6 +299,7 @@ def register(app: typer.Typer) -> None:
     for command in (run, watch, scenarios, report, prepare):
         app.command()(command)
     app.command("plan")(plan_command)
+    app.command("attack")(attack_command)
 
 
 def _print_summary(summary: dict[str, Any]) -> None:

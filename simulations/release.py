@@ -8,9 +8,10 @@ home. Noise is always seeded by the case's seed, whatever `simulation.noise` say
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from consilium.coordinator.collection.exchange import require
 from consilium.coordinator.conclusion import normal_for
 from consilium.coordinator.config import check_sanitised, check_threshold
 from consilium.coordinator.events import NoLog
-from consilium.coordinator.label_service import LabelService, noise_for
+from consilium.coordinator.label_service import LabelService, NoiseFor, noise_for
 from consilium.coordinator.ledger import Batch
 from consilium.coordinator.mechanisms.shares import sum_of_shares
 from consilium.coordinator.memory_ledger import MemoryLedger
@@ -35,7 +36,6 @@ from consilium.protocol.noise import SeededNoise
 from consilium.protocol.queries import query_ids
 from consilium.simulations.divide import Case
 from consilium.simulations.population.parties import simulated_weights
-from consilium.simulations.vote import TeacherVotes
 from consilium.student.pool import Pool
 from consilium.student.run import judged, learn
 
@@ -72,8 +72,25 @@ class Replayed:
         return judged(self.student, self.pool, self.pool.queries)[0]
 
 
-def replay(case: Case, votes: TeacherVotes) -> Replayed:
+class VoteTotals(Protocol):
+    """Sums of the votes of all parties, as `TeacherVotes.totals` gives them."""
+
+    def totals(
+        self,
+        rows: np.ndarray,
+        parties: Sequence[str],
+        federation: str,
+        query_ids: Sequence[str],
+        classes: int,
+        weights: Sequence[int] | None = None,
+    ) -> np.ndarray: ...
+
+
+def replay(case: Case, votes: VoteTotals, noise: NoiseFor | None = None) -> Replayed:
     """Ask, release, charge, train and close. `votes`: of the case's teachers on the pool.
+
+    noise: of each batch, by its number in the ledger, and of the sums, by -1 and -2 for both rounds; by default seeded
+    by the case's seed.
 
     Raises
     ------
@@ -83,9 +100,10 @@ def replay(case: Case, votes: TeacherVotes) -> Replayed:
     config = case.config.model_copy(update={"noise_seed": case.seed})
     check_can_run(case)
     ledger, log, pool, spec = MemoryLedger(), NoLog(), _pool(case), case.scenario.student
-    collector, most = RecordedVotes(case, votes), sum(_weights(case)) * config.teachers_per_party
+    collector, most = RecordedVotes(case, votes, noise), sum(_weights(case)) * config.teachers_per_party
+    noise_of = noise_for(config) if noise is None else noise
     service, *later = (
-        LabelService(config, ledger, noise_for(config), collector, len(case.parties), log, phase=phase, most_votes=most)
+        LabelService(config, ledger, noise_of, collector, len(case.parties), log, phase=phase, most_votes=most)
         for phase in config.phase_numbers
     )
     learned = learn(service, pool, spec, case.seed, later=later)
@@ -124,8 +142,8 @@ def check_can_run(case: Case) -> None:
 class RecordedVotes:
     """A `Collector` without parties: it adds up what they said. `rows`: of the pool, asked of them batch by batch."""
 
-    def __init__(self, case: Case, votes: TeacherVotes) -> None:
-        self._case, self._votes, self._weights = case, votes, _weights(case)
+    def __init__(self, case: Case, votes: VoteTotals, noise: NoiseFor | None = None) -> None:
+        self._case, self._votes, self._weights, self._noise = case, votes, _weights(case), noise
         self._row: dict[str, int] = {}
         for row, query_id in enumerate(case.pool_ids):
             self._row.setdefault(query_id, row)
@@ -147,7 +165,8 @@ class RecordedVotes:
         drawn = case.config.node_event(0, 0).party_noise(phase) if case.config.noise_in_sums else None
         if drawn is not None:
             givers = case.config.givers(len(case.parties))
-            source = SeededNoise(int(canonical_digest([case.seed, case.config.collection, query_set, phase]), 16))
+            seeded = [case.seed, case.config.collection, query_set, phase]
+            source = SeededNoise(int(canonical_digest(seeded), 16)) if self._noise is None else self._noise(-phase)
             votes = votes + sum_of_shares(source, drawn.sigma * math.sqrt(givers / drawn.shares), givers, votes.shape)
         return Histogram(votes, tuple(sorted(case.parties)), sum(self._weights) * case.config.teachers_per_party)
 

@@ -39,6 +39,7 @@ from consilium.report.exhibits import (
 from consilium.report.page import METHOD, Page, as_html, sources_digest
 from consilium.report.warnings import SECRET
 from consilium.report.words import many, plural, share_text, upper_first
+from consilium.simulations.report.attacks import attacks_part
 from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.guarantees import GUARANTEE, SPENT, GuaranteeRow, guarantee_rows
 from consilium.simulations.report.models import ABSENT, METRICS, lead
@@ -101,6 +102,7 @@ def report_page(data: ReportData) -> Page:
         classes_part(data),
         parties_part(data),
         privacy_part(data, guarantees),
+        attacks_part(data.attacks),
         _left_out(data),
         _missing(data),
         _chosen(data),

@@ -1,0 +1,6 @@
+"""Attacks on a simulated federation, each beside the same federation without noise: what could somebody learn?
+
+bounds      from scores of an attack to rates with intervals, and to an epsilon that it proves
+shadows     federations with a target and without it, and what an observer sees of them
+membership  was this record, this patient, this party in it? likelihood ratios over shadow federations
+"""

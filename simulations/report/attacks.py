@@ -1,0 +1,167 @@
+"""The chapter on attacks: what somebody could find out who tried, beside what the guarantee allows. All of it is
+secret.
+
+It is drawn from `attack.json` alone, see `simulations.attack.laboratory`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from consilium.protocol.errors import DataError
+from consilium.report.exhibits import Cell, Exhibit, PagePart, Table, TableLine, without_blanks
+
+PROVES_NOTHING = (
+    "An attack that fails proves nothing. It says what these attackers could not do in so many games. The guarantee"
+    " bounds every attacker, and those that nobody has thought of."
+)
+_HOW = (
+    "Each attack is played on many federations with the target in them, and on as many without. The attacker says in"
+    " which ones the target is. It is cautious: of 100 federations without the target it accuses about one by"
+    " mistake. Who guesses blindly then finds the target in 1 of 100. Each attack is also played on the same"
+    " federation without its noise. That shows that the attack works."
+)
+_KNOWS = (
+    "Who knows all other rows is the attacker that a guarantee is about. Who knows where rows come from has no row of"
+    " the federation, but may draw others like them."
+)
+_LOWER = (
+    "“Epsilon at least” is what the games prove, with all bounds of this chapter true at once in 95 of 100 such"
+    " chapters. It lies far below the guarantee where few games were played. Where counts with Gaussian noise are"
+    " seen, the second number uses that; the first never does."
+)
+
+
+def attacks_part(values: Mapping[str, Any], look: str = "") -> PagePart:
+    """Empty where nothing was played.
+
+    Raises
+    ------
+    DataError : the values are not those of `laboratory.attacked`.
+    """
+    if not values:
+        return PagePart("attacks", "What an attacker finds out", ())
+    try:
+        exhibits = without_blanks([_plain(values), _best(values), _all(values)])
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise DataError("attack.json is not that of a run", "Run: consilium attack RUN") from error
+    return PagePart("attacks", "What an attacker finds out", exhibits, look=look)
+
+
+def _plain(values: Mapping[str, Any]) -> Exhibit:
+    return Exhibit("attacks-meaning", words=(PROVES_NOTHING, _verdict(values)), secret=True)
+
+
+def _verdict(values: Mapping[str, Any]) -> str:
+    played = [one for one in values.get("membership", []) if one["epsilon_promised"] is not None]
+    wrong = [one for one in played if one["broken"]]
+    if wrong:
+        return f"{len(wrong)} of {len(played)} attacks prove more than the guarantee allows: the guarantee is false."
+    return f"None of {len(played)} attacks found more than the guarantee allows." if played else ""
+
+
+def _hundred(detected: Mapping[str, Any]) -> str:
+    low, high = detected["interval"]
+    return f"{100 * detected['share']:.1f} ({100 * low:.1f} to {100 * high:.1f})"
+
+
+def _epsilon(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def _best(values: Mapping[str, Any]) -> Exhibit | None:
+    """Of each observer and unit the attack that found most, beside the same without noise."""
+    attacks = values.get("membership", [])
+    lines = []
+    for unit in ("record", "patient", "party"):
+        for observer in dict.fromkeys(one["observer"] for one in attacks):
+            these = [one for one in attacks if one["unit"] == unit and one["observer"] == observer]
+            noisy, bare = ([one for one in these if one["noise"] is noise] for noise in (True, False))
+            if not noisy:
+                continue
+            best = max(noisy, key=lambda one: one["detected"][1]["interval"][0])
+            control = max((one["detected"][1]["share"] for one in bare), default=None)
+            promised = best["epsilon_promised"]
+            lines.append(
+                TableLine(
+                    f"{_unit(values, unit)}, by {_whom(observer)}",
+                    (
+                        Cell(_hundred(best["detected"][1])),
+                        Cell("all" if promised is None else f"{_allowed(promised, values['delta']):.1f}"),
+                        Cell("–" if control is None else f"{100 * control:.0f}"),
+                        Cell(_epsilon(max(_bound(one) for one in noisy))),
+                        Cell("nothing: it is trusted" if promised is None else _epsilon(promised)),
+                    ),
+                )
+            )
+    if not lines:
+        return None
+    columns = (
+        "looked for", "found of 100", "guarantee allows", "found without noise", "epsilon at least",
+        "epsilon guaranteed",
+    )  # fmt: skip
+    table = Table(columns, tuple(lines), frozenset(range(1, 5)))
+    return Exhibit("attacks-membership", "Was it in the federation?", (_HOW,), table, secret=True)
+
+
+def _allowed(epsilon: float, delta: float) -> float:
+    """Of 100 targets those that may be found at most, at one false alarm in 100: both sides of the definition."""
+    return 100 * min(math.exp(epsilon) * 0.01 + delta, 1 - math.exp(-epsilon) * (0.99 - delta))
+
+
+def _bound(attack: Mapping[str, Any]) -> float:
+    return max(attack["epsilon_at_least"], attack["epsilon_at_least_gaussian"] or 0.0)
+
+
+def _unit(values: Mapping[str, Any], unit: str) -> str:
+    return f"a whole {values['party_label']}" if unit == "party" else f"a {unit} of a {values['party_label']}"
+
+
+def _whom(observer: str) -> str:
+    if observer.startswith("coordinator"):
+        return f"the {observer.replace(':', ', which sees')}"
+    return f"who holds {observer}"
+
+
+def _all(values: Mapping[str, Any]) -> Exhibit | None:
+    """Every attack, for a reviewer."""
+    attacks: Sequence[Mapping[str, Any]] = values.get("membership", [])
+    if not attacks:
+        return None
+    lines = tuple(
+        TableLine(
+            f"{one['target']} {one['unit']}",
+            (
+                Cell(one["observer"], one["knows"]),
+                Cell("yes" if one["noise"] else "no"),
+                *(Cell(_hundred(detected)) for detected in one["detected"]),
+                Cell(_epsilon(one["epsilon_at_least"]), _epsilon(one["epsilon_at_least_gaussian"])),
+                Cell(_epsilon(one["epsilon_promised"])),
+                Cell("–" if one["ratio"] is None else f"{one['ratio']:.2f}"),
+                Cell(f"{one['games']:,}"),
+                Cell(f"{one['seconds']:.1f}"),
+            ),
+        )
+        for one in attacks
+    )
+    columns = (
+        "target", "observer, and what it knows", "noise", "found at .1 %", "found at 1 %",
+        "epsilon at least, and of Gaussian noise", "guaranteed", "ratio", "games", "seconds",
+    )  # fmt: skip
+    words = (
+        _KNOWS,
+        _LOWER,
+        "“Worst found” is what a search over records and labels came up with: a record with a wrong label, or"
+        " copied from a query; a party that says the opposite of the others. “Typical” are some by lot, taken"
+        " together.",
+    )
+    return Exhibit(
+        "attacks-all",
+        "Every attack, for a reviewer",
+        words,
+        Table(columns, lines, frozenset(range(3, 10))),
+        look="folded",
+        secret=True,
+    )
