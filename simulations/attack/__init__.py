@@ -2,5 +2,7 @@
 
 bounds      from scores of an attack to rates with intervals, and to an epsilon that it proves
 shadows     federations with a target and without it, and what an observer sees of them
+faults      known mistakes of implementations, looked for by what a federation does
 membership  was this record, this patient, this party in it? likelihood ratios over shadow federations
+laboratory  all of it on one federation, as plain values
 """

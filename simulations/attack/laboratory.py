@@ -10,17 +10,16 @@ import numpy as np
 
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.label_source import Progress, no_progress
+from consilium.simulations.attack.faults import look_for_faults
 from consilium.simulations.attack.membership import ERROR, asked_rows, membership
 from consilium.simulations.attack.shadows import Shadows, check_playable
 from consilium.simulations.divide import Case
 
 FORMAT = 1
-PARTS = ("membership",)
+PARTS = ("faults", "membership")
 """What `--only` takes."""
 MINUTES = 10.0
 """Of one processor, by default."""
-_OF_MEMBERSHIP = 0.9
-"""Of the time, where all parts are played."""
 
 
 def attacked(
@@ -67,17 +66,19 @@ def attacked(
         "queries": len(rows),
         "error": ERROR,
     }
+    if "faults" in parts:
+        values["faults"] = [finding.to_json() for finding in look_for_faults(everything, progress)]
     if "membership" in parts:
         shadows = Shadows(case, rows, seed, progress=progress)
-        whole = 60 * minutes * (_OF_MEMBERSHIP if len(parts) > 1 else 1.0)
-        left = max(whole - (time.process_time() - began), 1.0)
+        left = max(60 * minutes - (time.process_time() - began), 1.0)
         values["membership"] = [one.to_json() for one in membership(shadows, everything, left, progress=progress)]
     return {**values, "seconds": round(time.process_time() - began, 1)}
 
 
 def broken(values: dict[str, Any]) -> list[str]:
     """What was refuted or found, in a sentence each; empty where nothing was."""
-    return [
+    mistakes = [f"{one['fault']}: {one['evidence']}" for one in values.get("faults", []) if one["state"] == "found"]
+    return mistakes + [
         f"{one['observer']}, {one['target']} {one['unit']}: epsilon is at least {one['epsilon_at_least']:.3f}"
         f" (Gaussian {one['epsilon_at_least_gaussian'] or 0:.3f}), {one['epsilon_promised']:.3f} is promised"
         for one in values.get("membership", [])

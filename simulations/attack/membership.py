@@ -263,6 +263,8 @@ class StudentObserver:
         return (logs - logs.mean(axis=1, keepdims=True))[:, 1:]
 
 
+STUDENT = "student"
+OBSERVERS = ("release", "coordinator", STUDENT)
 _TARGET_ROWS = 16
 """Of a target that the student is asked about, at most."""
 
@@ -407,18 +409,18 @@ def membership(
     games: int = 4000,
     progress: Progress = no_progress,
     units: Sequence[Unit] = tuple(Unit),
-    students: bool = True,
+    observers: Sequence[str] = OBSERVERS,
 ) -> list[MembershipAttack]:
     """All attacks of this kind: every target, observer and knowledge, with and without noise.
 
     everything : the same federation on the whole pool, without halves, for an attacker who chooses the queries.
     budget : processor seconds in all; students, which are trained for each game, get what is left. games : with and
         without the target, of attacks that train nothing; ten times as many where all that is drawn is noise.
-    students : whether who holds the student's model is an attacker too.
+    observers : which of `OBSERVERS` attack.
     """
     began, case = time.process_time(), shadows.case
     # students last: they get what time is left
-    plans = sorted(_plans(shadows, everything, units, students), key=lambda plan: plan.observer == STUDENT)
+    plans = sorted(_plans(shadows, everything, units, observers), key=lambda plan: plan.observer == STUDENT)
     # a share of the error for each bound on something promised, of which there are two kinds
     error = ERROR / (2 * sum(plan.noise for plan in plans))
     results = []
@@ -438,20 +440,19 @@ def membership(
     return results
 
 
-STUDENT = "student"
 _OBSERVERS: dict[str, Callable[[Case], Observer]] = {"release": ReleaseObserver, "coordinator": CoordinatorObserver}
 
 
-def _plans(shadows: Shadows, everything: Shadows, units: Sequence[Unit], students: bool) -> Iterator[_Plan]:
+def _plans(shadows: Shadows, everything: Shadows, units: Sequence[Unit], observers: Sequence[str]) -> Iterator[_Plan]:
     groups = targets_of(shadows, units)
     exact = not shadows.case.config.noise_in_sums
     for targets in groups:
-        for observer in (*_OBSERVERS, *([STUDENT] if students else [])):
+        for observer in observers:
             for insider in (True, False):
                 noises = (True,) if observer == "coordinator" and exact else (True, False)
                 yield from (_Plan(shadows, targets, observer, insider, noise) for noise in noises)
     for unit in (Unit.RECORD, Unit.PARTY):
-        if unit in units:
+        if unit in units and "release" in observers:
             chosen, target = with_chosen_queries(everything, shadows.queries, unit)
             yield from (_Plan(chosen, [target], "release", True, noise, True) for noise in (True, False))
 

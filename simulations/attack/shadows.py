@@ -19,7 +19,7 @@ import numpy as np
 
 from consilium.accounting.units import Neighbouring, Unit
 from consilium.node.progress import SHADOWS
-from consilium.party.voting import Lot, TeacherSet, query_inputs, votes_of_teachers
+from consilium.party.voting import Lot, TeacherSet, class_scores, query_inputs, votes_of_teachers
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.queries import query_ids, query_set_hash
@@ -158,7 +158,18 @@ class Shadows:
         name = self.case.parties[party]
         return np.stack([self._retrained(name, x, y) for x, y in variants]).astype(np.int64)
 
+    def scores_of(self, party: int, x: np.ndarray, y: np.ndarray) -> list[np.ndarray]:
+        """How much each of the party's teachers supports each class on the queries, if its rows were x and y: equal to
+        the last bit where a teacher was trained on the same rows."""
+        name = self.case.parties[party]
+        return next(
+            [class_scores(one, self._inputs) for one in taught.teachers] for taught in self._teachers(name, x, y)
+        )
+
     def _retrained(self, name: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return next(self._votes(name, taught) for taught in self._teachers(name, x, y))
+
+    def _teachers(self, name: str, x: np.ndarray, y: np.ndarray) -> Iterator[TeacherSet]:
         data, first = self._plain.dataset, len(self._plain.partition.queries[:1])
         public = np.concatenate([self._plain.partition.queries[:1], self._plain.partition.test[:1]])
         count = len(y)
@@ -178,7 +189,7 @@ class Shadows:
         places = np.arange(len(public), len(public) + count)
         partition = Partition({name: places}, np.arange(first), np.arange(first, len(public)))
         case = replace(self._plain, dataset=small, partition=partition)
-        return next(self._votes(name, trained) for _, trained in teach(case))
+        yield from (taught for _, taught in teach(case))
 
     def target(
         self,

@@ -44,7 +44,7 @@ def attacks_part(values: Mapping[str, Any], look: str = "") -> PagePart:
     if not values:
         return PagePart("attacks", "What an attacker finds out", ())
     try:
-        exhibits = without_blanks([_plain(values), _best(values), _all(values)])
+        exhibits = without_blanks([_plain(values), _best(values), _faults(values), _all(values)])
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise DataError("attack.json is not that of a run", "Run: consilium attack RUN") from error
     return PagePart("attacks", "What an attacker finds out", exhibits, look=look)
@@ -55,6 +55,9 @@ def _plain(values: Mapping[str, Any]) -> Exhibit:
 
 
 def _verdict(values: Mapping[str, Any]) -> str:
+    mistakes = [one["fault"] for one in values.get("faults", []) if one["state"] == "found"]
+    if mistakes:
+        return f"This program makes a known mistake here, so that its guarantee does not hold: {', '.join(mistakes)}."
     played = [one for one in values.get("membership", []) if one["epsilon_promised"] is not None]
     wrong = [one for one in played if one["broken"]]
     if wrong:
@@ -123,6 +126,20 @@ def _whom(observer: str) -> str:
     if observer.startswith("coordinator"):
         return f"the {observer.replace(':', ', which sees')}"
     return f"who holds {observer}"
+
+
+def _faults(values: Mapping[str, Any]) -> Exhibit | None:
+    """Known mistakes, and whether this program makes them here."""
+    findings = values.get("faults", [])
+    lines = tuple(TableLine(one["fault"], (Cell(one["state"]), Cell(one["evidence"]))) for one in findings)
+    words = (
+        "Mistakes that audits found in other programs of this kind. Each is looked for by what this federation does,"
+        " with the program that ran it. A look sees the mistake that it is made for, and no other.",
+    )
+    table = Table(("mistake", "here", "what was seen"), lines)
+    return (
+        Exhibit("attacks-faults", "Does the program make known mistakes?", words, table, secret=True) if lines else None
+    )
 
 
 def _all(values: Mapping[str, Any]) -> Exhibit | None:

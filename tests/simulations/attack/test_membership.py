@@ -12,7 +12,7 @@ from consilium.coordinator.mechanisms import Confident, GNMax
 from consilium.protocol.noise import SeededNoise
 from consilium.simulations.attack import membership as module
 from consilium.simulations.attack import shadows as searched
-from consilium.simulations.attack.membership import MembershipAttack, membership, outcome_law
+from consilium.simulations.attack.membership import OBSERVERS, MembershipAttack, membership, outcome_law
 from tests.simulations.attack.small import everything, shadows
 
 LABELS = ('federation.mechanism={name = "gnmax", sigma = 10.0}',)
@@ -64,7 +64,7 @@ class QuarterOfTheNoise(SeededNoise):
 
 def test_a_promise_with_a_quarter_of_its_noise_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SeededNoise", QuarterOfTheNoise)
-    attacks = membership(shadows(), everything(), 0.1, games=600, units=(Unit.PARTY,), students=False)
+    attacks = membership(shadows(), everything(), 0.1, games=600, units=(Unit.PARTY,), observers=OBSERVERS[:2])
     broken = [one for one in attacks if one.broken]
     assert "worst found" in {one.target for one in broken}
     assert "what was released" in {one.observer for one in broken}
@@ -72,7 +72,9 @@ def test_a_promise_with_a_quarter_of_its_noise_is_refuted(monkeypatch: pytest.Mo
 
 @pytest.mark.slow
 def test_labels_are_attacked_by_their_law() -> None:
-    attacks = membership(shadows(*LABELS), everything(*LABELS), 0.1, games=400, units=(Unit.PARTY,), students=False)
+    attacks = membership(
+        shadows(*LABELS), everything(*LABELS), 0.1, games=400, units=(Unit.PARTY,), observers=OBSERVERS[:2]
+    )
     released = [one for one in attacks if one.observer == "what was released" and one.target == "worst found"]
     assert [one for one in released if one.broken] == []
     assert {one.proved.gaussian for one in released} == {None}

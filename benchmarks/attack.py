@@ -1,0 +1,285 @@
+"""The laboratory of attacks: planted faults, false alarms, and what attackers find in federations that ship.
+
+    python -m benchmarks.attack planted                   # each fault planted, 20 times
+    python -m benchmarks.attack alarms                    # the same looks at 200 honest federations
+    python -m benchmarks.attack releases                  # who is found in what was released, by collection and release
+    python -m benchmarks.attack students                  # who is found in the student, two minutes a seed
+
+A fault is planted by one function that is replaced in this process. The federations are those hospitals of `stroke`
+with most patients, with ridge teachers, four to a hospital, in turn with noisy counts and with labels.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+from consilium.coordinator import label_service
+from consilium.coordinator.collection.clear import Histogram
+from consilium.coordinator.memory_ledger import MemoryLedger
+from consilium.protocol.noise import SeededNoise
+from consilium.simulations import release, teach
+from consilium.simulations.attack import faults
+from consilium.simulations.attack.bounds import Hits
+from consilium.simulations.attack.faults import DEPENDENT, FED_BACK, KNOWN, LESS, RESET, REUSED, SHARED, look_for_faults
+from consilium.simulations.attack.membership import OBSERVERS, MembershipAttack, asked_rows, membership
+from consilium.simulations.attack.shadows import Shadows
+from consilium.simulations.divide import divide
+from consilium.simulations.scenario import load_scenario
+from docs.figures import figure
+
+SMALL = (
+    "data.least_rows=200",
+    "federation.minimum_parties=5",
+    "federation.teachers_per_party=4",
+    'federation.teacher={model="ridge"}',
+    "federation.query_budget.queries=80",
+    "federation.query_budget.answers=80",
+)
+RELEASES = ('federation.mechanism={name="histogram",sigma=20.0}', 'federation.mechanism={name="gnmax",sigma=20.0}')
+
+LITTLE_NOISE = ('federation.mechanism={name="gnmax",sigma=5.0}',)
+
+
+def votes_of(seed: int, mechanism: str) -> Shadows:
+    """The votes of one small federation on its whole pool."""
+    case = divide(load_scenario("stroke", [*SMALL, mechanism], seed), seed)
+    return Shadows(case, np.arange(len(case.pool_x)), seed, halves=0)
+
+
+@contextmanager
+def shared_rows() -> Iterator[None]:
+    """Each teacher also gets a tenth of the rows of its party, by lot."""
+    split = teach.split
+
+    def overlapping(identities: np.ndarray, count: int, secret: bytes) -> list[np.ndarray]:
+        parts, rows = split(identities, count, secret), len(identities)
+        # by each row's own identity, as the shards are: only the overlap is wrong
+        drawn = identities[:, :count].astype(int) < 26
+        return [np.union1d(part, np.flatnonzero(drawn[:, index])) if rows else part for index, part in enumerate(parts)]
+
+    with mock.patch.object(teach, "split", overlapping):
+        yield
+
+
+@contextmanager
+def reset_budget() -> Iterator[None]:
+    """The ledger forgets what was asked before each batch."""
+    with mock.patch.object(MemoryLedger, "spent", lambda self, phase=None: (0, 0)):
+        yield
+
+
+@contextmanager
+def reused_across_batches() -> Iterator[None]:
+    """Every batch begins with the same seed."""
+    noise_for = label_service.noise_for
+    same: Callable[[Any], Any] = lambda config: lambda batch: noise_for(config)(1)  # noqa: E731
+    with mock.patch.object(faults, "noise_for", same), mock.patch.object(release, "noise_for", same):
+        yield
+
+
+@contextmanager
+def reused_within_a_batch() -> Iterator[None]:
+    """One draw for all queries of a batch."""
+    gaussian = SeededNoise.gaussian
+
+    def once(self: SeededNoise, sigma: float, shape: tuple[int, ...]) -> np.ndarray:
+        return np.broadcast_to(gaussian(self, sigma, (1, *shape[1:])), shape).copy()
+
+    with mock.patch.object(SeededNoise, "gaussian", once):
+        yield
+
+
+@contextmanager
+def half_the_noise() -> Iterator[None]:
+    """Sigma is divided by two where it is drawn."""
+    gaussian = SeededNoise.gaussian
+    with mock.patch.object(SeededNoise, "gaussian", lambda self, sigma, shape: gaussian(self, sigma / 2, shape)):
+        yield
+
+
+@contextmanager
+def fed_back() -> Iterator[None]:
+    """Parties train again on what was released: on each later query one vote goes to the label of one before."""
+    collect, commit, labels = release.RecordedVotes.__call__, MemoryLedger.commit, list[int]()
+
+    def committed(self: MemoryLedger, batch: Any, *words: Any) -> None:
+        labels[:] = batch.labels.tolist()
+        commit(self, batch, *words)
+
+    def trained_again(self: Any, queries: np.ndarray, *words: Any, **more: Any) -> Histogram:
+        histogram = collect(self, queries, *words, **more)
+        if len(self.rows) < 2 or not labels:
+            return histogram
+        votes = histogram.votes.copy()
+        for place in range(len(votes)):
+            label = labels[place % len(labels)]
+            loser = int(np.argmax(np.where(np.arange(votes.shape[1]) == label, -1, votes[place])))
+            votes[place, loser], votes[place, label] = votes[place, loser] - 1, votes[place, label] + 1
+        return replace(histogram, votes=votes)
+
+    with (
+        mock.patch.object(release.RecordedVotes, "__call__", trained_again),
+        mock.patch.object(MemoryLedger, "commit", committed),
+    ):
+        yield
+
+
+@contextmanager
+def printed_by_the_data() -> Iterator[None]:
+    """What is promised is what the votes at hand cost."""
+    play = faults.replay
+
+    def wrong(*words: Any, **more: Any) -> Any:
+        replayed = play(*words, **more)
+        return replace(replayed, promised=replayed.spent["data_dependent"])
+
+    with mock.patch.object(faults, "replay", wrong):
+        yield
+
+
+PLANTED: dict[str, tuple[str, Callable[[], Any], tuple[str, ...]]] = {
+    "each teacher gets a tenth of its party's rows more": (SHARED, shared_rows, RELEASES),
+    "the ledger forgets what was asked": (RESET, reset_budget, RELEASES),
+    "every batch has the same noise": (REUSED, reused_across_batches, RELEASES),
+    "all queries of a batch have the same noise": (REUSED, reused_within_a_batch, RELEASES),
+    "half the noise": (LESS, half_the_noise, RELEASES),
+    "teachers learn from released labels": (FED_BACK, fed_back, RELEASES),
+    # only labels, and votes that are clear beside the noise, have another epsilon than the worst case
+    "epsilon of the votes at hand is printed": (DEPENDENT, printed_by_the_data, LITTLE_NOISE),
+}
+
+
+def planted(runs: int) -> Iterator[tuple[str, list[str], str]]:
+    """Each fault, how often it was found by its name, and which others were named beside it."""
+    for name, (fault, plant, mechanisms) in PLANTED.items():
+        named: Counter[str] = Counter()
+        for run in range(runs):
+            with plant():  # teachers are trained with the fault in them
+                findings = look_for_faults(votes_of(run, mechanisms[run % len(mechanisms)]))
+            named.update(finding.fault for finding in findings if finding.state == "found")
+        others = [f"{other}: {named[other]}" for other in KNOWN if other != fault and named[other]]
+        yield name, [fault, f"{named[fault]} of {runs}"], "; ".join(others) or "–"
+
+
+def honest(runs: int) -> tuple[Counter[str], Counter[str]]:
+    """Of federations as they are, what was named, and what was not looked for."""
+    named: Counter[str] = Counter()
+    unseen: Counter[str] = Counter()
+    for run in range(runs):
+        for finding in look_for_faults(votes_of(1000 + run, RELEASES[run % 2])):
+            named[finding.fault] += finding.state == "found"
+            unseen[finding.fault] += finding.state == "not looked for"
+    return named, unseen
+
+
+SPLIT = "no parameter was chosen; hospitals of stroke with 200 patients or more"
+
+
+def _planted(runs: int) -> None:
+    command, columns = "python -m benchmarks.attack planted", ["planted", "looked for as", "found", "named beside it"]
+    with figure("attacks/planted-faults", command, columns, seeds=range(runs), quick=False, split=SPLIT) as table:
+        for name, cells, others in planted(runs):
+            table.add(name, *cells, others)
+
+
+def _alarms(runs: int) -> None:
+    command, columns = "python -m benchmarks.attack alarms", ["looked for", "false alarms", "not looked for"]
+    seeds = range(1000, 1000 + runs)
+    with figure("attacks/false-alarms", command, columns, seeds=seeds, quick=False, split=SPLIT) as table:
+        named, unseen = honest(runs)
+        for fault in KNOWN:
+            table.add(fault, f"{named[fault]} of {runs}", str(unseen[fault]))
+
+
+FEDERATIONS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "plaintext, counts": ("stroke", ()),
+    "plaintext, labels": ("stroke-labels", ()),
+    "distributed, counts": ("stroke", ("federation.collection=distributed",)),
+}
+"""By collection and release, what is attacked."""
+COLUMNS = (
+    "collection, release", "looked for", "observer", "knows", "found of 100 at 1 false alarm", "without noise",
+    "epsilon at least", "guaranteed", "ratio", "games", "seconds",
+)  # fmt: skip
+SEEDS = range(3)
+
+
+def strongest(attacks: Sequence[MembershipAttack]) -> Iterator[list[str]]:
+    """Of each unit, observer and knowledge the kind of target that found most, over all seeds: shares of all games
+    together with their interval; the largest bound of any seed; games and seconds of each seed, of a world, in the
+    mean.
+    """
+    for unit, observer, knows in dict.fromkeys((one.unit, one.observer, one.knows) for one in attacks):
+        these = [one for one in attacks if (one.unit, one.observer, one.knows) == (unit, observer, knows)]
+        noisy, bare = ([one for one in these if one.noise is noise] for noise in (True, False))
+        target = max(noisy, key=lambda one: (one.bound, _found([one]).share)).target
+        best = [one for one in noisy if one.target == target]
+        found, promise, bound = _found(best), best[0].promise, max(one.bound for one in best)
+        low, high = found.interval()
+        yield [
+            f"{target} {unit.value}",
+            observer,
+            knows,
+            f"{100 * found.share:.1f} ({100 * low:.1f} to {100 * high:.1f})",
+            f"{100 * _found([one for one in bare if one.target == target]).share:.0f}" if bare else "–",
+            f"{bound:.3f}",
+            "nothing" if promise is None else f"{promise:.3f}",
+            f"{bound / promise:.2f}" if promise else "–",
+            f"{np.mean([one.games for one in best]):.0f}",
+            f"{np.mean([one.seconds for one in best]):.1f}",
+        ]
+
+
+def _found(attacks: Sequence[MembershipAttack]) -> Hits:
+    """Of all games together, at a threshold for one false alarm in 100."""
+    hits = [one.detected[1].hits for one in attacks]
+    return Hits(sum(one.count for one in hits), sum(one.runs for one in hits))
+
+
+def _attacks(name: str, part: str, federations: Sequence[str], observers: Sequence[str], budget: float) -> None:
+    command = f"python -m benchmarks.attack {part}"
+    split = "no parameter was chosen; every record and party of the federation may be a target"
+    timings = ("games", "seconds")
+    with figure(
+        f"attacks/{name}", command, list(COLUMNS), seeds=SEEDS, quick=False, timings=timings, split=split
+    ) as table:
+        for label in federations:
+            scenario, overrides = FEDERATIONS[label]
+            attacks = list[MembershipAttack]()
+            for seed in SEEDS:
+                case = divide(load_scenario(scenario, list(overrides), seed), seed)
+                everything = Shadows(case, np.arange(len(case.pool_x)), seed, halves=0)
+                shadows = Shadows(case, asked_rows(everything), seed)
+                attacks += membership(shadows, everything, budget, games=2600, observers=observers)
+            if wrong := [one for one in attacks if one.broken]:
+                raise AssertionError(f"a guarantee is refuted: {wrong}")
+            for line in strongest(attacks):
+                table.add(label, *line)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """See the module."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("part", choices=("planted", "alarms", "releases", "students"))
+    options = parser.parse_args(arguments)
+    if options.part == "planted":
+        _planted(20)
+    elif options.part == "alarms":
+        _alarms(200)
+    elif options.part == "releases":
+        _attacks("membership", "releases", list(FEDERATIONS), OBSERVERS[:2], 0.0)
+    else:
+        _attacks("students", "students", list(FEDERATIONS)[:1], OBSERVERS[2:], 120.0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
