@@ -198,17 +198,24 @@ class Accountant:
         epsilon = composed_epsilon(parts, _left(delta, self._added_delta))
         return epsilon if math.isfinite(epsilon) else None
 
+    def pure_worst_case_epsilon(self, delta: float) -> float | None:
+        """The same by adding epsilons at a delta of 0, which holds at any; None where a release has none."""
+        check_delta(delta)
+        pure = [event.pure_epsilon() for event in self._events]
+        return None if not pure or None in pure else math.fsum(epsilon for epsilon in pure if epsilon is not None)
+
     def least_worst_case_epsilon(self, delta: float, *, numerical: bool = True) -> tuple[EpsilonBound, str]:
-        """The least of the three, with the words for how it was found. Which are tried depends on no vote.
+        """The least of the four, with the words for how it was found. Which are tried depends on no vote.
 
         numerical : also the last, which takes about a second for noise that was not asked about before.
         """
         best, words = self.worst_case_epsilon(delta), "Renyi curves summed per order, cks conversion"
         others = (
+            (self.pure_worst_case_epsilon, "epsilons of pure privacy added"),
             (self.exact_worst_case_epsilon, "exact composition of Gaussian noise"),
             (self.composed_worst_case_epsilon, "composition beside a Gaussian"),
         )
-        for bound, how in others if numerical else others[:1]:
+        for bound, how in others if numerical else others[:2]:
             epsilon = bound(delta)
             if epsilon is not None and epsilon < best.epsilon * (1 - _NO_GAIN):
                 best, words = EpsilonBound(epsilon, math.nan), how

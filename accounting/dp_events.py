@@ -16,7 +16,7 @@ import numpy as np
 
 from consilium.accounting.curves.gdp import GaussianPart
 from consilium.accounting.errors import EventError, MissingPackageError
-from consilium.accounting.events import HistogramEvent, LNMaxEvent, ReleaseEvent
+from consilium.accounting.events import HistogramEvent, ReleaseEvent
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
 
 if TYPE_CHECKING:
@@ -92,14 +92,15 @@ def from_dp_event(
     towards: Towards | str,
     noise: Noise | str,
 ) -> tuple[ReleaseEvent, ...]:
-    """Releases that cost what an event of dp-accounting does: Gaussian ones as noisy histograms, Laplace ones as LNMax.
+    """Releases that cost what an event of dp-accounting does: Gaussian ones, as noisy histograms.
 
     dp-accounting says neither whose data may change nor who sees the release, so both have to be said. ``noise`` is
-    that of Gaussian events, which cost the same on integers; Laplace events say their own.
+    that of Gaussian events, which cost the same on integers.
 
     Raises
     ------
-    EventError : no release here has the same cost, as for a single Laplace number, sampling, or no privacy at all.
+    EventError : no release here has the same cost, as for Laplace noise, of which labels alone leave here, and cost
+        less; for sampling, or no privacy at all.
     MissingPackageError : dp-accounting is not installed.
 
     >>> from consilium.accounting.aggregators import Histogram
@@ -142,31 +143,7 @@ def _histogram(event: Any, count: int, moved: int, claim: dict[str, Any]) -> Rel
     return HistogramEvent(asked=count, answered=count, sigma=sigma, **claim)
 
 
-def _continuous_laplace(event: Any, count: int, moved: int, claim: dict[str, Any]) -> ReleaseEvent:
-    return _lnmax(1 / (float(event.noise_multiplier) * moved), count, claim | {"noise": Noise.CONTINUOUS})
-
-
-def _discrete_laplace(event: Any, count: int, moved: int, claim: dict[str, Any]) -> ReleaseEvent:
-    if event.sensitivity != moved:
-        raise EventError(
-            f"discrete Laplace noise of sensitivity {event.sensitivity} is not that of {moved} moved vote(s). State the"
-            " unit that moves as many."
-        )
-    return _lnmax(float(event.noise_parameter), count, claim | {"noise": Noise.DISCRETE})
-
-
-def _lnmax(gamma: float, count: int, claim: dict[str, Any]) -> ReleaseEvent:
-    if count % 2:
-        raise EventError(
-            f"{count} Laplace release(s) are no whole number of queries: a moved vote changes two counts. Account for"
-            " them with dp-accounting."
-        )
-    return LNMaxEvent(asked=count // 2, answered=count // 2, gamma=gamma, **claim)
-
-
 _BACK: dict[str, Callable[[Any, int, int, dict[str, Any]], ReleaseEvent]] = {
     "GaussianDpEvent": _histogram,
-    "LaplaceDpEvent": _continuous_laplace,
-    "DiscreteLaplaceDpEvent": _discrete_laplace,
 }
 """By the name of the class, since dp-accounting may not be there when this module is read."""

@@ -17,6 +17,7 @@ from consilium.accounting.checks import check_orders
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, EpsilonBound, Method, rdp_to_epsilon
 from consilium.accounting.curves.gaussian import rdp_gaussian
 from consilium.accounting.curves.gdp import exact_epsilon
+from consilium.accounting.curves.laplace import rdp_laplace
 from consilium.accounting.curves.selection import LAWS, best_of
 from consilium.accounting.errors import EventError, NoDataDependentBoundError
 from consilium.accounting.events import ReleaseEvent, Step
@@ -43,6 +44,9 @@ class VoteBatch(NamedTuple):
 
 def histogram_rdp(event: ReleaseEvent, orders: object = DEFAULT_ORDERS) -> np.ndarray:
     """Curve of the whole noisy histogram, of which less may leave: float64 (orders,), what the papers charge."""
+    if event.laplace_gamma is not None:
+        one = rdp_laplace(event.laplace_gamma, orders, event.votes_moved, noise=event.noise)
+        return event.candidates * event.answered * one
     parts = event.gaussian_parts()
     if event.label_sigma is None or parts is None:
         return event.worst_case_rdp(orders)

@@ -17,7 +17,7 @@ from consilium.accounting.curves.gaussian import check_threshold, log_q_gnmax, p
 from consilium.accounting.curves.gdp import GaussianPart
 from consilium.accounting.curves.gnss import gnss_cost, group_smooth_sensitivity
 from consilium.accounting.curves.immutable import distance_to_instability, ptr_failure
-from consilium.accounting.curves.laplace import log_q_lnmax, rdp_laplace
+from consilium.accounting.curves.laplace import log_q_lnmax
 from consilium.accounting.errors import EventError
 from consilium.accounting.events.release import (
     LEFT_OUT,
@@ -30,6 +30,7 @@ from consilium.accounting.events.release import (
 )
 from consilium.accounting.units import Noise, Towards
 from consilium.accounting.worst.compose import Composed
+from consilium.accounting.worst.laplace import rdp_argmax_laplace
 from consilium.accounting.worst.renyi import rdp_argmax, rdp_check
 
 
@@ -212,7 +213,13 @@ class InteractiveEvent(ConfidentEvent):
 class LNMaxEvent(ReleaseEvent):
     """argmax of votes + Lap(1/gamma); every query is answered. Papernot et al. 2017, Theorems 2 and 3.
 
-    The worst case is the exact Renyi curve of the noise, tighter than the paper's; see ``accounting.curves.laplace``.
+    Charged for the winner, which is what leaves (`accounting.worst.laplace`), and not for the noisy counts, as there.
+
+    >>> from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
+    >>> event = LNMaxEvent(asked=100, answered=100, unit=Unit.RECORD, neighbouring=Neighbouring.REPLACE,
+    ...                    teachers_per_party=1, towards=Towards.STUDENT, noise=Noise.DISCRETE, gamma=0.05)
+    >>> event.worst_case_rdp([2.0]).round(4).tolist(), event.pure_epsilon()
+    ([0.2495], 10.0)
     """
 
     TYPE: ClassVar[str] = "lnmax"
@@ -228,7 +235,12 @@ class LNMaxEvent(ReleaseEvent):
         return self.gamma
 
     def _worst_case_rdp(self, orders: object) -> np.ndarray:
-        return self.answered * rdp_laplace(self.gamma, orders, self.votes_moved, noise=self.noise)
+        return self.answered * rdp_argmax_laplace(
+            self.gamma, orders, self.noise, self.answers_moved, together=self.weight
+        )
+
+    def _pure_epsilon(self) -> float:
+        return self.answered * 2 * self.gamma * self.votes_moved
 
     def _evidence(self, votes: np.ndarray, teachers: int, probabilities: np.ndarray | None) -> Evidence:
         return Evidence(None, self._covers(log_q_lnmax(votes, self.gamma, self.noise)))

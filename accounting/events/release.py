@@ -230,6 +230,15 @@ class ReleaseEvent:
         """The same of one candidate run."""
         return 0.0
 
+    def pure_epsilon(self) -> float | None:
+        """Epsilon at a delta of 0, whatever the votes are; None where there is none."""
+        pure = self._pure_epsilon()
+        return None if pure is None else self.candidates * pure
+
+    def _pure_epsilon(self) -> float | None:
+        """The same of one candidate run."""
+        return None
+
     def gaussian_parts(self) -> tuple[GaussianPart, ...] | None:
         """The Gaussian releases of which all that leaves is made, for exact composition; None if it is not.
 

@@ -183,6 +183,25 @@ def _curve(sigma: float, orders: np.ndarray, noise: Noise, together: int) -> np.
     return _one_move(sigma, tuple(distinct.tolist()), noise, together)[where]
 
 
+def along_moves(curve: Callable[[np.ndarray], np.ndarray], alpha: np.ndarray, moves: int) -> np.ndarray:
+    """Curve of several moves, which are as many neighbours in a row, from that of one: float64 (orders,).
+
+    D_alpha <= k alpha sum_{i < k} D^1_(k alpha - i) / (k alpha - i), by the weak triangle inequality (Mironov, arXiv
+    1702.07476, Proposition 11), at the exponents at which it is exact for a curve that is linear in the order.
+
+    curve : at orders float64 (orders,), in any sequence.
+    """
+    k, least, most = moves, moves * alpha - (moves - 1), moves * alpha
+    ends = curve(np.concatenate((least, most)))
+    at_least, at_most = (least - 1) * ends[: alpha.size], (most - 1) * ends[alpha.size :]
+    total = np.zeros_like(alpha)
+    for i in range(k):
+        # (order - 1) D is convex in the order: between the two that are computed a chord is above it
+        order = most - i
+        total += ((i * at_least + (k - 1 - i) * at_most) / (k - 1)) / ((order - 1) * order)
+    return most * total
+
+
 def rdp_argmax(
     sigma: float, orders: object, noise: Noise | str, votes_moved: int = 1, *, together: int = 1
 ) -> np.ndarray:
@@ -196,9 +215,7 @@ def rdp_argmax(
     votes_moved : moves of one unit in one query, each from any class to any class.
     together : identical votes that each move carries from one class to one class (the weight of a vote).
 
-    k moves are k neighbours in a row: D_alpha <= k alpha sum_{i < k} D^1_(k alpha - i) / (k alpha - i), by the weak
-    triangle inequality (Mironov, arXiv 1702.07476, Proposition 11), at the exponents at which it is exact for the
-    histogram's curve. So k moves of the same noise cost k^2 times as much, here as there.
+    k moves are k neighbours in a row (``along_moves``): they cost k^2 times as much, as of the histogram.
 
     Raises
     ------
@@ -212,15 +229,8 @@ def rdp_argmax(
     weight = check_count(together, "together (identical votes of one move)", 1, UnitError)
     if k == 1:
         return _curve(sigma, alpha, noise, weight)
-    least, most = k * alpha - (k - 1), k * alpha
-    curve = _curve(sigma, np.concatenate((least, most)), noise, weight)
-    at_least, at_most = (least - 1) * curve[: alpha.size], (most - 1) * curve[alpha.size :]
-    total = np.zeros_like(alpha)
-    for i in range(k):
-        # (order - 1) D is convex in the order: between the two that are computed a chord is above it
-        order = most - i
-        total += ((i * at_least + (k - 1 - i) * at_most) / (k - 1)) / ((order - 1) * order)
-    return np.minimum(most * total, alpha * (k * weight / sigma) ** 2)
+    total = along_moves(lambda orders: _curve(sigma, orders, noise, weight), alpha, k)
+    return np.minimum(total, alpha * (k * weight / sigma) ** 2)
 
 
 FINE_LINE = 2000.0

@@ -13,6 +13,7 @@ from dp_accounting.rdp import RdpAccountant
 from consilium import accounting
 from consilium.accounting.aggregators import as_aggregator
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS
+from consilium.accounting.curves.laplace import rdp_laplace
 from consilium.accounting.errors import EventError, MissingPackageError
 from consilium.accounting.events import ImmutableEvent, ImmutableGaussianEvent, StableEvent
 from consilium.accounting.label_costs import worst_case_as_histogram
@@ -49,9 +50,9 @@ def released(words, asked, answered, **change):
 
 def rdp_of_histograms(event):
     """Of the whole histogram, by the closed forms: float64 (orders,)."""
-    if event.laplace_gamma is not None:
-        return event.worst_case_rdp(DEFAULT_ORDERS)
     k = event.votes_moved
+    if event.laplace_gamma is not None:
+        return event.answered * rdp_laplace(event.laplace_gamma, DEFAULT_ORDERS, k, noise=event.noise)
     return sum(
         n * DEFAULT_ORDERS * k**2 / ((2 if scalar else 1) * sigma**2) for n, sigma, scalar, _ in event.gaussian_parts()
     )
@@ -78,7 +79,7 @@ def test_the_same_epsilon_there(words, asked, answered):
         assert here.epsilon < there  # composed exactly, without Renyi curves
 
 
-@releases
+@pytest.mark.parametrize(("words", "asked", "answered"), [row for row in RELEASES if "LNMax" not in row[0]])
 @pytest.mark.parametrize("k", [1, 3])
 def test_there_and_back(words, asked, answered, k):
     event = released(words, asked, answered, teachers_per_party=k)
@@ -92,11 +93,6 @@ def test_discrete_laplace_noise_is_said_to_be_discrete():
     event = released("LNMax(gamma=0.05)", 100, 100, noise=Noise.DISCRETE, teachers_per_party=3)
     there = accounting.to_dp_event(event)
     assert there == dp_event.SelfComposedDpEvent(dp_event.DiscreteLaplaceDpEvent(0.05, 3), 200)
-    claim = CLAIM | {"teachers_per_party": 3}
-    (back,) = accounting.from_dp_event(there, **claim)
-    assert back == event
-    with pytest.raises(EventError, match="is not that of 1 moved vote"):
-        accounting.from_dp_event(there, **CLAIM)
 
 
 def test_several_releases_and_none():
@@ -136,7 +132,8 @@ def test_what_has_no_equal_there(event, words):
     [
         (dp_event.NonPrivateDpEvent(), "NonPrivateDpEvent has no equal here"),
         (dp_event.PoissonSampledDpEvent(0.1, dp_event.GaussianDpEvent(1.0)), "PoissonSampledDpEvent has no equal"),
-        (dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(20.0), 3), "no whole number of queries"),
+        (dp_event.SelfComposedDpEvent(dp_event.LaplaceDpEvent(20.0), 4), "LaplaceDpEvent has no equal here"),
+        (dp_event.DiscreteLaplaceDpEvent(0.05, 1), "DiscreteLaplaceDpEvent has no equal here"),
     ],
 )
 def test_what_has_no_equal_here(event, words):

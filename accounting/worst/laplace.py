@@ -1,0 +1,347 @@
+"""What one released winner costs in the worst case over all votes where the noise is Laplace noise: Renyi curves.
+
+The noisy counts cost twice the curve of one Laplace variable; for much noise and low orders the winner costs half of
+that, which two classes attain. Statement and proof: docs/accounting.md, "The worst case of a winner under Laplace
+noise". Every step is rounded up.
+
+Channel
+-------
+As in ``worst.channel`` a vote moves from a to b, and what can be revealed of the other classes is. But not the largest
+of their noisy counts itself, which would make it known in all its digits. Laplace noise is the difference of two
+geometric (or exponential) numbers. The one that is subtracted is revealed, with the class o that has the largest count
+and the largest of the rest. Then o's count is known up to a geometric number T, whatever the votes are: that has no
+memory. What is left is a plane of leads, U of a's centre and V of b's over o's least count. X and Y around them have
+the noise of a count; a beats o where X > T.
+
+Lattice
+-------
+Noise is Pr[z] proportional to r^|z| on the integers, r = e^-g, and a move carries N of them. Integer noise is of that
+form. Of real noise the residue modulo a spacing is revealed. What is left is such noise around a real centre, and that
+is a mixture of the same noise around the two integers beside it: exactly, so that no noise is lost.
+
+Plane
+-----
+Where a centre is below every T there can be, the law of the outcome is affine in a power of it. A moment is convex, so
+its largest value is at an end. Where both are above, and their difference is fixed, the law is quadratic in a power t
+of the lesser: on an interval the point (t, t^2) lies in the triangle of the ends and where their tangents meet, so that
+the moment is at most the largest at these three.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from consilium.accounting.checks import check_count, check_noise, check_orders, check_scale, check_votes_moved
+from consilium.accounting.curves.laplace import rdp_laplace
+from consilium.accounting.curves.near_zero import expm1_minus
+from consilium.accounting.errors import UnitError
+from consilium.accounting.units import Noise
+from consilium.accounting.worst.channel import Pairs, Ties
+from consilium.accounting.worst.renyi import MARGIN, along_moves, largest
+
+FINE = 1 / 32
+"""Largest g of real noise: nothing visible above no spacing at gamma .05, .5 % at gamma 1."""
+MOST_SPACINGS = 64
+"""Integer noise: a move of more votes is brought to the largest divisor of their number up to this."""
+LEAST_SHIFT, MOST_SHIFT = 1e-4, 4.0
+"""h = votes gamma outside this range: below it the plane would have millions of places, above it little is gained."""
+CELLS = {4.0: 1.0, 60.0: 0.2}
+"""For orders up to which tilt 2 (alpha - 1) h how far the ends of an interval of t are apart, as a logarithm. Up to the
+first, two classes cost most, and what a third could do need not be known closely; beyond the last, counts are charged.
+"""
+LEAST_T = 1e-2
+"""The last interval of t ends at 0, which is two classes without a third."""
+_AT_ONCE = 1 << 15
+"""Places that are in memory at once."""
+
+
+class Lattice(NamedTuple):
+    """Noise Pr[z] proportional to e^(-g |z|) on the integers; a move takes ``shift`` from a centre, to another."""
+
+    g: float
+    shift: int
+
+    @property
+    def r(self) -> float:
+        return math.exp(-self.g)
+
+    @property
+    def less(self) -> float:
+        """1 - r."""
+        return -math.expm1(-self.g)
+
+
+def reduce(gamma: float, noise: Noise, votes: int) -> Lattice:
+    """The lattice for noise Lap(1 / gamma) on counts of which ``votes`` move.
+
+    >>> reduce(0.05, Noise.DISCRETE, 2), reduce(0.05, Noise.CONTINUOUS, 1)
+    (Lattice(g=0.05, shift=2), Lattice(g=0.025, shift=2))
+    """
+    if noise is Noise.CONTINUOUS:
+        halvings = math.ceil(max(0.0, math.log2(gamma * votes / FINE)))
+        return Lattice(gamma * votes / 2**halvings, 2**halvings)
+    shift = next(n for n in range(min(votes, MOST_SPACINGS), 0, -1) if votes % n == 0)
+    return Lattice(gamma * (votes // shift), shift)
+
+
+def _power(lattice: Lattice, exponent: np.ndarray) -> np.ndarray:
+    return np.exp(-lattice.g * exponent)
+
+
+def _behind(lattice: Lattice, gap: np.ndarray) -> np.ndarray:
+    """Pr[Z - Z' >= gap] for whole gaps of at least 0: float64. As in ``curves.discrete``."""
+    r, less = lattice.r, lattice.less
+    spread = (1 + r * r) / -math.expm1(-2 * lattice.g)
+    return (less / (1 + r)) ** 2 * _power(lattice, gap) * ((gap + spread) / less + r / less**2)
+
+
+def _not_behind(lattice: Lattice, lead: np.ndarray) -> np.ndarray:
+    """Pr[X >= Y] at these leads, centre of X less centre of Y: float64."""
+    return np.where(lead <= 0, _behind(lattice, np.maximum(-lead, 0)), 1 - _behind(lattice, np.maximum(lead + 1, 0)))
+
+
+def _third_beats_one(lattice: Lattice, v: np.ndarray) -> np.ndarray:
+    """Pr[T >= Y] around centres of at least 0: float64."""
+    r, less = lattice.r, lattice.less
+    return _power(lattice, v) / (1 + r) * (1 + less * v + r * r / (1 + r))
+
+
+def _over_both(lattice: Lattice, v: np.ndarray) -> np.ndarray:
+    """Pr[1 + T' > T, 1 + T' >= Y] of another T', around centres of at least 0: float64. 1 + T' is an X beyond 0."""
+    r, less = lattice.r, lattice.less
+    cube = less / -math.expm1(-3 * lattice.g)
+    at = np.maximum(v, 1)
+    near = _power(lattice, at - 1)
+    one = less / (1 + r) * (at - 1) + 1 - r / (1 + r) ** 2
+    both = (1 - near) / (1 + r) + near / (1 + r) - near * r * cube / (1 + r)
+    least = 1 - r / (1 + r) - (r / (1 + r)) ** 2 + r**3 * cube / (1 + r)
+    return np.where(v >= 1, near * (one - r * both), least)
+
+
+def _low(lattice: Lattice, u: np.ndarray, v: np.ndarray, first_wins_ties: bool) -> np.ndarray:
+    """Probabilities of first, second and third for a first centre u of at most 1, a second of at least 0: (3, ...)."""
+    over = _power(lattice, 1 - u) / (1 + lattice.r)
+    alone = _third_beats_one(lattice, v)
+    weakly = _over_both(lattice, v)
+    first = weakly if first_wins_ties else _over_both(lattice, v + 1)
+    third = lattice.r * weakly
+    second = (1 - over) * (1 - alone) + over * (1 - first - third)
+    return np.stack((over * first, second, (1 - over) * alone + over * third))
+
+
+def _ahead(lattice: Lattice, lead: np.ndarray, t: np.ndarray, square: np.ndarray, ties: Ties) -> np.ndarray:
+    """Probabilities of a, b and the third for centres of at least 0, ``lead`` apart, the lesser m: float64 (3, ...).
+
+    t, square : r^m and its square; affine in the two.
+    """
+    r, giver = lattice.r, ties is Ties.TO_GIVER
+    size = np.abs(lead)
+    zero = np.zeros_like(size)
+    behind, before = _low(lattice, zero, size, giver), _low(lattice, zero, size, not giver)[[1, 0, 2]]
+    corner = np.where(lead <= 0, behind, before)
+    a, b = (lead, -lead - 1) if giver else (lead - 1, -lead)
+    # both below a T that is below both centres: two equal geometric numbers
+    third = _power(lattice, 1 + size) * (t - square) / (1 + r) ** 2
+    share = 1 / (1 + r) if giver else r / (1 + r)
+    return np.stack(
+        (
+            (1 - t) * _not_behind(lattice, a) - share * third + t * corner[0],
+            (1 - t) * _not_behind(lattice, b) - (1 - share) * third + t * corner[1],
+            third + t * corner[2],
+        )
+    )
+
+
+def outcomes(lattice: Lattice, u: np.ndarray, v: np.ndarray, ties: Ties) -> np.ndarray:
+    """Probabilities that a, b or the third wins at whole centres, of which one is at least 1: float64 (3, places)."""
+    giver = ties is Ties.TO_GIVER
+    least = np.maximum(np.minimum(u, v), 0)
+    ahead = _ahead(lattice, u - v, _power(lattice, least), _power(lattice, 2 * least), ties)
+    left = _low(lattice, np.minimum(u, 0), np.maximum(v, 0), giver)
+    right = _low(lattice, np.minimum(v, 0), np.maximum(u, 0), not giver)[[1, 0, 2]]
+    return np.where(u < 0, left, np.where(v < 0, right, ahead))
+
+
+def plane(lattice: Lattice, end: int, cell: float) -> Iterator[Pairs]:
+    """Both centres above the third's least count, before and after: every lead up to ``end``, all of t, in intervals
+    whose ends are a factor e^cell apart, some places at a time. t = 0, which is no third, included."""
+    steps = _steps(lattice, cell)
+    t = _power(lattice, steps)
+    corners = [(t, t * t), (np.zeros(1), np.zeros(1)), (t[-1:] / 2, np.zeros(1))]
+    if steps[1] - steps[0] > 1:
+        corners.append(((t[1:] + t[:-1]) / 2, t[1:] * t[:-1]))
+    t, square = (np.concatenate(parts) for parts in zip(*corners, strict=True))
+    leads = np.arange(-end, end + 1)
+    rows = max(1, _AT_ONCE // t.size)
+    for start in range(0, leads.size, rows):
+        lead = leads[start : start + rows, None]
+        # the least of a's centre is N, of b's 0
+        v = np.maximum(lattice.shift - lead, 0)
+        u = v + lead
+        for ties in Ties:
+            yield Pairs(
+                _along(lattice, u, v, t, square, ties),
+                _along(lattice, u - lattice.shift, v + lattice.shift, t, square, ties),
+            )
+
+
+def _steps(lattice: Lattice, cell: float) -> np.ndarray:
+    step = max(1, math.floor(cell / lattice.g))
+    return step * np.arange(2 + math.ceil(-math.log(LEAST_T) / (lattice.g * step)))
+
+
+def _along(lattice: Lattice, u: np.ndarray, v: np.ndarray, t: np.ndarray, square: np.ndarray, ties: Ties) -> np.ndarray:
+    """The outcomes where t and its square are these times their values at (u, v): float64 (3, leads t)."""
+    first = _power(lattice, np.minimum(u, v))
+    return _ahead(lattice, u - v, first * t, first**2 * square, ties).reshape(3, -1)
+
+
+def edges(lattice: Lattice, end: int) -> Iterator[Pairs]:
+    """Lines where one centre is above the third's least count only before, or only after the move: U in 1..N - 1 and V
+    from 1 - N, V in 1 - N..-1 and U from 1, up to ``end``; for each rule for ties, some places at a time."""
+    shift = lattice.shift
+    along = end + shift
+    for start in range(0, (shift - 1) * along, _AT_ONCE):
+        line, place = np.divmod(np.arange(start, min(start + _AT_ONCE, (shift - 1) * along)), along)
+        still, moving = 1 + line, 1 - shift + place
+        positive = moving >= 1
+        for ties in Ties:
+            yield _pair(lattice, still, moving, ties)
+            yield _pair(lattice, moving[positive], still[positive] - shift, ties)
+
+
+def _pair(lattice: Lattice, u: np.ndarray, v: np.ndarray, ties: Ties) -> Pairs:
+    return Pairs(outcomes(lattice, u, v, ties), outcomes(lattice, u - lattice.shift, v + lattice.shift, ties))
+
+
+def alone(lattice: Lattice, end: int) -> Iterator[Pairs]:
+    """One of the two against the third, where the other is far below: the one that gets the votes, and that loses
+    them."""
+    low = np.arange(1 - lattice.shift, end + 1)
+    before, after = (_against_third(lattice, at) for at in (low, low + lattice.shift))
+    yield Pairs(before, after)
+    yield Pairs(after, before)
+
+
+def _against_third(lattice: Lattice, v: np.ndarray) -> np.ndarray:
+    # below 0 it is a power of the centre
+    over = np.minimum(_power(lattice, -np.minimum(v, 0)), 1.0) * (1 - _third_beats_one(lattice, np.maximum(v, 0)))
+    return np.stack((over, np.where(v < 0, 1 - over, _third_beats_one(lattice, np.maximum(v, 0)))))
+
+
+def beyond(lattice: Lattice, end: int) -> float:
+    """Bound on the probability, before and after the move, that any other wins than the surest, past ``end``."""
+    gap = np.array(max(end - 2 * lattice.shift, 0))
+    return float(_behind(lattice, gap) + _third_beats_one(lattice, gap))
+
+
+def _part(w: np.ndarray, loss: float) -> np.ndarray:
+    """e^(w L) - 1 - w (e^L - 1) for L = -loss or loss, whichever is more: what an outcome adds to a moment, at most."""
+    return np.maximum(*(expm1_minus(w * x) - w * expm1_minus(np.array(x)) for x in (-loss, loss)))
+
+
+def rare_moment(rare: float, h: float, orders: np.ndarray) -> np.ndarray:
+    """(alpha - 1) D_alpha, at most, where all outcomes but one have at most probability ``rare``, before and after.
+
+    No loss is above 2 h, and the likeliest outcome gains what the others lose: rare (1 - e^(-2 h)) at most.
+    """
+    if rare >= 0.5:
+        return np.full(orders.size, math.inf)
+    change = rare * -math.expm1(-2 * h) / (1 - rare)
+    return np.log1p(rare * _part(1 - orders, 2 * h) + _part(1 - orders, -math.log1p(-change)))
+
+
+@lru_cache(maxsize=256)
+def _log_moment(lattice: Lattice, orders: tuple[float, ...], cell: float) -> np.ndarray:
+    """(alpha - 1) D_alpha of one move, the largest over all places: float64 (orders,); orders increase."""
+    alpha = np.array(orders)
+    found = largest(_some_duels(lattice), alpha)
+    end = 2 * lattice.shift
+    while np.any(rare_moment(beyond(lattice, end), lattice.g * lattice.shift, alpha) > found):
+        end += math.ceil(0.25 / lattice.g)
+    for place in (alone(lattice, end), edges(lattice, end), plane(lattice, end, cell)):
+        for pairs in place:
+            if not np.all((np.minimum(pairs.p, pairs.q) > 0) | (np.maximum(pairs.p, pairs.q) == 0)):
+                return np.full(alpha.size, math.inf)  # where tangents meet is no law
+            if pairs.p.size:
+                found = largest(pairs, alpha, found)
+    found.setflags(write=False)
+    return found
+
+
+def _some_duels(lattice: Lattice) -> Pairs:
+    """Some leads of two classes without a third: what is beyond the places that are searched has to cost less."""
+    leads = lattice.shift + np.unique(np.round(np.linspace(-30, 30, 241) / lattice.g).astype(np.int64))
+    zero = np.zeros(leads.size)
+    return Pairs(*(_ahead(lattice, at, zero, zero, Ties.TO_GIVER)[:2] for at in (leads, leads - 2 * lattice.shift)))
+
+
+def _computed(lattice: Lattice, orders: np.ndarray) -> np.ndarray:
+    """The curve where it is computed, infinite elsewhere: float64 (orders,)."""
+    curve, least = np.full(orders.size, math.inf), -math.inf
+    tilt = 2 * lattice.g * lattice.shift * (orders - 1)
+    for most, cell in CELLS.items():
+        near = (tilt > least) & (tilt <= most)
+        if near.any():
+            alpha = orders[near]
+            found = _log_moment(lattice, tuple(alpha.tolist()), cell)
+            curve[near] = found * (1 + MARGIN) / (alpha - 1)
+        least = most
+    return curve
+
+
+def _one_move(gamma: float, orders: np.ndarray, noise: Noise, votes: int) -> np.ndarray:
+    """Curve of one move of ``votes``; ``orders`` are increasing. Falls with the noise: docs/accounting.md, step 6."""
+    h = gamma * votes
+    curve = np.minimum(rdp_laplace(gamma, orders, votes, noise=noise), 2 * h)
+    if h > MOST_SHIFT:
+        return curve
+    lattice = reduce(max(gamma, LEAST_SHIFT / votes), noise, votes)
+    curve = np.minimum(curve, _computed(lattice, orders))
+    if noise is Noise.CONTINUOUS and lattice.g > FINE / 2 and lattice.shift * FINE < MOST_SHIFT:
+        # with a little less noise the lattice has half the spacing, and the curve may be lower
+        curve = np.minimum(curve, _computed(Lattice(FINE / 2, 2 * lattice.shift), orders))
+    return curve
+
+
+def rdp_argmax_laplace(
+    gamma: float, orders: object, noise: Noise | str, votes_moved: int = 1, *, together: int = 1
+) -> np.ndarray:
+    """Worst-case curve of one winner under Laplace noise, data-independent: float64 (orders,).
+
+    Parameters
+    ----------
+    gamma : inverse scale of the noise on one count, in 1 / votes.
+    orders : float64 (orders,), each above 1.
+    noise : "discrete" or "continuous". Required. Ties of integer noise may be broken by any order of the classes.
+    votes_moved : moves of one unit in one query, each from any class to any class.
+    together : identical votes that each move carries from one class to one class (the weight of a vote).
+
+    Never above the curve of the noisy counts (``curves.laplace.rdp_laplace``), nor above 2 gamma votes.
+
+    Raises
+    ------
+    NoiseError, OrdersError, UnitError.
+
+    >>> from consilium.accounting.curves.laplace import rdp_laplace
+    >>> orders = [2.0, 10.0, 100.0]
+    >>> (rdp_argmax_laplace(0.05, orders, "discrete") / rdp_laplace(0.05, orders, noise="discrete")).round(3).tolist()
+    [0.501, 0.504, 0.671]
+    """
+    alpha, gamma, noise = check_orders(orders), check_scale(gamma, "gamma"), check_noise(noise)
+    k = check_votes_moved(votes_moved)
+    weight = check_count(together, "together (identical votes of one move)", 1, UnitError)
+
+    def one_move(orders: np.ndarray) -> np.ndarray:
+        distinct, where = np.unique(orders, return_inverse=True)
+        return _one_move(gamma, distinct, noise, weight)[where]
+
+    if k == 1:
+        return one_move(alpha)
+    counts = rdp_laplace(gamma, alpha, k * weight, noise=noise)
+    return np.minimum(np.minimum(along_moves(one_move, alpha, k), counts), 2 * gamma * k * weight)
