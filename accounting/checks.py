@@ -68,6 +68,41 @@ def check_noise(noise: Noise | str) -> Noise:
         raise NoiseError(f"noise must be 'discrete' or 'continuous', got {noise!r}.") from None
 
 
+MOST_ENTRIES = 1 << 23
+"""Numbers in one table: 64 MiB, and a few times as much while it is made."""
+MOST_GAP = 1 << 22
+"""Votes by which a class may lead, and a number may be away from its threshold, where a table has an entry for each."""
+
+
+def check_gap(gap: int) -> int:
+    """A number of votes up to which a table goes.
+
+    Raises
+    ------
+    VotesError : above ``MOST_GAP``. The number of votes is secret, and the message does not show it.
+    """
+    if gap > MOST_GAP:
+        raise VotesError(
+            f"a count of votes is too large for exact tables, which go to {MOST_GAP:,}. Count fewer voters, or ask for"
+            " the worst case, which needs no votes."
+        )
+    return gap
+
+
+def check_table(entries: float, name: str, scale: float) -> None:
+    """That a table as long as this noise needs it can be made.
+
+    Raises
+    ------
+    NoiseError : it has more than ``MOST_ENTRIES`` entries.
+    """
+    if entries > MOST_ENTRIES:
+        raise NoiseError(
+            f"{name} {scale:g} needs a table of {entries:.2g} numbers for noise on integers; at most {MOST_ENTRIES:,}"
+            " are made. Choose less noise, pass noise='continuous', or ask for the worst case, which needs no table."
+        )
+
+
 def check_delta(value: object, name: str = "delta") -> float:
     """A probability strictly between 0 and 1.
 

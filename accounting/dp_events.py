@@ -143,7 +143,5 @@ def _histogram(event: Any, count: int, moved: int, claim: dict[str, Any]) -> Rel
     return HistogramEvent(asked=count, answered=count, sigma=sigma, **claim)
 
 
-_BACK: dict[str, Callable[[Any, int, int, dict[str, Any]], ReleaseEvent]] = {
-    "GaussianDpEvent": _histogram,
-}
+_BACK: dict[str, Callable[[Any, int, int, dict[str, Any]], ReleaseEvent]] = {"GaussianDpEvent": _histogram}
 """By the name of the class, since dp-accounting may not be there when this module is read."""

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from consilium.accounting.checks import check_count, check_orders, check_scale
+from consilium.accounting.checks import check_count, check_gap, check_orders, check_scale, check_table
 from consilium.accounting.errors import NoiseError
 
 _MOST_LONGER = 2**16
@@ -30,12 +30,16 @@ def _frozen(values: np.ndarray) -> np.ndarray:
     return values
 
 
-def _lattice_sum(sigma: float, shift: float) -> float:
-    """Sum over integers x of exp(-(x + shift)^2 / (2 sigma^2)); all terms are positive, so nothing cancels."""
+def _log_lattice_sum(sigma: float, shift: float) -> float:
+    """log of the sum over integers x of exp(-(x + shift)^2 / (2 sigma^2)), 0 <= shift <= 1/2; nothing cancels, and
+    the largest term is taken out, which with little noise is no double."""
     reach = math.ceil(12 * sigma) + 2
     x = np.arange(-reach, reach + 1, dtype=np.float64)
     x += shift
-    return float(np.sum(np.exp(_exponents(x, sigma), out=x)))
+    largest = -(shift**2) / (2 * sigma**2)
+    exponents = _exponents(x, sigma)
+    exponents -= largest
+    return largest + math.log(float(np.sum(np.exp(exponents, out=exponents))))
 
 
 def _exponents(x: np.ndarray, sigma: float) -> np.ndarray:
@@ -88,8 +92,9 @@ _tails_of = lru_cache(maxsize=64)(_GaussianTails)
 def _gaussian_tail(sigma: float, size: int) -> np.ndarray:
     # So far beyond what is asked that the terms left out are below e^-84 of the smallest tail in the table.
     reach = math.ceil(math.hypot(size, 13 * sigma)) + 2
+    check_table(reach, "sigma", sigma)
     log_pmf = _exponents(np.arange(reach, dtype=np.float64), sigma)
-    log_pmf -= math.log(_lattice_sum(sigma, 0.0))
+    log_pmf -= _log_lattice_sum(sigma, 0.0)
     return _frozen(_log_tails(log_pmf, size))
 
 
@@ -101,19 +106,24 @@ def log_tail_table(sigma: float, max_value: int) -> np.ndarray:
 
     >>> np.exp(log_tail_table(40.0, 1)).round(6).tolist()
     [0.504987, 0.495013]
+
+    Raises
+    ------
+    NoiseError : sigma not above 0, or so large that no table is made (``checks.MOST_ENTRIES``).
+    VotesError : max_value above ``checks.MOST_GAP``.
     """
-    return _tails_of(check_scale(sigma, "sigma")).up_to(check_count(max_value, "max_value") + 1)
+    return _tails_of(check_scale(sigma, "sigma")).up_to(check_gap(check_count(max_value, "max_value")) + 1)
 
 
 @lru_cache(maxsize=64)
 def _gaussian_loss(sigma: float, max_gap: int) -> np.ndarray:
     # Z - Z' = d has probability exp(-d^2 / (4 sigma^2)) * S(d), S(d) = sum_x exp(-(x + d/2)^2 / sigma^2) / N^2,
     # by completing the square; S takes two values, for even and for odd d.
+    check_table(max_gap + 19 * sigma, "sigma", sigma)
     gaps = np.arange(max_gap + math.ceil(19 * sigma) + 3, dtype=np.float64)
     wide = sigma / math.sqrt(2)
-    even, odd = math.log(_lattice_sum(wide, 0.0)), math.log(_lattice_sum(wide, 0.5))
-    parity = np.where(gaps % 2 == 0, even, odd)
-    log_pmf = -(gaps**2) / (4 * sigma**2) + parity - 2 * math.log(_lattice_sum(sigma, 0.0))
+    parity = np.where(gaps % 2 == 0, _log_lattice_sum(wide, 0.0), _log_lattice_sum(wide, 0.5))
+    log_pmf = -(gaps**2) / (4 * sigma**2) + parity - 2 * _log_lattice_sum(sigma, 0.0)
     return _frozen(_log_tails(log_pmf, max_gap + 1))
 
 
@@ -125,14 +135,13 @@ def log_pr_loss_table(sigma: float, max_gap: int) -> np.ndarray:
 
     Raises
     ------
-    NoiseError : sigma not above 0.
-    EventError : max_gap negative.
+    NoiseError, EventError, VotesError : as ``log_tail_table``; max_gap negative.
 
     >>> from math import erfc
     >>> float((np.exp(log_pr_loss_table(40.0, 100)[100]) / (erfc(100 / 80) / 2)).round(4))
     1.0193
     """
-    return _gaussian_loss(check_scale(sigma, "sigma"), check_count(max_gap, "max_gap"))
+    return _gaussian_loss(check_scale(sigma, "sigma"), check_gap(check_count(max_gap, "max_gap")))
 
 
 def log_pr_loss_laplace(gamma: float, gaps: np.ndarray) -> np.ndarray:
@@ -156,7 +165,7 @@ def log_pr_loss_table_laplace(gamma: float, max_gap: int) -> np.ndarray:
     >>> float(np.exp(log_pr_loss_table_laplace(0.05, 0)[0]).round(6))
     0.506253
     """
-    return _laplace_loss(check_scale(gamma, "gamma"), check_count(max_gap, "max_gap"))
+    return _laplace_loss(check_scale(gamma, "gamma"), check_gap(check_count(max_gap, "max_gap")))
 
 
 @lru_cache(maxsize=64)

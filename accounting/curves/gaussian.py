@@ -19,7 +19,15 @@ from numbers import Real
 import numpy as np
 from scipy.special import log_ndtr
 
-from consilium.accounting.checks import blocks, check_log_q, check_noise, check_orders, check_scale, check_votes_moved
+from consilium.accounting.checks import (
+    blocks,
+    check_gap,
+    check_log_q,
+    check_noise,
+    check_orders,
+    check_scale,
+    check_votes_moved,
+)
 from consilium.accounting.curves.discrete import log_pr_loss_table, log_tail_table
 from consilium.accounting.curves.near_zero import LEAST, ROUNDING, log1mexp, log_expm1
 from consilium.accounting.errors import AccountingError, ThresholdError, VotesError
@@ -238,7 +246,7 @@ def log_tail_by_gap(sigma: float, max_gap: int, noise: Noise | str) -> np.ndarra
     noise = check_noise(noise)
     if noise is Noise.DISCRETE:
         return log_pr_loss_table(sigma, max_gap)
-    return log_ndtr(-np.arange(max_gap + 1) / (np.sqrt(2) * check_scale(sigma, "sigma")))
+    return log_ndtr(-np.arange(check_gap(max_gap) + 1) / (np.sqrt(2) * check_scale(sigma, "sigma")))
 
 
 def log_q_cap(classes: int, noise: Noise) -> float:

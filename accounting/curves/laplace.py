@@ -14,7 +14,15 @@ from typing import Literal
 
 import numpy as np
 
-from consilium.accounting.checks import blocks, check_log_q, check_noise, check_orders, check_scale, check_votes_moved
+from consilium.accounting.checks import (
+    blocks,
+    check_gap,
+    check_log_q,
+    check_noise,
+    check_orders,
+    check_scale,
+    check_votes_moved,
+)
 from consilium.accounting.curves.discrete import log_pr_loss_table_laplace
 from consilium.accounting.curves.gaussian import log_q_cap, log_q_from_tails
 from consilium.accounting.curves.near_zero import (
@@ -42,7 +50,7 @@ def log_tail_by_gap_laplace(gamma: float, max_gap: int, noise: Noise | str) -> n
     """
     if check_noise(noise) is Noise.DISCRETE:
         return log_pr_loss_table_laplace(gamma, max_gap)
-    x = check_scale(gamma, "gamma") * np.arange(max_gap + 1)
+    x = check_scale(gamma, "gamma") * np.arange(check_gap(max_gap) + 1)
     return np.log((2 + x) / 4) - x
 
 

@@ -219,7 +219,7 @@ class LNMaxEvent(ReleaseEvent):
     >>> event = LNMaxEvent(asked=100, answered=100, unit=Unit.RECORD, neighbouring=Neighbouring.REPLACE,
     ...                    teachers_per_party=1, towards=Towards.STUDENT, noise=Noise.DISCRETE, gamma=0.05)
     >>> event.worst_case_rdp([2.0]).round(4).tolist(), event.pure_epsilon()
-    ([0.2495], 10.0)
+    ([0.2499], 10.0)
     """
 
     TYPE: ClassVar[str] = "lnmax"

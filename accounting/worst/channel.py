@@ -81,6 +81,15 @@ def reduce(sigma: float, noise: Noise, votes: int, fine: float) -> Lattice:
     return Lattice(math.sqrt((sigma / spacing) ** 2 - TAU**2), votes / spacing, SLACK)
 
 
+def coarser(sigma: float, fine: float) -> float:
+    """The least noise above ``sigma`` from which ``reduce`` takes a larger spacing for integer noise.
+
+    >>> coarser(40.0, 36.0), coarser(80.0, 36.0), coarser(100.0, 36.0)
+    (50.4, 90.0, 126.0)
+    """
+    return 1.4 * fine if sigma <= 1.4 * fine else (max(2, round(sigma / fine)) + 0.5) * fine
+
+
 def mass(scale: float, step: int = 1, start: int = 0) -> float:
     """Sum of exp(-x^2 / (2 scale^2)) over x in start + step Z."""
     reach = step * (math.ceil(14 * scale / step) + 1)

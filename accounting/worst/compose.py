@@ -49,7 +49,7 @@ from consilium.accounting.worst.channel import (
     reduce,
     third_tail,
 )
-from consilium.accounting.worst.renyi import FINE_LINE, LEAST_SHIFT, envelope
+from consilium.accounting.worst.renyi import FINE_LINE, LEAST_SHIFT, MOST_NOISE, envelope
 
 FINE = 24.0
 """Parameter of the lattice of two counts. A profile costs more to evaluate than a moment, so it is coarser than there:
@@ -183,7 +183,8 @@ def _one_move(part: Composed) -> _Release:
     check_votes_moved(part.votes_moved)
     if part.what not in _PROFILES:
         raise EventError(f"what leaves must be one of {', '.join(_PROFILES)}, got {part.what!r}. Name one of them.")
-    return _Release(part.what, sigma, noise, votes)
+    # more noise is a mixture of less, and costs no more
+    return _Release(part.what, min(sigma, MOST_NOISE * votes), noise, votes)
 
 
 @lru_cache(maxsize=256)
@@ -235,7 +236,7 @@ def composed_epsilon(parts: Sequence[Composed], delta: float) -> float:
     different numbers of moves; the largest counts for all.
 
     Integer noise: inf where nothing is known, which is below a delta of 1e-11 for each release (for several moves
-    sooner), and with noise of less than one or more than 1e5 times the votes of a move.
+    sooner), and with noise of less than one time the votes of a move. More than 1e5 times them costs what that does.
 
     Raises
     ------

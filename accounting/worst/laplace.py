@@ -331,7 +331,7 @@ def rdp_argmax_laplace(
     >>> from consilium.accounting.curves.laplace import rdp_laplace
     >>> orders = [2.0, 10.0, 100.0]
     >>> (rdp_argmax_laplace(0.05, orders, "discrete") / rdp_laplace(0.05, orders, noise="discrete")).round(3).tolist()
-    [0.501, 0.504, 0.671]
+    [0.5, 0.505, 0.679]
     """
     alpha, gamma, noise = check_orders(orders), check_scale(gamma, "gamma"), check_noise(noise)
     k = check_votes_moved(votes_moved)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import tracemalloc
 
+import mpmath as mp
 import numpy as np
 import pytest
 
@@ -33,6 +34,7 @@ from consilium.accounting.errors import (
     UnitError,
     VotesError,
 )
+from consilium.accounting.vote_costs import epsilon
 
 GOOD = np.array([[6, 3, 1], [10, 0, 0]])
 
@@ -309,3 +311,38 @@ def test_memory_does_not_grow_with_queries_beyond_the_answer():
     tracemalloc.stop()
     assert np.isfinite(total).all()
     assert peak < 60e6
+
+
+@pytest.mark.parametrize("sigma", [1e-3, 0.01, 0.015, 0.02, 0.3])
+def test_little_noise_on_integers_has_exact_tables(sigma):
+    """Below .015 the probability of an odd difference is no double; its logarithm is."""
+    with mp.workdps(40):
+        weights = {x: mp.exp(-(mp.mpf(x) ** 2) / (2 * mp.mpf(sigma) ** 2)) for x in range(-12, 13)}
+        total = mp.fsum(weights.values())
+        exact = [
+            float(mp.log(mp.fsum(weights[a] * weights[b] for a in weights for b in weights if a - b >= gap) / total**2))
+            for gap in range(1, 4)
+        ]
+    assert log_pr_loss_table(sigma, 3)[1:] == pytest.approx(exact, rel=1e-12)
+    assert epsilon(np.array([[5, 3]]), f"GNMax(sigma={sigma})", 1e-5, noise="discrete").exact > 0
+
+
+AGGREGATORS = ["GNMax(sigma=40)", "LNMax(gamma=0.05)", "Confident(threshold=2, sigma1=40, sigma2=40)"]
+
+
+@pytest.mark.parametrize("words", AGGREGATORS)
+@pytest.mark.parametrize("noise", ["discrete", "continuous"])
+def test_counts_that_no_table_holds_are_refused_at_once(words, noise):
+    votes = np.array([[2**40, 7], [2**39, 2**39 + 7]])
+    with pytest.raises(VotesError, match=r"too large for exact tables, which go to 4,194,304\..*worst case") as error:
+        epsilon(votes, words, 1e-5, noise=noise)
+    assert not any(str(count) in str(error.value).replace(",", "") for count in votes.ravel() if count > 9)
+
+
+@pytest.mark.parametrize("sigma", ["1e6", "1e7"])
+@pytest.mark.parametrize("words", ["GNMax(sigma={0})", "Confident(threshold=2, sigma1={0}, sigma2={0})"])
+def test_noise_that_no_table_holds_is_refused_at_once(words, sigma):
+    votes = np.array([[5, 3], [4, 4]])
+    with pytest.raises(NoiseError, match=r"sigma 1e\+0[67] needs a table of .* at most 8,388,608 .*continuous"):
+        epsilon(votes, words.format(sigma), 1e-5, noise="discrete")
+    assert epsilon(votes, words.format(sigma), 1e-5, noise="continuous").exact >= 0

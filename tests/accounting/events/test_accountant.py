@@ -240,3 +240,42 @@ def test_candidates_are_charged_in_a_guarantee() -> None:
     epsilons = [worst_case(replace(once, candidates=k), DELTA).epsilon for k in (1, 2, 10)]
     assert epsilons == sorted(epsilons)
     assert epsilons[2] > 3 * epsilons[0]
+
+
+def lnmax(queries, gamma=0.05, **more):
+    return LNMaxEvent(**common(queries, queries, **more), gamma=gamma)
+
+
+def test_one_label_under_laplace_noise_costs_no_more_than_pure_privacy() -> None:
+    """2 gamma for each vote that moves; one label at gamma .05 costs .1 at most, whatever the noise, and less here."""
+    for noise in Noise:
+        few = accounted(lnmax(1, 10.0, noise=noise))
+        guarantee = few.guarantee(DELTA, Kind.WORST_CASE)
+        assert guarantee.epsilon == few.pure_worst_case_epsilon(DELTA) == 20.0
+        assert "epsilons of pure privacy added" in str(guarantee)
+        assert few.worst_case_epsilon(DELTA).epsilon > 20.0  # the Renyi curve alone
+        assert accounted(lnmax(1, noise=noise)).guarantee(DELTA, Kind.WORST_CASE).epsilon < 0.1
+
+
+def test_pure_privacy_adds_up_over_releases_moves_weights_and_candidates() -> None:
+    party = lnmax(3, 0.25, unit=Unit.PARTY, k=4)
+    assert party.pure_epsilon() == 3 * 2 * 0.25 * 4
+    assert replace(party, weight=2, candidates=5).pure_epsilon() == 10 * party.pure_epsilon()
+    assert accounted(party, party).pure_worst_case_epsilon(DELTA) == 12.0
+    assert accounted(lnmax(3), confident()).pure_worst_case_epsilon(DELTA) is None
+    assert Accountant().pure_worst_case_epsilon(DELTA) is None
+    assert lnmax(0).pure_epsilon() == 0.0
+
+
+@pytest.mark.parametrize(("labels", "most"), [(100, 2.14), (500, 5.36), (1000, 8.07)])
+def test_many_labels_under_laplace_noise_cost_two_thirds_of_the_noisy_counts(labels: int, most: float) -> None:
+    event = lnmax(labels)
+    epsilon = worst_case(event, DELTA).epsilon
+    assert epsilon <= most
+    counts = rdp_to_epsilon(histogram_rdp(event), DEFAULT_ORDERS, DELTA).epsilon
+    assert 0.65 * counts < epsilon < 0.68 * counts
+
+
+def test_votes_that_move_together_cost_less_than_votes_that_may_part() -> None:
+    apart, together = lnmax(40, unit=Unit.PARTY, k=3), replace(lnmax(40, unit=Unit.PARTY, k=1), weight=3)
+    assert np.all(together.worst_case_rdp(ORDERS) <= apart.worst_case_rdp(ORDERS))

@@ -57,7 +57,7 @@ EVENTS: dict[str, Callable[..., ReleaseEvent]] = {
 }
 
 
-WINNERS = ("gnmax", "confident", "interactive")
+WINNERS = ("gnmax", "lnmax", "confident", "interactive")
 
 
 @pytest.mark.parametrize("kind", EVENTS)

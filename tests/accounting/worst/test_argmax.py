@@ -11,7 +11,7 @@ from consilium.accounting.errors import AccountingError, NoiseError, OrdersError
 from consilium.accounting.units import Noise
 from consilium.accounting.worst import renyi as argmax
 from consilium.accounting.worst.channel import Pairs, Ties
-from consilium.accounting.worst.renyi import rdp_argmax
+from consilium.accounting.worst.renyi import rdp_argmax, rdp_check
 from tests.accounting.worst.oracles import renyi, three_outcomes, winners, worst_histogram, worst_lead
 from tests.marks import third
 
@@ -121,6 +121,28 @@ def test_never_above_the_histogram_and_convex(sigma, noise):
 def test_falls_with_the_noise():
     curves = np.array([rdp_argmax(sigma, DEFAULT_ORDERS[::40], "continuous") for sigma in (9.0, 9.2, 12.0, 60.0)])
     assert np.all(np.diff(curves, axis=0) < 0)
+
+
+AROUND = np.array([0.99, 0.996, 0.999, 1 - 1e-9, 1 + 1e-9, 1.001, 1.01])
+
+
+@pytest.mark.parametrize("bound", [rdp_argmax, rdp_check])
+@pytest.mark.parametrize("change", third([50.4, 99_999.0, 90.0, 126.0, 100_000.0], first=0))
+def test_integer_noise_costs_no_more_where_its_lattice_changes(bound, change):
+    """The lattice gets coarser at 50.4, 90 and so on; beyond 1e5 nothing is computed. To rounding, which is a ten
+    millionth there."""
+    curves = np.array([bound(sigma, [1.05, 2.0, 8.0, 30.0], "discrete") for sigma in change * AROUND])
+    assert np.all(curves[1:] <= curves[:-1] * (1 + 1e-7))
+
+
+@pytest.mark.parametrize(("bound", "histogram"), [(rdp_argmax, 1.0), (rdp_check, 0.5)])
+@pytest.mark.parametrize("noise", list(Noise))
+def test_much_noise_is_charged_as_less(bound, histogram, noise):
+    """From 1e5 on it costs what 1e5 does, until the histogram costs less: it does not jump up by half."""
+    sigmas = np.array([99_000.0, 1e5, 1.1e5, 1.2e5, 1.3e5, 1e6])
+    shares = np.array([bound(sigma, 2.0, noise)[0] * sigma**2 / 2 / histogram for sigma in sigmas])
+    assert shares[:4] == pytest.approx([0.64, 0.64, 0.64 * 1.21, 0.64 * 1.44], rel=8e-3)
+    assert shares[4:] == pytest.approx(1.0)
 
 
 def test_orders_in_any_sequence():

@@ -155,13 +155,17 @@ def test_nothing_released_costs_nothing():
 @pytest.mark.parametrize(
     ("part", "delta"),
     [
-        (Composed(10, "argmax", 1e7, DISCRETE), 1e-5),
         (Composed(10, "argmax", 0.3, DISCRETE), 1e-5),
         (Composed(1000, "argmax", 40.0, DISCRETE), 1e-10),
     ],
 )
 def test_no_form_known(part, delta):
     assert composed_epsilon([part], delta) == math.inf
+
+
+def test_much_noise_costs_what_less_does():
+    more, less = (composed_epsilon([Composed(10, "check", sigma, DISCRETE)], 1e-5) for sigma in (1e7, 1e5))
+    assert 0 < more <= less * (1 + 1e-4)
 
 
 def test_moves_of_real_noise_cost_at_most_the_histogram():
