@@ -5,6 +5,8 @@
 strong    : strong composition beside the moments (2017: 5.80 and 26), by number of queries
 advanced  : "advanced composition" (2018: 8.42 and 10.14)
 sanitised : LNMax sanitised, 2017's "smaller than 0.5 and 1.0"
+laplace   : the worst case of a winner under Laplace noise: the papers' rows, and what the noisy counts would cost
+laplace_noise: noise with which 300 labels keep an epsilon (study `papers`): Laplace charged as counts and as a winner
 gammas    : labels that are right by gamma, .01 to 1 (2017, figure 2)
 equal     : LNMax against GNMax at equal accuracy of the labels (2018, figure 2), 4,000 queries
 noise     : epsilon and accuracy by sigma: where the data-dependent bound turns (2018, figure 3)
@@ -21,11 +23,14 @@ Data-dependent figures are secret on private votes. The tables are those of docs
 from __future__ import annotations
 
 import gzip
+import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.stats import binom
 
 from benchmarks.cells import Cell, Table, power, show_tables
 from benchmarks.exact import SHARED, batch_of, load
@@ -33,11 +38,13 @@ from benchmarks.label_accuracy import pr_label, pr_label_laplace
 from consilium import accounting
 from consilium.accounting.aggregators import Aggregator
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, REFERENCE_ORDERS, conversion_cost, rdp_to_epsilon
+from consilium.accounting.curves.discrete import log_pr_loss_table_laplace
 from consilium.accounting.curves.gaussian import log_pr_answered
 from consilium.accounting.curves.laplace import PAPER_MOMENTS, log_q_lnmax, rdp_laplace, sum_rdp_lnmax
 from consilium.accounting.curves.strong import strong_composition, zero_concentrated
-from consilium.accounting.label_costs import exact_rdp, published_rdp, worst_case
+from consilium.accounting.label_costs import exact_rdp, histogram_rdp, published_rdp, worst_case
 from consilium.accounting.sanitise.release import Answered, forecast_sanitised, secret_smoothness
+from consilium.accounting.target import least_noise
 from consilium.accounting.units import Noise
 from consilium.accounting.vote_files import typical_votes
 
@@ -157,6 +164,74 @@ def sanitised() -> Table:
             found = accounting.epsilon(votes[:queries], accounting.LNMax(GAMMA), DELTA)
             yield (queries, power(DELTA), found.published, found.exact, mean, secret.smooth * plan.sigma_ss,
                    found.worst_case, "noise < 0.5" if queries < 500 else "")  # fmt: skip
+
+    return header, rows()
+
+
+def two_classes(gamma: float, labels: int, delta: float) -> float:
+    """Epsilon that so many labels of integer noise cost at least, whatever is proved: two classes near equal counts,
+    the same on every query, composed exactly (a binomial against another)."""
+
+    def loses(lead: int) -> float:
+        tail = np.exp(log_pr_loss_table_laplace(gamma, abs(lead) + 1))
+        return float(tail[lead]) if lead >= 0 else 1 - float(tail[1 - lead])
+
+    def epsilon(lead: int) -> float:
+        law, other = (binom(labels, loses(at)).pmf(np.arange(labels + 1)) for at in (lead, lead - 2))
+        return float(
+            brentq(lambda e: np.maximum(law - math.exp(e) * other, 0).sum() - delta, 0, 2 * gamma * labels, xtol=1e-9)
+        )
+
+    return max(max(epsilon(lead), 0.0) for lead in range(5))
+
+
+def laplace() -> Table:
+    """Papers' rows with Laplace noise on integers, in the worst case: counts, pure privacy, the winner, two classes."""
+    header = (
+        *("row", "gamma", "labels", "delta", "paper"),
+        *("counts", "pure", "winner", "at least", "winner / counts"),
+    )
+    rows = (
+        ("2017 MNIST", 0.05, 1, 1e-5, ""),
+        ("2017 MNIST", 0.05, 100, 1e-5, "2.04"),
+        ("2017 MNIST", 0.05, 500, 1e-5, ""),
+        ("2017 MNIST", 0.05, 1000, 1e-5, "8.03"),
+        ("2017 SVHN", 0.05, 500, 1e-6, "5.04"),
+        ("2017 SVHN", 0.05, 1000, 1e-6, "8.19"),
+        ("less noise", 0.2, 100, 1e-5, ""),
+        ("more noise", 0.01, 1000, 1e-5, ""),
+    )
+
+    def each() -> Iterator[Sequence[Cell]]:
+        for row, gamma, labels, delta, paper in rows:
+            event = accounting.LNMax(gamma).event(labels, noise=Noise.DISCRETE)
+            counts = rdp_to_epsilon(histogram_rdp(event), DEFAULT_ORDERS, delta).epsilon
+            winner = worst_case(event, delta).epsilon
+            yield (row, gamma, labels, power(delta), paper, counts, event.pure_epsilon(), winner,
+                   two_classes(gamma, labels, delta), winner / counts)  # fmt: skip
+
+    return header, each()
+
+
+def laplace_noise() -> Table:
+    """Scales of Laplace noise on one count, and sigmas, with which 300 labels for a whole party keep an epsilon."""
+    header = ("epsilon", "Laplace, charged as counts", "Laplace, as a winner", "GNMax", "deviation, LNMax / GNMax")
+
+    def rows() -> Iterator[Sequence[Cell]]:
+        for epsilon in (0.5, 1.0, 2.0, 8.0):
+
+            def counts(scale: float) -> float:
+                event = accounting.LNMax(1 / scale).event(300, noise=Noise.DISCRETE)
+                return rdp_to_epsilon(histogram_rdp(event), DEFAULT_ORDERS, DELTA).epsilon
+
+            def winner(scale: float) -> float:
+                return worst_case(accounting.LNMax(1 / scale).event(300, noise=Noise.DISCRETE), DELTA).epsilon
+
+            def gnmax(sigma: float) -> float:
+                return worst_case(accounting.GNMax(sigma).event(300, noise=Noise.DISCRETE), DELTA).epsilon
+
+            scales = [least_noise(cost, epsilon) for cost in (counts, winner, gnmax)]
+            yield (epsilon, *scales, math.sqrt(2) * scales[1] / scales[2])
 
     return header, rows()
 
@@ -352,7 +427,20 @@ def budget() -> Table:
 
 TABLES: dict[str, Callable[[], Table]] = {
     each.__name__: each
-    for each in (strong, advanced, sanitised, gammas, equal, noise, answers, checks, thresholds, budget)
+    for each in (
+        strong,
+        advanced,
+        sanitised,
+        laplace,
+        laplace_noise,
+        gammas,
+        equal,
+        noise,
+        answers,
+        checks,
+        thresholds,
+        budget,
+    )
 }
 
 

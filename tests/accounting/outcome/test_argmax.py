@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mpmath as mp
 import numpy as np
 import pytest
 
@@ -123,3 +124,35 @@ def test_refused(change: dict, error: type[AccountingError]) -> None:
     with pytest.raises(error) as caught:
         argmax.sum_rdp(**given)
     assert "130" not in str(caught.value)
+
+
+def loses(gamma, lead):
+    """Pr that the second of two classes wins under Laplace noise on integers, ties to the first; to 60 digits."""
+    r = mp.exp(-mp.mpf(gamma))
+    spread = (1 + r**2) / (1 - r**2)
+
+    def behind(gap):
+        return ((1 - r) / (1 + r)) ** 2 * r**gap * ((gap + spread) / (1 - r) + r / (1 - r) ** 2)
+
+    return behind(lead + 1) if lead >= 0 else 1 - behind(-lead)
+
+
+def two_classes(gamma, lead, order):
+    """The largest Renyi divergence over the moves of one vote, both ways."""
+    order, largest = mp.mpf(order), mp.mpf(0)
+    for moved in (lead - 2, lead + 2):
+        for p, q in ((loses(gamma, lead), loses(gamma, moved)), (loses(gamma, moved), loses(gamma, lead))):
+            moment = p**order * q ** (1 - order) + (1 - p) ** order * (1 - q) ** (1 - order)
+            largest = max(largest, mp.log(moment) / (order - 1))
+    return largest
+
+
+@pytest.mark.parametrize("lead", [2, 400, 1000, 1300, 1500, 1600, 1700])
+def test_how_far_above_the_truth_a_cost_may_come_out(lead: int) -> None:
+    """A ten millionth of it and 1e-34: down to costs that are lost in any sum, where it may be many times too large."""
+    orders = [1.01, 2.0, 10.0, 100.0, 500.0]
+    (charged,) = argmax.per_query(np.array([[1000 + lead // 2, 1000 - lead // 2]]), 0.05, "discrete", "laplace", orders)
+    with mp.workdps(60):
+        for order, cost in zip(orders, charged, strict=True):
+            truth = two_classes(0.05, lead, order)
+            assert truth <= mp.mpf(float(cost)) <= truth * (1 + mp.mpf(10) ** -7) + mp.mpf(10) ** -34

@@ -154,10 +154,7 @@ def test_nothing_released_costs_nothing():
 
 @pytest.mark.parametrize(
     ("part", "delta"),
-    [
-        (Composed(10, "argmax", 0.3, DISCRETE), 1e-5),
-        (Composed(1000, "argmax", 40.0, DISCRETE), 1e-10),
-    ],
+    [(Composed(10, "argmax", 0.3, DISCRETE), 1e-5), (Composed(1000, "argmax", 40.0, DISCRETE), 1e-10)],
 )
 def test_no_form_known(part, delta):
     assert composed_epsilon([part], delta) == math.inf
