@@ -177,9 +177,9 @@ def two_classes(gamma: float, labels: int, delta: float) -> float:
         return float(tail[lead]) if lead >= 0 else 1 - float(tail[1 - lead])
 
     def epsilon(lead: int) -> float:
-        law, other = (binom(labels, loses(at)).pmf(np.arange(labels + 1)) for at in (lead, lead - 2))
+        law, other = (binom.pmf(np.arange(labels + 1), labels, loses(at)) for at in (lead, lead - 2))
         return float(
-            brentq(lambda e: np.maximum(law - math.exp(e) * other, 0).sum() - delta, 0, 2 * gamma * labels, xtol=1e-9)
+            brentq(lambda e: np.maximum(law - math.exp(e) * other, 0).sum() - delta, 0, 2 * gamma * labels)  # pyright: ignore[reportArgumentType]
         )
 
     return max(max(epsilon(lead), 0.0) for lead in range(5))
