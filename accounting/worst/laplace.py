@@ -60,7 +60,7 @@ _AT_ONCE = 1 << 15
 """Places that are in memory at once."""
 
 
-class Lattice(NamedTuple):
+class LaplaceLattice(NamedTuple):
     """Noise Pr[z] proportional to e^(-g |z|) on the integers; a move takes ``shift`` from a centre, to another."""
 
     g: float
@@ -76,42 +76,42 @@ class Lattice(NamedTuple):
         return -math.expm1(-self.g)
 
 
-def reduce(gamma: float, noise: Noise, votes: int) -> Lattice:
+def reduce(gamma: float, noise: Noise, votes: int) -> LaplaceLattice:
     """The lattice for noise Lap(1 / gamma) on counts of which ``votes`` move.
 
     >>> reduce(0.05, Noise.DISCRETE, 2), reduce(0.05, Noise.CONTINUOUS, 1)
-    (Lattice(g=0.05, shift=2), Lattice(g=0.025, shift=2))
+    (LaplaceLattice(g=0.05, shift=2), LaplaceLattice(g=0.025, shift=2))
     """
     if noise is Noise.CONTINUOUS:
         halvings = math.ceil(max(0.0, math.log2(gamma * votes / FINE)))
-        return Lattice(gamma * votes / 2**halvings, 2**halvings)
+        return LaplaceLattice(gamma * votes / 2**halvings, 2**halvings)
     shift = next(n for n in range(min(votes, MOST_SPACINGS), 0, -1) if votes % n == 0)
-    return Lattice(gamma * (votes // shift), shift)
+    return LaplaceLattice(gamma * (votes // shift), shift)
 
 
-def _power(lattice: Lattice, exponent: np.ndarray) -> np.ndarray:
+def _power(lattice: LaplaceLattice, exponent: np.ndarray) -> np.ndarray:
     return np.exp(-lattice.g * exponent)
 
 
-def _behind(lattice: Lattice, gap: np.ndarray) -> np.ndarray:
+def _behind(lattice: LaplaceLattice, gap: np.ndarray) -> np.ndarray:
     """Pr[Z - Z' >= gap] for whole gaps of at least 0: float64. As in ``curves.discrete``."""
     r, less = lattice.r, lattice.less
     spread = (1 + r * r) / -math.expm1(-2 * lattice.g)
     return (less / (1 + r)) ** 2 * _power(lattice, gap) * ((gap + spread) / less + r / less**2)
 
 
-def _not_behind(lattice: Lattice, lead: np.ndarray) -> np.ndarray:
+def _not_behind(lattice: LaplaceLattice, lead: np.ndarray) -> np.ndarray:
     """Pr[X >= Y] at these leads, centre of X less centre of Y: float64."""
     return np.where(lead <= 0, _behind(lattice, np.maximum(-lead, 0)), 1 - _behind(lattice, np.maximum(lead + 1, 0)))
 
 
-def _third_beats_one(lattice: Lattice, v: np.ndarray) -> np.ndarray:
+def _third_beats_one(lattice: LaplaceLattice, v: np.ndarray) -> np.ndarray:
     """Pr[T >= Y] around centres of at least 0: float64."""
     r, less = lattice.r, lattice.less
     return _power(lattice, v) / (1 + r) * (1 + less * v + r * r / (1 + r))
 
 
-def _over_both(lattice: Lattice, v: np.ndarray) -> np.ndarray:
+def _over_both(lattice: LaplaceLattice, v: np.ndarray) -> np.ndarray:
     """Pr[1 + T' > T, 1 + T' >= Y] of another T', around centres of at least 0: float64. 1 + T' is an X beyond 0."""
     r, less = lattice.r, lattice.less
     cube = less / -math.expm1(-3 * lattice.g)
@@ -123,7 +123,7 @@ def _over_both(lattice: Lattice, v: np.ndarray) -> np.ndarray:
     return np.where(v >= 1, near * (one - r * both), least)
 
 
-def _low(lattice: Lattice, u: np.ndarray, v: np.ndarray, first_wins_ties: bool) -> np.ndarray:
+def _low(lattice: LaplaceLattice, u: np.ndarray, v: np.ndarray, first_wins_ties: bool) -> np.ndarray:
     """Probabilities of first, second and third for a first centre u of at most 1, a second of at least 0: (3, ...)."""
     over = _power(lattice, 1 - u) / (1 + lattice.r)
     alone = _third_beats_one(lattice, v)
@@ -134,7 +134,7 @@ def _low(lattice: Lattice, u: np.ndarray, v: np.ndarray, first_wins_ties: bool) 
     return np.stack((over * first, second, (1 - over) * alone + over * third))
 
 
-def _ahead(lattice: Lattice, lead: np.ndarray, t: np.ndarray, square: np.ndarray, ties: Ties) -> np.ndarray:
+def _ahead(lattice: LaplaceLattice, lead: np.ndarray, t: np.ndarray, square: np.ndarray, ties: Ties) -> np.ndarray:
     """Probabilities of a, b and the third for centres of at least 0, ``lead`` apart, the lesser m: float64 (3, ...).
 
     t, square : r^m and its square; affine in the two.
@@ -157,7 +157,7 @@ def _ahead(lattice: Lattice, lead: np.ndarray, t: np.ndarray, square: np.ndarray
     )
 
 
-def outcomes(lattice: Lattice, u: np.ndarray, v: np.ndarray, ties: Ties) -> np.ndarray:
+def outcomes(lattice: LaplaceLattice, u: np.ndarray, v: np.ndarray, ties: Ties) -> np.ndarray:
     """Probabilities that a, b or the third wins at whole centres, of which one is at least 1: float64 (3, places)."""
     giver = ties is Ties.TO_GIVER
     least = np.maximum(np.minimum(u, v), 0)
@@ -167,7 +167,7 @@ def outcomes(lattice: Lattice, u: np.ndarray, v: np.ndarray, ties: Ties) -> np.n
     return np.where(u < 0, left, np.where(v < 0, right, ahead))
 
 
-def plane(lattice: Lattice, end: int, cell: float) -> Iterator[Pairs]:
+def plane(lattice: LaplaceLattice, end: int, cell: float) -> Iterator[Pairs]:
     """Both centres above the third's least count, before and after: every lead up to ``end``, all of t, in intervals
     whose ends are a factor e^cell apart, some places at a time. t = 0, which is no third, included."""
     steps = _steps(lattice, cell)
@@ -190,18 +190,20 @@ def plane(lattice: Lattice, end: int, cell: float) -> Iterator[Pairs]:
             )
 
 
-def _steps(lattice: Lattice, cell: float) -> np.ndarray:
+def _steps(lattice: LaplaceLattice, cell: float) -> np.ndarray:
     step = max(1, math.floor(cell / lattice.g))
     return step * np.arange(2 + math.ceil(-math.log(LEAST_T) / (lattice.g * step)))
 
 
-def _along(lattice: Lattice, u: np.ndarray, v: np.ndarray, t: np.ndarray, square: np.ndarray, ties: Ties) -> np.ndarray:
+def _along(
+    lattice: LaplaceLattice, u: np.ndarray, v: np.ndarray, t: np.ndarray, square: np.ndarray, ties: Ties
+) -> np.ndarray:
     """The outcomes where t and its square are these times their values at (u, v): float64 (3, leads t)."""
     first = _power(lattice, np.minimum(u, v))
     return _ahead(lattice, u - v, first * t, first**2 * square, ties).reshape(3, -1)
 
 
-def edges(lattice: Lattice, end: int) -> Iterator[Pairs]:
+def edges(lattice: LaplaceLattice, end: int) -> Iterator[Pairs]:
     """Lines where one centre is above the third's least count only before, or only after the move: U in 1..N - 1 and V
     from 1 - N, V in 1 - N..-1 and U from 1, up to ``end``; for each rule for ties, some places at a time."""
     shift = lattice.shift
@@ -215,11 +217,11 @@ def edges(lattice: Lattice, end: int) -> Iterator[Pairs]:
             yield _pair(lattice, moving[positive], still[positive] - shift, ties)
 
 
-def _pair(lattice: Lattice, u: np.ndarray, v: np.ndarray, ties: Ties) -> Pairs:
+def _pair(lattice: LaplaceLattice, u: np.ndarray, v: np.ndarray, ties: Ties) -> Pairs:
     return Pairs(outcomes(lattice, u, v, ties), outcomes(lattice, u - lattice.shift, v + lattice.shift, ties))
 
 
-def alone(lattice: Lattice, end: int) -> Iterator[Pairs]:
+def alone(lattice: LaplaceLattice, end: int) -> Iterator[Pairs]:
     """One of the two against the third, where the other is far below: the one that gets the votes, and that loses
     them."""
     low = np.arange(1 - lattice.shift, end + 1)
@@ -228,13 +230,13 @@ def alone(lattice: Lattice, end: int) -> Iterator[Pairs]:
     yield Pairs(after, before)
 
 
-def _against_third(lattice: Lattice, v: np.ndarray) -> np.ndarray:
+def _against_third(lattice: LaplaceLattice, v: np.ndarray) -> np.ndarray:
     # below 0 it is a power of the centre
     over = np.minimum(_power(lattice, -np.minimum(v, 0)), 1.0) * (1 - _third_beats_one(lattice, np.maximum(v, 0)))
     return np.stack((over, np.where(v < 0, 1 - over, _third_beats_one(lattice, np.maximum(v, 0)))))
 
 
-def beyond(lattice: Lattice, end: int) -> float:
+def beyond(lattice: LaplaceLattice, end: int) -> float:
     """Bound on the probability, before and after the move, that any other wins than the surest, past ``end``."""
     gap = np.array(max(end - 2 * lattice.shift, 0))
     return float(_behind(lattice, gap) + _third_beats_one(lattice, gap))
@@ -257,7 +259,7 @@ def rare_moment(rare: float, h: float, orders: np.ndarray) -> np.ndarray:
 
 
 @lru_cache(maxsize=256)
-def _log_moment(lattice: Lattice, orders: tuple[float, ...], cell: float) -> np.ndarray:
+def _log_moment(lattice: LaplaceLattice, orders: tuple[float, ...], cell: float) -> np.ndarray:
     """(alpha - 1) D_alpha of one move, the largest over all places: float64 (orders,); orders increase."""
     alpha = np.array(orders)
     found = largest(_some_duels(lattice), alpha)
@@ -274,14 +276,14 @@ def _log_moment(lattice: Lattice, orders: tuple[float, ...], cell: float) -> np.
     return found
 
 
-def _some_duels(lattice: Lattice) -> Pairs:
+def _some_duels(lattice: LaplaceLattice) -> Pairs:
     """Some leads of two classes without a third: what is beyond the places that are searched has to cost less."""
     leads = lattice.shift + np.unique(np.round(np.linspace(-30, 30, 241) / lattice.g).astype(np.int64))
     zero = np.zeros(leads.size)
     return Pairs(*(_ahead(lattice, at, zero, zero, Ties.TO_GIVER)[:2] for at in (leads, leads - 2 * lattice.shift)))
 
 
-def _computed(lattice: Lattice, orders: np.ndarray) -> np.ndarray:
+def _computed(lattice: LaplaceLattice, orders: np.ndarray) -> np.ndarray:
     """The curve where it is computed, infinite elsewhere: float64 (orders,)."""
     curve, least = np.full(orders.size, math.inf), -math.inf
     tilt = 2 * lattice.g * lattice.shift * (orders - 1)
@@ -305,7 +307,7 @@ def _one_move(gamma: float, orders: np.ndarray, noise: Noise, votes: int) -> np.
     curve = np.minimum(curve, _computed(lattice, orders))
     if noise is Noise.CONTINUOUS and lattice.g > FINE / 2 and lattice.shift * FINE < MOST_SHIFT:
         # with a little less noise the lattice has half the spacing, and the curve may be lower
-        curve = np.minimum(curve, _computed(Lattice(FINE / 2, 2 * lattice.shift), orders))
+        curve = np.minimum(curve, _computed(LaplaceLattice(FINE / 2, 2 * lattice.shift), orders))
     return curve
 
 

@@ -14,7 +14,7 @@ from consilium.accounting.errors import AccountingError, NoiseError, OrdersError
 from consilium.accounting.units import Noise
 from consilium.accounting.worst import laplace
 from consilium.accounting.worst.channel import Ties
-from consilium.accounting.worst.laplace import Lattice, rare_moment, rdp_argmax_laplace
+from consilium.accounting.worst.laplace import LaplaceLattice, rare_moment, rdp_argmax_laplace
 from tests.accounting.worst.laplace_oracles import both_directions, integer_winners, real_winners
 from tests.accounting.worst.oracles import neighbours
 from tests.marks import third
@@ -111,7 +111,7 @@ def exact_outcomes(u, v, g, ties):
 @pytest.mark.parametrize("ties", list(Ties))
 def test_outcomes_at_30_digits(g, ties):
     for u, v in ((1, 0), (1, 1), (0, 4), (7, -2), (-2, 5), (2, 2), (3, 9), (9, 3), (5, 0)):
-        found = laplace.outcomes(Lattice(g, 3), np.array([u]), np.array([v]), ties)[:, 0]
+        found = laplace.outcomes(LaplaceLattice(g, 3), np.array([u]), np.array([v]), ties)[:, 0]
         assert found == pytest.approx(exact_outcomes(u, v, g, ties), rel=1e-12)
 
 
