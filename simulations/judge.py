@@ -37,9 +37,9 @@ class Row(NamedTuple):
     """One figure of one cell.
 
     method: the method that it is of; "division" for measures of the division alone, "teachers" for those of the
-    teachers and their votes without noise. scope: "run", "class", "party" or "group"; name: which of them ("" for
-    "run"). metric: such as "auc", "hellinger"; value; low and high: its interval within the cell, None where it has
-    none. Intervals over seeds are the report's.
+    teachers and their votes without noise. scope: "run", "class", "party", "group" (of parties) or "subgroup" (of
+    rows, see `study.measures.subgroups`); name: which of them ("" for "run"). metric: such as "auc", "hellinger";
+    value; low and high: its interval within the cell, None where it has none. Intervals over seeds are the report's.
     """
 
     method: str
@@ -75,7 +75,7 @@ def judged(method: str, case: Case, predicted: Predicted) -> list[Row]:
     rows = [Row(method, RUN, "", metric, value) for metric, value in predicted.figures.items()]
     rows += _own_by_class(method, case, predicted)
     if predicted.test is not None:
-        rows += _on_test_rows(method, case, _drawn(predicted, predicted.test))
+        rows += _on_test_rows(method, case, drawn_test(predicted))
     if predicted.home is not None:
         rows += _at_home(method, case, predicted.home)
     return rows
@@ -89,14 +89,16 @@ def judged_row_scores(case: Case, predicted: Predicted) -> Arrays:
         if name.startswith(BY_ROW)
     }
     if predicted.test is not None:
-        scores = by_row(_drawn(predicted, predicted.test), case.test_y)
+        scores = by_row(drawn_test(predicted), case.test_y)
     return unit_arrays(case, scores) if scores else {}
 
 
-def _drawn(predicted: Predicted, test: np.ndarray) -> list[np.ndarray]:
-    """Probabilities float64 (test, classes) of each draw of a method's luck."""
+def drawn_test(predicted: Predicted) -> list[np.ndarray]:
+    """Probabilities float64 (test, classes) of each draw of a method's luck, none where it has no test rows."""
     drawn = predicted.arrays.get(TEST_DRAWS)
-    return [test] if drawn is None else [draw.astype(np.float64) for draw in drawn]
+    if drawn is None:
+        return [] if predicted.test is None else [predicted.test]
+    return [draw.astype(np.float64) for draw in drawn]
 
 
 def _own_by_class(method: str, case: Case, predicted: Predicted) -> Iterator[Row]:
@@ -250,9 +252,11 @@ def by_row(drawn: Sequence[np.ndarray], y: np.ndarray) -> dict[str, np.ndarray]:
     return {metric: np.mean(of_draws, axis=0) for metric, of_draws in scores.items() if of_draws}
 
 
-def unit_arrays(case: Case, scores: Mapping[str, np.ndarray]) -> Arrays:
-    """For an artifact. scores: see `by_row`; there are test rows."""
+def unit_arrays(case: Case, scores: Mapping[str, np.ndarray], places: np.ndarray | None = None) -> Arrays:
+    """For an artifact. scores: see `by_row`; there are test rows. places: int64 (some,), of which test rows these are,
+    None of all."""
     unit, which = _units(case)
+    which = which if places is None else which[places]
     ids, place, rows = np.unique(which, return_inverse=True, return_counts=True)
     arrays: Arrays = {"unit": np.array(unit), "ids": ids, "rows": rows.astype(np.int32)}
     for metric, row_scores in scores.items():

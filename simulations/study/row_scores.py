@@ -20,8 +20,21 @@ from consilium.protocol.files import replacing
 from consilium.simulations.artifact import UNIT_SCORES, Arrays
 
 ROW_SCORES = "row_scores.parquet"
-_METRICS = ("accuracy", "auc", "balanced_accuracy", "brier")
+_METRICS = ("accuracy", "auc", "balanced_accuracy", "brier", "observed_less_predicted")
 """Figures of runs on test rows that are means over these, at least to first order."""
+
+
+SUBGROUP = "subgroup"
+"""Scope of figures of groups of rows."""
+AGAINST_REST = "_against_rest"
+"""Behind a figure of a subgroup: what it has more than the figure of all other test rows."""
+_BEHIND = "|"
+
+
+def in_subgroup(subgroup: str, against_rest: bool, arrays: Arrays) -> Arrays:
+    """`unit_arrays` of the rows of a subgroup, under names that tell them from those of all test rows."""
+    before = _key("", subgroup, against_rest)
+    return {f"{UNIT_SCORES}{before}{_BEHIND}{name.removeprefix(UNIT_SCORES)}": array for name, array in arrays.items()}
 
 
 @dataclass(frozen=True)
@@ -64,24 +77,37 @@ class RowScores:
                 f"{path} cannot be read: {type(error).__name__}", "Run the study again: it goes on"
             ) from None
 
-    def of(self, cell: str, metric: str) -> UnitScores | None:
-        """None where the figure is no mean over test rows, or the cell has none of it."""
-        place = self._places.get(cell)
-        if place is None or metric not in _METRICS or (scores := self._frame[metric][place]) is None:
+    def of(self, cell: str, metric: str, subgroup: str = "") -> UnitScores | None:
+        """None where the figure is no mean over test rows, or the cell has none of it. subgroup: whose figure it is;
+        of what it has more than the rest with `AGAINST_REST` behind the metric."""
+        figure = metric.removesuffix(AGAINST_REST)
+        place = self._places.get(_key(cell, subgroup, figure != metric))
+        if place is None or figure not in _METRICS or figure not in self._frame.columns:
+            return None
+        if (scores := self._frame[figure][place]) is None:
             return None
         ids, rows = (self._frame[name][place].to_numpy().astype(np.int64) for name in ("ids", "rows"))
         space, unit = (str(self._frame[name][place]) for name in ("space", "unit"))
         return UnitScores(space, unit, ids, rows, scores.to_numpy().astype(np.float64))
 
 
+def _key(cell: str, subgroup: str, against_rest: bool) -> str:
+    return f"{cell} {subgroup}{AGAINST_REST * against_rest}".strip()
+
+
 def write_row_scores(folder: Path, cells: Mapping[str, tuple[str, Arrays]]) -> None:
-    """Write row_scores.parquet. cells: of each the hash of its data, and its `unit_arrays`."""
+    """Write row_scores.parquet. cells: of each the hash of its data, and its `unit_arrays`, those of subgroups under
+    names that `in_subgroup` gives."""
     entries = []
     for cell, (data, arrays) in sorted(cells.items()):
-        scores = {name.removeprefix(UNIT_SCORES): array for name, array in arrays.items()}
-        unit = str(scores["unit"])
-        lists = {name: scores[name].tolist() if name in scores else None for name in ("ids", "rows", *_METRICS)}
-        entries.append({"cell": cell, "space": f"{data[:16]} {unit}", "unit": unit, **lists})
+        by_key: dict[str, Arrays] = {}
+        for name, array in arrays.items():
+            before, _, field_name = name.removeprefix(UNIT_SCORES).rpartition(_BEHIND)
+            by_key.setdefault(f"{cell} {before}".strip(), {})[field_name] = array
+        for key, scores in by_key.items():
+            unit = str(scores["unit"])
+            lists = {name: scores[name].tolist() if name in scores else None for name in ("ids", "rows", *_METRICS)}
+            entries.append({"cell": key, "space": f"{data[:16]} {unit}", "unit": unit, **lists})
     with replacing(folder / ROW_SCORES, mode=0o600) as file:
         pl.DataFrame(entries, schema=_SCHEMA).write_parquet(file, compression="zstd", statistics=True)
 

@@ -36,6 +36,7 @@ from consilium.simulations.study.cells import deciding_versions, without_mechani
 from consilium.simulations.study.measures.division import division_matrices, division_rows
 from consilium.simulations.study.measures.gain import gain_rows
 from consilium.simulations.study.measures.influence import influence_rows
+from consilium.simulations.study.measures.subgroups import subgroup_row_scores, subgroup_rows
 from consilium.simulations.study.measures.votes import teacher_matrices, teacher_rows
 from consilium.simulations.study.sources import unpacked
 from consilium.simulations.vote import Ensemble, train_ensemble
@@ -269,7 +270,8 @@ def _judge(step: StudyStep, read: Read, desk: StepDesk) -> bytes:
     if predicted.absent:
         return rows_bytes([], {ABSENT: np.array(predicted.absent)})
     case = _taught(step, read, desk)
-    return rows_bytes(judged(step.params["label"], case, predicted), judged_row_scores(case, predicted))
+    label, scores = step.params["label"], judged_row_scores(case, predicted) | subgroup_row_scores(case, predicted)
+    return rows_bytes([*judged(label, case, predicted), *subgroup_rows(label, case, predicted)], scores)
 
 
 def _worth(step: StudyStep, read: Read, desk: StepDesk) -> bytes:

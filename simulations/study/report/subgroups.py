@@ -1,0 +1,148 @@
+"""How each group of rows is served, such as women and men: what a private method costs it, and all methods' figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from consilium.report.exhibits import Cell, Exhibit, PagePart
+from consilium.report.words import many, range_text, signed_text, upper_first, value_text
+from consilium.simulations.study.report.parts import ACROSS, About, as_part, as_table
+from consilium.simulations.study.row_scores import AGAINST_REST, SUBGROUP
+from consilium.simulations.study.summaries.subgroups import COST, GroupCost, group_costs, held_against
+from consilium.simulations.study.summaries.tidy import less_is_better, metric_words, title
+from consilium.simulations.study.summaries.view import StudyView, over_seeds
+
+FIGURES = ("auc", "brier", "observed_less_predicted")
+FEW_ROWS = 30
+"""Test rows of a group, in the mean over seeds, below which its figures say that they rest on few."""
+_OPEN_LINES = 16
+
+
+def subgroups_part(view: StudyView) -> PagePart | None:
+    """None where no subgroups are named."""
+    frame = view.frame.filter(pl.col("scope") == SUBGROUP)
+    if frame.is_empty():
+        return None
+    exhibits = [_costs(view), *(_figures(view, frame, place + metric) for place in ("", "home_") for metric in FIGURES)]
+    return as_part(
+        "subgroups",
+        "Subgroups and classes",
+        exhibits,
+        "Each group is judged apart and held against all other rows. Numbers are cut where the scenario says, else at"
+        " the thirds of the public rows. Intervals (95%) are over seeds and test rows together.",
+    )
+
+
+def _costs(view: StudyView) -> Exhibit | None:
+    method = view.reference
+    if method is None:
+        return None
+    by_other = {other: group_costs(view, method, other) for other in held_against(view)}
+    by_other = {other: costs for other, costs in by_other.items() if costs}
+    if not by_other:
+        return None
+    keyed = {(cost.point, cost.name, other): cost for other, costs in by_other.items() for cost in costs}
+    accuracy = {
+        (cost.point, cost.name, other): cost
+        for other in by_other
+        for cost in group_costs(view, method, other, "accuracy")
+    }
+    lines: dict[tuple[Any, str], GroupCost] = {}
+    for costs in by_other.values():
+        lines |= {(cost.point, cost.name): cost for cost in costs}
+    rows = []
+    for (point, name), cost in sorted(lines.items(), key=lambda item: (item[1].share, item[0][1])):
+        cells = [Cell(value_text(cost.share)), _rows_cell(cost.rows)]
+        for other in by_other:
+            key = (point, name, other)
+            cells += [_step(accuracy.get(key)), _step(keyed.get(key)), _beside(keyed.get(key))]
+        rows.append((", ".join(part for part in (name, view.label(point) if view.axes else "") if part), cells))
+    columns = ["share of training rows", "test rows"]
+    for other in by_other:
+        words = f"{title(method)} less {title(other)}"
+        columns += [f"accuracy: {words}", f"{metric_words(COST)}: {words}", "that against the rest"]
+    about = About(
+        "group-costs",
+        f"What {title(method)} costs small groups",
+        "The smallest share of the training rows first. Of the Brier score more is worse. “Against the rest”: the"
+        " difference in the group less that among all other rows; significant: p below 0.05 after Holm’s correction"
+        " over all groups but the largest of each column.",
+    )
+    data = pl.DataFrame([_plain(view, cost) for costs in by_other.values() for cost in costs], infer_schema_length=None)
+    return as_table(about, data, columns, rows, folded=len(rows) > _OPEN_LINES)
+
+
+def _plain(view: StudyView, cost: GroupCost) -> dict[str, Any]:
+    names = ("method", "against", "name", "share", "rows", "difference", "low", "high", "against_rest", "rest_low")
+    names = (*names, "rest_high", "p", "p_holm")
+    return {
+        **dict(zip(view.axes, cost.point, strict=True)), "metric": COST,
+        **{name: getattr(cost, name) for name in names},
+    }  # fmt: skip
+
+
+def _rows_cell(rows: float) -> Cell:
+    return Cell(f"{rows:,.0f}", "few rows", look="faint") if rows < FEW_ROWS else Cell(f"{rows:,.0f}")
+
+
+def _step(cost: GroupCost | None) -> Cell:
+    if cost is None:
+        return Cell("–")
+    return Cell(signed_text(cost.difference), range_text(cost.low, cost.high))
+
+
+def _beside(cost: GroupCost | None) -> Cell:
+    if cost is None:
+        return Cell("–")
+    interval = range_text(cost.rest_low, cost.rest_high)
+    if cost.p_holm is None:
+        return Cell(
+            signed_text(cost.against_rest), f"{interval}; the largest group" if cost.p is not None else interval
+        )
+    verdict = "significant" if cost.significant else "not significant"
+    return Cell(signed_text(cost.against_rest), f"{interval}; {verdict}", look="" if cost.significant else "faint")
+
+
+def _figures(view: StudyView, frame: pl.DataFrame, metric: str) -> Exhibit | None:
+    """One metric of every method for every group, and below it how the group differs from the rest."""
+    means = over_seeds(frame, (metric, metric + AGAINST_REST), SUBGROUP, view.row_scores)
+    if means.is_empty():
+        return None
+    keyed = {
+        (tuple(str(row[axis]) for axis in view.axes), row["name"], row["method"], row["metric"]): row
+        for row in means.iter_rows(named=True)
+    }
+    methods = [name for name in view.methods if any(key[2] == name for key in keyed)]
+    shown = methods[:ACROSS]
+    if view.reference in methods and view.reference not in shown:
+        shown[-1] = view.reference
+    names = list(dict.fromkeys(frame["name"].to_list()))
+    rows: list[tuple[str, Sequence[Cell]]] = []
+    for point in view.points:
+        for name in names:
+            cells = [_figure(keyed.get((point, name, of, metric)), keyed.get((point, name, of, metric + AGAINST_REST)))
+                     for of in shown]  # fmt: skip
+            if any(cell.text != "–" for cell in cells):
+                rows.append((", ".join(part for part in (name, view.label(point) if view.axes else "") if part), cells))
+    left = f" {many(len(methods) - len(shown), 'further method')} in the download." if len(shown) < len(methods) else ""
+    place = "On the rows that parties hold out." if metric.startswith("home_") else "On the public test rows."
+    about = About(
+        f"groups-{metric}",
+        f"{upper_first(metric_words(metric))} by group",
+        f"{place} Below each mean its interval, and what the group has more than all other rows."
+        + (" Less is better." if less_is_better(metric.removeprefix("home_")) else "")
+        + left,
+    )
+    return as_table(about, means, list(map(title, shown)), rows, folded=True)
+
+
+def _figure(row: Mapping[str, Any] | None, rest: Mapping[str, Any] | None) -> Cell:
+    if row is None:
+        return Cell("–")
+    under = range_text(row["low"], row["high"])
+    if rest is not None:
+        under = f"{under}; {signed_text(rest['mean'])} ({range_text(rest['low'], rest['high'])}) beside the rest"
+    return Cell(value_text(row["mean"]), under)
