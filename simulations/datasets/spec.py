@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from datetime import date
 from itertools import pairwise
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     BeforeValidator,
@@ -19,7 +20,7 @@ from pydantic import (
 from consilium.data.cells import CellRule
 from consilium.data.encoding import DeclaredColumns
 from consilium.data.files import CsvRule
-from consilium.protocol.models import Frozen
+from consilium.protocol.models import Frozen, Terse
 from consilium.simulations.datasets.installed import installed_sets
 
 FOLDER_SETS = (
@@ -41,8 +42,10 @@ Moment = Annotated[str, BeforeValidator(lambda value: str(value) if isinstance(v
 """A date, with or without a time, or a number, as text; in a TOML file it may stand without quotes."""
 
 
-class PublicSpec(Frozen):
+class PublicSpec(Terse, Frozen):
     """Which rows are public: the table `data.public`."""
+
+    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"fold": None}
 
     by: Literal["owner", "share", "file", "time"] = Field(
         default="owner",
@@ -51,6 +54,11 @@ class PublicSpec(Frozen):
     )
     share: float = Field(default=0.2, gt=0, lt=1, description="of `owner` and `share`: how many of them are public")
     owners: tuple[str, ...] = Field(default=(), description="of `owner`: the names of those, instead of a share by lot")
+    fold: tuple[int, int] | None = Field(
+        default=None,
+        description="of `owner`: `[2, 5]` is the second of five folds of whole owners with about equally many rows, the"
+        " same for every seed",
+    )
     file: str = Field(default="", description="of `file`: where they are, with the same columns; relative as `path` is")
     test: str = Field(
         default="",
@@ -61,12 +69,14 @@ class PublicSpec(Frozen):
 
     @model_validator(mode="after")
     def _keys_suit(self) -> PublicSpec:
-        allowed = {"owner": {"share", "owners"}, "share": {"share"}, "file": {"file", "test"}}
+        allowed = {"owner": {"share", "owners", "fold"}, "share": {"share"}, "file": {"file", "test"}}
         foreign = keys_set(self) - {"by"} - allowed.get(self.by, {"after", "before"})
         if foreign:
             raise ValueError(f'by = "{self.by}" has no key {min(foreign)}')
-        if {"owners", "share"} <= keys_set(self):
-            raise ValueError("give either share or owners")
+        if len({"owners", "share", "fold"} & keys_set(self)) > 1:
+            raise ValueError("give one of share, owners and fold")
+        if self.fold is not None and (self.fold[1] < 2 or not 1 <= self.fold[0] <= self.fold[1]):
+            raise ValueError("fold is the number of a fold, from 1 on, and of how many, at least 2")
         if self.by == "file" and not self.file:
             raise ValueError('by = "file" needs file')
         if self.by == "time" and (self.after is None) == (self.before is None):

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import ConfigDict, Field, field_validator, model_validator
@@ -16,7 +16,7 @@ from consilium.coordinator.mechanisms.calibration import KINDS, noise_scales
 from consilium.protocol.config_files import drop_other_kinds, read_table, shown, validate
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.models import Frozen
+from consilium.protocol.models import Frozen, Terse
 from consilium.protocol.old_names import todays_key
 from consilium.simulations.datasets.spec import SourceSpec
 from consilium.simulations.population.specs import HandLabelMode
@@ -50,8 +50,10 @@ class AxisRange(Frozen):
         return self
 
 
-class StudyAxis(Frozen):
+class StudyAxis(Terse, Frozen):
     """One thing that a study varies: a key with its values, or points that set several keys."""
+
+    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"leave_out": None}
 
     key: str = Field(default="", description="any key of a scenario, such as `data.alpha`")
     name: str = Field(default="", max_length=60, description="what results call it; left out: the key")
@@ -59,6 +61,11 @@ class StudyAxis(Frozen):
     range: AxisRange | None = Field(default=None, description="of the key, in place of `values`")
     points: dict[str, dict[str, Any]] = Field(
         default={}, description="by name, tables as in a scenario file; `scenario` in a point names another base for it"
+    )
+    leave_out: int | tuple[str, ...] | None = Field(
+        default=None,
+        description="owners by name, each public and left out of all training in turn; or a number of folds of whole"
+        " owners. See [internal-external validation](#internal-external-validation)",
     )
 
     @field_validator("key")
@@ -73,14 +80,18 @@ class StudyAxis(Frozen):
 
     @model_validator(mode="after")
     def _says_what_it_varies(self) -> StudyAxis:
-        present = [name for name in ("values", "range", "points") if getattr(self, name)]
+        present = [name for name in ("values", "range", "points", "leave_out") if getattr(self, name)]
         if len(present) != 1:
-            raise ValueError(f"needs one of values, range and points, has {' and '.join(present) or 'none'}")
-        if self.points and self.key:
-            raise ValueError("points set keys of their own: leave key out, and give a name")
-        if self.points and not self.name:
-            raise ValueError("points need a name for the axis")
-        if not self.points and not self.key:
+            others = "values, range, points and leave_out"
+            raise ValueError(f"needs one of {others}, has {' and '.join(present) or 'none'}")
+        sets_keys = bool(self.points or self.leave_out)
+        if sets_keys and self.key:
+            raise ValueError(f"{present[0]} sets keys of its own: leave key out, and give a name")
+        if sets_keys and not self.name:
+            raise ValueError(f"{present[0]} needs a name for the axis")
+        if self.leave_out and (count := self.leave_out if isinstance(self.leave_out, int) else len(self.leave_out)) < 2:
+            raise ValueError(f"leave_out leaves {count} out: two folds or owners at least")
+        if not sets_keys and not self.key:
             raise ValueError("values and range need a key")
         if self.column in (*COLUMNS, *FACTS):
             raise ValueError(f"is called {self.column!r} as a column of the results is: give it another name")
@@ -222,7 +233,7 @@ def load_study(name: str, overrides: Sequence[str] = (), seeds: int | None = Non
 
 SCENARIO = "scenario"
 """In a point: another base scenario for it."""
-_EPSILON, _SET = "federation.privacy.epsilon", "data.set"
+_EPSILON, _SET, _PUBLIC = "federation.privacy.epsilon", "data.set", "data.public.by"
 
 
 def points_of(axis: StudyAxis) -> dict[str, dict[str, Any]]:
@@ -234,6 +245,8 @@ def points_of(axis: StudyAxis) -> dict[str, dict[str, Any]]:
     """
     if axis.points:
         return dict(axis.points)
+    if axis.leave_out:
+        return _left_out(axis)
     values = axis.values if axis.range is None else spread(axis.range)
     points: dict[str, dict[str, Any]] = {}
     for value in values:
@@ -242,6 +255,18 @@ def points_of(axis: StudyAxis) -> dict[str, dict[str, Any]]:
             raise ConfigError(f"axis {axis.column}: {label} stands there twice", "Leave one out")
         points[label] = nested(axis.key, value)
     return points
+
+
+def _left_out(axis: StudyAxis) -> dict[str, dict[str, Any]]:
+    """A point for each owner, or fold of owners, that is public and so left out of all training."""
+    if isinstance(axis.leave_out, int):
+        folds = axis.leave_out
+        public = {f"fold {fold} of {folds}": {"fold": [fold, folds]} for fold in range(1, folds + 1)}
+    else:
+        public = {owner: {"owners": [owner]} for owner in axis.leave_out or ()}
+        if len(public) < len(axis.leave_out or ()):
+            raise ConfigError(f"axis {axis.column}: leave_out names an owner twice", "Name each once")
+    return {name: {"data": {"public": {"by": "owner", **rule}}} for name, rule in public.items()}
 
 
 def spread(numbers: AxisRange) -> list[float | int]:
@@ -280,8 +305,9 @@ def changed(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
     """The table of a scenario with another's keys in it.
 
     A key that chooses a kind drops the keys that only the former kind has; another data set drops all that was said of
-    the former's columns and files. Where an epsilon is set and no noise beside it, noise that the table states is
-    dropped, so that it is calibrated to the new epsilon: else it would change nothing.
+    the former's columns and files; who says by what rows are public says all of that anew. Where an epsilon is set and
+    no noise beside it, noise that the table states is dropped, so that it is calibrated to the new epsilon: else it
+    would change nothing.
 
     Raises
     ------
@@ -293,6 +319,9 @@ def changed(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
     if _SET in leaves and isinstance(data, dict):
         for key in set(data) & set(SourceSpec.model_fields):
             del data[key]
+    if _PUBLIC in leaves and isinstance(data, dict):
+        for key in ("public", "public_share"):
+            data.pop(key, None)
     for key in sorted(leaves, key=lambda key: key not in TAGS):
         _put(copied, key, leaves[key])
     federation = copied.get("federation", {})

@@ -97,7 +97,8 @@ class StudyView:
     """frame: tidy. points: those that have any figure, in order. metric: the leading one, or None where there is none.
 
     reference: the method that others are compared with, or None. means: `over_seeds` of runs, by point, method, metric.
-    logarithmic: axes that were said to be. row_scores: None where a version before 0.10 wrote the study.
+    logarithmic: axes that were said to be. left_out: see `StudyFiles.left_out`. row_scores: None where a version before
+    0.10 wrote the study.
     """
 
     frame: pl.DataFrame = field(repr=False)
@@ -112,6 +113,7 @@ class StudyView:
     means: Mapping[tuple[Point, str, str], Mapping[str, Any]] = field(repr=False)
     logarithmic: frozenset[str] = frozenset()
     row_scores: RowScores | None = field(repr=False, default=None)
+    left_out: str = ""
 
     def mean(self, point: Point, method: str, metric: str) -> float | None:
         """Over seeds; None where there is no such figure."""
@@ -185,6 +187,7 @@ def study_view(
     reference: str | None = None,
     logarithmic: Collection[str] = (),
     row_scores: RowScores | None = None,
+    left_out: str = "",
 ) -> StudyView:
     """results: `results.parquet`. first: of axes their points in the order of the study's file.
 
@@ -219,4 +222,5 @@ def study_view(
         means,
         frozenset(logarithmic),
         row_scores,
+        left_out,
     )
