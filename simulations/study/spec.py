@@ -180,6 +180,8 @@ class StudySpec(Frozen):
         columns = [axis.column for axis in self.axis]
         if twice := {column for column in columns if columns.count(column) > 1}:
             raise ValueError(f"two axes are called {min(twice)!r}: give one another name")
+        if sum(axis.leave_out is not None for axis in self.axis) > 1:
+            raise ValueError("two axes leave owners out, and which rows are public is decided once")
         for number, exception in enumerate(self.exceptions, 1):
             if unknown := set(exception) - set(columns):
                 raise ValueError(f"except {number} names {min(unknown)!r}, and there is no such axis")

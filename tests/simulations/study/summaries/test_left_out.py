@@ -71,6 +71,12 @@ def test_an_axis_that_leaves_nothing_out_is_refused(wrong: dict[str, Any]) -> No
         StudyAxis.model_validate(wrong)
 
 
+def test_two_axes_that_leave_out_are_refused(tmp_path: Path) -> None:
+    axis = [{"name": name, "leave_out": 3} for name in ("left out", "also")]
+    with pytest.raises(ConfigError, match="two axes leave owners out"):
+        load_study(str(write_tiny(tmp_path, axis=axis)))
+
+
 def test_an_owner_named_twice_is_refused() -> None:
     with pytest.raises(ConfigError, match="twice"):
         points_of(StudyAxis(name="left out", leave_out=("a", "a")))
