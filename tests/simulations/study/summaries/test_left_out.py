@@ -49,8 +49,14 @@ def test_as_many_folds_as_owners_leave_one_out() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"fold": [0, 5]}, {"fold": [6, 5]}, {"fold": [1, 1]}, {"fold": [1, 5], "share": 0.3}, {"by": "share", "fold": [1, 2]}],
-)  # fmt: skip
+    [
+        {"fold": [0, 5]},
+        {"fold": [6, 5]},
+        {"fold": [1, 1]},
+        {"fold": [1, 5], "share": 0.3},
+        {"by": "share", "fold": [1, 2]},
+    ],
+)
 def test_a_fold_that_is_none_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         PublicSpec.model_validate(wrong)
