@@ -11,7 +11,7 @@ from consilium.report.charts import Drawing, ValueRow, rows_axis, rows_chart
 from consilium.report.exhibits import Cell, Exhibit, PagePart
 from consilium.report.words import range_text, signed_text, upper_first, value_text
 from consilium.simulations.study.report.parts import About, as_part, as_picture, as_table, value_row
-from consilium.simulations.study.summaries.left_out import Forest, forests
+from consilium.simulations.study.summaries.left_out import ForestPlot, forests
 from consilium.simulations.study.summaries.tidy import metric_words, title
 from consilium.simulations.study.summaries.view import StudyView
 
@@ -65,7 +65,7 @@ def left_out_picture(view: StudyView) -> list[Exhibit]:
     return [as_picture(about, _data(view, shown), alt, charts)]
 
 
-def _lines(forest: Forest) -> list[ValueRow]:
+def _lines(forest: ForestPlot) -> list[ValueRow]:
     rows = [value_row(place.place, place.value, *(place.ends or (None, None))) for place in forest.places]
     rows.append(value_row("mean over places", forest.mean, *forest.ends, marked=True))
     if forest.further is not None:
@@ -74,7 +74,7 @@ def _lines(forest: Forest) -> list[ValueRow]:
     return rows
 
 
-def _name(view: StudyView, forest: Forest) -> str:
+def _name(view: StudyView, forest: ForestPlot) -> str:
     others = [axis for axis in view.axes if axis != view.left_out and len(view.order[axis]) > 1]
     label = view.label(forest.point, others) if others else ""
     return ", ".join(part for part in (title(forest.method), label) if part)
@@ -83,7 +83,7 @@ def _name(view: StudyView, forest: Forest) -> str:
 _COLUMNS = ("mean over places", "a further place", "least", "most", "tau", "I²", "places")
 
 
-def _table(view: StudyView, every: Sequence[Forest], metric: str) -> Exhibit | None:
+def _table(view: StudyView, every: Sequence[ForestPlot], metric: str) -> Exhibit | None:
     if not every:
         return None
     about = About(
@@ -117,7 +117,7 @@ def _differences(view: StudyView, methods: Sequence[str]) -> Exhibit | None:
     return as_table(about, _data(view, every), _COLUMNS, rows)
 
 
-def _cells(forest: Forest, signed: bool) -> list[Cell]:
+def _cells(forest: ForestPlot, signed: bool) -> list[Cell]:
     text = signed_text if signed else value_text
     least, most = (choose(forest.places, key=lambda place: place.value) for choose in (min, max))
     return [
@@ -131,7 +131,7 @@ def _cells(forest: Forest, signed: bool) -> list[Cell]:
     ]
 
 
-def _data(view: StudyView, every: Sequence[Forest]) -> pl.DataFrame:
+def _data(view: StudyView, every: Sequence[ForestPlot]) -> pl.DataFrame:
     """A row for each place, with what is over all of them beside it."""
     rows: list[dict[str, Any]] = []
     for forest in every:

@@ -39,7 +39,7 @@ class PlaceEffect:
 
 
 @dataclass(frozen=True)
-class Forest:
+class ForestPlot:
     """One method, or its difference to `against`, over all places at one point of the other axes.
 
     point: with "" for the axis that leaves out. mean, ends, further: over places, its interval, and that of a further
@@ -59,7 +59,7 @@ class Forest:
     pooled: int
 
 
-def forests(view: StudyView, metric: str, method: str, against: str = "") -> list[Forest]:
+def forests(view: StudyView, metric: str, method: str, against: str = "") -> list[ForestPlot]:
     """For each point of the other axes that has two places with a standard error; none where nothing is left out."""
     if view.left_out not in view.axes:
         return []
@@ -114,7 +114,7 @@ def _scores(view: StudyView, metric: str, cell: str, other: str | None) -> UnitS
 
 def _forest(
     point: Point, method: str, against: str, metric: str, places: list[PlaceEffect], share: bool
-) -> Forest | None:
+) -> ForestPlot | None:
     known = [place for place in places if place.error > 0 and (not share or 0 < place.value < 1)]
     if len(known) < 2:
         return None
@@ -125,7 +125,7 @@ def _forest(
     if effect is None:
         return None
     further = prediction_interval(effect, len(known))
-    return Forest(
+    return ForestPlot(
         point, method, against, metric, tuple(places), _told(effect, share), _ends(effect.interval, share),
         None if further is None else _ends(further, share), effect.tau, effect.i2, len(known),
     )  # fmt: skip
@@ -164,6 +164,6 @@ def left_out_sentences(view: StudyView) -> Iterator[str]:
         )
 
 
-def _where(view: StudyView, forest: Forest) -> str:
+def _where(view: StudyView, forest: ForestPlot) -> str:
     others = [axis for axis in view.axes if axis != view.left_out and len(view.order[axis]) > 1]
     return view.label(forest.point, others) if others else ""
