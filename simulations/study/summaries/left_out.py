@@ -71,8 +71,8 @@ def forests(view: StudyView, metric: str, method: str, against: str = "") -> lis
         if (effect := _effect(view, point[axis], metric, mine, others)) is not None:
             groups.setdefault((*point[:axis], "", *point[axis + 1 :]), []).append(effect)
     share = metric in SHARES and not against
-    made = (_forest(point, method, against, metric, places, share) for point, places in groups.items())
-    return [forest for forest in made if forest is not None]
+    drawn = (_forest(point, method, against, metric, places, share) for point, places in groups.items())
+    return [forest for forest in drawn if forest is not None]
 
 
 Cells = Mapping[int, tuple[float, str]]
@@ -126,12 +126,12 @@ def _forest(
         return None
     further = prediction_interval(effect, len(known))
     return ForestPlot(
-        point, method, against, metric, tuple(places), _told(effect, share), _ends(effect.interval, share),
+        point, method, against, metric, tuple(places), _mean(effect, share), _ends(effect.interval, share),
         None if further is None else _ends(further, share), effect.tau, effect.i2, len(known),
     )  # fmt: skip
 
 
-def _told(effect: PooledEffect, share: bool) -> float:
+def _mean(effect: PooledEffect, share: bool) -> float:
     return float(expit(effect.mean)) if share else effect.mean
 
 

@@ -127,14 +127,14 @@ def _sentence(view: StudyView, tested: Sequence[GroupCost]) -> str:
     less = [cost for cost in tested if cost.significant and sign * cost.against_rest < 0]
     if not more and not less:
         return f"{start} differs significantly from that of all other rows in none of {count} groups and points."
-    told = f"{start} is significantly larger than that of all other rows in {len(more)} of {count} groups and points"
-    told += f", smaller in {len(less)}"
+    text = f"{start} is significantly larger than that of all other rows in {len(more)} of {count} groups and points"
+    text += f", smaller in {len(less)}"
     if not more:
-        return f"{told}."
+        return f"{text}."
     worst = max(more, key=lambda cost: sign * cost.against_rest)
     where = f" at {view.label(worst.point)}" if view.axes else ""
     interval = range_text(worst.rest_low, worst.rest_high)
     return (
-        f"{told}; most for {worst.name}{where}, with {value_text(worst.share)} of the training rows:"
+        f"{text}; most for {worst.name}{where}, with {value_text(worst.share)} of the training rows:"
         f" {signed_text(worst.against_rest)} ({interval})."
     )
