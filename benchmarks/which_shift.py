@@ -2,6 +2,7 @@
 
     python -m benchmarks.which_shift [--cases 200] [--only KIND ...]      # one kind planted in development tables
     python -m benchmarks.which_shift --natural                            # what the twelve natural divisions have
+    python -m benchmarks.which_shift --images [--cases 100]               # scanners, and other kinds, in images
 
 Tables are those of `benchmarks.voting_rules`, their rows in one pot and dealt by lot, and adult: what nature divided is
 mixed, so that nothing differs but what `data.shift` plants. The estimator's constants were chosen on these tables with
@@ -29,7 +30,9 @@ from consilium.simulations.population.partition import Partition, deal_by_class
 from consilium.simulations.population.shift import public_left, shifted, tilted
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.study.cells import plots
-from consilium.simulations.study.measures.shift import SHIFT_KINDS, WhichShift, shift_of, which_shift
+from consilium.simulations.study.measures.between import SHIFT_KINDS
+from consilium.simulations.study.measures.scanner import SCANNER_KINDS
+from consilium.simulations.study.measures.shift import WhichShift, shift_of, which_shift
 from consilium.simulations.study.spec import load_study
 from docs.figures import figure
 
@@ -38,8 +41,29 @@ TABLES = (*DEVELOPMENT, ADULT)
 FAINT = ("communities, immunisation", "hospitals, died", "schools, arithmetic", "neighbourhoods, search")
 """Tables whose features tell the label with an AUC from .63 to .76; of the others it is .80 or more."""
 CLEAR = tuple(name for name in TABLES if name not in FAINT)
-MOST_ROWS, PARTIES = 6_000, 20
-"""Of a table, by lot; of a division. A fifth is public, and asked."""
+MOST_ROWS, MOST_IMAGES, PARTIES = 6_000, 3_000, 20
+"""Of a table, and of images, by lot; of a division. A fifth is public, and asked."""
+
+
+DIGITS, GLYPHS = "digits, 8x8", "glyphs, 28x28"
+IMAGES = (DIGITS, GLYPHS)
+"""Of scikit-learn, and ten characters of the glyphs."""
+
+
+@functools.cache
+def images(name: str) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
+    """As `table`, with pixels."""
+    if name == DIGITS:
+        from sklearn.datasets import load_digits
+
+        x, y = load_digits(return_X_y=True)
+    else:
+        source = open_source(SourceSpec.model_validate({"set": "glyphs"}))
+        dataset = source.dataset(np.arange(len(source.y)))
+        rows = np.flatnonzero(dataset.y < 10)
+        x, y = dataset.x[rows], dataset.y[rows]
+    pixels = np.asarray(x, dtype=np.float32)
+    return pixels, np.asarray(y, dtype=np.int64), tuple(f"pixel {place}" for place in range(pixels.shape[1]))
 
 
 @functools.cache
@@ -75,13 +99,14 @@ DEALING = {"quantity, label (Dirichlet .1)": _dirichlet, "label (two shards)": _
 
 def dealt(name: str, kind: str, seed: int) -> tuple[Dataset, Partition]:
     """Rows of a table by lot, at made-up times: public ones, and parties, equal ones but for `DEALING`."""
-    x, y, columns = table(name)
+    x, y, columns = images(name) if name in IMAGES else table(name)
     generator = np.random.default_rng([seed, 1])
-    rows = generator.permutation(len(y))[:MOST_ROWS]
+    rows = generator.permutation(len(y))[: MOST_IMAGES if name in IMAGES else MOST_ROWS]
     x, y, places = x[rows], y[rows], np.arange(len(rows))
     public, test, private = np.split(places, [len(rows) // 5, len(rows) // 5 + 10])
     dataset = Dataset(
-        name=name, title=name, attribution="", features=columns, classes=("0", "1"), owner_label="site", x=x, y=y,
+        name=name, title=name, attribution="", features=columns, classes=tuple(map(str, range(int(y.max()) + 1))),
+        owner_label="site", x=x, y=y,
         owner=np.zeros(len(y), dtype=np.int64), public=Public(public, test),
         time=generator.random(len(y)),
     )  # fmt: skip
@@ -117,6 +142,10 @@ def _swapped(dataset: Dataset, generator: np.random.Generator) -> dict[str, Any]
     return {"swap": 0.3}
 
 
+def _scanner(kind: str, strength: float) -> Planting:
+    return lambda *_: {"scanners": [{"share": 0.2, "kind": kind, "strength": strength}]}
+
+
 Planting = Callable[[Dataset, np.random.Generator], dict[str, Any]]
 PLANTED: Mapping[str, tuple[str, tuple[str, ...], Planting]] = {
     "none": ("dealt by lot", TABLES, lambda *_: {}),
@@ -141,6 +170,16 @@ PLANTED: Mapping[str, tuple[str, tuple[str, ...], Planting]] = {
     "quantity, annotators": ("0.5, 0.5", CLEAR, lambda *_: {"quantity": 0.5, "annotators": 0.5}),
 }
 """By the kinds that are to be named: strength in words, tables, and the table `data.shift`."""
+OF_IMAGES: Mapping[str, tuple[str, tuple[str, ...], Planting]] = {
+    "none (images)": ("dealt by lot", IMAGES, lambda *_: {}),
+    "scanner (contrast)": ("a third less, 20 % of the parties", IMAGES, _scanner("contrast", 0.5)),
+    "scanner (blur)": ("Gaussian of .7 pixels, 20 %", IMAGES, _scanner("blur", 0.7)),
+    "scanner (noise)": ("half a deviation, 20 %", IMAGES, _scanner("noise", 0.5)),
+    "label (images)": ("`label = 0.75`", IMAGES, lambda *_: {"label": 0.75}),
+    "covariate (images)": ("`covariate = 1`", IMAGES, lambda *_: {"covariate": 1.0}),
+    "concept (images)": ("`swap = 0.3`", IMAGES, _swapped),
+}
+"""The same of images."""
 SINGLE = tuple(PLANTED)[:10]
 """Rows of as many cases as are asked for; the others have a third."""
 
@@ -148,7 +187,7 @@ SINGLE = tuple(PLANTED)[:10]
 def planted(name: str, kind: str, seed: int) -> WhichShift:
     """What is found where this kind is planted."""
     dataset, partition = dealt(name, kind, seed)
-    keys = PLANTED[kind][2](dataset, np.random.default_rng([seed, 2]))
+    keys = {**PLANTED, **OF_IMAGES}[kind][2](dataset, np.random.default_rng([seed, 2]))
     data = DataSpec.model_validate({"set": "memory", "shift": keys})
     partition = tilted(data, dataset, public_left(data.shift, dataset.y, partition, seed), seed)
     dataset = shifted(data, dataset, partition, seed)
@@ -157,8 +196,53 @@ def planted(name: str, kind: str, seed: int) -> WhichShift:
     assert dataset.time is not None
     return which_shift(
         dataset.x[rows], dataset.y[rows], owners, columns=dataset.features, time=dataset.time[rows],
-        public=dataset.x[partition.queries], seed=seed,
+        public=dataset.x[partition.queries], images=name in IMAGES, seed=seed,
     )  # fmt: skip
+
+
+def scanners(cases: int, first: int) -> None:
+    """Each kind of images, with which kind of scanner is seen at how many owners that have none."""
+    with figure(
+        "study-measures/scanners", f"python -m benchmarks.which_shift --images --cases {cases}",
+        ["planted", "cases", "named", "and nothing else", "right kind at every owner named", "owners found",
+         "others taken for one", *SHIFT_KINDS],
+        seeds=range(first, first + cases), quick=False,
+        split="digits of scikit-learn and ten characters of glyphs; the constants were chosen on other lots of them",
+    ) as shown:  # fmt: skip
+        for kind in OF_IMAGES:
+            scanner = kind.startswith("scanner")
+            count = cases if scanner or not wanted(kind) else -(-cases // 3)
+            counts = confusion_of_images(kind, count, first)
+            right = f"{counts['right'] / count:.3f}" if wanted(kind) else None
+            each = [f"{counts[name] / count:.3f}" if counts[name] else "0" for name in SHIFT_KINDS]
+            shown.add(
+                f"**{kind}**: {OF_IMAGES[kind][0]}", count, right, f"{counts['alone'] / count:.3f}",
+                f"{counts['kind'] / count:.3f}" if scanner else None,
+                f"{counts['caught'] / counts['planted owners']:.3f}" if scanner else None, counts["wrong owners"],
+                *each,
+            )  # fmt: skip
+
+
+def confusion_of_images(kind: str, cases: int, first: int) -> Counter[str]:
+    """As `confusion`; beside it "kind": cases in which the scanner's kind is right at every owner that is named,
+    "caught" of the "planted owners", and "wrong owners" that have another scanner as said and have none."""
+    counts: Counter[str] = Counter()
+    tables = OF_IMAGES[kind][1]
+    count = round(0.2 * PARTIES) if kind.startswith("scanner") else 0
+    for case in range(cases):
+        shift = planted(tables[case % len(tables)], kind, first + case)
+        part = shift.of("scanner")
+        assert part is not None
+        seen = {name: int(part.figures[name]) for name in SCANNER_KINDS}
+        counts.update(shift.named)
+        counts["right"] += wanted(kind) <= set(shift.named)
+        counts["alone"] += set(shift.named) == wanted(kind)
+        right = seen.get(kind.removeprefix("scanner (").removesuffix(")"), 0)
+        counts["kind"] += part.named and right == sum(seen.values())
+        counts["planted owners"] += count
+        counts["caught"] += min(right, count)
+        counts["wrong owners"] += sum(seen.values()) - min(right, count)
+    return counts
 
 
 def wanted(kind: str) -> set[str]:
@@ -220,9 +304,12 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="seed of the first case")
     parser.add_argument("--only", nargs="*", choices=tuple(PLANTED), default=tuple(PLANTED))
     parser.add_argument("--natural", action="store_true", help="what the twelve natural divisions have")
+    parser.add_argument("--images", action="store_true", help="scanners, and other kinds, in images")
     args = parser.parse_args()
     if args.natural:
         natural()
+    elif args.images:
+        scanners(args.cases, args.first)
     else:
         development(args.only, args.cases, args.first)
 

@@ -11,8 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
+from scipy.ndimage import gaussian_filter
 
 from consilium.protocol.errors import ConfigError, DataError
+from consilium.protocol.images import image_shape
 from consilium.protocol.schema import ColumnEncoding
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.population.partition import Partition
@@ -20,7 +22,7 @@ from consilium.simulations.population.specs import DataSpec, ShiftSpec, drawn_pa
 
 _ORDER, _NOISE, _SWAP, _CLASSES, _WRONG = 0x6F72646572, 0x6E6F697365, 0x73776170, 0x636C617373, 0x77726F6E67
 _LACKING, _UNITS, _ANNOTATORS, _PUBLIC = 0x6C61636B73, 0x756E697473, 0x616E6E6F74, 0x70726576616C
-_TILT, _SIZES = 0x74696C74, 0x73697A6573
+_TILT, _SIZES, _SCANNERS = 0x74696C74, 0x73697A6573, 0x7363616E
 
 
 def shifted(data: DataSpec, dataset: Dataset, partition: Partition, seed: int) -> Dataset:
@@ -120,12 +122,41 @@ def _without_columns(data: DataSpec, dataset: Dataset, changed: Dataset, partiti
     return replace(changed, x=x)
 
 
+def _scanned(data: DataSpec, dataset: Dataset, changed: Dataset, partition: Partition, seed: int) -> Dataset:
+    """Images of another scanner: a contrast, a blur (Gaussian point spread) or noise of its own."""
+    shape = None if dataset.columns else image_shape(len(dataset.features), _LEAST_SIDE)
+    if shape is None:
+        raise ConfigError(f"data.shift.scanners: rows of {dataset.name} are no square images", "Leave scanners out")
+    public, x, names = dataset.x[partition.queries], changed.x.copy(), list(partition.parties)
+    low, high = float(public.min()), float(public.max())
+    middle, deviation = float(public.mean(dtype=np.float64)), float(public.std(dtype=np.float64))
+    for index, item in sorted(drawn_parties(data.shift.scanners, len(names), seed, _SCANNERS).items()):
+        rows = partition.parties[names[index]]
+        pixels = x[rows].astype(np.float64)
+        if item.kind == "contrast":
+            pixels = middle + (pixels - middle) / (1 + item.strength)
+        elif item.kind == "blur":
+            sides = (0, item.strength, item.strength, 0)
+            planes = pixels.reshape(len(rows), shape.side, shape.side, shape.channels)
+            pixels = gaussian_filter(planes, sides, mode="nearest").reshape(len(rows), -1)
+        else:
+            noise = np.random.default_rng([seed, _SCANNERS, index]).standard_normal(pixels.shape)
+            pixels = np.clip(pixels + item.strength * deviation * noise, low, high)
+        x[rows] = pixels.astype(np.float32)
+    return replace(changed, x=x)
+
+
+_LEAST_SIDE = 8
+"""Of an image in pixels."""
+
+
 CHANGES: dict[str, Change] = {
     "noise": _noisy,
     "swap": _swapped,
     "wrong": _mistaken,
     "annotators": _annotated,
     "units": _in_other_units,
+    "scanners": _scanned,
     "lacking": _without_columns,
 }
 """What is changed in rows, in this order, by the key of `data.shift`."""

@@ -77,6 +77,21 @@ class UnitsShare(Frozen):
         return self
 
 
+ScannerKind = Literal["contrast", "blur", "noise"]
+
+
+class ScannerShare(Frozen):
+    """A share of the parties, drawn by lot, whose images are another scanner's."""
+
+    share: float = Field(gt=0, le=1, description="of the parties")
+    kind: ScannerKind = Field(
+        description="`contrast`: distances to the mean pixel of the public rows are divided by 1 + strength; `blur`: a"
+        " Gaussian of strength pixels; `noise`: Gaussian noise of strength standard deviations of the public pixels on"
+        " every pixel, which stays in their range"
+    )
+    strength: float = Field(gt=0, le=100, description="see `kind`")
+
+
 class ShiftSpec(Frozen):
     """What is changed at parties after the division: the table `data.shift`."""
 
@@ -120,6 +135,9 @@ class ShiftSpec(Frozen):
     )
     units: tuple[UnitsShare, ...] = Field(
         default=(), description="shares of the parties, by lot, where the numbers in `column` are * `factor` + `offset`"
+    )
+    scanners: tuple[ScannerShare, ...] = Field(
+        default=(), description="of images: shares of the parties, by lot, whose scanner has another `kind`"
     )
     label: float = Field(
         default=0.0,
@@ -166,6 +184,7 @@ class ShiftSpec(Frozen):
     def _shares_are_of_one_whole(self) -> ShiftSpec:
         check_shares("lacking", self.lacking)
         check_shares("units", self.units)
+        check_shares("scanners", self.scanners)
         if self.above and not self.swap:
             raise ValueError("above belongs to swap")
         return self

@@ -24,7 +24,7 @@ from consilium.report.charts import (
 from consilium.report.exhibits import Cell, Exhibit, PagePart
 from consilium.report.words import upper_first, value_text
 from consilium.simulations.artifact import Arrays
-from consilium.simulations.study.measures.shift import SCALES, SHIFT_KINDS, ShiftKind
+from consilium.simulations.study.measures.between import SCALES, SHIFT_KINDS, ShiftKind
 from consilium.simulations.study.report.parts import (
     About,
     as_part,

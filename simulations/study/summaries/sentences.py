@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from consilium.report.words import range_text, signed_text, value_text
-from consilium.simulations.study.measures.shift import SHIFT_KINDS, ShiftKind
+from consilium.simulations.study.measures.between import SHIFT_KINDS, ShiftKind
 from consilium.simulations.study.row_scores import RowScores
 from consilium.simulations.study.summaries.inference import LEAST, rank_correlation
 from consilium.simulations.study.summaries.left_out import left_out_sentences

@@ -316,3 +316,61 @@ def test_categories_have_no_unit(tmp_path: Path) -> None:
     units = [{"share": 1.0, "column": "sex", "factor": 2.0}]
     with pytest.raises(ConfigError, match=r"data\.shift\.units: column 'sex' holds categories"):
         divided(tmp_path, table_keys(shift={"units": units}))
+
+
+def photographs() -> tuple[Dataset, Partition]:
+    """Grey images of 10 x 10 pixels from 0 to 255 at five parties, of twenty rows each."""
+    generator, count = np.random.default_rng(2), 20 * (PARTIES + 1)
+    x = generator.integers(0, 256, (count, 100)).astype(np.float32)
+    none = np.zeros(count, dtype=np.int64)
+    data = Dataset("photos", "", "", tuple(f"p{pixel}" for pixel in range(100)), ("a", "b"), "site", x, none, none)
+    parties = {f"p{party}": np.arange(20 * party, 20 * party + 20) for party in range(PARTIES)}
+    return data, Partition(parties, np.arange(20 * PARTIES, count), np.arange(0))
+
+
+@pytest.mark.parametrize("kind", ["contrast", "blur", "noise"])
+def test_a_scanner_changes_the_images_of_its_parties_alone(kind: str) -> None:
+    data, partition = photographs()
+    spec = keys({"scanners": [{"share": 0.4, "kind": kind, "strength": 1.0}]})
+    after = shifted(spec, data, partition, 3)
+    rows = changed(data.x, after.x)
+    parties = [name for name, mine in partition.parties.items() if np.isin(mine, rows).any()]
+    assert len(parties) == 2 and len(rows) == 40
+    before, public = data.x[rows], data.x[partition.queries]
+    if kind == "contrast":
+        middle = public.mean(dtype=np.float64)
+        assert after.x[rows] == pytest.approx(middle + (before - middle) / 2, abs=1e-3)
+    elif kind == "blur":
+        image = before[0].reshape(10, 10).astype(float)
+        offsets = np.arange(-4, 5)
+        weights = np.exp(-(offsets**2) / 2)
+        kernel = np.outer(weights, weights) / weights.sum() ** 2
+        middle = float((image[1:10, 1:10] * kernel).sum())  # around row 5, column 5
+        assert after.x[rows[0]].reshape(10, 10)[5, 5] == pytest.approx(middle, abs=1e-2)
+    else:
+        noise = after.x[rows] - before
+        inside = (after.x[rows] > public.min()) & (after.x[rows] < public.max())
+        assert after.x[rows].min() >= public.min() and after.x[rows].max() <= public.max()
+        assert 0.3 * public.std() < noise[inside].std() < public.std()
+    assert (shifted(spec, data, partition, 3).x == after.x).all()
+
+
+def test_only_images_have_scanners() -> None:
+    data, partition = people()
+    spec = keys({"scanners": [{"share": 0.4, "kind": "blur", "strength": 1.0}]})
+    with pytest.raises(ConfigError, match="no square images"):
+        shifted(spec, data, partition, 0)
+    assert "scanners" not in ShiftSpec().model_dump(mode="json")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"share": 0.5, "kind": "blur", "strength": 0.0},
+        {"share": 0.5, "kind": "sepia", "strength": 1.0},
+        {"share": 0.5, "kind": "blur"},
+    ],
+)
+def test_a_scanner_that_is_none_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=r"strength|kind"):
+        ShiftSpec.model_validate({"scanners": [wrong]})

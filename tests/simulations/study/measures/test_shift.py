@@ -11,8 +11,9 @@ import pytest
 
 from consilium.protocol.errors import DataError
 from consilium.simulations.population.partition import deal_by_class
+from consilium.simulations.study.measures.between import SHIFT_KINDS
 from consilium.simulations.study.measures.division import division_rows
-from consilium.simulations.study.measures.shift import SHIFT_KINDS, WhichShift, shift_of, which_shift
+from consilium.simulations.study.measures.shift import WhichShift, shift_of, which_shift
 from tests.simulations.study.measures.made import made_case, made_rows
 
 OWNERS, EACH = 20, 80

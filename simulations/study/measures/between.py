@@ -1,0 +1,257 @@
+"""Rows owner after owner, what of their variance lies between owners, and what is said of one kind of difference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+from scipy.stats import rankdata
+
+from consilium.protocol.errors import DataError
+from consilium.report.words import many, value_text
+from consilium.simulations.study.measures.figures import capped, ends, ratio
+from consilium.simulations.study.measures.heterogeneity import LOTS, tail
+
+ShiftKind = Literal[
+    "quantity", "missing", "units", "scanner", "label", "covariate", "concept", "annotators", "time", "public"
+]  # fmt: skip
+SHIFT_KINDS: tuple[ShiftKind, ...] = get_args(ShiftKind)
+ERROR = 0.025
+"""Share of divisions by lot in which some kind is named, at most."""
+MOST_ROWS = 20_000
+"""Rows that are looked at: of each owner at most so many, by lot, that all owners together have no more."""
+MOST_INPUTS = 64
+"""Columns beyond which principal components of so many are looked at."""
+PURPOSE = 0x7768696368
+
+
+@dataclass(frozen=True)
+class ShiftPart:
+    """One kind of difference.
+
+    strength: from 0 to 1, see `SCALES`; low, high: 95 %, owners drawn anew. floor, floor_high: what rows dealt by lot
+    give in the mean, and below which 97.5 % of them lie. p: corrected over all kinds. where: columns or owners that
+    have most of it. figures: more, by name.
+    """
+
+    kind: ShiftKind
+    strength: float
+    low: float
+    high: float
+    floor: float
+    floor_high: float
+    p: float
+    where: tuple[str, ...] = field(default=(), repr=False)
+    figures: Mapping[str, float] = field(default_factory=dict, repr=False)
+
+    @property
+    def named(self) -> bool:
+        """Whether it is said to be there."""
+        return self.p <= ERROR
+
+    def text(self) -> str:
+        """A sentence for people."""
+        interval = f"{value_text(self.low)} to {value_text(self.high)}"
+        chance = f"by chance {value_text(self.floor)}, at most {value_text(self.floor_high)}"
+        where = f", most in {', '.join(self.where)}" if self.where and self.named else ""
+        verdict = SAID[self.kind] if self.named else f"no {self.kind} shift beyond chance"
+        p = "p < .001" if self.p < 0.001 else f"p {value_text(self.p)}"
+        return f"{verdict}: {SCALES[self.kind]} {value_text(self.strength)} ({interval}; {chance}; {p}){where}"
+
+
+SAID: dict[ShiftKind, str] = {
+    "quantity": "owners differ in how many rows they have",
+    "missing": "owners differ in what is missing",
+    "units": "a column is written in another unit or coding at some owners",
+    "scanner": "images of some owners differ as from another scanner",
+    "label": "owners differ in how frequent the classes are",
+    "covariate": "owners differ in their features, also within a class",
+    "concept": "the same features mean another class at some owners",
+    "annotators": "owners differ in how often labels contradict the features, as by mistakes",
+    "time": "owners are of different times",
+    "public": "classes are not as frequent among the public rows as among the owners'",
+}
+"""What a kind says where it is named."""
+SCALES: dict[ShiftKind, str] = {
+    "quantity": "Gini index of the sizes",
+    "missing": "share of the variance of what is missing that lies between owners",
+    "units": "share of the rows concerned",
+    "scanner": "share of the variance of intensity, contrast and sharpness within a class that lies between owners",
+    "label": "share of the labels' variance that lies between owners",
+    "covariate": "share of the features' variance within a class that lies between owners",
+    "concept": "I² of what features say of the label",
+    "annotators": "I² of what features say of the label",
+    "time": "share of the variance of time that lies between owners",
+    "public": "total variation between both",
+}
+
+
+@dataclass(frozen=True)
+class OwnerRows:
+    """Rows owner after owner. x: float64 (n, d), y and owner: int64 (n,), sizes: of the owners as looked at, every: in
+    all. starts: where each owner's rows begin."""
+
+    x: np.ndarray
+    y: np.ndarray
+    owner: np.ndarray
+    names: np.ndarray
+    classes: np.ndarray
+    columns: tuple[str, ...]
+    sizes: np.ndarray
+    every: np.ndarray
+    time: np.ndarray | None
+    traits: np.ndarray | None = None
+
+    @classmethod
+    def of(
+        cls, x: np.ndarray, y: np.ndarray, owners: np.ndarray, columns: Sequence[str],
+        time: np.ndarray | None, unit: np.ndarray | None, seed: int, traits: np.ndarray | None = None,
+    ) -> OwnerRows:  # fmt: skip
+        x = np.asarray(x, dtype=np.float64)
+        if x.ndim != 2 or not len(x) == len(y) == len(owners):
+            raise DataError(
+                f"x is {x.shape}, with {len(y)} labels and {len(owners)} owners", "Give one of each for every row"
+            )
+        for name, other in {"time": time, "unit": unit}.items():
+            if other is not None and len(other) != len(x):
+                raise DataError(f"{name} has {len(other)} values for {len(x)} rows", "Give one for every row")
+        if columns and len(columns) != x.shape[1]:
+            raise DataError(f"{len(columns)} names for {x.shape[1]} columns", "Name all of them, or none")
+        if np.isinf(x).any():
+            raise DataError("x has a value that is infinite", "Write NaN where a value is missing")
+        classes, codes = np.unique(np.asarray(y), return_inverse=True)
+        names, owner = np.unique(np.asarray(owners), return_inverse=True)
+        if len(names) < 2:
+            raise DataError(f"there are rows of {many(len(names), 'owner')}", "Compare two owners at least")
+        every, generator = np.bincount(owner), np.random.default_rng([seed, PURPOSE, 1])
+        places = np.arange(len(x))
+        if unit is not None:
+            lot = generator.permutation(len(x))
+            pairs = np.stack([owner[lot], np.unique(np.asarray(unit), return_inverse=True)[1][lot]])
+            places = np.sort(lot[np.unique(pairs, axis=1, return_index=True)[1]])
+        places = places[np.argsort(owner[places], kind="stable")]
+        places = places[capped(owner[places], generator, MOST_ROWS)]
+        return cls(
+            x[places], codes[places], owner[places], names, classes,
+            tuple(columns) or tuple(f"column {place}" for place in range(x.shape[1])),
+            np.bincount(owner[places], minlength=len(names)), every,
+            None if time is None else np.asarray(time, dtype=np.float64)[places],
+            None if traits is None else traits[places],
+        )  # fmt: skip
+
+    def without(self, owners: np.ndarray) -> OwnerRows:
+        """The rows of the others; owners: bool (owners,), of which two are left."""
+        rows, left = ~owners[self.owner], np.cumsum(~owners) - 1
+        classes, y = np.unique(self.y[rows], return_inverse=True)
+        return replace(
+            self,
+            x=self.x[rows],
+            y=y,
+            owner=left[self.owner[rows]],
+            names=self.names[~owners],
+            classes=self.classes[classes],
+            sizes=self.sizes[~owners],
+            every=self.every[~owners],
+            time=None if self.time is None else self.time[rows],
+            traits=None,
+        )
+
+    @property
+    def starts(self) -> np.ndarray:
+        return np.r_[0, np.cumsum(self.sizes)[:-1]]
+
+    def sums(self, values: np.ndarray) -> np.ndarray:
+        """By owner, float64 (owners, ...), of values (n, ...)."""
+        return np.add.reduceat(values, self.starts, axis=0, dtype=np.float64)
+
+    def dealt(self, strata: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+        """Positions int64 (n,): rows by lot in the place of others, of the same stratum int64 (n,)."""
+        order = np.argsort(strata, kind="stable")
+        drawn = np.empty_like(order)
+        drawn[order] = np.argsort(strata + generator.random(len(strata)))
+        return drawn
+
+
+class BetweenOwners(NamedTuple):
+    """What of the variance of features lies between owners. value: their mean share, lots: of rows by lot; by_owner:
+    Σ S²/n; by_column: float64 (m,) shares. p: of the mean share, or of the direction in which owners differ most."""
+
+    value: float
+    lots: np.ndarray
+    by_owner: np.ndarray
+    by_column: np.ndarray
+    p: float
+
+
+def between_owners(
+    rows: OwnerRows, values: np.ndarray, strata: np.ndarray, generator: np.random.Generator
+) -> BetweenOwners:
+    """values: float64 (n, m), of mean 0 in each stratum and deviation 1 (or 0) in all.
+
+    Components of equal deviation are dealt, so that correlated columns count once, and a difference along one direction
+    is seen among many (Pillai's trace and Roy's largest root, with rows dealt by lot in place of a normal law).
+    """
+    content = components(values) if values.shape[1] > 1 else values
+    if not content.shape[1]:
+        return BetweenOwners(0.0, np.zeros(LOTS), np.zeros(len(rows.sizes)), np.zeros(values.shape[1]), 1.0)
+    content, root, columns = content.astype(np.float32), np.sqrt(rows.sizes)[:, None], content.shape[1]
+    trace, largest = np.empty(1 + LOTS), np.empty(1 + LOTS)
+    by_owner = np.zeros(len(rows.sizes))
+    for lot in range(1 + LOTS):
+        dealt = content[rows.dealt(strata, generator)] if lot else content
+        means = np.add.reduceat(dealt, rows.starts, axis=0).astype(np.float64) / root
+        inner = means.T @ means
+        trace[lot], largest[lot] = np.trace(inner), np.linalg.eigvalsh(inner)[-1]
+        if not lot:
+            by_owner = (means**2).sum(axis=1)
+    both = tail(trace[0], trace[1:]), tail(largest[0], largest[1:])
+    by_column = (rows.sums(values) ** 2 / rows.sizes[:, None]).sum(axis=0) / len(values)
+    scale = len(values) * columns
+    p = min(1.0, 2 * min(both)) if columns > 1 else both[0]
+    return BetweenOwners(trace[0] / scale, trace[1:] / scale, by_owner, by_column, p)
+
+
+def centred(values: np.ndarray, strata: np.ndarray) -> np.ndarray:
+    """Less the mean of the stratum, of deviation 1, and 0 where NaN."""
+    centred = np.zeros_like(values)
+    for stratum in np.unique(strata):
+        part = values[strata == stratum]
+        known = ~np.isnan(part)
+        mean = np.where(known, part, 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+        centred[strata == stratum] = np.where(known, part - mean, 0)
+    spread = centred.std(axis=0)
+    return centred / np.where(spread > 1e-9, spread, np.inf)
+
+
+def shift_part(
+    kind: ShiftKind, rows: OwnerRows, between: BetweenOwners, p: float, generator: np.random.Generator,
+    names: Sequence[str] = (), **figures: float,
+) -> ShiftPart:  # fmt: skip
+    columns = max(between.by_owner.sum() / max(between.value, 1e-300) / rows.sizes.sum(), 1.0)
+    value, low, high = ratio(between.by_owner, rows.sizes * columns, generator)
+    order = [int(place) for place in np.argsort(-between.by_column)[:3] if between.by_column[place] > 0]
+    where = dict.fromkeys(str(names[place]) for place in (order if names else ()))
+    return ShiftPart(
+        kind, value, low or 0.0, min(high or 1.0, 1.0), float(between.lots.mean()), ends(between.lots)[1], p,
+        tuple(where), figures,
+    )  # fmt: skip
+
+
+def ranks(x: np.ndarray) -> np.ndarray:
+    """Ranks of each column from -1 to 1, NaN where missing: what a row says whatever the column's scale and tails."""
+    ranked = np.full(x.shape, np.nan)
+    for place in range(x.shape[1]):
+        known = ~np.isnan(x[:, place])
+        if known.any():
+            ranked[known, place] = 2 * rankdata(x[known, place]) / (known.sum() + 1) - 1
+    return ranked
+
+
+def components(values: np.ndarray) -> np.ndarray:
+    """The first principal components of deviation 1, at most `MOST_INPUTS`."""
+    size, turned = np.linalg.eigh(values.T @ values / len(values))
+    chosen = np.argsort(-size)[:MOST_INPUTS]
+    chosen = chosen[size[chosen] > 1e-6]
+    return values @ turned[:, chosen] / np.sqrt(size[chosen])
