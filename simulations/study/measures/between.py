@@ -78,7 +78,7 @@ SCALES: dict[ShiftKind, str] = {
     "quantity": "Gini index of the sizes",
     "missing": "share of the variance of what is missing that lies between owners",
     "units": "share of the rows concerned",
-    "scanner": "share of the variance of intensity, contrast and sharpness within a class that lies between owners",
+    "scanner": "share of the variance of contrast, sharpness and grain within a class that lies between owners",
     "label": "share of the labels' variance that lies between owners",
     "covariate": "share of the features' variance within a class that lies between owners",
     "concept": "I² of what features say of the label",

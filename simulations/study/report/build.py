@@ -17,6 +17,7 @@ from consilium.report.page import METHOD, Page, as_html
 from consilium.report.words import many
 from consilium.simulations.artifact import Arrays
 from consilium.simulations.study.report.left_out import left_out_part, left_out_picture
+from consilium.simulations.study.report.lengths import folded_to_fit
 from consilium.simulations.study.report.methods import contrasts_part, lines_part, methods_part, methods_picture
 from consilium.simulations.study.report.parties import division_part, fairness_part
 from consilium.simulations.study.report.parts import as_part
@@ -101,7 +102,7 @@ def _rendered(files: StudyFiles, view: StudyView, name: str) -> str:
         Page(
             "Consilium · a study",
             heading,
-            [part for part in parts if part is not None],
+            folded_to_fit([part for part in parts if part is not None]),
             summary=(_summary(view), *([description] if description else [])),
             top=_top(facts),
             footer=(*data, METHOD),

@@ -16,9 +16,9 @@ from consilium.simulations.study.summaries.tidy import less_is_better, metric_wo
 from consilium.simulations.study.summaries.view import StudyView, over_seeds
 
 FIGURES = ("auc", "brier", "observed_less_predicted")
+_OPEN_LINES = 24
 FEW_ROWS = 30
 """Test rows of a group, in the mean over seeds, below which its figures say that they rest on few."""
-_OPEN_LINES = 16
 
 
 def subgroups_part(view: StudyView) -> PagePart | None:
@@ -26,7 +26,10 @@ def subgroups_part(view: StudyView) -> PagePart | None:
     frame = view.frame.filter(pl.col("scope") == SUBGROUP)
     if frame.is_empty():
         return None
-    exhibits = [_costs(view), *(_figures(view, frame, place + metric) for place in ("", "home_") for metric in FIGURES)]
+    exhibits = [
+        *_costs(view),
+        *(_figures(view, frame, place + metric) for place in ("", "home_") for metric in FIGURES),
+    ]
     return as_part(
         "subgroups",
         "Subgroups and classes",
@@ -36,43 +39,36 @@ def subgroups_part(view: StudyView) -> PagePart | None:
     )
 
 
-def _costs(view: StudyView) -> Exhibit | None:
+def _costs(view: StudyView) -> list[Exhibit]:
+    """A table for each method that the reference is held against; the first is open."""
     method = view.reference
-    if method is None:
-        return None
-    by_other = {other: group_costs(view, method, other) for other in held_against(view)}
-    by_other = {other: costs for other, costs in by_other.items() if costs}
-    if not by_other:
-        return None
-    keyed = {(cost.point, cost.name, other): cost for other, costs in by_other.items() for cost in costs}
-    accuracy = {
-        (cost.point, cost.name, other): cost
-        for other in by_other
-        for cost in group_costs(view, method, other, "accuracy")
-    }
-    lines: dict[tuple[Any, str], GroupCost] = {}
-    for costs in by_other.values():
-        lines |= {(cost.point, cost.name): cost for cost in costs}
-    rows = []
-    for (point, name), cost in sorted(lines.items(), key=lambda item: (item[1].share, item[0][1])):
-        cells = [Cell(value_text(cost.share)), _rows_cell(cost.rows)]
-        for other in by_other:
-            key = (point, name, other)
-            cells += [_step(accuracy.get(key)), _step(keyed.get(key)), _beside(keyed.get(key))]
-        rows.append((", ".join(part for part in (name, view.label(point) if view.axes else "") if part), cells))
-    columns = ["share of training rows", "test rows"]
-    for other in by_other:
-        words = f"{title(method)} less {title(other)}"
-        columns += [f"accuracy: {words}", f"{metric_words(COST)}: {words}", "that against the rest"]
-    about = About(
-        "group-costs",
-        f"What {title(method)} costs small groups",
-        "The smallest share of the training rows first. Of the Brier score more is worse. “Against the rest”: the"
-        " difference in the group less that among all other rows; significant: p below 0.05 after Holm’s correction"
-        " over all groups but the largest of each column.",
-    )
-    data = pl.DataFrame([_plain(view, cost) for costs in by_other.values() for cost in costs], infer_schema_length=None)
-    return as_table(about, data, columns, rows, folded=len(rows) > _OPEN_LINES)
+    exhibits: list[Exhibit] = []
+    for other in held_against(view) if method is not None else ():
+        costs = group_costs(view, method or "", other)
+        if not costs:
+            continue
+        accuracy = {(cost.point, cost.name): cost for cost in group_costs(view, method or "", other, "accuracy")}
+        rows = []
+        for cost in costs:
+            cells = [Cell(value_text(cost.share)), _rows_cell(cost.rows)]
+            cells += [_step(accuracy.get((cost.point, cost.name))), _step(cost), _beside(cost)]
+            rows.append((_label(view, cost), cells))
+        words = metric_words(COST)
+        about = About(
+            f"group-costs-{other}".replace(" ", "-"),
+            f"What {title(method or '')} costs small groups, against {title(other)}",
+            f"Differences to {title(other)}; of the {words} more is worse. The smallest share of the training rows"
+            " first. “Against the rest”: the difference in the group less that among all other rows; significant: p"
+            " below 0.05 after Holm’s correction over all groups but the largest of each column.",
+        )
+        data = pl.DataFrame([_plain(view, cost) for cost in costs], infer_schema_length=None)
+        columns = ("share of training rows", "test rows", "accuracy", words, f"{words} against the rest")
+        exhibits.append(as_table(about, data, columns, rows, folded=bool(exhibits) or len(rows) > _OPEN_LINES))
+    return exhibits
+
+
+def _label(view: StudyView, cost: GroupCost) -> str:
+    return ", ".join(part for part in (cost.name, view.label(cost.point) if view.axes else "") if part)
 
 
 def _plain(view: StudyView, cost: GroupCost) -> dict[str, Any]:

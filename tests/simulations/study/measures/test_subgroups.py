@@ -249,7 +249,7 @@ def test_a_study_with_subgroups_has_a_part_for_them(tmp_path: Path) -> None:
     names = set(files.results.filter(pl.col("scope") == "subgroup")["name"])
     assert names == {"age: below 55", "age: 55 and more", "class: no", "class: yes"}
     page = render_study(files, "tiny")
-    assert "Subgroups and classes" in page and "What PATE costs small groups" in page
+    assert "Subgroups and classes" in page and "What PATE costs small groups, against pooled" in page
     base["data"]["subgroups"] = ["height"]
     path = write_tiny(tmp_path, study=study, base=base, axis=STUDY["axis"][:1])
     with pytest.raises(ConfigError, match="no column 'height'"):

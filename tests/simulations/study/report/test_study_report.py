@@ -15,8 +15,10 @@ import polars as pl
 import pytest
 
 from consilium.protocol.errors import DataError, PathError, StorageError
+from consilium.report.exhibits import Cell, Exhibit, PagePart, Table, TableLine
 from consilium.simulations.artifact import to_bytes
 from consilium.simulations.study.report.build import write_study_report
+from consilium.simulations.study.report.lengths import folded_to_fit
 from consilium.simulations.study.spec import FACTS
 from tests.simulations.study.made_up import HOSTILE, METHODS, ONE, MadeUp
 
@@ -341,3 +343,29 @@ def test_the_page_begins_with_the_answer_and_one_picture(tmp_path: Path) -> None
     assert first.get("id") == "part-answers" and len(list(first.iter("figure"))) == 1
     assert ["".join(item.itertext()).strip() for item in first.iter("li")] == answers
     assert 1 <= len(answers) <= 4 and answers[0].startswith("Of the methods with the guarantee of PATE")
+
+
+def test_a_long_page_folds_figures_in_detail_and_loses_none() -> None:
+    lines = tuple(TableLine(f"line {number}", (Cell("0.5", "0.4 to 0.6"),) * 6) for number in range(40))
+    table = Table(("", *"abcdef"), lines)
+    many = [Exhibit(f"{part}-{place}", "T", table=table, secret=True) for part in range(8) for place in range(3)]
+    answers = PagePart("part-answers", "A", (Exhibit("answers", table=table),))
+    parts = [answers, *(PagePart(f"part-{part}", "P", tuple(many[3 * part : 3 * part + 3])) for part in range(8))]
+    short = folded_to_fit(parts[:2])
+    assert [part.exhibits for part in short] == [part.exhibits for part in parts[:2]]
+    long = folded_to_fit(parts)
+    assert [[exhibit.name for exhibit in part.exhibits] for part in long] == [
+        [exhibit.name for exhibit in part.exhibits] for part in parts
+    ]
+    looks = [[exhibit.look for exhibit in part.exhibits] for part in long]
+    assert looks[0] == [""], "answers are never folded"
+    assert all(some[1:] == ["folded", "folded"] for some in looks[1:]), "the first of a part is folded last"
+    assert 0 < sum(some[0] == "" for some in looks[1:]) < 8
+
+
+def test_a_folded_picture_is_on_the_page_with_its_downloads(tmp_path: Path) -> None:
+    page = drawn(MadeUp(axes={"division": {f"division {number}": 0.0 for number in range(12)}}, parties=9), tmp_path)
+    folded = [element for element in body(page).iter("details") if element.find("figure") is not None]
+    assert folded and all(element.find("figure/div[@class]") is not None for element in folded)
+    names = {figure.get("id") for element in folded for figure in element.iter("figure")}
+    assert names <= set(downloads(page, "svg")) and names <= set(downloads(page, "csv"))
