@@ -40,6 +40,7 @@ ADULT = "adult"
 TABLES = (*DEVELOPMENT, ADULT)
 FAINT = ("communities, immunisation", "hospitals, died", "schools, arithmetic", "neighbourhoods, search")
 """Tables whose features tell the label with an AUC from .63 to .76; of the others it is .80 or more."""
+OF_TABLES = tuple(kind for kind in SHIFT_KINDS if kind != "scanner")
 CLEAR = tuple(name for name in TABLES if name not in FAINT)
 MOST_ROWS, MOST_IMAGES, PARTIES = 6_000, 3_000, 20
 """Of a table, and of images, by lot; of a division. A fifth is public, and asked."""
@@ -266,7 +267,7 @@ def development(kinds: Sequence[str], cases: int, first: int) -> None:
     """Each kind planted, and which are named."""
     with figure(
         "study-measures/which-shift", "python -m benchmarks.which_shift",
-        ["planted", "cases", "all of it named", "and nothing else", *SHIFT_KINDS],
+        ["planted", "cases", "all of it named", "and nothing else", *OF_TABLES],
         seeds=range(first, first + cases), quick=False,
         split="development tables; the constants were chosen on other lots of them",
     ) as shown:  # fmt: skip
@@ -274,7 +275,7 @@ def development(kinds: Sequence[str], cases: int, first: int) -> None:
             count = cases if kind in SINGLE else -(-cases // 3)
             counts = confusion(kind, count, first)
             right = f"{counts['right'] / count:.3f}" if wanted(kind) else None
-            each = [f"{counts[name] / count:.3f}" if counts[name] else "0" for name in SHIFT_KINDS]
+            each = [f"{counts[name] / count:.3f}" if counts[name] else "0" for name in OF_TABLES]
             shown.add(f"**{kind}**: {PLANTED[kind][0]}", count, right, f"{counts['alone'] / count:.3f}", *each)
 
 
@@ -283,7 +284,7 @@ def natural() -> None:
     chosen = {plot.axes["division"]: plot for plot in reversed(plots(load_study("naturals"))) if plot.seed == 0}
     with figure(
         "study-measures/natural-shifts", "python -m benchmarks.which_shift --natural",
-        ["division", "parties", "rows", *SHIFT_KINDS], seeds=(0,), quick=False,
+        ["division", "parties", "rows", *OF_TABLES], seeds=(0,), quick=False,
         split="natural divisions; after three looks at them the rule for units and lacks had been made stricter, on"
         " development divisions as nature divided them",
         note="Strength, and in brackets what rows by lot give; faint differences that were not named are dashes",
@@ -292,7 +293,7 @@ def natural() -> None:
             shift = shift_of(make_case(plot.teaching, plot.seed, 0.0))
             cells = [
                 f"{part.strength:.3f} ({part.floor:.3f})" if part is not None and part.named else None
-                for part in map(shift.of, SHIFT_KINDS)
+                for part in map(shift.of, OF_TABLES)
             ]
             shown.add(name, shift.owners, shift.rows, *cells)
 
