@@ -153,7 +153,7 @@ class SourceSpec(Frozen):
     )
     subgroups: tuple[str | SubgroupColumn, ...] = Field(
         default=(),
-        description='of studies: columns whose groups are judged apart, `["sex", "age"]`; of numbers the thirds of the public rows,'
+        description='columns whose groups are judged apart, `["sex", "age"]`; of numbers the thirds of the public rows,'
         ' or `{ column = "age", cuts = [65, 80] }`. [What is judged](study-measures.md#subgroups)',
     )
     title: str = Field(default="", max_length=200, description="of your own data, for the report")
