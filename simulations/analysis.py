@@ -48,6 +48,7 @@ from consilium.simulations.own_rows import judged_on_own_rows
 from consilium.simulations.release import load_own
 from consilium.simulations.report.data import PartyQuality
 from consilium.simulations.scenario import Scenario
+from consilium.simulations.study.measures.subgroups import by_subgroup
 from consilium.simulations.vote import VoteRecorder, plurality_shares, vote_shares
 from consilium.simulations.workspace import Workspace
 from consilium.student.config import StudentSpec
@@ -345,7 +346,7 @@ def _open_figures(space: Workspace, case: Case, judged: _Student) -> dict[str, A
     guarantee covers them.
 
     test: class -> test rows. student: see `student_figures`. intervals: of its metrics. labels: true class by released
-    label, of the answered queries.
+    label, of the answered queries. subgroups: see `by_subgroup`, where the scenario names some.
     """
     truth, names = judged.truth, case.classes
     rows, released = _released(space, names)
@@ -355,6 +356,7 @@ def _open_figures(space: Workspace, case: Case, judged: _Student) -> dict[str, A
         "student": student_figures(judged.probabilities, truth.test_y, names),
         "intervals": metric_intervals(judged.probabilities, truth.test_y, names),
         "labels": confusion(truth.labels[rows], released, len(names)),
+        **({"subgroups": by_subgroup(case, judged.probabilities)} if case.dataset.subgroups else {}),
     }
 
 

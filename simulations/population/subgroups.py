@@ -17,7 +17,7 @@ from consilium.simulations.population.specs import DataSpec
 MOST_GROUPS = 12
 """Of one column: of more each has too few rows to be judged."""
 MOST_CODES = 6
-"""Different numbers of a column that is taken for codes, and not cut."""
+"""Different numbers among the public rows of a column that is taken for codes, and not cut."""
 THIRDS = ("lowest third", "middle third", "highest third")
 MISSING = "missing"
 
@@ -25,8 +25,9 @@ MISSING = "missing"
 def subgroups_of(data: DataSpec, source: Source, dataset: Dataset, public_rows: np.ndarray) -> tuple[Subgroups, ...]:
     """Of each column of `data.subgroups` the group of every row, by what stood there before `data.shift`.
 
-    Numbers are cut at the cuts that are stated, else at the thirds of the public rows, int64 (public rows,): no cut is
-    a function of private rows. Rows without a value are a group.
+    Numbers are cut at the cuts that are stated, else at the thirds of the public rows, int64 (public rows,). Whether
+    they are numbers, and cut at all, public rows say too: no cut is a function of private rows. Rows without a value,
+    or with text where public rows have numbers, are a group.
 
     Raises
     ------
@@ -40,8 +41,8 @@ def subgroups_of(data: DataSpec, source: Source, dataset: Dataset, public_rows: 
 
 
 def _of_column(wanted: SubgroupColumn, source: Source, dataset: Dataset, public_rows: np.ndarray) -> Subgroups:
-    values = _values(wanted.column, source, dataset)
-    if values.dtype.kind == "f" and (wanted.cuts or len(np.unique(values[~np.isnan(values)])) > MOST_CODES):
+    values = _values(wanted.column, source, dataset, public_rows)
+    if values.dtype.kind == "f" and (wanted.cuts or len(_different(values[public_rows])) > MOST_CODES):
         names, group = _cut(wanted, values, public_rows)
     elif wanted.cuts:
         raise ConfigError(
@@ -83,14 +84,18 @@ def _cut(wanted: SubgroupColumn, values: np.ndarray, public_rows: np.ndarray) ->
 
 def _by_value(values: np.ndarray) -> tuple[list[str], np.ndarray]:
     if values.dtype.kind == "f":
-        different = np.unique(values[~np.isnan(values)])
+        different = _different(values)
         names = [f"{value:g}" for value in different]
         return [*names, MISSING], np.where(np.isnan(values), len(names), np.searchsorted(different, values))
     names, group = np.unique(values, return_inverse=True)
     return [str(name) for name in names], group.astype(np.int64)
 
 
-def _values(column: str, source: Source, dataset: Dataset) -> np.ndarray:
+def _different(values: np.ndarray) -> np.ndarray:
+    return np.unique(values[~np.isnan(values)])
+
+
+def _values(column: str, source: Source, dataset: Dataset, public_rows: np.ndarray) -> np.ndarray:
     """float64 (rows,) with NaN, or texts (rows,) with `MISSING`, of a raw column or of features that encode one."""
     if isinstance(source, TableSource):
         import polars as pl
@@ -99,7 +104,7 @@ def _values(column: str, source: Source, dataset: Dataset) -> np.ndarray:
         name = _matching(column, raw.columns)
         texts = texts_of(raw[name])
         numbers = texts.cast(pl.Float64, strict=False)
-        if numbers.null_count() > texts.null_count():
+        if numbers[public_rows].null_count() > texts[public_rows].null_count():
             return np.array([MISSING if text is None else text for text in texts])
         return numbers.to_numpy().astype(np.float64)
     codes = [name.partition("=")[0] for name in dataset.features]

@@ -46,6 +46,7 @@ from consilium.simulations.report.models import (
     worth_explained,
     worth_sentence,
 )
+from consilium.simulations.report.subgroups import subgroups_exhibit
 from consilium.student.card import labels_sentence, spread_sentence
 
 SHADES = 5
@@ -395,6 +396,7 @@ def classes_part(data: ReportData) -> PagePart:
             (f"What the {plural(word)} take for something else", "of the votes", "the votes goes to the other class"),
             secret=True,
         ),
+        subgroups_exhibit(data),
         *_probabilities(data),
     ]
     look = "columns broad" if len(data.classes) > FEW else "columns"

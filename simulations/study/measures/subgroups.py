@@ -7,7 +7,7 @@ Where a scenario names subgroups, the true classes are groups too ("class"): Bag
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -74,6 +74,18 @@ def subgroup_rows(method: str, case: Case, predicted: Predicted) -> list[Row]:
         if predicted.home is not None:
             rows += _at_home(method, case, predicted.home, group)
     return rows
+
+
+def by_subgroup(case: Case, test: np.ndarray) -> list[dict[str, Any]]:
+    """Of a published model, probabilities float64 (test, classes): name, rows, and metric -> [value, low, high] of each
+    group of public test rows. Classes are told elsewhere, and nothing here looks at a private row."""
+    groups: dict[str, dict[str, Any]] = {}
+    for row in subgroup_rows("student", case, Predicted(test=test)):
+        if row.metric == "rows" and row.value and not row.name.startswith(f"{CLASS_COLUMN}: "):
+            groups[row.name] = {"name": row.name, "rows": int(row.value), "figures": {}}
+        elif row.name in groups and row.low is not None:
+            groups[row.name]["figures"][row.metric] = [row.value, row.low, row.high]
+    return list(groups.values())
 
 
 def subgroup_row_scores(case: Case, predicted: Predicted) -> Arrays:

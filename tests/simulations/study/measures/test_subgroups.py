@@ -20,9 +20,10 @@ from consilium.simulations.datasets.table import TableSource
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.base import TEST_DRAWS, Predicted
 from consilium.simulations.population.specs import DataSpec
-from consilium.simulations.population.subgroups import subgroups_of
+from consilium.simulations.population.subgroups import THIRDS, subgroups_of
+from consilium.simulations.report.subgroups import subgroups_exhibit
 from consilium.simulations.study.cache import StepCache
-from consilium.simulations.study.measures.subgroups import subgroup_row_scores, subgroup_rows
+from consilium.simulations.study.measures.subgroups import by_subgroup, subgroup_row_scores, subgroup_rows
 from consilium.simulations.study.report.build import render_study
 from consilium.simulations.study.results import open_study
 from consilium.simulations.study.row_scores import RowScores, write_row_scores
@@ -31,6 +32,7 @@ from consilium.simulations.study.sources import source_digest
 from consilium.simulations.study.spec import COLUMNS, load_study
 from consilium.simulations.study.summaries.subgroups import cost_sentences, group_costs
 from consilium.simulations.study.summaries.view import study_view
+from tests.simulations.report import cases as report_cases
 from tests.simulations.study.tiny import SCENARIO, STUDY, write_tiny
 from tests.simulations.test_judge import HOME, TEST, guesses, made_up
 
@@ -60,10 +62,21 @@ def test_numbers_are_cut_where_it_is_said() -> None:
 
 
 def test_else_at_the_thirds_of_the_public_rows_alone() -> None:
-    (ages,) = divided(["age"], public=[0, 1, 2, 3])  # thirds of 30, 40, 50, 60: 40 and 50
-    assert ages == [
-        "lowest third", "middle third", *["highest third"] * 4, "missing", "highest third",
-    ]  # fmt: skip
+    (x,) = divided(["x"], public=range(7))  # thirds of 0 to 6 are 2 and 4, those of 0 to 7 are not
+    assert x == ["lowest third"] * 2 + ["middle third"] * 2 + ["highest third"] * 4
+    (few,) = divided(["x"], public=range(6))
+    assert few == [f"{value}" for value in range(8)], "few different public numbers are codes"
+
+
+def test_what_private_rows_write_does_not_decide_what_a_column_is() -> None:
+    count = 10
+    weights = ["1", "2", "3", "4", "5", "6", "7", "unknown", "8", "9"]
+    frame = pl.DataFrame({"weight": weights, "x": range(count), "ill": ["y", "n"] * 5})
+    described = {"set": MEMORY, "label": "ill", "classes": ["n", "y"], "subgroups": ["weight"], "drop": ["weight"]}
+    source = TableSource.of_frame(frame, SourceSpec.model_validate(described))
+    data = DataSpec.model_validate(described)
+    (groups,) = subgroups_of(data, source, source.dataset(np.arange(count)), np.arange(7))
+    assert groups.names[groups.group[7]] == "missing" and set(groups.names) == {*THIRDS, "missing"}
 
 
 def test_categories_are_groups_whether_they_are_features_or_not() -> None:
@@ -254,3 +267,23 @@ def test_a_study_with_subgroups_has_a_part_for_them(tmp_path: Path) -> None:
     path = write_tiny(tmp_path, study=study, base=base, axis=STUDY["axis"][:1])
     with pytest.raises(ConfigError, match="no column 'height'"):
         run_study(load_study(str(path)), tmp_path / "other", StepCache(tmp_path / "cache"))
+
+
+def test_what_a_run_says_of_its_student_looks_at_test_rows_alone() -> None:
+    case = with_groups()
+    nobody = Subgroups("site", ("here", "elsewhere"), (np.arange(len(case.dataset.y)) >= TEST).astype(np.int64))
+    columns = (*case.dataset.subgroups, nobody)
+    case = replace(case, dataset=replace(case.dataset, subgroups=columns))
+    groups = by_subgroup(case, guesses(case)[:TEST])
+    assert [group["name"] for group in groups] == ["sex: female", "sex: male", "site: here"]
+    mine = groups[1]
+    rows = {row.metric: row for row in subgroup_rows("student", case, Predicted(test=guesses(case)[:TEST]))
+            if row.name == "sex: male"}  # fmt: skip
+    assert mine["rows"] == rows["rows"].value
+    assert mine["figures"]["auc"] == [rows["auc"].value, rows["auc"].low, rows["auc"].high]
+    assert not any(metric.startswith("train") for metric in mine["figures"])
+    data = replace(report_cases.run(), open_figures={"subgroups": groups})
+    exhibit = subgroups_exhibit(data)
+    assert exhibit is not None and exhibit.table is not None and not exhibit.secret
+    assert [line.name for line in exhibit.table.lines] == ["sex: female", "sex: male", "site: here"]
+    assert subgroups_exhibit(replace(data, open_figures={})) is None
