@@ -26,6 +26,7 @@ from consilium.protocol.releases import ReleaseKind
 from consilium.simulations.beside import Begin, Pending, TimeLimit, when_wanted
 from consilium.simulations.divide import Case
 from consilium.simulations.judge import confusion, student_figures
+from consilium.simulations.judge_subgroups import by_subgroup
 from consilium.simulations.learn import ReleasedAnswers, learning_curves
 from consilium.simulations.methods.base import TEST_DRAWS, StatedGuarantee
 from consilium.simulations.methods.manual_labels import PublicTruth
@@ -48,7 +49,6 @@ from consilium.simulations.own_rows import judged_on_own_rows
 from consilium.simulations.release import load_own
 from consilium.simulations.report.data import PartyQuality
 from consilium.simulations.scenario import Scenario
-from consilium.simulations.study.measures.subgroups import by_subgroup
 from consilium.simulations.vote import VoteRecorder, plurality_shares, vote_shares
 from consilium.simulations.workspace import Workspace
 from consilium.student.config import StudentSpec

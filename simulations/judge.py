@@ -38,7 +38,7 @@ class Row(NamedTuple):
 
     method: the method that it is of; "division" for measures of the division alone, "teachers" for those of the
     teachers and their votes without noise. scope: "run", "class", "party", "group" (of parties) or "subgroup" (of
-    rows, see `study.measures.subgroups`); name: which of them ("" for "run"). metric: such as "auc", "hellinger";
+    rows, see `judge_subgroups`); name: which of them ("" for "run"). metric: such as "auc", "hellinger";
     value; low and high: its interval within the cell, None where it has none. Intervals over seeds are the report's.
     """
 

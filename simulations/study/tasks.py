@@ -26,6 +26,7 @@ from consilium.simulations.datasets.base import Source
 from consilium.simulations.datasets.source import open_source
 from consilium.simulations.divide import Case, make_case
 from consilium.simulations.judge import Row, judged, judged_row_scores
+from consilium.simulations.judge_subgroups import subgroup_row_scores, subgroup_rows
 from consilium.simulations.methods.base import Predicted
 from consilium.simulations.methods.kinds import method_of
 from consilium.simulations.methods.manual_labels import HandLabels, PublicTruth
@@ -36,7 +37,6 @@ from consilium.simulations.study.cells import deciding_versions, without_mechani
 from consilium.simulations.study.measures.division import division_matrices, division_rows
 from consilium.simulations.study.measures.gain import gain_rows
 from consilium.simulations.study.measures.influence import influence_rows
-from consilium.simulations.study.measures.subgroups import subgroup_row_scores, subgroup_rows
 from consilium.simulations.study.measures.votes import teacher_matrices, teacher_rows
 from consilium.simulations.study.sources import unpacked
 from consilium.simulations.vote import Ensemble, train_ensemble

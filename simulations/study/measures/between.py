@@ -229,6 +229,7 @@ def shift_part(
     kind: ShiftKind, rows: OwnerRows, between: BetweenOwners, p: float, generator: np.random.Generator,
     names: Sequence[str] = (), **figures: float,
 ) -> ShiftPart:  # fmt: skip
+    """What is said of a kind by how much of a variance lies between owners. p: before correction; names: of columns."""
     columns = max(between.by_owner.sum() / max(between.value, 1e-300) / rows.sizes.sum(), 1.0)
     value, low, high = ratio(between.by_owner, rows.sizes * columns, generator)
     order = [int(place) for place in np.argsort(-between.by_column)[:3] if between.by_column[place] > 0]

@@ -60,6 +60,8 @@ def missing_part(rows: OwnerRows, missing: np.ndarray, generator: np.random.Gene
 
 
 class UnitCells(NamedTuple):
+    """part: what is said, None where no column has numbers; cells: bool (owners, columns), in another unit."""
+
     part: ShiftPart | None
     cells: np.ndarray
 

@@ -18,12 +18,12 @@ from consilium.simulations.datasets.base import Dataset, Subgroups
 from consilium.simulations.datasets.spec import MEMORY, SourceSpec
 from consilium.simulations.datasets.table import TableSource
 from consilium.simulations.divide import Case
+from consilium.simulations.judge_subgroups import by_subgroup, subgroup_row_scores, subgroup_rows
 from consilium.simulations.methods.base import TEST_DRAWS, Predicted
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.population.subgroups import THIRDS, subgroups_of
 from consilium.simulations.report.subgroups import subgroups_exhibit
 from consilium.simulations.study.cache import StepCache
-from consilium.simulations.study.measures.subgroups import by_subgroup, subgroup_row_scores, subgroup_rows
 from consilium.simulations.study.report.build import render_study
 from consilium.simulations.study.results import open_study
 from consilium.simulations.study.row_scores import RowScores, write_row_scores
