@@ -86,9 +86,9 @@ class StudyAxis(Terse, Frozen):
             raise ValueError(f"needs one of {others}, has {' and '.join(present) or 'none'}")
         sets_keys = bool(self.points or self.leave_out)
         if sets_keys and self.key:
-            raise ValueError(f"{present[0]} sets keys of its own: leave key out, and give a name")
+            raise ValueError("points and leave_out set keys of their own: leave key out, and give a name")
         if sets_keys and not self.name:
-            raise ValueError(f"{present[0]} needs a name for the axis")
+            raise ValueError("points need a name for the axis, and so does leave_out")
         if self.leave_out and (count := self.leave_out if isinstance(self.leave_out, int) else len(self.leave_out)) < 2:
             raise ValueError(f"leave_out leaves {count} out: two folds or owners at least")
         if not sets_keys and not self.key:
