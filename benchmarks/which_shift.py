@@ -30,7 +30,7 @@ from consilium.simulations.population.partition import Partition, deal_by_class
 from consilium.simulations.population.shift import public_left, shifted, tilted
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.study.cells import plots
-from consilium.simulations.study.measures.between import SHIFT_KINDS
+from consilium.simulations.study.measures.between import SHIFT_KINDS, ShiftKind
 from consilium.simulations.study.measures.scanner import SCANNER_KINDS
 from consilium.simulations.study.measures.shift import WhichShift, shift_of, which_shift
 from consilium.simulations.study.spec import load_study
@@ -40,7 +40,7 @@ ADULT = "adult"
 TABLES = (*DEVELOPMENT, ADULT)
 FAINT = ("communities, immunisation", "hospitals, died", "schools, arithmetic", "neighbourhoods, search")
 """Tables whose features tell the label with an AUC from .63 to .76; of the others it is .80 or more."""
-OF_TABLES = tuple(kind for kind in SHIFT_KINDS if kind != "scanner")
+OF_TABLES: tuple[ShiftKind, ...] = tuple(kind for kind in SHIFT_KINDS if kind != "scanner")
 CLEAR = tuple(name for name in TABLES if name not in FAINT)
 MOST_ROWS, MOST_IMAGES, PARTIES = 6_000, 3_000, 20
 """Of a table, and of images, by lot; of a division. A fifth is public, and asked."""
