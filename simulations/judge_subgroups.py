@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from consilium.simulations.artifact import Arrays
+from consilium.simulations.artifact import AGAINST_REST, SUBGROUP, Arrays, in_subgroup
 from consilium.simulations.divide import Case
 from consilium.simulations.home_scores import PartyRows, area_scores
 from consilium.simulations.judge import Row, drawn_test, unit_arrays
@@ -24,7 +24,6 @@ from consilium.simulations.metrics import (
     brier_row_scores,
     normal_interval,
 )
-from consilium.simulations.study.row_scores import AGAINST_REST, SUBGROUP, in_subgroup
 
 CLASS_COLUMN = "class"
 LEAST_ROWS = 10

@@ -17,24 +17,11 @@ import polars as pl
 
 from consilium.protocol.errors import DataError
 from consilium.protocol.files import replacing
-from consilium.simulations.artifact import UNIT_SCORES, Arrays
+from consilium.simulations.artifact import AGAINST_REST, BEHIND, UNIT_SCORES, Arrays, subgroup_key
 
 ROW_SCORES = "row_scores.parquet"
 _METRICS = ("accuracy", "auc", "balanced_accuracy", "brier", "observed_less_predicted")
 """Figures of runs on test rows that are means over these, at least to first order."""
-
-
-SUBGROUP = "subgroup"
-"""Scope of figures of groups of rows."""
-AGAINST_REST = "_against_rest"
-"""Behind a figure of a subgroup: what it has more than the figure of all other test rows."""
-_BEHIND = "|"
-
-
-def in_subgroup(subgroup: str, against_rest: bool, arrays: Arrays) -> Arrays:
-    """`unit_arrays` of the rows of a subgroup, under names that tell them from those of all test rows."""
-    before = _key("", subgroup, against_rest)
-    return {f"{UNIT_SCORES}{before}{_BEHIND}{name.removeprefix(UNIT_SCORES)}": array for name, array in arrays.items()}
 
 
 @dataclass(frozen=True)
@@ -81,7 +68,7 @@ class RowScores:
         """None where the figure is no mean over test rows, or the cell has none of it. subgroup: whose figure it is;
         of what it has more than the rest with `AGAINST_REST` behind the metric."""
         figure = metric.removesuffix(AGAINST_REST)
-        place = self._places.get(_key(cell, subgroup, figure != metric))
+        place = self._places.get(subgroup_key(cell, subgroup, figure != metric))
         if place is None or figure not in _METRICS or figure not in self._frame.columns:
             return None
         if (scores := self._frame[figure][place]) is None:
@@ -91,10 +78,6 @@ class RowScores:
         return UnitScores(space, unit, ids, rows, scores.to_numpy().astype(np.float64))
 
 
-def _key(cell: str, subgroup: str, against_rest: bool) -> str:
-    return f"{cell} {subgroup}{AGAINST_REST * against_rest}".strip()
-
-
 def write_row_scores(folder: Path, cells: Mapping[str, tuple[str, Arrays]]) -> None:
     """Write row_scores.parquet. cells: of each the hash of its data, and its `unit_arrays`, those of subgroups under
     names that `in_subgroup` gives."""
@@ -102,7 +85,7 @@ def write_row_scores(folder: Path, cells: Mapping[str, tuple[str, Arrays]]) -> N
     for cell, (data, arrays) in sorted(cells.items()):
         by_key: dict[str, Arrays] = {}
         for name, array in arrays.items():
-            before, _, field_name = name.removeprefix(UNIT_SCORES).rpartition(_BEHIND)
+            before, _, field_name = name.removeprefix(UNIT_SCORES).rpartition(BEHIND)
             by_key.setdefault(f"{cell} {before}".strip(), {})[field_name] = array
         for key, scores in by_key.items():
             unit = str(scores["unit"])

@@ -9,8 +9,8 @@ import polars as pl
 
 from consilium.report.exhibits import Cell, Exhibit, PagePart
 from consilium.report.words import many, range_text, signed_text, upper_first, value_text
+from consilium.simulations.artifact import AGAINST_REST, SUBGROUP
 from consilium.simulations.study.report.parts import ACROSS, About, as_part, as_table
-from consilium.simulations.study.row_scores import AGAINST_REST, SUBGROUP
 from consilium.simulations.study.summaries.subgroups import COST, GroupCost, group_costs, held_against
 from consilium.simulations.study.summaries.tidy import less_is_better, metric_words, title
 from consilium.simulations.study.summaries.view import StudyView, over_seeds

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from consilium.report.words import range_text, signed_text, value_text
-from consilium.simulations.study.row_scores import AGAINST_REST, SUBGROUP
+from consilium.simulations.artifact import AGAINST_REST, SUBGROUP
 from consilium.simulations.study.summaries.questions import holm, paired
 from consilium.simulations.study.summaries.tidy import less_is_better, metric_words, title
 from consilium.simulations.study.summaries.view import Point, StudyView, over_seeds

@@ -9,7 +9,7 @@ import polars as pl
 
 from consilium.protocol.errors import DataError
 from consilium.report.words import range_text, value_text
-from consilium.simulations.study.row_scores import AGAINST_REST
+from consilium.simulations.artifact import AGAINST_REST
 from consilium.simulations.study.spec import COLUMNS as FIELDS
 from consilium.simulations.study.spec import FACTS
 

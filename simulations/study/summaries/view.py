@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from consilium.simulations.study.row_scores import SUBGROUP, RowScores
+from consilium.simulations.artifact import SUBGROUP
+from consilium.simulations.study.row_scores import RowScores
 from consilium.simulations.study.summaries.inference import spread
 from consilium.simulations.study.summaries.tidy import (
     COUNTS,
