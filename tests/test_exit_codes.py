@@ -80,4 +80,3 @@ def test_help_and_documents_list_them_all() -> None:
     listed = " ".join(consilium("--help").stdout.split())
     assert in_a_sentence() in listed
     assert as_table() in (ROOT / "docs" / "exit-codes.md").read_text()
-    assert in_a_sentence() in " ".join((ROOT / "README.md").read_text().split())
