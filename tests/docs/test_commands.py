@@ -33,6 +33,7 @@ ONLY_PARSED = {
     r"run .*--engine ray --address": "a cluster: tests/simulations/engines/cluster/test_two_machines.py",
     r"run --resume": "needs a run that was killed: tests/simulations/test_resume.py",
     r"audit (kits|runs)/.*": "a deployed run: tests/simulations/test_deployed.py; a simulated one is audited below",
+    r"attack ": "minutes: tests/simulations/attack/test_command.py",
     r"audit teachers": "minutes: tests/simulations/teacher_audit/test_teacher_audit.py",
     r"(audit|report) \.": "a deployed run: tests/coordinator/deploy/test_runs.py, tests/deploy/test_kits_loopback.py",
     r"node close": "a federation that was begun: tests/coordinator/deploy/test_runs.py",
