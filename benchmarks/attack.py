@@ -123,7 +123,8 @@ def fed_back() -> Iterator[None]:
         for place in range(len(votes)):
             label = labels[place % len(labels)]
             loser = int(np.argmax(np.where(np.arange(votes.shape[1]) == label, -1, votes[place])))
-            votes[place, loser], votes[place, label] = votes[place, loser] - 1, votes[place, label] + 1
+            if votes[place, loser]:
+                votes[place, loser], votes[place, label] = votes[place, loser] - 1, votes[place, label] + 1
         return replace(histogram, votes=votes)
 
     with (

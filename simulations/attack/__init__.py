@@ -4,5 +4,7 @@ bounds      from scores of an attack to rates with intervals, and to an epsilon 
 shadows     federations with a target and without it, and what an observer sees of them
 faults      known mistakes of implementations, looked for by what a federation does
 membership  was this record, this patient, this party in it? likelihood ratios over shadow federations
+repeats     can the votes be had by asking the same again and again?
+liars       what do lying parties do to the student?
 laboratory  all of it on one federation, as plain values
 """

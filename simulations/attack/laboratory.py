@@ -11,12 +11,14 @@ import numpy as np
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.simulations.attack.faults import look_for_faults
+from consilium.simulations.attack.liars import poisoned_students
 from consilium.simulations.attack.membership import ERROR, asked_rows, membership
+from consilium.simulations.attack.repeats import recovered_votes
 from consilium.simulations.attack.shadows import Shadows, check_playable
 from consilium.simulations.divide import Case
 
 FORMAT = 1
-PARTS = ("faults", "membership")
+PARTS = ("faults", "votes", "liars", "membership")
 """What `--only` takes."""
 MINUTES = 10.0
 """Of one processor, by default."""
@@ -68,6 +70,10 @@ def attacked(
     }
     if "faults" in parts:
         values["faults"] = [finding.to_json() for finding in look_for_faults(everything, progress)]
+    if "votes" in parts:
+        values["votes"] = [one.to_json() for one in recovered_votes(everything)]
+    if "liars" in parts:
+        values["liars"] = [one.to_json() for one in poisoned_students(everything, rows)]
     if "membership" in parts:
         shadows = Shadows(case, rows, seed, progress=progress)
         left = max(60 * minutes - (time.process_time() - began), 1.0)

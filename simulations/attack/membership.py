@@ -37,6 +37,7 @@ from consilium.simulations.attack.shadows import (
     Games,
     Shadows,
     Target,
+    outcome_shares,
     typical_parties,
     typical_records,
     worst_party,
@@ -465,7 +466,7 @@ def targets_of(shadows: Shadows, units: Sequence[Unit]) -> list[list[Target]]:
     if Unit.PATIENT in units and data.patient is not None and len(np.unique(data.patient)) < len(data.patient):
         groups.append(typical_records(shadows, TYPICAL, Unit.PATIENT))
     if Unit.PARTY in units:
-        groups += [typical_parties(shadows, TYPICAL), [worst_party(shadows)]]
+        groups += [typical_parties(shadows, TYPICAL), [worst_party(shadows)], outcome_shares(shadows, TYPICAL)]
     return [targets for targets in groups if targets]
 
 

@@ -324,6 +324,31 @@ def _party(shadows: Shadows, party: int, x: np.ndarray, y: np.ndarray, generator
     return Target("typical", Unit.PARTY, party, x[mine], votes[0], votes[1:])
 
 
+def outcome_shares(shadows: Shadows, count: int) -> list[Target]:
+    """Parties by lot of which the attacker wants to know whether one outcome is frequent there: four fifths of their
+    rows have the last class, or one fifth; the rows are the party's own, drawn again."""
+    case, data, generator = shadows.case, shadows.case.dataset, shadows.generator(8)
+    last, targets = len(case.classes) - 1, list[Target]()
+    for party in generator.permutation(len(case.parties)):
+        mine = case.partition.parties[case.parties[party]]
+        having, lacking = mine[data.y[mine] == last], mine[data.y[mine] != last]
+        if len(targets) == count:
+            break
+        if len(mine) < 10 or not len(having) or not len(lacking):
+            continue
+        variants = []
+        for number in range(len(shadows.halves) + 1):
+            draw = shadows.generator(9, int(party), number)
+            for share in (0.2, 0.8):
+                many = round(share * len(mine))
+                drawn = np.concatenate([draw.choice(having, size=many), draw.choice(lacking, size=len(mine) - many)])
+                variants.append((data.x[drawn], data.y[drawn]))
+        votes = shadows.votes_of(int(party), variants)
+        votes = votes.reshape(-1, 2, *votes.shape[1:])
+        targets.append(Target("share of outcomes", Unit.PARTY, int(party), data.x[mine], votes[0], votes[1:]))
+    return targets
+
+
 def worst_party(shadows: Shadows) -> Target:
     """A party whose rows are the queries, labelled as most parties vote, against one that labels them the other way:
     its teachers move as many votes as can be."""

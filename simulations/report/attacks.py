@@ -12,6 +12,7 @@ from typing import Any
 
 from consilium.protocol.errors import DataError
 from consilium.report.exhibits import Cell, Exhibit, PagePart, Table, TableLine, without_blanks
+from consilium.report.words import plural
 
 PROVES_NOTHING = (
     "An attack that fails proves nothing. It says what these attackers could not do in so many games. The guarantee"
@@ -44,7 +45,9 @@ def attacks_part(values: Mapping[str, Any], look: str = "") -> PagePart:
     if not values:
         return PagePart("attacks", "What an attacker finds out", ())
     try:
-        exhibits = without_blanks([_plain(values), _best(values), _faults(values), _all(values)])
+        exhibits = without_blanks(
+            [_plain(values), _best(values), _votes(values), _liars(values), _faults(values), _all(values)]
+        )
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise DataError("attack.json is not that of a run", "Run: consilium attack RUN") from error
     return PagePart("attacks", "What an attacker finds out", exhibits, look=look)
@@ -126,6 +129,56 @@ def _whom(observer: str) -> str:
     if observer.startswith("coordinator"):
         return f"the {observer.replace(':', ', which sees')}"
     return f"who holds {observer}"
+
+
+def _votes(values: Mapping[str, Any]) -> Exhibit | None:
+    """What is left of the noise where one question is asked again and again."""
+    lines = tuple(
+        TableLine(
+            one["way"],
+            (
+                Cell(f"{one['times']:,}"),
+                Cell(f"{one['votes_missed']:.1f}"),
+                Cell(f"{100 * one['exact']:.0f} of 100"),
+                Cell("unbounded" if one["epsilon"] is None else _epsilon(one["epsilon"])),
+            ),
+        )
+        for one in values.get("votes", [])
+    )
+    words = (
+        "Noise that is drawn anew is averaged away. So a public case is answered once: whoever asks again gets the same"
+        " answer. Near-duplicates of a case are other cases, and each is charged.",
+    )
+    columns = ("a question is", "answers", "votes missed in a count", "exact histograms", "epsilon of these answers")
+    table = Table(columns, lines, frozenset(range(1, 5)))
+    return (
+        Exhibit("attacks-votes", "Can the votes be had by asking again?", words, table, secret=True) if lines else None
+    )
+
+
+def _liars(values: Mapping[str, Any]) -> Exhibit | None:
+    """What lying parties do to the student."""
+    lines = tuple(
+        TableLine(
+            one["attack"],
+            (
+                Cell(f"{one['liars']:,}"),
+                Cell(f"{100 * one['moved']:.0f} of 100"),
+                Cell("–" if one["value"] is None else f"{one['metric']} {one['value']:.3f}"),
+                Cell("–" if one["hit"] is None else f"{100 * one['hit']:.0f} of 100"),
+            ),
+        )
+        for one in values.get("liars", [])
+    )
+    words = (
+        f"Liars among the {plural(values['party_label'])} vote against what most others say (flip), or for one class"
+        f" where a feature is large, so that the student learns that (trigger). A lie that is a vote cannot be told"
+        f" from an opinion: it counts as one. Where votes are hidden under masks nothing checks them, and one liar"
+        f" may add as much as the noise explains.",
+    )
+    columns = ("lie", "liars", "cases turned", "student on public test rows", "rows with the trigger called so")
+    table = Table(columns, lines, frozenset(range(1, 5)))
+    return Exhibit("attacks-liars", "What can liars do?", words, table, secret=True) if lines else None
 
 
 def _faults(values: Mapping[str, Any]) -> Exhibit | None:

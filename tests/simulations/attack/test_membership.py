@@ -21,7 +21,7 @@ LABELS = ('federation.mechanism={name = "gnmax", sigma = 10.0}',)
 @pytest.fixture(scope="module", autouse=True)
 def few_targets() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "TYPICAL", 2)
+        patch.setattr(module, "TYPICAL", 1)
         patch.setattr(module, "_LEARNT", 100)
         patch.setattr(searched, "TRIES", 6)
         yield
