@@ -2,8 +2,10 @@
 
     python -m benchmarks.attack planted                   # each fault planted, 20 times
     python -m benchmarks.attack alarms                    # the same looks at 200 honest federations
+    python -m benchmarks.attack votes                     # the exact histogram by asking again
+    python -m benchmarks.attack liars                     # false votes and a trigger
     python -m benchmarks.attack releases                  # who is found in what was released, by collection and release
-    python -m benchmarks.attack students                  # who is found in the student, two minutes a seed
+    python -m benchmarks.attack students                  # who is found in the student, a minute a seed
 
 A fault is planted by one function that is replaced in this process. The federations are those hospitals of `stroke`
 with most patients, with ridge teachers, four to a hospital, in turn with noisy counts and with labels.
@@ -30,7 +32,9 @@ from consilium.simulations import release, teach
 from consilium.simulations.attack import faults
 from consilium.simulations.attack.bounds import Hits
 from consilium.simulations.attack.faults import DEPENDENT, FED_BACK, KNOWN, LESS, RESET, REUSED, SHARED, look_for_faults
+from consilium.simulations.attack.liars import poisoned_students
 from consilium.simulations.attack.membership import OBSERVERS, MembershipAttack, asked_rows, membership
+from consilium.simulations.attack.repeats import recovered_votes
 from consilium.simulations.attack.shadows import Shadows
 from consilium.simulations.divide import divide
 from consilium.simulations.scenario import load_scenario
@@ -201,12 +205,12 @@ def _alarms(runs: int) -> None:
             table.add(fault, f"{named[fault]} of {runs}", str(unseen[fault]))
 
 
-FEDERATIONS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "plaintext, counts": ("stroke", ()),
-    "plaintext, labels": ("stroke-labels", ()),
-    "distributed, counts": ("stroke", ("federation.collection=distributed",)),
+FEDERATIONS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
+    "plaintext, counts": ("stroke", (), OBSERVERS[:2]),
+    "plaintext, labels": ("stroke-labels", (), OBSERVERS[:2]),
+    "distributed, counts": ("stroke", ("federation.collection=distributed",), OBSERVERS[1:2]),
 }
-"""By collection and release, what is attacked."""
+"""By collection and release, what is attacked, and by whom. Towards a student all collections are alike."""
 COLUMNS = (
     "collection, release", "looked for", "observer", "knows", "found of 100 at 1 false alarm", "without noise",
     "epsilon at least", "guaranteed", "ratio", "games", "seconds",
@@ -246,40 +250,95 @@ def _found(attacks: Sequence[MembershipAttack]) -> Hits:
     return Hits(sum(one.count for one in hits), sum(one.runs for one in hits))
 
 
-def _attacks(name: str, part: str, federations: Sequence[str], observers: Sequence[str], budget: float) -> None:
+def _attacks(name: str, part: str, federations: Sequence[str], students: bool, budget: float) -> None:
     command = f"python -m benchmarks.attack {part}"
-    split = "no parameter was chosen; every record and party of the federation may be a target"
-    timings = ("games", "seconds")
-    with figure(
-        f"attacks/{name}", command, list(COLUMNS), seeds=SEEDS, quick=False, timings=timings, split=split
-    ) as table:
+    split, timings = "no parameter was chosen; every record and party may be a target", ("games", "seconds")
+    columns = list(COLUMNS)
+    with figure(f"attacks/{name}", command, columns, seeds=SEEDS, quick=False, timings=timings, split=split) as table:
         for label in federations:
-            scenario, overrides = FEDERATIONS[label]
+            _, _, observers = FEDERATIONS[label]
             attacks = list[MembershipAttack]()
             for seed in SEEDS:
-                case = divide(load_scenario(scenario, list(overrides), seed), seed)
-                everything = Shadows(case, np.arange(len(case.pool_x)), seed, halves=0)
-                shadows = Shadows(case, asked_rows(everything), seed)
-                attacks += membership(shadows, everything, budget, games=2600, observers=observers)
-            if wrong := [one for one in attacks if one.broken]:
-                raise AssertionError(f"a guarantee is refuted: {wrong}")
+                everything = _everything(label, seed)
+                shadows = Shadows(everything.case, asked_rows(everything), seed)
+                chosen = OBSERVERS[2:] if students else observers
+                attacks += membership(shadows, everything, budget, games=2600, observers=chosen)
+            if any(one.broken for one in attacks):
+                raise AssertionError("a guarantee is refuted")
             for line in strongest(attacks):
                 table.add(label, *line)
+
+
+COUNTS_AND_LABELS = ("plaintext, counts", "plaintext, labels")
+
+
+def _everything(label: str, seed: int) -> Shadows:
+    scenario, overrides, _ = FEDERATIONS[label]
+    case = divide(load_scenario(scenario, list(overrides), seed), seed)
+    return Shadows(case, np.arange(len(case.pool_x)), seed, halves=0)
+
+
+def _spread(values: Sequence[float], digits: int = 1) -> str:
+    """Mean over seeds, with the smallest and the largest."""
+    return f"{np.mean(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
+
+
+def _votes() -> None:
+    columns = ["collection, release", "a question is", "answers", "votes missed in a count", "exact of 100", "epsilon"]
+    command, split = "python -m benchmarks.attack votes", "no parameter was chosen; public rows by lot"
+    note = "Mean over seeds, smallest and largest. Epsilon: of these answers, at the promised delta."
+    with figure("attacks/votes", command, columns, seeds=SEEDS, quick=False, split=split, note=note) as table:
+        for label in COUNTS_AND_LABELS:
+            for results in zip(*(recovered_votes(_everything(label, seed)) for seed in SEEDS), strict=True):
+                missed, exact = _spread([one.error for one in results]), np.mean([one.exact for one in results])
+                epsilon = results[0].epsilon
+                charged = "unbounded" if epsilon is None else f"{epsilon:.3f}"
+                table.add(label, results[0].way, str(results[0].times), missed, f"{100 * exact:.0f}", charged)
+
+
+def _liars() -> None:
+    columns = [
+        "collection, release",
+        "lie",
+        "liars",
+        "cases turned of 100",
+        "AUC of the student",
+        "trigger hits of 100",
+    ]
+    command, split = "python -m benchmarks.attack liars", "no parameter was chosen; hospitals held out whole"
+    note = "Mean over seeds, smallest and largest. The last line of each is of votes under masks, which nothing checks."
+    with figure("attacks/liars", command, columns, seeds=SEEDS, quick=False, split=split, note=note) as table:
+        for label in COUNTS_AND_LABELS:
+            federations = [_everything(label, seed) for seed in SEEDS]
+            attacks = [poisoned_students(mine, asked_rows(mine)) for mine in federations]
+            for results in zip(*attacks, strict=True):
+                hit = [100 * one.hit for one in results if one.hit is not None]
+                liars = sorted({one.liars for one in results})
+                table.add(
+                    label,
+                    results[0].attack,
+                    " to ".join(dict.fromkeys([str(liars[0]), str(liars[-1])])),
+                    _spread([100 * one.moved for one in results], 0),
+                    _spread([one.value for one in results if one.value is not None], 3),
+                    _spread(hit, 0) if hit else "–",
+                )
 
 
 def main(arguments: list[str] | None = None) -> None:
     """See the module."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=("planted", "alarms", "releases", "students"))
+    parser.add_argument("part", choices=("planted", "alarms", "votes", "liars", "releases", "students"))
     options = parser.parse_args(arguments)
     if options.part == "planted":
         _planted(20)
     elif options.part == "alarms":
         _alarms(200)
+    elif options.part in ("votes", "liars"):
+        {"votes": _votes, "liars": _liars}[options.part]()
     elif options.part == "releases":
-        _attacks("membership", "releases", list(FEDERATIONS), OBSERVERS[:2], 0.0)
+        _attacks("membership", "releases", list(FEDERATIONS), False, 0.0)
     else:
-        _attacks("students", "students", list(FEDERATIONS)[:1], OBSERVERS[2:], 120.0)
+        _attacks("students", "students", list(FEDERATIONS)[:1], True, 60.0)
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ from consilium.simulations.release import replay
 
 ERROR = 0.05
 """Probability that any bound of a laboratory is above a true promise, at most: shared out among all of them."""
-TYPICAL = 8
+TYPICAL = 4
 """Targets of each kind that are drawn by lot."""
 _LEARNT = 1000
 """Shadows without noise on which ratios are fitted."""

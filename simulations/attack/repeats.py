@@ -65,7 +65,8 @@ def recovered_votes(everything: Shadows) -> list[Recovered]:
     results = [_result(everything, "answered once, asked 100 times", 1, once, votes)]
     for way, counts in (("answered anew each time", TIMES), ("near-duplicates, within the budget", (near,))):
         for times in counts:
-            guess = np.stack([_estimate(mechanism, histogram, times, place) for place, histogram in enumerate(votes)])
+            seeds = np.random.SeedSequence([everything.seed, times, len(way)]).generate_state(len(votes)).tolist()
+            guess = np.stack([_estimate(mechanism, *pair, times) for pair in zip(votes, seeds, strict=True)])
             results.append(_result(everything, way, times, guess, votes))
     return results
 
@@ -95,9 +96,9 @@ def _through_the_service(everything: Shadows, rows: np.ndarray, votes: np.ndarra
     )
 
 
-def _estimate(mechanism: Mechanism, histogram: np.ndarray, times: int, place: int) -> np.ndarray:
+def _estimate(mechanism: Mechanism, histogram: np.ndarray, seed: int, times: int) -> np.ndarray:
     """Votes float64 (classes,) by fresh answers."""
-    drawn = mechanism.draw(np.tile(histogram, (times, 1)), SeededNoise(97 * times + place))
+    drawn = mechanism.draw(np.tile(histogram, (times, 1)), SeededNoise(seed))
     if drawn.counts is not None:
         return drawn.counts.mean(axis=0)
     labels = drawn.labels[drawn.labels != NO_LABEL]
