@@ -13,7 +13,6 @@ with most patients, with ridge teachers, four to a hospital, in turn with noisy 
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -324,21 +323,22 @@ def _liars() -> None:
                 )
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """See the module."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=("planted", "alarms", "votes", "liars", "releases", "students"))
-    options = parser.parse_args(arguments)
-    if options.part == "planted":
-        _planted(20)
-    elif options.part == "alarms":
-        _alarms(200)
-    elif options.part in ("votes", "liars"):
-        {"votes": _votes, "liars": _liars}[options.part]()
-    elif options.part == "releases":
-        _attacks("membership", "releases", list(FEDERATIONS), False, 0.0)
-    else:
-        _attacks("students", "students", list(FEDERATIONS)[:1], True, 60.0)
+PARTS: dict[str, Callable[[], None]] = {
+    "planted": lambda: _planted(20),
+    "alarms": lambda: _alarms(200),
+    "votes": _votes,
+    "liars": _liars,
+    "releases": lambda: _attacks("membership", "releases", list(FEDERATIONS), False, 0.0),
+    "students": lambda: _attacks("students", "students", list(FEDERATIONS)[:1], True, 60.0),
+}
+
+
+def main(parts: Sequence[str] = ()) -> None:
+    """Print the tables that are named, all by default."""
+    if unknown := set(parts) - set(PARTS):
+        sys.exit(f"no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
+    for part in parts or PARTS:
+        PARTS[part]()
 
 
 if __name__ == "__main__":
