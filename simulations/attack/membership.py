@@ -417,7 +417,7 @@ def membership(
     everything : the same federation on the whole pool, without halves, for an attacker who chooses the queries.
     budget : processor seconds in all; students, which are trained for each game, get what is left. games : with and
         without the target, of attacks that train nothing; ten times as many where all that is drawn is noise.
-    observers : which of `OBSERVERS` attack.
+    observers : which of `OBSERVERS` attack. Without halves only those attack who know all other rows.
     """
     began, case = time.process_time(), shadows.case
     # students last: they get what time is left
@@ -449,7 +449,7 @@ def _plans(shadows: Shadows, everything: Shadows, units: Sequence[Unit], observe
     exact = not shadows.case.config.noise_in_sums
     for targets in groups:
         for observer in observers:
-            for insider in (True, False):
+            for insider in (True, False) if len(shadows.halves) else (True,):
                 noises = (True,) if observer == "coordinator" and exact else (True, False)
                 yield from (_Plan(shadows, targets, observer, insider, noise) for noise in noises)
     for unit in (Unit.RECORD, Unit.PARTY):

@@ -121,9 +121,10 @@ class Shadows:
         return len(self.rows)
 
     def on(self, rows: np.ndarray) -> Shadows:
-        """The same where these queries alone are asked, int64 positions. For games only: it trains nothing anew."""
+        """The same where these queries alone are asked, int64 positions."""
         same = copy.copy(self)
         same.rows, same.whole, same.halves = self.rows[rows], self.whole[:, rows], self.halves[:, :, rows]
+        same._inputs, same._ids = self._inputs[rows], [self._ids[row] for row in rows]
         return same
 
     def generator(self, *purpose: int) -> np.random.Generator:

@@ -27,7 +27,10 @@ def test_votes_are_those_that_the_federation_collects() -> None:
     ids = [case.pool_ids[row] for row in mine.rows]
     votes = train_ensemble(case).pool.votes(mine.rows, case.parties, case.config.digest(), ids, 2)
     assert np.array_equal(mine.whole, votes)
-    assert np.array_equal(everything().on(mine.rows).whole, votes)
+    few = everything().on(mine.rows)
+    assert np.array_equal(few.whole, votes)
+    rows = case.partition.parties[case.parties[1]]
+    assert np.array_equal(few.votes_of(1, [(case.dataset.x[rows], case.dataset.y[rows])])[0], votes[1])
 
 
 def test_a_party_that_is_trained_again_on_its_rows_says_the_same() -> None:
