@@ -6,6 +6,7 @@
   public modules. A name that is not there ends the build.
 - CONTRIBUTING.md and CHANGELOG.md, which stand at the top of the repository, become pages.
 - Links that lead out of docs/ go to the page made of that file; any other is an error.
+- Search works where pages are opened from a folder: what the theme's plugin `offline` would fetch for that is here.
 - The finished site is looked through for anything that a browser would fetch from elsewhere.
 """
 
@@ -38,6 +39,9 @@ ROOMS = (
     "simulations",
 )
 FROM_THE_TOP = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+LOGS = ("results.md", "papers.md", "deployment-results.md", "tests.md", "architecture.md")
+FIRST = ("glossary.md", "data.md", "tables.md", "planning.md")
+"""Pages that a search finds later, and first."""
 PUBLIC_NAMES = "reference/consilium.md"
 COMMANDS = ("cli", "command")
 """Modules that are the command line: `--help` says what is in them."""
@@ -46,6 +50,9 @@ LINK = re.compile(r"\]\((?P<target>[^)\s#]+)(?P<anchor>#[^)\s]*)?\)")
 FETCHED = re.compile(
     rb"""<(?:script|img|iframe|link(?![^>]*rel="?canonical))[^>]*?(?:src|href)="?(?:https?:)?//[^"\s>]+"""
 )
+
+SHIM = "iframe-worker.js"
+SHIM_ELSEWHERE = "https://unpkg.com/iframe-worker/shim"
 
 _copy: tempfile.TemporaryDirectory[str] | None = None
 
@@ -72,7 +79,11 @@ def on_post_build(config: Any) -> None:
     """Remove the copy, and refuse a site that is not whole without a network."""
     if _copy is not None:
         _copy.cleanup()
-    for page in sorted(Path(config.site_dir).rglob("*.html")):
+    site = Path(config.site_dir)
+    shutil.copy(Path(__file__).with_name(SHIM), site / SHIM)
+    for page in sorted(site.rglob("*.html")):
+        text, depth = page.read_text(encoding="utf-8"), len(page.relative_to(site).parts) - 1
+        page.write_text(text.replace(SHIM_ELSEWHERE, "../" * depth + SHIM), encoding="utf-8")
         found = FETCHED.search(page.read_bytes())
         if found:
             raise PluginError(f"{page.relative_to(config.site_dir)} loads {found[0].decode()} from elsewhere")
@@ -90,8 +101,9 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Send links that lead out of docs/ to the page that is made of the file."""
+    """Send links that lead out of docs/ to the page that is made of the file, and weigh the page for the search."""
     depth = page.file.src_uri.count("/")
+    page.meta.setdefault("search", _weight(page.file.src_uri))
 
     def moved(found: re.Match[str]) -> str:
         target = found["target"].removeprefix("../" * (depth + 1))
@@ -100,6 +112,16 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         return f"]({'../' * depth}{FROM_THE_TOP[target]}{found['anchor'] or ''})"
 
     return LINK.sub(moved, markdown)
+
+
+def _weight(page: str) -> dict[str, Any]:
+    """What people look for is on pages for people, before logs of what was measured and decided; a module is looked up
+    in the reference's own tree."""
+    if page == FROM_THE_TOP["CHANGELOG.md"] or (page.startswith("reference/") and page != PUBLIC_NAMES):
+        return {"exclude": True}
+    if page.startswith("decisions/"):
+        return {"boost": 0.02}
+    return {"boost": 0.3 if page in LOGS else 2 if page in FIRST else 1}
 
 
 def rooms() -> Iterator[tuple[str, list[str]]]:
