@@ -23,13 +23,10 @@ import typer
 
 from consilium.accounting.errors import AccountingError
 from consilium.exit_codes import INTERNAL, INTERRUPTED, USAGE
-from consilium.protocol.errors import ConsiliumError, StorageError
+from consilium.protocol.errors import TRACEBACK, ConsiliumError, StorageError
 from consilium.protocol.files import STORAGE, typed
 from consilium.protocol.strict_json import dumps
 from consilium.simulations.interruption import Interrupted
-
-TRACEBACK = "CONSILIUM_TRACEBACK"
-"""Environment variable: set, an internal error shows where it came from. Its text may quote private rows."""
 
 
 @dataclass(frozen=True)

@@ -145,22 +145,48 @@ def _read(path: Path, rule: TableRule, hints: Hints) -> RawTable:
     lines = file.read(places, lambda index, part: parts[index].append(cast("pl.Series", part)))
     columns, faults = [], _Faults()
     for place, of_column in zip(places, parts, strict=True):
-        name = file.names[place]
-        series = pl.concat(of_column).rename(name)
+        series = pl.concat(of_column).rename(file.names[place])
         of_column.clear()
-        cells = rule.columns.get(name, CellRule())
-        wanted = cells.wanted(name, name, rule.missing)
-        if cells.codes is not None or cells.changes_unit:
-            column = read_cells(series, wanted, file.decimal_comma)
-            faults.cells(name, column, lines, hints)
-            columns.append(pl.Series(name, column.values).fill_nan(None))
-            continue
-        series = _without_missing(series, wanted)
-        if file.decimal_comma and series.dtype == pl.String:
-            series = _with_points(series, lines, hints, faults)
-        columns.append(renamed(series, wanted) if wanted.renamed else series)
+        columns.append(_ruled(series, rule, file.decimal_comma, lines, hints, faults))
     faults.check(path)
     return RawTable(pl.DataFrame(columns), lines)
+
+
+def ruled(frame: pl.DataFrame, rule: TableRule, lines: Lines, hints: Hints) -> pl.DataFrame:
+    """A table that is in memory as `read_table` gives that of a file.
+
+    Raises
+    ------
+    BadTable : `rule` names a column that is not there, or a cell is none that it allows.
+    """
+    import polars as pl
+
+    faults, path = _Faults(), Path(lines.whole)
+    for name in rule.columns:
+        if name not in frame.columns:
+            faults.append((f"has no column {name!r}", f"It has {', '.join(map(repr, frame.columns[:10]))}"))
+    columns = [_ruled(column, rule, rule.csv.decimal_comma, lines, hints, faults) for column in frame]
+    faults.check(path)
+    return pl.DataFrame(columns)
+
+
+def _ruled(
+    series: pl.Series, rule: TableRule, decimal_comma: bool, lines: Lines, hints: Hints, faults: _Faults
+) -> pl.Series:
+    """One column by its rule; what is wrong with it is noted."""
+    import polars as pl
+
+    name = series.name
+    cells = rule.columns.get(name, CellRule())
+    wanted = cells.wanted(name, name, rule.missing)
+    if cells.codes is not None or cells.changes_unit:
+        column = read_cells(series, wanted, decimal_comma)
+        faults.cells(name, column, lines, hints)
+        return pl.Series(name, column.values).fill_nan(None)
+    series = _without_missing(series, wanted)
+    if decimal_comma and series.dtype == pl.String:
+        series = _with_points(series, lines, hints, faults)
+    return renamed(series, wanted) if wanted.renamed else series
 
 
 def _without_missing(series: pl.Series, wanted: Wanted) -> pl.Series:

@@ -5,7 +5,12 @@ An error says what is wrong, the value, the limit and the next action. It never 
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from typing import ClassVar
+
+TRACEBACK = "CONSILIUM_TRACEBACK"
+"""Environment variable: set, an error shows where it came from. That text may quote private rows."""
 
 
 class ConsiliumError(Exception):
@@ -28,6 +33,13 @@ class ConsiliumError(Exception):
         self.action = action
         stop = "" if what.endswith(("?", ".")) else "."
         super().__init__(f"{what}{stop} {action}" if action else what)
+
+    @property
+    def _render_traceback_(self) -> Callable[[], list[str]]:
+        """What IPython and notebooks show in place of a traceback, in which the message is hard to see."""
+        if os.environ.get(TRACEBACK):
+            raise AttributeError("the traceback is wanted")
+        return lambda: [f"{type(self).__name__}: {self}"]
 
 
 class ConfigError(ConsiliumError):

@@ -16,6 +16,7 @@ import typer
 from consilium.protocol.files import new_here, writing
 from consilium.protocol.output import Format, FormatOption, QuietOption, show, tell_warnings
 from consilium.simulations.attack.command import attack_command
+from consilium.simulations.data_check import app as data_app
 from consilium.simulations.plan_command import plan_command
 
 if TYPE_CHECKING:
@@ -300,6 +301,7 @@ def register(app: typer.Typer) -> None:
         app.command()(command)
     app.command("plan")(plan_command)
     app.command("attack")(attack_command)
+    app.add_typer(data_app, name="data")
 
 
 def _print_summary(summary: dict[str, Any]) -> None:

@@ -16,17 +16,21 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from consilium.coordinator.planning.outlook import what_would_do, why_hopeless
+from consilium.data.check import Roles, all_at_once, check_table
 from consilium.data.encoding import encode
+from consilium.data.files import Lines
+from consilium.data.table import TableRule, ruled
 from consilium.models.adapted import Adaptation, adapt
 from consilium.models.devices import Device, one_thread
 from consilium.protocol.config_files import validate
-from consilium.protocol.errors import FailedAfterRelease, StorageError
+from consilium.protocol.errors import DataError, FailedAfterRelease, StorageError
 from consilium.protocol.messages import CollectionMode
 from consilium.report.warnings import WarningCode
 from consilium.report.words import plural
 from consilium.simulations.attempt import RunLedger, after_release, unfinished
 from consilium.simulations.council.frames import (
     BadInput,
+    BadSetting,
     Frame,
     Given,
     NothingToGain,
@@ -42,6 +46,7 @@ from consilium.simulations.council.pages import Report
 from consilium.simulations.council.runs import ProgressCallback, Run, RunFolder, watching
 from consilium.simulations.council.settings import Described, ObjectFiles, in_python, scenario_of
 from consilium.simulations.council.statement import SEEDED, Charge, PrivacyStatement, Spending
+from consilium.simulations.datasets.own import HINTS
 from consilium.simulations.datasets.table import TableSource
 from consilium.simulations.population.specs import DataSpec
 from consilium.simulations.release import load_own
@@ -69,6 +74,16 @@ def _way_on(run_dir: Path) -> Iterator[None]:
         raise failed from cause
 
 
+def _with_all_faults(error: BadInput, X: Frame, *columns: str | Values | None) -> DataError:
+    """The error, with all else that must be mended in a frame. columns: y, owners and patients, names or arrays."""
+    if not has_names(X):
+        return error
+    frame = frame_of(X)
+    names = [name if isinstance(name, str) and name in frame.columns else "" for name in columns]
+    checked = check_table(frame, Lines.of_rows("the table", frame.height), Roles(names[0], names[1], names[2]))
+    return all_at_once(error, "the table", checked, replaces=False)
+
+
 class Council(ClassifierMixin, BaseEstimator):
     """Teachers of many owners vote on public rows; noisy counts or winners are released; a student learns from them.
 
@@ -93,6 +108,8 @@ class Council(ClassifierMixin, BaseEstimator):
     public_labels : of how many public rows, by lot, the labels are known to everybody: the student is brought to them
         before it is published, at no epsilon. None of them judges it.
     classes, columns : what y and the columns may be, where public rows do not say it.
+    missing, cells : texts that mean "missing"; codes, units, spellings and missing values of single columns, as in a
+        scenario. `consilium data check` writes them. Later rows are read likewise.
     least_rows : that an owner needs to take part; None: one for each teacher. minimum_parties : below, the run ends.
     noise : "system" is the operating system's entropy. "seeded" can be repeated and protects nobody.
     random_state : seed of division, teachers and student; of the noise only where it is "seeded".
@@ -135,6 +152,8 @@ class Council(ClassifierMixin, BaseEstimator):
         public_labels: int = 0,
         classes: Sequence[Any] | None = None,
         columns: Mapping[str, Any] | None = None,
+        missing: Sequence[str] = (),
+        cells: Mapping[str, Any] | None = None,
         least_rows: int | None = None,
         minimum_parties: int = 2,
         noise: Literal["system", "seeded"] = "system",
@@ -164,6 +183,8 @@ class Council(ClassifierMixin, BaseEstimator):
         self.public_labels = public_labels
         self.classes = classes
         self.columns = columns
+        self.missing = missing
+        self.cells = cells
         self.least_rows = least_rows
         self.minimum_parties = minimum_parties
         self.noise = noise
@@ -203,7 +224,11 @@ class Council(ClassifierMixin, BaseEstimator):
         KeyboardInterrupt : what was released until then stays charged.
         """
         with value_errors(in_python), one_thread():
-            rows = Given.of(X, y, owners, patients, public, self.classes)
+            X, public = self._ruled(X), self._ruled(public) if has_names(public) else public
+            try:
+                rows = Given.of(X, y, owners, patients, public, self.classes)
+            except BadInput as error:
+                raise _with_all_faults(error, X, y, owners, patients) from None
             shown: Any = rows.frame.select(rows.features) if rows.named else X
             validate_data(self, shown, skip_check_array=True)
             with tempfile.TemporaryDirectory(prefix="consilium-") as folder:
@@ -273,7 +298,7 @@ class Council(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         with value_errors(in_python):
-            frame = frame_of(X)
+            frame = frame_of(self._ruled(X) if has_names(X) else X)
             if isinstance(y, str) and y not in frame.columns:
                 raise BadInput(f"y is {y!r}, and there is no such column", "Give a column's name, or the labels")
             labels = values_of(frame[y] if isinstance(y, str) else y, "y", frame.height)
@@ -309,7 +334,7 @@ class Council(ClassifierMixin, BaseEstimator):
 
     def _features(self, X: Frame) -> pl.DataFrame:
         """The rows with the columns of the fit; those of labels and owners may be there still."""
-        named, frame = has_names(X), frame_of(X)
+        named, frame = has_names(X), frame_of(self._ruled(X) if has_names(X) else X)
         known: Sequence[str] | None = getattr(self, "feature_names_in_", None)
         if named and known is not None:
             frame = frame.drop([name for name in self._others if name in frame.columns])
@@ -317,6 +342,22 @@ class Council(ClassifierMixin, BaseEstimator):
         validate_data(self, shown, reset=False, skip_check_array=True)
         columns = [column.column for column in self.student_.schema.columns] if known is None else known
         return frame.rename(dict(zip(frame.columns, columns, strict=True)))
+
+    def _ruled(self, X: Frame) -> Frame:
+        """The rows as `missing` and `cells` say they are to be read."""
+        if not self.missing and not self.cells:
+            return X
+        if not has_names(X):
+            raise BadSetting("missing and cells are for columns with names, and the rows are an array", "Give a frame")
+        rule = validate(
+            {"columns": dict(self.cells or {}), "missing": tuple(self.missing)}, TableRule, "Council: cells"
+        )
+        frame = frame_of(X)
+        if hasattr(self, "run_"):  # later rows may lack the label
+            rule = rule.model_copy(
+                update={"columns": {name: cells for name, cells in rule.columns.items() if name in frame.columns}}
+            )
+        return ruled(frame, rule, Lines.of_rows("the table", frame.height), HINTS)
 
     def _planned(self, table: dict[str, Any], seed: int, source: Any) -> tuple[Scenario, dict[str, Any] | None]:
         """The scenario, and what its plan expects. Raises NothingToGain where that is nothing."""

@@ -102,6 +102,8 @@ _KEYS = {
     "noise": "simulation.noise",
     "hand_labels": "simulation.hand_labels",
     "columns": "data.columns",
+    "missing": "data.missing",
+    "cells": "data.cells",
     "classes": "data.classes",
     "parties": "data.parties",
     "least_rows": "data.least_rows",
@@ -129,7 +131,7 @@ def in_python(text: str) -> str:
     >>> in_python("Lower data.least_rows or data.public_share")
     'Lower least_rows or public_share'
     """
-    shown = text.replace(_FILES_ONLY, ", or say what it is with columns=")
+    shown = text.replace(_FILES_ONLY, ", or say what it is with columns=").replace(" (data.drop)", "")
     return _IN_A_MESSAGE.sub(lambda match: _IN_PYTHON[match.group()], shown)
 
 

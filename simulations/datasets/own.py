@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import importlib
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from consilium.data.check import all_at_once, check_table
 from consilium.data.files import Lines, files_of, in_file
-from consilium.data.table import TableRule, read_raw, read_table
+from consilium.data.loose import read_loosely
+from consilium.data.table import TableRule, read_raw, read_table, ruled
 from consilium.protocol.errors import ConfigError, DataError, PathError
 from consilium.simulations.datasets.folder import read_arrays
 from consilium.simulations.datasets.roles import JoinedRows, Piece, parts_of
 from consilium.simulations.datasets.spec import SourceSpec
-from consilium.simulations.datasets.table import ArraySource, TableSource
+from consilium.simulations.datasets.table import ArraySource, TableSource, roles_in
 
 if TYPE_CHECKING:
     import polars as pl
@@ -33,8 +37,27 @@ def open_tables(spec: SourceSpec) -> TableSource:
     if not spec.path:
         raise ConfigError('data.set = "table" needs data.path, a file or files', 'For example path = "patients.csv"')
     rule = TableRule(csv=spec.csv, columns=spec.cells, missing=spec.missing)
-    tables = [(read_raw(files_of(name, Path()), rule, HINTS), part) for name, part in parts_of(spec.path, spec)]
-    return TableSource.of_pieces([Piece(table.frame, table.lines, part) for table, part in tables], spec)
+    try:
+        tables = [(read_raw(files_of(name, Path()), rule, HINTS), part) for name, part in parts_of(spec.path, spec)]
+        return TableSource.of_pieces([Piece(table.frame, table.lines, part) for table, part in tables], spec)
+    except DataError as error:
+        raise _with_all_faults(error, spec, rule) from None
+
+
+def _with_all_faults(error: DataError, spec: SourceSpec, rule: TableRule) -> DataError:
+    """The error, with all else that must be mended in the parties' file."""
+    paths = files_of(spec.path, Path())
+    try:
+        loose = read_loosely(paths)
+    except DataError:
+        return error  # it is no table at all
+    with suppress(DataError):  # else its cells are told as they stand
+        loose = replace(loose, frame=ruled(loose.frame, rule, loose.lines, HINTS))
+    checked = check_table(loose.frame, loose.lines, roles_in(spec, loose.frame.columns))
+    checked = replace(checked, findings=(*loose.findings, *checked.findings))
+    options = "".join(f" --{role} {name}" for role, name in roles_in(spec, loose.frame.columns).named.items())
+    more = f"`consilium data check {spec.path}{options}` says more, and writes a scenario that reads it"
+    return all_at_once(error, loose.lines.whole, checked, replaces=False, more=more)
 
 
 OPTIONAL = ("owner", "patient", "time")

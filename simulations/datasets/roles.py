@@ -139,13 +139,13 @@ class LabelColumn:
         known = np.unique(self.y[public_rows])
         names = tuple(self.values[code] for code in known)
         if len(names) < 2:
-            fault = f"{places.whole}: the {len(public_rows)} public rows all have {column} = {''.join(names)!r}"
+            fault = f"{places.whole}: the public rows all have {column} = {''.join(names)!r}"
             raise DataError(fault, f"Declare data.classes ({self._all()}), or make more rows public")
         outside = np.flatnonzero(~np.isin(self.y, known))
         if len(outside):
             label = self.values[self.y[outside[0]]]
             raise DataError(
-                f"{places.first(outside)}: {column} is {label!r}, which none of the {len(public_rows)} public rows has",
+                f"{places.first(outside)}: {column} is {label!r}, which no public row has",
                 f"Declare data.classes ({self._all()}), or make more rows public",
             )
         return np.searchsorted(known, self.y).astype(np.int64), names

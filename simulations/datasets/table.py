@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from consilium.data.cells import ValueState, texts_of
+from consilium.data.check import Roles, all_at_once, check_table
 from consilium.data.encoding import DeclaredColumns, encode, infer
 from consilium.data.files import Lines
 from consilium.protocol.errors import ConfigError, DataError
@@ -81,16 +82,30 @@ class TableSource(RowSource):
             x, doubts = encode(self.frame, columns)
         except DataError as error:
             action = f"{error.action}. data.drop leaves a column out, data.columns declares it"
-            raise DataError(f"{self.places.whole}: {error.what}", action) from None
+            raise self._all_faults(DataError(f"{self.places.whole}: {error.what}", action)) from None
         for doubt in doubts:
             if doubt.state != ValueState.UNKNOWN_CATEGORY:
                 text = texts_of(self.frame[doubt.column][doubt.rows[:1]])[0]
-                raise DataError(
+                error = DataError(
                     f"{self.places.first(doubt.rows)}: {doubt.column} is {text!r}, where public rows have numbers",
                     "Correct the rows, name the text under data.missing, or declare the column a category under"
                     " data.columns",
                 )
+                raise self._all_faults(error)
         return self.with_features(features_of(columns), x, y, classes, columns)
+
+    def _all_faults(self, error: DataError) -> DataError:
+        """What stops all columns, of all rows: what `error` says depends on which of them are public."""
+        undeclared = [name for name in self.frame.columns if name not in self.declared]
+        checked = check_table(self.frame.select(undeclared), self.places, Roles())
+        return all_at_once(error, self.places.whole, checked, replaces=True)
+
+
+def roles_in(spec: SourceSpec, columns: Collection[str]) -> Roles:
+    """What the columns of a table are, as far as they are there."""
+    named = {role: getattr(spec, role) for role in ("label", "owner", "patient", "time")}
+    left_out = tuple(name for name in (*spec.drop, *spec.columns) if name in columns)
+    return Roles(**{role: name for role, name in named.items() if name in columns}, drop=left_out)
 
 
 def _roles(spec: SourceSpec) -> list[str]:

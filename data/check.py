@@ -1,0 +1,880 @@
+"""All that is wrong, or odd, with a table of many owners at once, and which keys of the reader would mend it.
+
+It reads every row: what it says of cells is for whoever may see them. Limits are rough and stand beside their reasons.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from consilium.data.cells import texts_of
+from consilium.data.files import Lines
+from consilium.data.loose import SHOWN, Finding, Grade
+from consilium.data.spelling import slips, spellings
+from consilium.protocol.errors import DataError
+from consilium.protocol.schema import MOST_VALUES
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MISSING = frozenset(("na", "n/a", "#n/a", "n.a.", "nan", "null", "?", "-", "--", "---", ".", "<na>", "#null!"))
+"""Texts that mean "missing" in any column."""
+MISSING_AMONG_NUMBERS = frozenset(
+    ("none", "nil", "unknown", "unk", "missing", "not done", "not available", "nd", "n.d.", "k.a.", "tbd", "x", "blank")
+)
+"""Texts that mean it beside numbers; a category may have them as values."""
+STAND_INS = frozenset(
+    float(sign + digit * length)
+    for sign in ("", "-")
+    for digit in "789"
+    for length in range(1, 7)
+    if sign or length > 1
+) | {-1.0}
+"""Numbers that often stand for "missing"."""
+NEARLY_EMPTY = 0.95
+"""Share of rows without a value, from which on public rows may well have none."""
+MOSTLY = 0.5
+"""Share of numbers, or of dates, from which on a column is one of them."""
+SURELY = 0.9
+"""The same where a column has few different numbers, which may be names of kinds."""
+LEAST_NUMBERS = 10
+"""Different numbers from which on a column is a measurement, as for `encoding.infer`."""
+MOST_CODES = 100
+"""Texts of one column that are written out as keys."""
+LEAST_ROWS = 10
+"""Of an owner: with fewer, a teacher learns little. Of a class: with fewer, nothing says it by chance."""
+SAYS_LABEL = 0.99
+"""Area under the curve of one column alone, from which on it is the label, or was written down after it."""
+LATER = re.compile(
+    r"(^|[^a-z])(outcome|died|dead|death|deceased|mortality|surviv\w*|discharge\w*|readmi\w*|follow[ _-]?up|autopsy"
+    r"|length[ _-]of[ _-]stay|los|relapse\w*|recurrence|final|after|post[ _-]?op\w*)([^a-z]|$)"
+)
+"""Names of columns that are mostly known only after the question."""
+IDENTIFIER = re.compile(
+    r"(^|[^a-z])(id|ids|mrn|ssn|nhs|uuid|guid|identifier|patient|subject|person|case|record|row|index|name|surname|email"
+    r"|phone|pat(ient)?(id|no|nr)|nr|no|num|number|rownames)([^a-z]|$)"
+)
+_DATES = (
+    ("2024-12-31", re.compile(r"\d{4}-\d{1,2}-\d{1,2}([T ].*)?")),
+    ("31.12.2024", re.compile(r"\d{1,2}\.\d{1,2}\.(\d{4}|\d{2})( .*)?")),
+    ("12/31/2024", re.compile(r"(\d{1,2}/\d{1,2}/(\d{4}|\d{2})|\d{4}/\d{1,2}/\d{1,2})( .*)?")),
+    ("31-12-2024", re.compile(r"\d{1,2}-\d{1,2}-\d{4}( .*)?")),
+    (
+        "31 Dec 2024",
+        re.compile(
+            r"(\d{1,2}[- ]?)?(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?[- ](\d{1,2},? )?(\d{4}|\d{2})",
+            re.I,
+        ),
+    ),
+)
+_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
+_THOUSANDS = re.compile(r"[+-]?\d{1,3}([,. '’\u00a0\u202f])\d{3}(\1\d{3})*([.,]\d+)?")
+_UNIT = re.compile(r"([+-]?\d+(?:[.,]\d+)?)\s*((?:[%‰°µμ]|[^\W\d_])[^\s\d]{0,9}(?:\s?[/^][^\s]{1,6})?)")
+_BOUND = re.compile(r"(?:[<>≤≥]=?|=<|=>)\s*([+-]?\d+(?:[.,]\d+)?)|([+-]?\d+(?:[.,]\d+)?)\s*\+")
+_ORDINALS = {"st", "nd", "rd", "th"}
+_MOST_UNITS = 3
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Names of the columns that are no features; empty where there is none. drop: columns that are left out."""
+
+    label: str = ""
+    owner: str = ""
+    patient: str = ""
+    time: str = ""
+    drop: tuple[str, ...] = ()
+
+    @property
+    def named(self) -> dict[str, str]:
+        """By what they are."""
+        roles = {"label": self.label, "owner": self.owner, "patient": self.patient, "time": self.time}
+        return {role: name for role, name in roles.items() if name}
+
+
+@dataclass
+class Remedy:
+    """Keys of `[data]`, and parameters of `Council`, that would read the table; in_file: what no key can mend."""
+
+    missing: list[str] = field(default_factory=list)
+    cells: dict[str, dict[str, Any]] = field(default_factory=dict)
+    drop: list[str] = field(default_factory=list)
+    decimal_comma: bool = False
+    unlabelled: bool = False
+    classes: tuple[str, ...] = ()
+    in_file: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class TableCheck:
+    """findings: the worst first, in the order of the columns. plain: columns of which there is nothing to say.
+
+    numbers: columns of numbers as the remedy reads them, float64 (rows,), NaN where a value is missing; owners and
+    label likewise, text (rows,), null where one is missing; None where no column is named, or is no label.
+    """
+
+    rows: int
+    findings: tuple[Finding, ...]
+    remedy: Remedy = field(repr=False)
+    plain: tuple[str, ...]
+    numbers: dict[str, np.ndarray] = field(repr=False)
+    owners: pl.Series | None = field(repr=False)
+    label: pl.Series | None = field(repr=False)
+
+    @property
+    def to_mend(self) -> tuple[Finding, ...]:
+        """Those that stop the table from being read, or make it say something wrong."""
+        return tuple(finding for finding in self.findings if finding.grade is Grade.MEND)
+
+
+def check_table(frame: pl.DataFrame, lines: Lines, roles: Roles, quote: bool = True) -> TableCheck:
+    """Look at all rows of a table once.
+
+    frame: raw values, null where one is empty. quote: whether values may be shown; names of columns always are.
+    """
+    return _Checked(frame, lines, roles, quote).all()
+
+
+class TableFaults(DataError):
+    """All that stops a table from being read, at once. findings: each by itself."""
+
+    def __init__(self, what: str, action: str, findings: Sequence[Finding] = ()) -> None:
+        super().__init__(what, action)
+        self.findings = tuple(findings)
+
+
+_LONGEST = 1500
+"""Characters of keys in a message: more are read nowhere."""
+
+
+def all_at_once(error: DataError, where: str, checked: TableCheck, replaces: bool, more: str = "") -> DataError:
+    """What stopped the reader, with all else that would stop it. where: the table's name, for the first words.
+
+    replaces: whether what `error` says depends on which rows are public, and `checked` says it of all rows. more: what
+    to do besides.
+    """
+    faults = checked.to_mend
+    if not faults or (len(faults) == 1 and not replaces):
+        return error
+    count = f"{len(faults)} faults" if len(faults) > 1 else "a fault"
+    first = f"{where}: {count} must be mended" if replaces else f"{error.what}\nAll that must be mended"
+    remedy = checked.remedy
+    keys = {"data.missing": remedy.missing, "data.cells": remedy.cells}
+    text = ", ".join(f"{key} = {value!r}" for key, value in keys.items() if value)
+    left_out = f"leave out {', '.join(map(repr, remedy.drop))} (data.drop)" if remedy.drop else ""
+    mended = " and ".join(filter(None, (f"add {text}" if text and len(text) <= _LONGEST else "", left_out)))
+    action = f"Mend them{f', or {mended}' if mended else ''}"
+    lines = "".join(f"\n- {finding}" for finding in faults)
+    return TableFaults(first + lines, f"\n{action}{f'. {more}' if more else ''}", faults)
+
+
+def area(values: np.ndarray, y: np.ndarray) -> float:
+    """Area under the curve of values float (n,) for y bool (n,), either way round; .5 where a class has none.
+
+    >>> area(np.array([1.0, 2.0, 3.0, 3.0]), np.array([True, True, False, False]))
+    1.0
+    """
+    _, place = np.unique(values, return_inverse=True)
+    high, low = np.bincount(place[y], minlength=place.max() + 1), np.bincount(place[~y], minlength=place.max() + 1)
+    if not high.sum() or not low.sum():
+        return 0.5
+    below = np.cumsum(low) - low / 2
+    share = float((high * below).sum() / (high.sum() * low.sum()))
+    return max(share, 1 - share)
+
+
+def _number(text: str) -> float:
+    return float(text.replace(",", "."))
+
+
+@dataclass(frozen=True)
+class _Odd:
+    """A text that is no plain number: what kind, the number in it, and the unit or form."""
+
+    kind: str
+    number: float = math.nan
+    form: str = ""
+
+
+def _odd(text: str) -> _Odd:
+    small = text.casefold()
+    if small in MISSING:
+        return _Odd("missing")
+    for form, pattern in _DATES:
+        if pattern.fullmatch(text):
+            return _Odd("date", form=form)
+    if match := _BOUND.fullmatch(text):
+        return _Odd("bound", _number(match[1] or match[2]))
+    if (match := _THOUSANDS.fullmatch(text)) and not (match[1] == "." and text.count(".") == 1 and "," not in text):
+        marks, end = match[1], match[3] or ""
+        number = float(text[: len(text) - len(end)].replace(marks, "") + end.replace(",", "."))
+        unclear = marks == "," and text.count(",") == 1 and not end
+        return _Odd("either" if unclear else "thousands", number)
+    if _COMMA.fullmatch(text):
+        return _Odd("comma", _number(text))
+    if (match := _UNIT.fullmatch(text)) and match[2].casefold() not in _ORDINALS:
+        return _Odd("unit", _number(match[1]), match[2].casefold())
+    if small in MISSING_AMONG_NUMBERS:
+        return _Odd("none")
+    if small.lstrip("+-") in ("inf", "infinity"):
+        return _Odd("infinite")
+    return _Odd("text")
+
+
+NUMERIC = {
+    "comma": ("decimal-comma", "numbers with a decimal comma", "Export with a decimal point, or set decimal_comma"),
+    "thousands": ("thousands", "numbers with a mark between thousands", "Export without it, or read them with cells"),
+    "unit": ("number-with-unit", "numbers with a unit", "Write the number alone, or read them with cells"),
+    "bound": ("bound", "bounds instead of numbers", "Say under cells which number stands for each"),
+}
+"""Kinds of cells that mean a number -> code, fault and action."""
+
+
+class _Cells:
+    """A column: texts as the reader compares them, null where empty; numbers float64 (rows,), NaN where it is none."""
+
+    def __init__(self, series: pl.Series) -> None:
+        import polars as pl
+
+        self.name = series.name
+        self.numeric = series.dtype.is_numeric()
+        self.texts = texts_of(series)
+        numbers = self.texts.cast(pl.Float64, strict=False)
+        numbers = numbers.fill_null(np.nan).to_numpy().copy()
+        numbers[~np.isfinite(numbers)] = np.nan
+        self.numbers = numbers
+        strange = self.texts.filter(pl.Series(np.isnan(numbers)))
+        self.odd = {text: _odd(text) for text in strange.drop_nulls().unique(maintain_order=True).to_list()}
+
+    @cached_property
+    def counts(self) -> dict[str, int]:
+        """Of each text that is there, in the order of their first rows."""
+        counted = self.texts.drop_nulls().value_counts()
+        order = {text: place for place, text in enumerate(self.texts.drop_nulls().unique(maintain_order=True))}
+        pairs = zip(counted[self.name].to_list(), counted[counted.columns[1]].to_list(), strict=True)
+        return dict(sorted(pairs, key=lambda pair: order[pair[0]]))
+
+    def of(self, *kinds: str) -> list[str]:
+        """Odd texts of these kinds."""
+        return [text for text, odd in self.odd.items() if odd.kind in kinds]
+
+    def rows(self, texts: Iterable[str]) -> np.ndarray:
+        """Where one of the texts stands."""
+        return np.flatnonzero(self.texts.is_in(list(texts)).fill_null(False).to_numpy())
+
+    def total(self, texts: Iterable[str]) -> int:
+        return sum(self.counts[text] for text in texts)
+
+
+class _Checked:
+    def __init__(self, frame: pl.DataFrame, lines: Lines, roles: Roles, quote: bool) -> None:
+        self.frame, self.lines, self.roles, self.quote = frame, lines, roles, quote
+        self.rows = frame.height
+        self.findings: list[Finding] = []
+        self.remedy = Remedy()
+        self.numbers: dict[str, np.ndarray] = {}
+        """Columns of numbers as the remedy reads them, NaN where a value is missing."""
+        self.categories: dict[str, pl.Series] = {}
+        """Columns of categories likewise."""
+        self.commas: dict[str, list[str]] = {}
+
+    def note(
+        self, code: str, grade: Grade, column: str, fault: str, action: str,
+        rows: Sequence[int] | np.ndarray = (), values: Iterable[str] = (), count: int | None = None,
+    ) -> None:  # fmt: skip
+        places = tuple(self.lines.place(int(row)) for row in rows[:SHOWN])
+        shown = tuple(str(value)[:40] for value in list(values)[:SHOWN]) if self.quote else ()
+        number = len(rows) if count is None else count
+        self.findings.append(Finding(code, grade, column, fault, action, number, places, shown))
+
+    def all(self) -> TableCheck:
+        features = [name for name in self.frame.columns if name not in {*self.roles.named.values(), *self.roles.drop}]
+        columns = {name: _Cells(self.frame[name]) for name in self.frame.columns if name not in self.roles.drop}
+        owners = self._owners(columns[self.roles.owner]) if self.roles.owner in columns else None
+        label = self._label(columns[self.roles.label]) if self.roles.label in columns else None
+        for name in features:
+            self._feature(columns[name], owners)
+        self._decimal_commas(columns)
+        for role in ("patient", "time"):
+            if (name := self.roles.named.get(role)) in columns:
+                self._beside(role, columns[name], owners)
+        if label is not None:
+            self._leaks(columns, label)
+        if owners is not None:
+            self._sizes(owners, label)
+            self._two_units(owners)
+            self._twice(features, owners)
+        order = {name: place for place, name in enumerate(["", *self.frame.columns])}
+        grades = list(Grade)
+        self.findings.sort(key=lambda finding: (grades.index(finding.grade), order.get(finding.column, 0)))
+        noted = {finding.column for finding in self.findings}
+        self.remedy.drop = [name for name in dict.fromkeys(self.remedy.drop) if name in features]
+        self.remedy.missing = list(dict.fromkeys(self.remedy.missing))
+        self._whole_codes()
+        plain = tuple(name for name in features if name not in noted)
+        return TableCheck(self.rows, tuple(self.findings), self.remedy, plain, self.numbers, owners, label)
+
+    def _whole_codes(self) -> None:
+        """Missing texts of a column stand in place of those of all columns, so these are repeated there."""
+        for name, rule in list(self.remedy.cells.items()):
+            if name in self.remedy.drop or not any(rule.values()):
+                del self.remedy.cells[name]
+            elif "missing_codes" in rule:
+                rule["missing_codes"] = list(dict.fromkeys([*self.remedy.missing, *rule["missing_codes"]]))
+
+    def _cells(self, name: str) -> dict[str, Any]:
+        return self.remedy.cells.setdefault(name, {})
+
+    # One column.
+
+    def _feature(self, cells: _Cells, owners: pl.Series | None) -> None:
+        name, known = cells.name, sum(cells.counts.values())
+        absent = cells.of("missing")
+        real = known - cells.total(absent)
+        if not real:
+            self.note("empty", Grade.MEND, name, "no row has a value", "Leave it out")
+            self.remedy.drop.append(name)
+            return
+        if (self.rows - real) / self.rows >= NEARLY_EMPTY:
+            share = f"only {real} of {self.rows} rows have a value"
+            self.note(
+                "nearly-empty", Grade.LOOK, name, share, "Leave it out: public rows may well have none", count=real
+            )
+            self.remedy.drop.append(name)
+        dates = cells.of("date")
+        if cells.total(dates) >= MOSTLY * real:
+            self._dates(cells, dates)
+        elif self._is_number(cells, real):
+            self._number(cells, real)
+        else:
+            self._category(cells, absent, owners)
+
+    def _dates(self, cells: _Cells, dates: list[str]) -> None:
+        forms = sorted({cells.odd[text].form for text in dates})
+        mixed = f", written in {len(forms)} ways" if len(forms) > 1 else ""
+        advice = "" if self.roles.time else "; where it orders the rows, name it as the time"
+        action = f"Leave it out, or give the days since an event{advice}"
+        self.note(
+            "dates", Grade.MEND, cells.name, f"dates{mixed}", action, cells.rows(dates), forms if mixed else dates
+        )
+        self.remedy.drop.append(cells.name)
+
+    def _is_number(self, cells: _Cells, real: int) -> bool:
+        """Whether it is meant as one: most cells are numbers, or have one in them."""
+        forms = {cells.odd[text].form for text in cells.of("unit")}
+        kinds = ["comma", "thousands", "either", "bound", "infinite", *(["unit"] if len(forms) <= _MOST_UNITS else [])]
+        written = cells.of(*kinds)
+        plain = int(np.count_nonzero(~np.isnan(cells.numbers)))
+        numeric = plain + cells.total(written)
+        if not plain and cells.of("unit", "bound") == written and len(written) < LEAST_NUMBERS:
+            return False  # "10 mg", "20 mg": names of kinds
+        known = real - cells.total(cells.of("none"))
+        different = len(np.unique(cells.numbers[~np.isnan(cells.numbers)])) + len(written)
+        return known > 0 and numeric >= (MOSTLY if different >= LEAST_NUMBERS else SURELY) * known
+
+    def _number(self, cells: _Cells, real: int) -> None:
+        name = cells.name
+        values = cells.numbers.copy()
+        different = len(np.unique(values[~np.isnan(values)]))
+        many = different >= LEAST_NUMBERS
+        grade = Grade.MEND if many or not different else Grade.LOOK
+        self._settle_commas(cells, values)
+        codes: dict[str, float] = {}
+        for kind, (code, fault, action) in NUMERIC.items():
+            texts = cells.of(kind)
+            if not texts:
+                continue
+            forms = sorted({cells.odd[text].form for text in texts})
+            more = (
+                f" ({', '.join(forms)}: not all the same)" if kind == "unit" and len(forms) > 1 and self.quote else ""
+            )
+            self.note(code, grade, name, fault + more, action, cells.rows(texts), texts)
+            if kind == "unit" and len(forms) > 1:
+                self.remedy.in_file.append(f"write column {name!r} in one unit")
+            if kind == "comma":
+                self.commas[name] = texts
+            codes |= {text: cells.odd[text].number for text in texts}
+        texts = cells.of("text", "date", "infinite")
+        absent = cells.of("missing", "none")
+        if texts:
+            action = "Correct them, or name them as missing: as it is written below, they count as missing"
+            self.note("text-in-numbers", grade, name, "text in a column of numbers", action, cells.rows(texts), texts)
+        if absent:
+            grade = Grade.MEND if many else Grade.LOOK
+            self._missing(cells, absent, grade)
+        written = [*absent, *texts]
+        if stand_ins := self._stand_ins(values):
+            shown = [str(int(value)) for value in stand_ins]
+            rows = np.flatnonzero(np.isin(values, stand_ins))
+            action = "Name it under missing_codes of this column, unless it was measured"
+            self.note(
+                "stand-in",
+                Grade.LOOK,
+                name,
+                "a number stands far from all others, as one for missing",
+                action,
+                rows,
+                shown,
+            )
+            values[rows] = np.nan
+            written += [text for text in cells.counts if text not in cells.odd and float(text) in stand_ins]
+        if codes:
+            for text, number in codes.items():
+                values[cells.rows([text])] = number
+            self._cells(name).update(codes=codes, other="number")
+        strong = [text for text in written if text in absent and text.casefold() in MISSING]
+        self.remedy.missing += strong
+        if len(codes) + len(written) - len(strong) > MOST_CODES:
+            self.remedy.drop.append(name)
+            self.remedy.in_file.append(f"mend column {name!r}, which is left out until then")
+        elif len(written) > len(strong):
+            self._cells(name)["missing_codes"] = [text for text in written if text not in strong]
+        self._plain_number(name, values, many)
+
+    def _plain_number(self, name: str, values: np.ndarray, many: bool) -> None:
+        known = values[~np.isnan(values)]
+        self.numbers[name] = values
+        if not len(known):
+            return
+        if (known == known[0]).all() and self.rows > 1:
+            self._constant(name, str(known[0]))
+        elif self._is_identifier(name, known):
+            action = "Leave it out; if it says whose a row is, name it as the patient"
+            self.note("identifier", Grade.LOOK, name, "looks like an identifier among the features", action)
+            self.remedy.drop.append(name)
+        elif many and (np.abs(known) > np.finfo(np.float32).max).any():
+            rows = np.flatnonzero(np.abs(values) > np.finfo(np.float32).max)
+            self.note("too-large", Grade.MEND, name, "numbers beyond float32", "Correct them, or empty them", rows)
+
+    def _is_identifier(self, name: str, known: np.ndarray) -> bool:
+        """Whole numbers, another one in nearly every row, which count the rows or are called like identifiers."""
+        if len(known) < 3 * LEAST_ROWS or (known != np.rint(known)).any():
+            return False
+        different, named = len(np.unique(known)), bool(IDENTIFIER.search(_words(name)))
+        if named and different > MOST_VALUES and different >= 0.2 * len(known):
+            return True
+        return different == len(known) and float(known.max() - known.min()) < 2 * len(known)
+
+    def _constant(self, name: str, value: str) -> None:
+        self.note(
+            "constant",
+            Grade.LOOK,
+            name,
+            "all rows have one value",
+            "Leave it out: nothing is learnt from it",
+            values=[value],
+        )
+        self.remedy.drop.append(name)
+
+    def _settle_commas(self, cells: _Cells, values: np.ndarray) -> None:
+        """Whether "1,234" is 1.234 or 1234: by the column's other cells with commas, else by what is nearer in size."""
+        unclear = cells.of("either")
+        if not unclear:
+            return
+        thousands, commas = len(cells.of("thousands")), len(cells.of("comma"))
+        as_thousands = thousands >= commas
+        plain = np.abs(values[~np.isnan(values) & (values != 0)])
+        if not thousands and not commas and len(plain):
+            typical = float(np.median(np.log(plain)))
+            size = float(np.median([math.log(max(abs(cells.odd[text].number), 1e-9)) for text in unclear]))
+            as_thousands = abs(size - typical) <= abs(size - math.log(1000) - typical)
+        for text in unclear:
+            number = cells.odd[text].number
+            cells.odd[text] = _Odd("thousands", number) if as_thousands else _Odd("comma", _number(text))
+
+    @staticmethod
+    def _stand_ins(values: np.ndarray) -> list[float]:
+        """Numbers that stand for missing: at an end, twice or more, far from the others or the only ones below 0."""
+        known, times = np.unique(values[~np.isnan(values)], return_counts=True)
+        suspects: list[float] = []
+        while len(known) > LEAST_NUMBERS // 2:
+            for end, rest in ((-1, slice(None, -1)), (0, slice(1, None))):
+                value, others = float(known[end]), known[rest]
+                gap, spread = abs(value - float(others[end])), float(others[-1] - others[0])
+                below = end == 0 and value < 0 <= others[0] and value <= -1 and len(others) >= LEAST_NUMBERS
+                if value in STAND_INS and times[end] > 1 and (gap > spread / 2 or below):
+                    suspects.append(value)
+                    known, times = known[rest], times[rest]
+                    break
+            else:
+                break
+        return suspects
+
+    def _missing(self, cells: _Cells, absent: list[str], grade: Grade) -> None:
+        ways = f"{len(absent)} texts stand" if len(absent) > 1 else "a text stands"
+        action = "Name them under missing, or leave the cells empty"
+        self.note("missing-codes", grade, cells.name, f"{ways} for a missing value", action, cells.rows(absent), absent)
+
+    def _category(self, cells: _Cells, absent: list[str], owners: pl.Series | None) -> None:
+        name = cells.name
+        values = [text for text in cells.counts if text not in absent]
+        if absent:
+            self._missing(cells, absent, Grade.LOOK)
+            self.remedy.missing += absent
+        if len(values) == 1 and self.rows > 1:
+            self._constant(name, values[0])
+            return
+        merged = self._spellings(cells, values)
+        left = len({merged.get(text, text) for text in values})
+        if left > MOST_VALUES:
+            known = cells.total(values)
+            unique = len(values) >= 0.9 * known
+            kind = (
+                "another one in nearly each row: an identifier, or free text" if unique else "too many for a category"
+            )
+            action = "Leave it out" + (
+                "; if it says whose a row is, name it as the patient" if unique else ", or group them"
+            )
+            fault = f"{len(values)} different texts, {kind}"
+            self.note("identifier" if unique else "free-text", Grade.MEND, name, fault, action, values=values)
+            self.remedy.drop.append(name)
+            return
+        if owners is not None:
+            self._coded_otherwise(cells, values, merged, owners)
+        texts = cells.texts.replace(absent, [None] * len(absent)) if absent else cells.texts
+        self.categories[name] = texts.replace(list(merged), list(merged.values())) if merged else texts
+
+    def _spellings(
+        self, cells: _Cells, values: list[str], code: str = "spelling", grade: Grade = Grade.LOOK
+    ) -> dict[str, str]:
+        """Text -> the one that it is another spelling of. Notes them."""
+        merged = spellings({text: cells.counts[text] for text in values})
+        if not merged:
+            return {}
+        forms: defaultdict[str, list[str]] = defaultdict(list)
+        for text, chosen in merged.items():
+            forms[chosen].append(text)
+        groups = "; ".join(
+            f"{', '.join(map(repr, texts[:4]))} and {chosen!r}" for chosen, texts in list(forms.items())[:4]
+        )
+        fault = "one value is spelled in several ways" + (f": {groups}" if self.quote else "")
+        action = "Write it in one way, or say so under values of cells"
+        self.note(code, grade, cells.name, fault, action, cells.rows(merged))
+        self._cells(cells.name)["values"] = merged
+        return merged
+
+    def _coded_otherwise(self, cells: _Cells, values: list[str], merged: dict[str, str], owners: pl.Series) -> None:
+        """Owners whose values are none of those that most owners have."""
+        texts = cells.texts.replace(list(merged), list(merged.values())) if merged else cells.texts
+        by_owner: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        chosen = {merged.get(text, text) for text in values}
+        for owner, text in zip(owners.to_list(), texts.to_list(), strict=True):
+            if text in chosen and owner is not None:
+                by_owner[owner][text] += 1
+        large = {
+            owner: counts for owner, counts in by_owner.items() if counts.total() >= LEAST_ROWS and len(counts) > 1
+        }
+        sets = Counter(frozenset(counts) for counts in large.values())
+        if len(large) < 2 or not sets:
+            return
+        held = Counter(text for counts in large.values() for text in counts)
+        usual = {text for text, count in held.items() if 2 * count > len(large)} or set(sets.most_common(1)[0][0])
+        strange = [owner for owner, counts in large.items() if not usual & set(counts)]
+        if not strange or 2 * len(strange) > len(large):
+            return
+        theirs = sorted({text for owner in strange for text in large[owner]})
+        fault = f"{_some(strange)} code it otherwise than the others" + (
+            f": {', '.join(theirs[:4])} instead of {', '.join(sorted(usual)[:4])}" if self.quote else ""
+        )
+        rows = np.flatnonzero((owners.is_in(strange) & texts.is_in(theirs)).fill_null(False).to_numpy())
+        action = "Find out what the codes mean, and say so under values of cells"
+        self.note("coded-otherwise", Grade.LOOK, cells.name, fault, action, rows)
+
+    def _decimal_commas(self, columns: dict[str, _Cells]) -> None:
+        """One key for the file where no number in it has a point; else codes for each."""
+        if not self.commas:
+            return
+        points = any(
+            (cells.numbers[~np.isnan(cells.numbers)] % 1 != 0).any()
+            for name, cells in columns.items()
+            if name in self.numbers
+        )
+        others = any(cells.of("thousands") for cells in columns.values())
+        if points or others or any(columns[name].numeric for name in self.numbers):
+            return
+        self.remedy.decimal_comma = True
+        for name, texts in self.commas.items():
+            rule = self._cells(name)
+            rule["codes"] = {text: number for text, number in rule["codes"].items() if text not in texts}
+            if not rule["codes"]:
+                del rule["codes"], rule["other"]
+            if (
+                name in self.remedy.drop
+                and f"mend column {name!r}, which is left out until then" in self.remedy.in_file
+            ):
+                self.remedy.drop.remove(name)
+                self.remedy.in_file.remove(f"mend column {name!r}, which is left out until then")
+
+    # Columns that are no features.
+
+    def _label(self, cells: _Cells) -> pl.Series | None:
+        """The label as the remedy reads it, null where it is missing."""
+        name, role = cells.name, "label"
+        absent = cells.of("missing")
+        values = [text for text in cells.counts if text not in absent]
+        self.remedy.missing += absent
+        empty = np.flatnonzero(cells.texts.is_null().to_numpy() | cells.texts.is_in(absent).fill_null(False).to_numpy())
+        if len(empty):
+            action = 'Complete them, or set unlabelled = "drop"'
+            self.note("label-missing", Grade.MEND, name, "rows have no label", action, empty, absent)
+            self.remedy.unlabelled = True
+        broken = [text for text in values if text not in cells.odd and float(text) % 1]
+        if broken or len(values) > MOST_VALUES:
+            fault = f"{len(values)} different labels" + (", with fractions" if broken else "") + ": no classes"
+            action = "Choose another label, or write classes into it (above or below a limit)"
+            self.note("label-no-classes", Grade.MEND, name, fault, action, cells.rows(broken), broken or values)
+            self.remedy.in_file.append(f"write classes into {name!r}")
+            return None
+        merged = self._spellings(cells, values, "label-spelling", Grade.MEND)
+        texts = cells.texts.replace(absent, [None] * len(absent)) if absent else cells.texts
+        texts = texts.replace(list(merged), list(merged.values())) if merged else texts
+        sizes = Counter(text for text in texts.to_list() if text is not None)
+        classes = sorted(sizes, key=_in_order)
+        self.remedy.classes = tuple(classes)
+        if len(classes) < 2:
+            self.note(
+                "label-one-class", Grade.MEND, name, "all rows have one label", "Choose another label", values=values
+            )
+        elif len(classes) > 2:
+            action = "If two are meant, say under values of cells which are one"
+            self.note(
+                f"{role}-many-classes", Grade.LOOK, name, f"{len(classes)} classes", action, values=classes, count=0
+            )
+        rare = [text for text in classes if sizes[text] < LEAST_ROWS]
+        if rare and len(classes) > 1:
+            fault = f"fewer than {LEAST_ROWS} rows have this class"
+            self.note(
+                "label-rare",
+                Grade.LOOK,
+                name,
+                fault,
+                "Is it a slip? Correct it, or join classes",
+                cells.rows(rare),
+                rare,
+            )
+        return texts
+
+    def _owners(self, cells: _Cells) -> pl.Series:
+        """The owners as the remedy reads them."""
+        name, absent = cells.name, cells.of("missing")
+        empty = np.flatnonzero(cells.texts.is_null().to_numpy() | cells.texts.is_in(absent).fill_null(False).to_numpy())
+        if len(empty):
+            action = "Complete them, or leave these rows out of the file: nobody knows whose they are"
+            self.note("owner-missing", Grade.MEND, name, "rows have no owner", action, empty)
+            self.remedy.in_file.append(f"leave out the rows without {name!r}")
+        values = [text for text in cells.counts if text not in absent]
+        merged = self._spellings(cells, values, "owner-spelling", Grade.MEND)
+        left = sorted({merged.get(text, text) for text in values})
+        nearly = list(slips(left))
+        if nearly:
+            pairs = [f"{first} / {second}" for first, second in nearly]
+            fault = "owners are spelled nearly alike"
+            self.note(
+                "owner-nearly",
+                Grade.LOOK,
+                name,
+                fault,
+                "If they are one, say so under values of cells",
+                values=pairs,
+                count=len(pairs),
+            )
+        if len(left) < 3:
+            fault = f"{len(left)} owners, and three at least are needed: two that vote, and one that is public"
+            self.note("few-owners", Grade.MEND, name, fault, "Is it the right column?", values=left)
+        if len(left) > 0.5 * self.rows and self.rows > LEAST_ROWS:
+            fault = f"{len(left)} owners of {self.rows} rows"
+            self.note("many-owners", Grade.LOOK, name, fault, "Is it the column of owners, or of patients?")
+        texts = cells.texts.replace(absent, [None] * len(absent)) if absent else cells.texts
+        return texts.replace(list(merged), list(merged.values())) if merged else texts
+
+    def _beside(self, role: str, cells: _Cells, owners: pl.Series | None) -> None:
+        name = cells.name
+        if role == "time":
+            wrong = [text for text, odd in cells.odd.items() if odd.form != _DATES[0][0] and odd.kind != "missing"]
+            if wrong:
+                action = "Export times as ISO dates (2024-12-31) or as numbers"
+                self.note(
+                    "time-form", Grade.MEND, name, "times that are no ISO dates", action, cells.rows(wrong), wrong
+                )
+                self.remedy.in_file.append(f"write ISO dates into {name!r}")
+            return
+        empty = np.flatnonzero(cells.texts.is_null().to_numpy())
+        if len(empty):
+            self.note(
+                "patient-missing",
+                Grade.MEND,
+                name,
+                "rows have no patient",
+                "Complete them, or leave the rows out",
+                empty,
+            )
+            self.remedy.in_file.append(f"leave out the rows without {name!r}")
+        if owners is None:
+            return
+        import polars as pl
+
+        pairs = pl.DataFrame({"patient": cells.texts, "owner": owners}).drop_nulls()
+        places = pairs.group_by("patient").agg(pl.col("owner").n_unique())
+        shared = places.filter(pl.col("owner") > 1)["patient"]
+        if len(shared):
+            fault = f"{len(shared)} patients have rows at two owners or more"
+            action = "The guarantee covers each part by itself. Where numbers only coincide, put the owner before them"
+            self.note(
+                "patient-twice",
+                Grade.LOOK,
+                name,
+                fault,
+                action,
+                cells.rows(shared),
+                shared.sort().to_list(),
+                len(shared),
+            )
+
+    # Columns beside each other, and owners.
+
+    def _leaks(self, columns: dict[str, _Cells], label: pl.Series) -> None:
+        known = label.is_not_null().to_numpy()
+        classes = [text for text, count in Counter(label.drop_nulls().to_list()).items() if count >= LEAST_ROWS]
+        if len(classes) < 2:
+            return
+        binary = len(classes) == 2
+        targets = [(label == text).fill_null(False).to_numpy() for text in classes[: 1 if binary else None]]
+        for name in (*self.numbers, *self.categories):
+            if name in self.remedy.drop and name not in self.numbers:
+                continue
+            gone = columns[name].texts.is_null().to_numpy()
+            says = all(self._says(name, target, known) >= SAYS_LABEL for target in targets)
+            by_gaps = binary and gone.any() and area(gone[known].astype(float), targets[0][known]) >= SAYS_LABEL
+            if says or by_gaps:
+                how = "whether it has a value says" if by_gaps and not says else "its values alone say"
+                fault = f"{how} the label: area under the curve {SAYS_LABEL} or more"
+                action = "Leave it out, unless it is known before the label is"
+                self.note("says-label", Grade.LOOK, name, fault, action)
+                self.remedy.drop.append(name)
+            elif LATER.search(_words(name)):
+                fault = "by its name it may be known only after the label"
+                self.note("later", Grade.LOOK, name, fault, "Leave it out if that is so")
+
+    def _says(self, name: str, target: np.ndarray, known: np.ndarray) -> float:
+        """Area under the curve of one column, of a category by how frequent the class is in each value."""
+        if name in self.numbers:
+            values = self.numbers[name]
+            rows = known & ~np.isnan(values)
+            few = min(target[rows].sum(), (~target[rows]).sum()) < LEAST_ROWS
+            return 0.5 if few else area(values[rows], target[rows])
+        _, codes = np.unique(self.categories[name].fill_null("").to_numpy().astype(str), return_inverse=True)
+        counts = np.bincount(codes[known])
+        if len(counts) > len(target) / LEAST_ROWS:
+            return 0.5  # so few rows of each value say any label
+        rates = np.bincount(codes[known], weights=target[known]) / np.maximum(counts, 1)
+        return area(rates[codes[known]], target[known])
+
+    def _sizes(self, owners: pl.Series, label: pl.Series | None) -> None:
+        names = np.array([name or "" for name in owners.to_list()])
+        counts = Counter(name for name in names.tolist() if name)
+        tiny = sorted(name for name, count in counts.items() if count < LEAST_ROWS)
+        if tiny:
+            fault = f"{len(tiny)} of {len(counts)} owners have fewer than {LEAST_ROWS} rows"
+            action = f"least_rows = {LEAST_ROWS} leaves them out; without it they vote with what they have"
+            self.note("tiny-owners", Grade.LOOK, self.roles.owner, fault, action, values=tiny, count=len(tiny))
+        if label is None:
+            return
+        classes: defaultdict[str, set[str]] = defaultdict(set)
+        for name, text in zip(names.tolist(), label.to_list(), strict=True):
+            if name and text is not None:
+                classes[name].add(text)
+        one = sorted(name for name, texts in classes.items() if len(texts) == 1 and counts[name] >= LEAST_ROWS)
+        if one:
+            fault = f"{len(one)} of {len(counts)} owners have rows of one class only"
+            action = "Is their label coded otherwise? If it is so, they vote for that class always"
+            self.note("one-class-owners", Grade.LOOK, self.roles.owner, fault, action, values=one, count=len(one))
+
+    def _two_units(self, owners: pl.Series) -> None:
+        """Columns whose owners fall into two groups that a factor parts: a rule that compares each owner with what is
+        usual sees nothing where half of them write another unit."""
+        names, places = np.unique(np.array([name or "" for name in owners.to_list()]), return_inverse=True)
+        for column, values in self.numbers.items():
+            if len(np.unique(values[~np.isnan(values)])) < LEAST_NUMBERS or column in self.remedy.drop:
+                continue
+            inside = {}
+            for place, name in enumerate(names):
+                mine = values[(places == place) & ~np.isnan(values)]
+                if name and len(mine) >= LEAST_ROWS and (mine > 0).mean() > SURELY and len(np.unique(mine)) > 2:
+                    inside[str(name)] = np.quantile(mine, (0.1, 0.5, 0.9))
+            factor, lower, upper = _gap(inside)
+            if factor > 1:
+                fewer = lower if len(lower) <= len(upper) else upper
+                fault = f"owners lie apart by a factor of about {factor:.3g}, as in two units: {_some(sorted(fewer))}"
+                rows = np.flatnonzero(owners.is_in(fewer).fill_null(False).to_numpy() & ~np.isnan(values))
+                action = (
+                    f"Bring them to one unit in the file: times {(factor if fewer is lower else 1 / factor):.3g} there"
+                )
+                self.note("two-units", Grade.LOOK, column, fault, action, rows)
+
+    def _twice(self, features: list[str], owners: pl.Series) -> None:
+        """Rows that stand at two owners, where so many columns hardly agree by chance."""
+        import polars as pl
+
+        parts = [name for name in features if name in self.numbers or name in self.categories]
+        columns = [texts_of(self.frame[name]) for name in [*parts, *([self.roles.label] if self.roles.label else [])]]
+        if not columns:
+            return
+        logs = 0.0
+        for column in columns:
+            shares = np.array(
+                column.value_counts()["count" if column.name != "count" else column.value_counts().columns[1]]
+            )
+            logs += math.log(float(((shares / shares.sum()) ** 2).sum()))
+        by_chance = math.exp(logs) * self.rows * (self.rows - 1) / 2
+        hashes = pl.DataFrame(columns).hash_rows(seed=0)
+        sides = (
+            pl.DataFrame({"row": hashes, "owner": owners}).drop_nulls().group_by("row").agg(pl.col("owner").n_unique())
+        )
+        shared = hashes.is_in(sides.filter(pl.col("owner") > 1)["row"].to_list()).to_numpy()
+        if shared.sum() and shared.sum() / 2 > 20 * by_chance and by_chance < 0.5:
+            fault = "rows stand at a second owner too, value for value"
+            action = "Remove the copies: the guarantee covers one copy of a patient. Or name the patients"
+            self.note("rows-twice", Grade.LOOK, "", fault, action, np.flatnonzero(shared))
+
+
+def _gap(inside: dict[str, np.ndarray]) -> tuple[float, list[str], list[str]]:
+    """Factor between two groups of owners, and both; 1 where there are none. inside: quantiles .1, .5 and .9 of each.
+
+    The groups' ranges do not meet, and owners of one group are far more alike than both groups are.
+    """
+    order = sorted(inside, key=lambda name: float(inside[name][1]))
+    if len(order) < 4 or min(inside[name][1] for name in order) <= 0:
+        return 1.0, [], []
+    logs = np.log([inside[name][1] for name in order])
+    cut = int(np.argmax(np.diff(logs))) + 1
+    lower, upper = order[:cut], order[cut:]
+    apart = max(inside[name][2] for name in lower) < min(inside[name][0] for name in upper)
+    widest = max(float(np.ptp(logs[:cut])), float(np.ptp(logs[cut:])))
+    if not apart or min(len(lower), len(upper)) < 2 or logs[cut] - logs[cut - 1] < max(2 * widest, math.log(1.5)):
+        return 1.0, [], []
+    return float(math.exp(np.median(logs[cut:]) - np.median(logs[:cut]))), lower, upper
+
+
+def _words(name: str) -> str:
+    """A column's name in small letters, its parts divided: "patientId" -> "patient_id"."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return ", ".join(names[:5]) + more
+
+
+def _in_order(text: str) -> tuple[bool, float, str]:
+    try:
+        return False, float(text), text
+    except ValueError:
+        return True, 0.0, text

@@ -1,0 +1,88 @@
+"""A table of ten hospitals, and ten faults that people's tables have, planted from a seed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+HOSPITALS = tuple(f"{name} Hospital" for name in "Anna Berta Carl Dora Emil Frida Gustav Heidi Ida Jakob".split())
+ROWS = 600
+MISSING = ["NA", "-", "?"]
+
+
+def clean(seed: int = 0) -> pl.DataFrame:
+    """Nothing is wrong with it, as text: numbers, a stage, two truths, a sex, hospital and label."""
+    generator = np.random.default_rng(seed)
+    hospital = generator.integers(0, len(HOSPITALS), ROWS)
+    age, glucose = generator.integers(20, 90, ROWS), generator.normal(6.5, 1.3, ROWS).clip(3, 11)
+    bmi, dose = generator.normal(26, 4, ROWS).clip(15, 45), generator.integers(5, 60, ROWS)
+    risk = 0.06 * (age - 55) + 0.5 * (glucose - 6.5) + generator.normal(0, 1, ROWS)
+    return pl.DataFrame(
+        {
+            "age": [str(value) for value in age],
+            "bmi": [f"{value:.1f}" for value in bmi],
+            "glucose": [f"{value:.1f}" for value in glucose],
+            "dose": [str(value) for value in dose],
+            "smoker": generator.choice(["yes", "no"], ROWS).tolist(),
+            "sex": generator.choice(["male", "female"], ROWS).tolist(),
+            "stage": generator.choice(["I", "II", "III"], ROWS).tolist(),
+            "hospital": [HOSPITALS[place] for place in hospital],
+            "ill": np.where(risk > 0, "yes", "no").tolist(),
+        }
+    )
+
+
+FAULTS = (
+    ("dose", "number-with-unit"),
+    ("bmi", "decimal-comma"),
+    ("age", "missing-codes"),
+    ("smoker", "spelling"),
+    ("sex", "spelling"),
+    ("glucose", "two-units other-unit"),
+    ("admitted", "dates"),
+    ("hospital", "owner-spelling"),
+    ("discharge", "says-label"),
+    ("", "lines-torn"),
+)
+"""Column and codes of each planted fault: any of the codes is it."""
+
+
+def plant(seed: int, frame: pl.DataFrame | None = None) -> str:
+    """The table with all ten, as CSV."""
+    generator = np.random.default_rng([seed, 1])
+    columns = {name: list(values) for name, values in (frame or clean(seed)).to_dict(as_series=False).items()}
+
+    def some(count: int) -> list[int]:
+        return generator.choice(ROWS, count, replace=False).tolist()
+
+    for row in some(9):
+        columns["dose"][row] += generator.choice([" mg", "mg"])
+    for row in some(7):
+        columns["bmi"][row] = columns["bmi"][row].replace(".", ",")
+    for place, row in enumerate(some(12)):
+        columns["age"][row] = MISSING[place % 3]
+    other = {"yes": ["Yes", "Y", "1", "yes "], "no": ["No", "N", "0", "NO"]}
+    for row in some(200):
+        columns["smoker"][row] = generator.choice(other[columns["smoker"][row]])
+    for row in range(ROWS):
+        if columns["hospital"][row] in HOSPITALS[:4]:
+            columns["sex"][row] = columns["sex"][row][0].upper()
+        if columns["hospital"][row] in HOSPITALS[5:]:
+            columns["glucose"][row] = f"{18 * float(columns['glucose'][row]):.0f}"
+    columns["admitted"] = [f"2024-{1 + row % 12:02d}-{1 + row % 28:02d}" for row in range(ROWS)]
+    columns["discharge"] = ["ward" if ill == "yes" else "home" for ill in columns["ill"]]
+    for row in [row for row in range(ROWS) if columns["hospital"][row] == HOSPITALS[2]][::3]:
+        columns["hospital"][row] = HOSPITALS[2].lower()
+    text = pl.DataFrame(columns).write_csv().splitlines()
+    for row in sorted(some(2)):
+        text[1 + row] = text[1 + row].rsplit(",", 2)[0]
+    return "\n".join(text) + "\n"
+
+
+def write(folder: Path, text: str, name: str = "patients.csv") -> Path:
+    """A file of this text."""
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
