@@ -161,19 +161,23 @@ def all_at_once(error: DataError, where: str, checked: TableCheck, replaces: boo
     replaces: whether what `error` says depends on which rows are public, and `checked` says it of all rows. more: what
     to do besides.
     """
-    faults = checked.to_mend
+    faults = [finding for finding in checked.to_mend if finding.code != "few-owners"]  # no reader's business
     if not faults or (len(faults) == 1 and not replaces):
         return error
-    count = f"{len(faults)} faults" if len(faults) > 1 else "a fault"
-    first = f"{where}: {count} must be mended" if replaces else f"{error.what}\nAll that must be mended"
     remedy = checked.remedy
     keys = {"data.missing": remedy.missing, "data.cells": remedy.cells}
     text = ", ".join(f"{key} = {value!r}" for key, value in keys.items() if value)
     left_out = f"leave out {', '.join(map(repr, remedy.drop))} (data.drop)" if remedy.drop else ""
     mended = " and ".join(filter(None, (f"add {text}" if text and len(text) <= _LONGEST else "", left_out)))
-    action = f"Mend them{f', or {mended}' if mended else ''}"
+    more = f". {more}" if more else ""
+    if len(faults) == 1:
+        (finding,) = faults
+        return TableFaults(
+            f"{where}: {finding.text}", f"{finding.action}{f'. Or {mended}' if mended else ''}{more}", faults
+        )
+    first = f"{where}: {len(faults)} faults must be mended" if replaces else f"{error}\nAll that must be mended"
     lines = "".join(f"\n- {finding}" for finding in faults)
-    return TableFaults(first + lines, f"\n{action}{f'. {more}' if more else ''}", faults)
+    return TableFaults(f"{first}{lines}", f"\nMend them{f', or {mended}' if mended else ''}{more}", faults)
 
 
 def area(values: np.ndarray, y: np.ndarray) -> float:
@@ -398,14 +402,15 @@ class _Checked:
             )
             self.note(code, grade, name, fault + more, action, cells.rows(texts), texts)
             if kind == "unit" and len(forms) > 1:
-                self.remedy.in_file.append(f"write column {name!r} in one unit")
+                self.remedy.drop.append(name)
+                self.remedy.in_file.append(f"write column {name!r}, which is left out until then, in one unit")
             if kind == "comma":
                 self.commas[name] = texts
             codes |= {text: cells.odd[text].number for text in texts}
         texts = cells.of("text", "date", "infinite")
         absent = cells.of("missing", "none")
         if texts:
-            action = "Correct them, or name them as missing: as it is written below, they count as missing"
+            action = "Correct them, name them as missing, or declare the column a category"
             self.note("text-in-numbers", grade, name, "text in a column of numbers", action, cells.rows(texts), texts)
         if absent:
             grade = Grade.MEND if many else Grade.LOOK
@@ -468,7 +473,7 @@ class _Checked:
             "constant",
             Grade.LOOK,
             name,
-            "all rows have one value",
+            "it has one value only",
             "Leave it out: nothing is learnt from it",
             values=[value],
         )

@@ -61,10 +61,15 @@ class Finding:
         more = f" and {self.count - len(self.places)} more" if self.count > len(self.places) else ""
         return f"{word}{'s' if len(self.places) > 1 else ''} {shown}{more}" if plain else shown + more
 
-    def __str__(self) -> str:
+    @property
+    def text(self) -> str:
+        """Where, and what is wrong."""
         where = ", ".join(filter(None, (f"column {self.column!r}" if self.column else "", self.where)))
         such = f" ({', '.join(map(repr, self.values))})" if self.values else ""
-        return f"{where}{': ' if where else ''}{self.fault}{such}. {self.action}"
+        return f"{where}{': ' if where else ''}{self.fault}{such}"
+
+    def __str__(self) -> str:
+        return f"{self.text}. {self.action}"
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""

@@ -32,6 +32,8 @@ FAULTS = {
 """What a cell is in each state that no number is made of, and what to do where every file has the same answer."""
 _COMMA = r"^[+-]?\d*,\d+([eE][+-]?\d+)?$"
 _POINT = r"^[+-]?\d*\.\d[\d.]*([eE][+-]?\d+)?$"
+_DAY = r"^\d{1,2}\.\d{1,2}\.(\d{4}|\d{2})$"
+"""31.12.2024: no number, and so none with a point."""
 
 
 class TableRule(Frozen):
@@ -207,6 +209,7 @@ def _without_missing(series: pl.Series, wanted: Wanted) -> pl.Series:
 def _with_points(texts: pl.Series, lines: Lines, hints: Hints, faults: _Faults) -> pl.Series:
     """Numbers with a decimal comma as numbers with a point. A column of numbers with points is a fault."""
     commas, points = texts.str.contains(_COMMA).fill_null(False), texts.str.contains(_POINT).fill_null(False)
+    points &= ~texts.str.contains(_DAY).fill_null(False)
     whole = texts.str.contains(r"^[+-]?\d+$").fill_null(True)
     if points.any() and (commas.any() or (points | whole).all()):
         where = f"{lines.place(int(np.flatnonzero(points.to_numpy())[0]))}, column {texts.name!r}"

@@ -54,7 +54,10 @@ def _with_all_faults(error: DataError, spec: SourceSpec, rule: TableRule) -> Dat
     with suppress(DataError):  # else its cells are told as they stand
         loose = replace(loose, frame=ruled(loose.frame, rule, loose.lines, HINTS))
     checked = check_table(loose.frame, loose.lines, roles_in(spec, loose.frame.columns))
-    checked = replace(checked, findings=(*loose.findings, *checked.findings))
+    solved = ("label-missing",) if spec.unlabelled == "drop" else ()
+    solved += ("label-spelling", "label-no-classes") if spec.label_values else ()
+    findings = (finding for finding in (*loose.findings, *checked.findings) if finding.code not in solved)
+    checked = replace(checked, findings=tuple(findings))
     options = "".join(f" --{role} {name}" for role, name in roles_in(spec, loose.frame.columns).named.items())
     more = f"`consilium data check {spec.path}{options}` says more, and writes a scenario that reads it"
     return all_at_once(error, loose.lines.whole, checked, replaces=False, more=more)

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-HOSPITALS = tuple(f"{name} Hospital" for name in "Anna Berta Carl Dora Emil Frida Gustav Heidi Ida Jakob".split())
+NAMES = ("Anna", "Berta", "Carl", "Dora", "Emil", "Frida", "Gustav", "Heidi", "Ida", "Jakob")
+HOSPITALS = tuple(f"{name} Hospital" for name in NAMES)
 ROWS = 600
 MISSING = ["NA", "-", "?"]
 

@@ -1,0 +1,300 @@
+"""What `check_table` and `read_loosely` find, and what they leave alone."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from consilium.data.cells import CellRule
+from consilium.data.check import MOST_CODES, Roles, TableCheck, area, check_table
+from consilium.data.files import BadTable, Lines, in_file
+from consilium.data.loose import Grade, read_loosely
+from consilium.data.spelling import alike, slips, spellings
+from consilium.data.table import TableRule, ruled
+from consilium.protocol.errors import PathError
+from tests.data.messy import ROWS, clean
+
+ROLES = Roles(label="ill", owner="hospital")
+
+
+def checked(frame: pl.DataFrame, roles: Roles = ROLES, quote: bool = True) -> TableCheck:
+    return check_table(frame, Lines.of_rows("the table", frame.height), roles, quote)
+
+
+def codes(frame: pl.DataFrame, roles: Roles = ROLES) -> set[tuple[str, str]]:
+    return {(finding.column, finding.code) for finding in checked(frame, roles).findings}
+
+
+def changed(column: str, cells: dict[int, str | None]) -> pl.DataFrame:
+    """The clean table with other cells in one column, by row."""
+    frame = clean()
+    values = [cells.get(row, value) for row, value in enumerate(frame[column].to_list())]
+    return frame.with_columns(pl.Series(column, values, dtype=pl.String))
+
+
+def added(**columns: list[str] | list[float]) -> pl.DataFrame:
+    return clean().with_columns([pl.Series(name, values) for name, values in columns.items()])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_of_a_clean_table_nothing_is_said(seed: int) -> None:
+    assert checked(clean(seed)).findings == ()
+
+
+SOME = (3, 50, 51, 300)
+CASES: dict[str, tuple[pl.DataFrame, tuple[str, str]]] = {
+    "a unit": (changed("dose", {row: "12 mg" for row in SOME}), ("dose", "number-with-unit")),
+    "a decimal comma": (changed("bmi", {row: "27,1" for row in SOME}), ("bmi", "decimal-comma")),
+    "thousands": (added(cost=[f"{1000 + 7 * row:,}" for row in range(ROWS)]), ("cost", "thousands")),
+    "a bound": (changed("age", {row: "> 89" for row in SOME}), ("age", "bound")),
+    "text": (changed("age", {row: "old" for row in SOME}), ("age", "text-in-numbers")),
+    "missing": (changed("age", {row: "n/a" for row in SOME}), ("age", "missing-codes")),
+    "999": (changed("age", {row: "999" for row in SOME}), ("age", "stand-in")),
+    "-9": (changed("age", {row: "-9" for row in SOME}), ("age", "stand-in")),
+    "infinite": (changed("bmi", {row: "inf" for row in SOME}), ("bmi", "text-in-numbers")),
+    "case": (changed("smoker", {row: "Yes" for row in SOME}), ("smoker", "spelling")),
+    "a letter": (changed("sex", dict(enumerate("MFMF"))), ("sex", "spelling")),
+    "plural": (added(kind=["smoker", "smokers", "drinker"] * (ROWS // 3)), ("kind", "spelling")),
+    "accent": (added(town=["Zürich", "Zurich", "Bern"] * (ROWS // 3)), ("town", "spelling")),
+    "dates": (added(day=["31.12.2024", "01.02.2023"] * (ROWS // 2)), ("day", "dates")),
+    "counted rows": (added(place=[float(row) for row in range(ROWS)]), ("place", "identifier")),
+    "free text": (added(note=[f"came on day {row}" for row in range(ROWS)]), ("note", "identifier")),
+    "one value": (added(land=["CH"] * ROWS), ("land", "constant")),
+    "no value": (added(land=[""] * ROWS).with_columns(pl.lit(None, pl.String).alias("land")), ("land", "empty")),
+    "few values": (added(scan=["seen", "not"] + ["NA"] * (ROWS - 2)), ("scan", "nearly-empty")),
+    "the label": (
+        clean().with_columns(pl.col("ill").replace({"yes": "died", "no": "left"}).alias("end")), ("end", "says-label"),
+    ),
+    "gaps": (
+        clean().with_columns(pl.when(pl.col("ill") == "yes").then(pl.col("age")).alias("day")), ("day", "says-label"),
+    ),
+    "a later name": (added(discharge_weight=[60.0 + row % 31 for row in range(ROWS)]), ("discharge_weight", "later")),
+    "no label": (changed("ill", dict.fromkeys(SOME)), ("ill", "label-missing")),
+    "labels spelled": (changed("ill", {row: "Yes" for row in SOME}), ("ill", "label-spelling")),
+    "three classes": (changed("ill", {row: "unclear" for row in range(40)}), ("ill", "label-many-classes")),
+    "a rare class": (changed("ill", {row: "unclear" for row in SOME}), ("ill", "label-rare")),
+    "a measurement": (clean().with_columns(pl.col("bmi").alias("ill")), ("ill", "label-no-classes")),
+    "one class": (changed("ill", dict.fromkeys(range(ROWS), "no")), ("ill", "label-one-class")),
+    "owners spelled": (changed("hospital", {row: "anna  hospital" for row in SOME}), ("hospital", "owner-spelling")),
+    "a slip": (changed("hospital", {row: "Anna Hosptial" for row in SOME}), ("hospital", "owner-nearly")),
+    "no owner": (changed("hospital", dict.fromkeys(SOME)), ("hospital", "owner-missing")),
+    "a tiny owner": (changed("hospital", {row: "Zeta" for row in SOME}), ("hospital", "tiny-owners")),
+    "two owners": (changed("hospital", {row: "AB"[row % 2] for row in range(ROWS)}), ("hospital", "few-owners")),
+    "copies": (
+        pl.concat([clean(), clean().head(9).with_columns(pl.lit("Jakob Hospital").alias("hospital"))]),
+        ("", "rows-twice"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_fault_is_found(case: str) -> None:
+    frame, fault = CASES[case]
+    assert fault in codes(frame)
+    assert fault not in codes(clean())
+
+
+LEFT_ALONE = {
+    "roman numbers": added(kind=["I", "II", "III"] * (ROWS // 3)),
+    "blood groups": added(kind=["A", "AB", "B", "0"] * (ROWS // 4)),
+    "grades": added(kind=["A+", "A", "A-", "B"] * (ROWS // 4)),
+    "doses as names": added(kind=["10 mg", "20 mg", "40 mg"] * (ROWS // 3)),
+    "ordinals": added(kind=["1st", "2nd", "3rd"] * (ROWS // 3)),
+    "versions": added(kind=["1.5", "15", "2.5"] * (ROWS // 3)),
+    "a long tail": added(cost=[float(round(np.exp(row / 80))) for row in range(ROWS)]),
+    "codes of kinds": added(kind=["1", "2", "3", "4"] * (ROWS // 4)),
+    "unknown as a kind": added(kind=["unknown", "left", "right"] * (ROWS // 3)),
+}
+
+
+@pytest.mark.parametrize("case", LEFT_ALONE)
+def test_what_only_looks_like_a_fault(case: str) -> None:
+    assert codes(LEFT_ALONE[case]) == set()
+
+
+@pytest.mark.parametrize("share", [0.5, 0.2])
+def test_owners_with_another_unit(share: float) -> None:
+    """Two groups of owners are told apart, whichever is larger."""
+    many = pl.col("hospital").is_in(sorted(set(clean()["hospital"]))[: int(10 * share)])
+    other = pl.when(many).then((pl.col("glucose").cast(float) * 18).cast(str)).otherwise("glucose")
+    findings = checked(clean().with_columns(other.alias("glucose"))).findings
+    assert [each.code for each in findings] == ["two-units"]
+    assert re.search("about 1(7.9|8.3)", findings[0].fault)
+
+
+def test_codes_that_differ_between_owners() -> None:
+    coded = pl.when(pl.col("hospital") == "Anna Hospital").then(pl.col("sex").replace({"male": "1", "female": "2"}))
+    frame = clean().with_columns(coded.otherwise("sex").alias("sex"))
+    assert codes(frame) == {("sex", "coded-otherwise")}
+
+
+def test_patients_at_two_owners() -> None:
+    frame = added(who=[f"p{row // 2}" for row in range(ROWS)])
+    assert ("who", "patient-twice") in codes(frame, Roles("ill", "hospital", patient="who"))
+
+
+def test_no_value_is_quoted_where_rows_are_private() -> None:
+    """Of all cases: neither texts nor JSON hold a cell that was changed."""
+    for frame, _ in CASES.values():
+        for finding in checked(frame, quote=False).findings:
+            text = json.dumps(finding.to_json()) + str(finding)
+            assert finding.values == ()
+            for cell in ("12 mg", "27,1", "> 89", "'old'", "n/a", "Yes", "smokers", "Zürich", "unclear", "Zeta"):
+                assert cell not in text
+
+
+def test_lines_are_those_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    changed("dose", {3: "12 mg", 50: "13mg"}).write_csv(path)
+    table = read_loosely([path])
+    (finding,) = check_table(table.frame, table.lines, ROLES).findings
+    assert (finding.where, finding.count, finding.values) == ("lines 5, 52", 2, ("12 mg", "13mg"))
+    assert finding.grade is Grade.MEND
+
+
+@pytest.mark.parametrize(
+    "case", ["a unit", "a decimal comma", "thousands", "a bound", "text", "missing", "999", "case"]
+)
+def test_the_remedy_reads_the_table(case: str) -> None:
+    """What the keys make of it has no fault any more."""
+    frame, (column, _) = CASES[case]
+    remedy = checked(frame).remedy
+    if column in remedy.drop:
+        assert case == "thousands" and remedy.in_file  # more texts than are written out
+        return
+    cells = {name: CellRule.model_validate(rule) for name, rule in remedy.cells.items()}
+    rule = TableRule(columns=cells, missing=tuple(remedy.missing))
+    read = ruled(frame, rule, Lines.of_rows("the table", frame.height), in_file("csv"))
+    assert codes(read) == set()
+    assert read[column].null_count() == (len(SOME) if case in ("text", "missing", "999") else 0)
+
+
+def test_a_column_with_too_many_codes_is_left_out() -> None:
+    frame = added(cost=[f"{1000 + 7 * row} EUR" for row in range(ROWS)])
+    assert MOST_CODES < ROWS
+    remedy = checked(frame).remedy
+    assert remedy.drop == ["cost"] and "cost" not in remedy.cells
+    assert remedy.in_file == ["mend column 'cost', which is left out until then"]
+
+
+def test_units_that_are_mixed_are_never_made_one() -> None:
+    """Numbers in two units would be read as one column."""
+    remedy = checked(changed("dose", {3: "12 mg", 50: "1 g"})).remedy
+    assert remedy.drop == ["dose"] and remedy.cells == {}
+
+
+def test_decimal_commas_of_a_whole_file_are_one_key() -> None:
+    frame = clean().with_columns(pl.col("bmi", "glucose").str.replace(".", ",", literal=True))
+    remedy = checked(frame).remedy
+    assert remedy.decimal_comma and remedy.cells == {}
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from(["12", "1,5", "1.5", "NA", "5 mg", "", "yes", "Yes", "1,234", "x", "-9"]), min_size=4))
+def test_whatever_is_in_a_column_it_is_looked_at(cells: list[str]) -> None:
+    owners = [f"o{row % 2}" for row in range(len(cells))]
+    frame = pl.DataFrame({"a": pl.Series([cell or None for cell in cells], dtype=pl.String), "o": owners})
+    first = checked(frame, Roles(owner="o"))
+    assert first.rows == len(cells)
+    assert first.findings == checked(frame, Roles(owner="o")).findings
+
+
+def written(folder: Path, content: bytes) -> Path:
+    path = folder / "a.csv"
+    path.write_bytes(content)
+    return path
+
+
+HEAD = b"age,town\n"
+FORMS = {
+    "torn": (HEAD + b"1,a\n2\n3,b\n", "lines-torn", ("line 3",), {}),
+    "another separator": (HEAD + b"1,a\n2;b\n3,b\n", "lines-separator", ("line 3",), {}),
+    "the header again": (HEAD + b"1,a\nage,town\n3,b\n", "lines-header", ("line 3",), {}),
+    "a name twice": (b"age,age\n1,a\n2,b\n", "name-twice", ("line 1",), {}),
+    "no name": (b"age,town,\n1,a,\n2,b,\n", "no-name", ("line 1",), {}),
+    "windows letters": (HEAD + "1,Zürich\n".encode("cp1252"), "encoding", ("line 2",), {"encoding": "cp1252"}),
+    "both": (
+        HEAD + "1,Zürich\n2,Süd\n".encode() + "3,Genève\n".encode("cp1252"),
+        "mixed-encodings", ("line 4",), {"encoding": "cp1252"},
+    ),
+    "read twice": (HEAD + "1,ZÃ¼rich\n".encode(), "garbled", ("line 2",), {}),
+    "quotes": (HEAD + b'1,a\n2,"b" c\n3,d\n', "quotes", ("line 3",), {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FORMS)
+def test_the_form_of_a_file(tmp_path: Path, case: str) -> None:
+    content, code, places, keys = FORMS[case]
+    table = read_loosely([written(tmp_path, content)])
+    assert [(each.code, each.places) for each in table.findings] == [(code, places)]
+    assert table.csv == keys
+
+
+@pytest.mark.parametrize("mark", [";", "\t", "|"])
+def test_separators_are_seen(tmp_path: Path, mark: str) -> None:
+    table = read_loosely([written(tmp_path, f"age{mark}town\n1,5{mark}a\n2,5{mark}b\n".encode())])
+    assert table.csv == {"separator": mark} and table.frame["age"].to_list() == ["1,5", "2,5"]
+
+
+BAD = {
+    "empty": (b"", "is empty"),
+    "blank": (b" \n\n", "is empty"),
+    "binary": (b"\x89PNG\x0d\x0a\x00\x00", "is binary, not CSV"),
+    "zip": (b"PK\x03\x04....", "is a zip or Excel file"),
+    "a header alone": (b"age,town\n", "has a header and no rows"),
+    "no header": (b"1,2\n3,4\n", "has nothing but numbers in its first line"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_is_no_table(tmp_path: Path, case: str) -> None:
+    content, fault = BAD[case]
+    with pytest.raises(BadTable, match=fault):
+        read_loosely([written(tmp_path, content)])
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(PathError, match="cannot read"):
+        read_loosely([tmp_path / "b.csv"])
+
+
+def test_files_one_below_the_other(tmp_path: Path) -> None:
+    (tmp_path / "b.csv").write_bytes(b"age,town\n3,c\n")
+    table = read_loosely([written(tmp_path, HEAD + b"1,a\n"), tmp_path / "b.csv"])
+    assert table.frame.rows() == [("1", "a"), ("3", "c")]
+    assert table.lines.place(1) == "line 2 of b.csv"
+
+
+def test_spellings_are_of_one_value() -> None:
+    counts = {"Yes": 3, "yes": 9, "Y": 1, "1": 1, "No": 2, "no": 8, "0": 1}
+    assert spellings(counts) == {"Yes": "yes", "Y": "yes", "1": "yes", "No": "no", "0": "no"}
+    assert spellings({"M": 4, "F": 4, "male": 9, "female": 9}) == {"M": "male", "F": "female"}
+    assert spellings({"0": 4, "1": 5, "2": 6}) == {}
+    assert spellings({"m": 4, "male": 3, "missing": 5}) == {}, "two words begin with it"
+
+
+@given(st.text(min_size=1))
+def test_alike_is_settled(text: str) -> None:
+    """What is left of a text has nothing more to lose in its case."""
+    assert alike(text).casefold() == alike(text) or alike(text) == text
+
+
+def test_slips_are_of_long_words() -> None:
+    assert list(slips(["Northfield", "Northfeild", "Ward A", "Ward B", "Center 1", "Center 2"])) == [
+        ("Northfeild", "Northfield")
+    ]
+
+
+def test_area_is_that_of_ranks() -> None:
+    generator = np.random.default_rng(0)
+    y, values = generator.random(200) < 0.4, generator.integers(0, 9, 200).astype(float)
+    pairs = values[y][:, None] - values[~y][None, :]
+    by_pairs = float((pairs > 0).mean() + (pairs == 0).mean() / 2)
+    assert area(values, y) == pytest.approx(max(by_pairs, 1 - by_pairs), abs=1e-12)

