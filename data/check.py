@@ -10,7 +10,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +17,17 @@ import numpy as np
 from consilium.data.cells import texts_of
 from consilium.data.files import Lines
 from consilium.data.loose import SHOWN, Finding, Grade
+from consilium.data.odd_cells import (
+    DATES,
+    LEAST_NUMBERS,
+    MISSING,
+    MOST_UNITS,
+    NUMERIC,
+    CellColumn,
+    OddCell,
+    number_in,
+    stand_ins,
+)
 from consilium.data.spelling import slips, spellings
 from consilium.protocol.errors import DataError
 from consilium.protocol.schema import MOST_VALUES
@@ -25,28 +35,12 @@ from consilium.protocol.schema import MOST_VALUES
 if TYPE_CHECKING:
     import polars as pl
 
-MISSING = frozenset(("na", "n/a", "#n/a", "n.a.", "nan", "null", "?", "-", "--", "---", ".", "<na>", "#null!"))
-"""Texts that mean "missing" in any column."""
-MISSING_AMONG_NUMBERS = frozenset(
-    ("none", "nil", "unknown", "unk", "missing", "not done", "not available", "nd", "n.d.", "k.a.", "tbd", "x", "blank")
-)
-"""Texts that mean it beside numbers; a category may have them as values."""
-STAND_INS = frozenset(
-    float(sign + digit * length)
-    for sign in ("", "-")
-    for digit in "789"
-    for length in range(1, 7)
-    if sign or length > 1
-) | {-1.0}
-"""Numbers that often stand for "missing"."""
 NEARLY_EMPTY = 0.95
 """Share of rows without a value, from which on public rows may well have none."""
 MOSTLY = 0.5
 """Share of numbers, or of dates, from which on a column is one of them."""
 SURELY = 0.9
 """The same where a column has few different numbers, which may be names of kinds."""
-LEAST_NUMBERS = 10
-"""Different numbers from which on a column is a measurement, as for `encoding.infer`."""
 MOST_CODES = 100
 """Texts of one column that are written out as keys."""
 LEAST_ROWS = 10
@@ -62,25 +56,6 @@ IDENTIFIER = re.compile(
     r"(^|[^a-z])(id|ids|mrn|ssn|nhs|uuid|guid|identifier|patient|subject|person|case|record|row|index|name|surname|email"
     r"|phone|pat(ient)?(id|no|nr)|nr|no|num|number|rownames)([^a-z]|$)"
 )
-_DATES = (
-    ("2024-12-31", re.compile(r"\d{4}-\d{1,2}-\d{1,2}([T ].*)?")),
-    ("31.12.2024", re.compile(r"\d{1,2}\.\d{1,2}\.(\d{4}|\d{2})( .*)?")),
-    ("12/31/2024", re.compile(r"(\d{1,2}/\d{1,2}/(\d{4}|\d{2})|\d{4}/\d{1,2}/\d{1,2})( .*)?")),
-    ("31-12-2024", re.compile(r"\d{1,2}-\d{1,2}-\d{4}( .*)?")),
-    (
-        "31 Dec 2024",
-        re.compile(
-            r"(\d{1,2}[- ]?)?(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?[- ](\d{1,2},? )?(\d{4}|\d{2})",
-            re.I,
-        ),
-    ),
-)
-_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
-_THOUSANDS = re.compile(r"[+-]?\d{1,3}([,. '’\u00a0\u202f])\d{3}(\1\d{3})*([.,]\d+)?")
-_UNIT = re.compile(r"([+-]?\d+(?:[.,]\d+)?)\s*((?:[%‰°µμ]|[^\W\d_])[^\s\d]{0,9}(?:\s?[/^][^\s]{1,6})?)")
-_BOUND = re.compile(r"(?:[<>≤≥]=?|=<|=>)\s*([+-]?\d+(?:[.,]\d+)?)|([+-]?\d+(?:[.,]\d+)?)\s*\+")
-_ORDINALS = {"st", "nd", "rd", "th"}
-_MOST_UNITS = 3
 
 
 @dataclass(frozen=True)
@@ -195,89 +170,6 @@ def area(values: np.ndarray, y: np.ndarray) -> float:
     return max(share, 1 - share)
 
 
-def _number(text: str) -> float:
-    return float(text.replace(",", "."))
-
-
-@dataclass(frozen=True)
-class _Odd:
-    """A text that is no plain number: what kind, the number in it, and the unit or form."""
-
-    kind: str
-    number: float = math.nan
-    form: str = ""
-
-
-def _odd(text: str) -> _Odd:
-    small = text.casefold()
-    if small in MISSING:
-        return _Odd("missing")
-    for form, pattern in _DATES:
-        if pattern.fullmatch(text):
-            return _Odd("date", form=form)
-    if match := _BOUND.fullmatch(text):
-        return _Odd("bound", _number(match[1] or match[2]))
-    if (match := _THOUSANDS.fullmatch(text)) and not (match[1] == "." and text.count(".") == 1 and "," not in text):
-        marks, end = match[1], match[3] or ""
-        number = float(text[: len(text) - len(end)].replace(marks, "") + end.replace(",", "."))
-        unclear = marks == "," and text.count(",") == 1 and not end
-        return _Odd("either" if unclear else "thousands", number)
-    if _COMMA.fullmatch(text):
-        return _Odd("comma", _number(text))
-    if (match := _UNIT.fullmatch(text)) and match[2].casefold() not in _ORDINALS:
-        return _Odd("unit", _number(match[1]), match[2].casefold())
-    if small in MISSING_AMONG_NUMBERS:
-        return _Odd("none")
-    if small.lstrip("+-") in ("inf", "infinity"):
-        return _Odd("infinite")
-    return _Odd("text")
-
-
-NUMERIC = {
-    "comma": ("decimal-comma", "numbers with a decimal comma", "Export with a decimal point, or set decimal_comma"),
-    "thousands": ("thousands", "numbers with a mark between thousands", "Export without it, or read them with cells"),
-    "unit": ("number-with-unit", "numbers with a unit", "Write the number alone, or read them with cells"),
-    "bound": ("bound", "bounds instead of numbers", "Say under cells which number stands for each"),
-}
-"""Kinds of cells that mean a number -> code, fault and action."""
-
-
-class _Cells:
-    """A column: texts as the reader compares them, null where empty; numbers float64 (rows,), NaN where it is none."""
-
-    def __init__(self, series: pl.Series) -> None:
-        import polars as pl
-
-        self.name = series.name
-        self.numeric = series.dtype.is_numeric()
-        self.texts = texts_of(series)
-        numbers = self.texts.cast(pl.Float64, strict=False)
-        numbers = numbers.fill_null(np.nan).to_numpy().copy()
-        numbers[~np.isfinite(numbers)] = np.nan
-        self.numbers = numbers
-        strange = self.texts.filter(pl.Series(np.isnan(numbers)))
-        self.odd = {text: _odd(text) for text in strange.drop_nulls().unique(maintain_order=True).to_list()}
-
-    @cached_property
-    def counts(self) -> dict[str, int]:
-        """Of each text that is there, in the order of their first rows."""
-        counted = self.texts.drop_nulls().value_counts()
-        order = {text: place for place, text in enumerate(self.texts.drop_nulls().unique(maintain_order=True))}
-        pairs = zip(counted[self.name].to_list(), counted[counted.columns[1]].to_list(), strict=True)
-        return dict(sorted(pairs, key=lambda pair: order[pair[0]]))
-
-    def of(self, *kinds: str) -> list[str]:
-        """Odd texts of these kinds."""
-        return [text for text, odd in self.odd.items() if odd.kind in kinds]
-
-    def rows(self, texts: Iterable[str]) -> np.ndarray:
-        """Where one of the texts stands."""
-        return np.flatnonzero(self.texts.is_in(list(texts)).fill_null(False).to_numpy())
-
-    def total(self, texts: Iterable[str]) -> int:
-        return sum(self.counts[text] for text in texts)
-
-
 class _Checked:
     def __init__(self, frame: pl.DataFrame, lines: Lines, roles: Roles, quote: bool) -> None:
         self.frame, self.lines, self.roles, self.quote = frame, lines, roles, quote
@@ -301,7 +193,7 @@ class _Checked:
 
     def all(self) -> TableCheck:
         features = [name for name in self.frame.columns if name not in {*self.roles.named.values(), *self.roles.drop}]
-        columns = {name: _Cells(self.frame[name]) for name in self.frame.columns if name not in self.roles.drop}
+        columns = {name: CellColumn(self.frame[name]) for name in self.frame.columns if name not in self.roles.drop}
         owners = self._owners(columns[self.roles.owner]) if self.roles.owner in columns else None
         label = self._label(columns[self.roles.label]) if self.roles.label in columns else None
         for name in features:
@@ -339,7 +231,7 @@ class _Checked:
 
     # One column.
 
-    def _feature(self, cells: _Cells, owners: pl.Series | None) -> None:
+    def _feature(self, cells: CellColumn, owners: pl.Series | None) -> None:
         name, known = cells.name, sum(cells.counts.values())
         absent = cells.of("missing")
         real = known - cells.total(absent)
@@ -361,7 +253,7 @@ class _Checked:
         else:
             self._category(cells, absent, owners)
 
-    def _dates(self, cells: _Cells, dates: list[str]) -> None:
+    def _dates(self, cells: CellColumn, dates: list[str]) -> None:
         forms = sorted({cells.odd[text].form for text in dates})
         mixed = f", written in {len(forms)} ways" if len(forms) > 1 else ""
         advice = "" if self.roles.time else "; where it orders the rows, name it as the time"
@@ -371,10 +263,10 @@ class _Checked:
         )
         self.remedy.drop.append(cells.name)
 
-    def _is_number(self, cells: _Cells, real: int) -> bool:
+    def _is_number(self, cells: CellColumn, real: int) -> bool:
         """Whether it is meant as one: most cells are numbers, or have one in them."""
         forms = {cells.odd[text].form for text in cells.of("unit")}
-        kinds = ["comma", "thousands", "either", "bound", "infinite", *(["unit"] if len(forms) <= _MOST_UNITS else [])]
+        kinds = ["comma", "thousands", "either", "bound", "infinite", *(["unit"] if len(forms) <= MOST_UNITS else [])]
         written = cells.of(*kinds)
         plain = int(np.count_nonzero(~np.isnan(cells.numbers)))
         numeric = plain + cells.total(written)
@@ -384,7 +276,7 @@ class _Checked:
         different = len(np.unique(cells.numbers[~np.isnan(cells.numbers)])) + len(written)
         return known > 0 and numeric >= (MOSTLY if different >= LEAST_NUMBERS else SURELY) * known
 
-    def _number(self, cells: _Cells, real: int) -> None:
+    def _number(self, cells: CellColumn, real: int) -> None:
         name = cells.name
         values = cells.numbers.copy()
         different = len(np.unique(values[~np.isnan(values)]))
@@ -416,9 +308,9 @@ class _Checked:
             grade = Grade.MEND if many else Grade.LOOK
             self._missing(cells, absent, grade)
         written = [*absent, *texts]
-        if stand_ins := self._stand_ins(values):
-            shown = [str(int(value)) for value in stand_ins]
-            rows = np.flatnonzero(np.isin(values, stand_ins))
+        if suspects := stand_ins(values):
+            shown = [str(int(value)) for value in suspects]
+            rows = np.flatnonzero(np.isin(values, suspects))
             action = "Name it under missing_codes of this column, unless it was measured"
             self.note(
                 "stand-in",
@@ -430,7 +322,7 @@ class _Checked:
                 shown,
             )
             values[rows] = np.nan
-            written += [text for text in cells.counts if text not in cells.odd and float(text) in stand_ins]
+            written += [text for text in cells.counts if text not in cells.odd and float(text) in suspects]
         if codes:
             for text, number in codes.items():
                 values[cells.rows([text])] = number
@@ -479,7 +371,7 @@ class _Checked:
         )
         self.remedy.drop.append(name)
 
-    def _settle_commas(self, cells: _Cells, values: np.ndarray) -> None:
+    def _settle_commas(self, cells: CellColumn, values: np.ndarray) -> None:
         """Whether "1,234" is 1.234 or 1234: by the column's other cells with commas, else by what is nearer in size."""
         unclear = cells.of("either")
         if not unclear:
@@ -493,32 +385,14 @@ class _Checked:
             as_thousands = abs(size - typical) <= abs(size - math.log(1000) - typical)
         for text in unclear:
             number = cells.odd[text].number
-            cells.odd[text] = _Odd("thousands", number) if as_thousands else _Odd("comma", _number(text))
+            cells.odd[text] = OddCell("thousands", number) if as_thousands else OddCell("comma", number_in(text))
 
-    @staticmethod
-    def _stand_ins(values: np.ndarray) -> list[float]:
-        """Numbers that stand for missing: at an end, twice or more, far from the others or the only ones below 0."""
-        known, times = np.unique(values[~np.isnan(values)], return_counts=True)
-        suspects: list[float] = []
-        while len(known) > LEAST_NUMBERS // 2:
-            for end, rest in ((-1, slice(None, -1)), (0, slice(1, None))):
-                value, others = float(known[end]), known[rest]
-                gap, spread = abs(value - float(others[end])), float(others[-1] - others[0])
-                below = end == 0 and value < 0 <= others[0] and value <= -1 and len(others) >= LEAST_NUMBERS
-                if value in STAND_INS and times[end] > 1 and (gap > spread / 2 or below):
-                    suspects.append(value)
-                    known, times = known[rest], times[rest]
-                    break
-            else:
-                break
-        return suspects
-
-    def _missing(self, cells: _Cells, absent: list[str], grade: Grade) -> None:
+    def _missing(self, cells: CellColumn, absent: list[str], grade: Grade) -> None:
         ways = f"{len(absent)} texts stand" if len(absent) > 1 else "a text stands"
         action = "Name them under missing, or leave the cells empty"
         self.note("missing-codes", grade, cells.name, f"{ways} for a missing value", action, cells.rows(absent), absent)
 
-    def _category(self, cells: _Cells, absent: list[str], owners: pl.Series | None) -> None:
+    def _category(self, cells: CellColumn, absent: list[str], owners: pl.Series | None) -> None:
         name = cells.name
         values = [text for text in cells.counts if text not in absent]
         if absent:
@@ -548,7 +422,7 @@ class _Checked:
         self.categories[name] = texts.replace(list(merged), list(merged.values())) if merged else texts
 
     def _spellings(
-        self, cells: _Cells, values: list[str], code: str = "spelling", grade: Grade = Grade.LOOK
+        self, cells: CellColumn, values: list[str], code: str = "spelling", grade: Grade = Grade.LOOK
     ) -> dict[str, str]:
         """Text -> the one that it is another spelling of. Notes them."""
         merged = spellings({text: cells.counts[text] for text in values})
@@ -566,7 +440,7 @@ class _Checked:
         self._cells(cells.name)["values"] = merged
         return merged
 
-    def _coded_otherwise(self, cells: _Cells, values: list[str], merged: dict[str, str], owners: pl.Series) -> None:
+    def _coded_otherwise(self, cells: CellColumn, values: list[str], merged: dict[str, str], owners: pl.Series) -> None:
         """Owners whose values are none of those that most owners have."""
         texts = cells.texts.replace(list(merged), list(merged.values())) if merged else cells.texts
         by_owner: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -593,7 +467,7 @@ class _Checked:
         action = "Find out what the codes mean, and say so under values of cells"
         self.note("coded-otherwise", Grade.LOOK, cells.name, fault, action, rows)
 
-    def _decimal_commas(self, columns: dict[str, _Cells]) -> None:
+    def _decimal_commas(self, columns: dict[str, CellColumn]) -> None:
         """One key for the file where no number in it has a point; else codes for each."""
         if not self.commas:
             return
@@ -620,7 +494,7 @@ class _Checked:
 
     # Columns that are no features.
 
-    def _label(self, cells: _Cells) -> pl.Series | None:
+    def _label(self, cells: CellColumn) -> pl.Series | None:
         """The label as the remedy reads it, null where it is missing."""
         name, role = cells.name, "label"
         absent = cells.of("missing")
@@ -667,7 +541,7 @@ class _Checked:
             )
         return texts
 
-    def _owners(self, cells: _Cells) -> pl.Series:
+    def _owners(self, cells: CellColumn) -> pl.Series:
         """The owners as the remedy reads them."""
         name, absent = cells.name, cells.of("missing")
         empty = np.flatnonzero(cells.texts.is_null().to_numpy() | cells.texts.is_in(absent).fill_null(False).to_numpy())
@@ -700,10 +574,10 @@ class _Checked:
         texts = cells.texts.replace(absent, [None] * len(absent)) if absent else cells.texts
         return texts.replace(list(merged), list(merged.values())) if merged else texts
 
-    def _beside(self, role: str, cells: _Cells, owners: pl.Series | None) -> None:
+    def _beside(self, role: str, cells: CellColumn, owners: pl.Series | None) -> None:
         name = cells.name
         if role == "time":
-            wrong = [text for text, odd in cells.odd.items() if odd.form != _DATES[0][0] and odd.kind != "missing"]
+            wrong = [text for text, odd in cells.odd.items() if odd.form != DATES[0][0] and odd.kind != "missing"]
             if wrong:
                 action = "Export times as ISO dates (2024-12-31) or as numbers"
                 self.note(
@@ -745,7 +619,7 @@ class _Checked:
 
     # Columns beside each other, and owners.
 
-    def _leaks(self, columns: dict[str, _Cells], label: pl.Series) -> None:
+    def _leaks(self, columns: dict[str, CellColumn], label: pl.Series) -> None:
         known = label.is_not_null().to_numpy()
         classes = [text for text, count in Counter(label.drop_nulls().to_list()).items() if count >= LEAST_ROWS]
         if len(classes) < 2:

@@ -309,7 +309,9 @@ def doubts_of(path: Path, schema: Schema, rules: DataRules) -> tuple[Problem, ..
         fields = fields_of(schema, rules, takes_columns(schema, rules, names))
         wanted = {item.wanted.column: item.wanted for item in fields}
         label = rules.label.column.strip()
-        cells = {name: rules.columns[item.name] for name, item in wanted.items() if item.name in rules.columns}
+        cells: dict[str, CellRule] = {
+            name: rules.columns[item.name] for name, item in wanted.items() if item.name in rules.columns
+        }
         cells[label] = CellRule(values=rules.label.classes, missing_codes=rules.label.missing_codes)
         rule = TableRule(csv=rules.csv, columns=cells, only=(*wanted, label), missing=rules.missing.codes)
         table = read_raw(paths, rule, HINTS)
