@@ -15,7 +15,7 @@ from consilium.protocol.output import Format, FormatOption, show
 
 if TYPE_CHECKING:
     from consilium.data.check import Roles, TableCheck
-    from consilium.data.loose import LooseTable
+    from consilium.data.loose import Finding, LooseTable
 
 app = typer.Typer(
     no_args_is_help=True, help="Rows of your own: what is wrong with them.", pretty_exceptions_show_locals=False
@@ -97,33 +97,33 @@ def meant(name: str, columns: list[str]) -> str:
     return f"{hint}It has {', '.join(columns[:20])}{more}"
 
 
-def _other_units(check: TableCheck) -> Iterator[Any]:
-    """Single owners that write another unit than is usual, by the rule of studies."""
+def _other_units(check: TableCheck) -> Iterator[Finding]:
+    """Single owners that write another unit than is usual, by the rule of studies (`recorded.units_part`)."""
     import numpy as np
 
-    from consilium.data.loose import Finding, Grade
-    from consilium.simulations.study.measures.shift import which_shift
+    from consilium.data.loose import SHOWN, Finding, Grade
+    from consilium.simulations.study.measures.between import OwnerRows
+    from consilium.simulations.study.measures.recorded import lacking_cells, units_part
 
-    names = [name for name in check.numbers if name not in check.remedy.drop]
+    noted = {finding.column for finding in check.findings if finding.code == "two-units"}
+    names = [name for name in check.numbers if name not in (*check.remedy.drop, *noted)]
     if check.owners is None or not names or check.owners.n_unique() < 3:
         return
-    rows = check.owners.is_not_null().to_numpy()
+    known = check.owners.is_not_null().to_numpy()
     y = np.zeros(check.rows, dtype=np.int64)
     if check.label is not None and check.label.n_unique() < 10:
-        rows &= check.label.is_not_null().to_numpy()
+        known &= check.label.is_not_null().to_numpy()
         y = np.unique(check.label.fill_null("").to_numpy().astype(str), return_inverse=True)[1]
-    noted = {finding.column for finding in check.findings if finding.code == "two-units"}
-    x = np.column_stack([check.numbers[name] for name in names])
-    part = which_shift(x[rows], y[rows], check.owners.to_numpy()[rows].astype(str), columns=names).of("units")
-    if part is None or not part.figures.get("cells"):
-        return
-    where = [text for text in part.where if text.split(" at ")[0] not in noted]
-    count = int(part.figures["cells"])
-    if where:
-        more = f" and {count - len(where)} more" if count > len(where) and not noted else ""
-        fault = f"another unit, or another coding, than at the other owners: {', '.join(where)}{more}"
-        action = "Bring the columns to one unit in the file"
-        yield Finding("other-unit", Grade.LOOK, "", fault, action, len(where))
+    x = np.column_stack([check.numbers[name] for name in names])[known]
+    rows = OwnerRows.of(x, y[known], check.owners.to_numpy()[known].astype(str), names, None, None, 0)
+    missing = np.isnan(rows.x) | lacking_cells(rows)[rows.owner]
+    cells = units_part(rows, np.where(missing, np.nan, rows.x)).cells
+    for place in np.flatnonzero(cells.any(axis=0)):
+        owners = [str(rows.names[owner]) for owner in np.flatnonzero(cells[:, place])]
+        more = f" and {len(owners) - SHOWN} more" if len(owners) > SHOWN else ""
+        fault = f"another unit, or another coding, than is usual: {', '.join(owners[:SHOWN])}{more}"
+        action = "Bring the column to one unit in the file"
+        yield Finding("other-unit", Grade.LOOK, names[place], fault, action, len(owners))
 
 
 @dataclass(frozen=True)

@@ -196,7 +196,7 @@ def test_decimal_commas_of_a_whole_file_are_one_key() -> None:
     assert remedy.decimal_comma and remedy.cells == {}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(st.sampled_from(["12", "1,5", "1.5", "NA", "5 mg", "", "yes", "Yes", "1,234", "x", "-9"]), min_size=4))
 def test_whatever_is_in_a_column_it_is_looked_at(cells: list[str]) -> None:
     owners = [f"o{row % 2}" for row in range(len(cells))]
