@@ -16,7 +16,7 @@ import numpy as np
 
 from consilium.data.cells import texts_of
 from consilium.data.files import Lines
-from consilium.data.loose import SHOWN, Finding, Grade
+from consilium.data.loose import SHOWN, Grade, TableFinding
 from consilium.data.odd_cells import (
     DATES,
     LEAST_NUMBERS,
@@ -97,7 +97,7 @@ class TableCheck:
     """
 
     rows: int
-    findings: tuple[Finding, ...]
+    findings: tuple[TableFinding, ...]
     remedy: Remedy = field(repr=False)
     plain: tuple[str, ...]
     numbers: dict[str, np.ndarray] = field(repr=False)
@@ -105,7 +105,7 @@ class TableCheck:
     label: pl.Series | None = field(repr=False)
 
     @property
-    def to_mend(self) -> tuple[Finding, ...]:
+    def to_mend(self) -> tuple[TableFinding, ...]:
         """Those that stop the table from being read, or make it say something wrong."""
         return tuple(finding for finding in self.findings if finding.grade is Grade.MEND)
 
@@ -121,8 +121,8 @@ def check_table(frame: pl.DataFrame, lines: Lines, roles: Roles, quote: bool = T
 class TableFaults(DataError):
     """All that stops a table from being read, at once. findings: each by itself."""
 
-    def __init__(self, what: str, action: str, findings: Sequence[Finding] = ()) -> None:
-        super().__init__(what, action)
+    def __init__(self, fault: str, action: str, findings: Sequence[TableFinding] = ()) -> None:
+        super().__init__(fault, action)
         self.findings = tuple(findings)
 
 
@@ -174,7 +174,7 @@ class _Checked:
     def __init__(self, frame: pl.DataFrame, lines: Lines, roles: Roles, quote: bool) -> None:
         self.frame, self.lines, self.roles, self.quote = frame, lines, roles, quote
         self.rows = frame.height
-        self.findings: list[Finding] = []
+        self.findings: list[TableFinding] = []
         self.remedy = Remedy()
         self.numbers: dict[str, np.ndarray] = {}
         """Columns of numbers as the remedy reads them, NaN where a value is missing."""
@@ -189,7 +189,7 @@ class _Checked:
         places = tuple(self.lines.place(int(row)) for row in rows[:SHOWN])
         shown = tuple(str(value)[:40] for value in list(values)[:SHOWN]) if self.quote else ()
         number = len(rows) if count is None else count
-        self.findings.append(Finding(code, grade, column, fault, action, number, places, shown))
+        self.findings.append(TableFinding(code, grade, column, fault, action, number, places, shown))
 
     def all(self) -> TableCheck:
         features = [name for name in self.frame.columns if name not in {*self.roles.named.values(), *self.roles.drop}]

@@ -33,7 +33,7 @@ class Grade(StrEnum):
 
 
 @dataclass(frozen=True)
-class Finding:
+class TableFinding:
     """One fault or doubt. code: for programs. column: its name, or none of the whole table. count: cells, rows or
     owners concerned; places: where the first of them stand. values: the first few, quoted; none where rows are private.
     """
@@ -51,7 +51,7 @@ class Finding:
     def where(self) -> str:
         """Lines or rows in a few words.
 
-        >>> Finding("", Grade.LOOK, "", "", "", 5, ("line 2", "line 9")).where
+        >>> TableFinding("", Grade.LOOK, "", "", "", 5, ("line 2", "line 9")).where
         'lines 2, 9 and 3 more'
         """
         if not self.places:
@@ -87,7 +87,7 @@ class LooseTable:
     frame: pl.DataFrame = field(repr=False)
     lines: Lines = field(repr=False)
     csv: dict[str, Any]
-    findings: tuple[Finding, ...]
+    findings: tuple[TableFinding, ...]
 
 
 def read_loosely(paths: Sequence[Path]) -> LooseTable:
@@ -106,7 +106,9 @@ def read_loosely(paths: Sequence[Path]) -> LooseTable:
     findings = [finding for part in parts for finding in part.findings]
     if len(rules) > 1:
         action = "Export all files in one way"
-        findings.append(Finding("files-differ", Grade.MEND, "", "the files differ in separator or encoding", action))
+        findings.append(
+            TableFinding("files-differ", Grade.MEND, "", "the files differ in separator or encoding", action)
+        )
     return LooseTable(joined, Lines.joined([part.lines for part in parts]), parts[0].csv, tuple(findings))
 
 
@@ -123,7 +125,7 @@ def _read(path: Path) -> LooseTable:
         raise BadTable(path, f"is {kind or 'binary'}, not CSV", "Export it as CSV in UTF-8")
     if not raw.strip():
         raise BadTable(path, "is empty", "Export the data again")
-    findings: list[Finding] = []
+    findings: list[TableFinding] = []
     text, encoding = _decoded(raw, findings)
     mark = _separator(text)
     records = _records(path, text, mark, findings)
@@ -148,7 +150,7 @@ def _numbered(numbers: Sequence[int]) -> dict[str, Any]:
     return {"count": len(numbers), "places": tuple(f"line {number}" for number in numbers[:SHOWN])}
 
 
-def _decoded(raw: bytes, findings: list[Finding]) -> tuple[str, Encoding]:
+def _decoded(raw: bytes, findings: list[TableFinding]) -> tuple[str, Encoding]:
     """The text, and in which encoding the reader takes it."""
     try:
         text = raw.decode("utf-8-sig")
@@ -158,7 +160,9 @@ def _decoded(raw: bytes, findings: list[Finding]) -> tuple[str, Encoding]:
         twice = [number for number, line in enumerate(text.splitlines(), 1) if _TWICE.search(line)]
         if twice:
             fault = "letters are garbled, as of UTF-8 that was read as Windows letters"
-            findings.append(Finding("garbled", Grade.LOOK, "", fault, "Export it again, as UTF-8", **_numbered(twice)))
+            findings.append(
+                TableFinding("garbled", Grade.LOOK, "", fault, "Export it again, as UTF-8", **_numbered(twice))
+            )
         return text, "utf-8"
     parts, utf8, other = [], [], []
     for number, line in enumerate(raw.split(b"\n"), 1):
@@ -172,11 +176,11 @@ def _decoded(raw: bytes, findings: list[Finding]) -> tuple[str, Encoding]:
         fault = f"most letters are UTF-8 in {len(utf8)} lines and Windows letters in {len(other)}"
         fewer = other if len(other) <= len(utf8) else utf8
         action = "Export it again, as UTF-8: as it is, some letters are read wrongly"
-        findings.append(Finding("mixed-encodings", Grade.MEND, "", fault, action, **_numbered(fewer)))
+        findings.append(TableFinding("mixed-encodings", Grade.MEND, "", fault, action, **_numbered(fewer)))
     else:
         action = 'Save it as UTF-8, or read it with encoding = "cp1252"'
         findings.append(
-            Finding("encoding", Grade.LOOK, "", "letters are Windows ones, not UTF-8", action, **_numbered(other))
+            TableFinding("encoding", Grade.LOOK, "", "letters are Windows ones, not UTF-8", action, **_numbered(other))
         )
     try:
         raw.decode("cp1252")
@@ -199,7 +203,7 @@ def _separator(text: str) -> Separator:
     return best[1]
 
 
-def _records(path: Path, text: str, mark: str, findings: list[Finding]) -> list[tuple[int, list[str]]]:
+def _records(path: Path, text: str, mark: str, findings: list[TableFinding]) -> list[tuple[int, list[str]]]:
     """Fields of each line that has some, and the number of the line on which they end."""
     for strict in (True, False):
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=mark, strict=strict)
@@ -208,12 +212,12 @@ def _records(path: Path, text: str, mark: str, findings: list[Finding]) -> list[
         except csv.Error:
             action = 'Look for a " that is opened and not closed, or for text after a closing one'
             fault = "quotes do not match"
-            findings.append(Finding("quotes", Grade.MEND, "", fault, action, 1, (f"line {reader.line_num}",)))
+            findings.append(TableFinding("quotes", Grade.MEND, "", fault, action, 1, (f"line {reader.line_num}",)))
     raise BadTable(path, "is not well-formed CSV: its quotes do not match", findings[-1].action)
 
 
 def _whole_rows(
-    records: list[tuple[int, list[str]]], names: list[str], mark: str, findings: list[Finding]
+    records: list[tuple[int, list[str]]], names: list[str], mark: str, findings: list[TableFinding]
 ) -> list[tuple[int, list[str]]]:
     width, whole = len(names), []
     torn: dict[str, list[int]] = {"torn": [], "separator": [], "header": []}
@@ -240,11 +244,11 @@ def _whole_rows(
     for code, numbers in torn.items():
         if numbers:
             fault, action = texts[code]
-            findings.append(Finding(f"lines-{code}", Grade.MEND, "", fault, action, **_numbered(numbers)))
+            findings.append(TableFinding(f"lines-{code}", Grade.MEND, "", fault, action, **_numbered(numbers)))
     return whole
 
 
-def _frame(names: list[str], rows: list[tuple[int, list[str]]], findings: list[Finding]) -> pl.DataFrame:
+def _frame(names: list[str], rows: list[tuple[int, list[str]]], findings: list[TableFinding]) -> pl.DataFrame:
     import polars as pl
 
     counts, columns, seen = Counter(names), {}, Counter[str]()
@@ -258,8 +262,10 @@ def _frame(names: list[str], rows: list[tuple[int, list[str]]], findings: list[F
     for name, count in counts.items():
         if name and count > 1:
             fault = f"{count} columns have this name"
-            findings.append(Finding("name-twice", Grade.MEND, name, fault, "Rename all but one", count, ("line 1",)))
+            findings.append(
+                TableFinding("name-twice", Grade.MEND, name, fault, "Rename all but one", count, ("line 1",))
+            )
     if counts[""]:
         fault, action = f"{counts['']} columns have no name", "They are left out: name them if they are needed"
-        findings.append(Finding("no-name", Grade.LOOK, "", fault, action, counts[""], ("line 1",)))
+        findings.append(TableFinding("no-name", Grade.LOOK, "", fault, action, counts[""], ("line 1",)))
     return pl.DataFrame(columns)

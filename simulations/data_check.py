@@ -15,7 +15,7 @@ from consilium.protocol.output import Format, FormatOption, show
 
 if TYPE_CHECKING:
     from consilium.data.check import Roles, TableCheck
-    from consilium.data.loose import Finding, LooseTable
+    from consilium.data.loose import LooseTable, TableFinding
 
 app = typer.Typer(
     no_args_is_help=True, help="Rows of your own: what is wrong with them.", pretty_exceptions_show_locals=False
@@ -97,11 +97,11 @@ def meant(name: str, columns: list[str]) -> str:
     return f"{hint}It has {', '.join(columns[:20])}{more}"
 
 
-def _other_units(check: TableCheck) -> Iterator[Finding]:
+def _other_units(check: TableCheck) -> Iterator[TableFinding]:
     """Single owners that write another unit than is usual, by the rule of studies (`recorded.units_part`)."""
     import numpy as np
 
-    from consilium.data.loose import SHOWN, Finding, Grade
+    from consilium.data.loose import SHOWN, Grade, TableFinding
     from consilium.simulations.study.measures.between import OwnerRows
     from consilium.simulations.study.measures.recorded import lacking_cells, units_part
 
@@ -123,7 +123,7 @@ def _other_units(check: TableCheck) -> Iterator[Finding]:
         more = f" and {len(owners) - SHOWN} more" if len(owners) > SHOWN else ""
         fault = f"another unit, or another coding, than is usual: {', '.join(owners[:SHOWN])}{more}"
         action = "Bring the column to one unit in the file"
-        yield Finding("other-unit", Grade.LOOK, names[place], fault, action, len(owners))
+        yield TableFinding("other-unit", Grade.LOOK, names[place], fault, action, len(owners))
 
 
 @dataclass(frozen=True)
