@@ -20,6 +20,7 @@ from consilium.accounting.curves.gdp import GaussianPart, exact_epsilon
 from consilium.accounting.errors import AccountingError, CapExceededError, DeltaError, OrdersError, UnitError
 from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.guarantee import Guarantee, Kind
+from consilium.accounting.worst.adaptive import adaptive_epsilon
 from consilium.accounting.worst.compose import Composed, composed_epsilon
 
 _NO_GAIN = 1e-9
@@ -182,17 +183,23 @@ class Accountant:
         first = self._events[0]
         return exact_epsilon(parts, first.noise, first.votes_moved, left, together=first.weight)
 
-    def composed_worst_case_epsilon(self, delta: float) -> float | None:
-        """The same for winners, bits and histograms, without a Renyi conversion; None where no form is known.
-
-        See ``accounting.worst.compose``. Of few releases it may be above ``worst_case_epsilon``.
-        """
+    def _composed_parts(self) -> list[Composed] | None:
         parts: list[Composed] = []
         for event in self._events:
             mine = event.composed_parts()
             if mine is None:
                 return None
             parts.extend(mine)
+        return parts
+
+    def composed_worst_case_epsilon(self, delta: float) -> float | None:
+        """The same for winners, bits and histograms, without a Renyi conversion; None where no form is known.
+
+        See ``accounting.worst.compose``. Of few releases it may be above ``worst_case_epsilon``.
+        """
+        parts = self._composed_parts()
+        if parts is None:
+            return None
         if all(part.what == "histogram" for part in parts) and self.exact_worst_case_epsilon(delta) is not None:
             return None  # nothing is below the exact value of what leaves
         epsilon = composed_epsilon(parts, _left(delta, self._added_delta))
@@ -204,10 +211,22 @@ class Accountant:
         pure = [event.pure_epsilon() for event in self._events]
         return None if not pure or None in pure else math.fsum(epsilon for epsilon in pure if epsilon is not None)
 
-    def least_worst_case_epsilon(self, delta: float, *, numerical: bool = True) -> tuple[EpsilonBound, str]:
-        """The least of the four, with the words for how it was found. Which are tried depends on no vote.
+    def adaptive_worst_case_epsilon(self, delta: float) -> float | None:
+        """The same by backward induction: the smallest, and seconds slower; None where no form is known.
 
-        numerical : also the last, which takes about a second for noise that was not asked about before.
+        See ``accounting.worst.adaptive``. No federation promises it: parties compute promises themselves, in a second.
+        """
+        parts = self._composed_parts()
+        epsilon = math.inf if parts is None else adaptive_epsilon(parts, _left(delta, self._added_delta))
+        return epsilon if math.isfinite(epsilon) else None
+
+    def least_worst_case_epsilon(
+        self, delta: float, *, numerical: bool = True, adaptive: bool = False
+    ) -> tuple[EpsilonBound, str]:
+        """The least of them, with the words for how it was found. Which are tried depends on no vote.
+
+        numerical : also the composition beside a Gaussian, which takes about a second for noise that was not asked
+        about before. adaptive : also backward induction, which takes seconds, and is left out of promises.
         """
         best, words = self.worst_case_epsilon(delta), "Renyi curves summed per order, cks conversion"
         others = (
@@ -215,7 +234,8 @@ class Accountant:
             (self.exact_worst_case_epsilon, "exact composition of Gaussian noise"),
             (self.composed_worst_case_epsilon, "composition beside a Gaussian"),
         )
-        for bound, how in others if numerical else others[:2]:
+        induction = ((self.adaptive_worst_case_epsilon, "backward induction over adaptive releases"),)
+        for bound, how in (others if numerical else others[:2]) + (induction if adaptive else ()):
             epsilon = bound(delta)
             if epsilon is not None and epsilon < best.epsilon * (1 - _NO_GAIN):
                 best, words = EpsilonBound(epsilon, math.nan), how
@@ -225,10 +245,12 @@ class Accountant:
         """Epsilon at the votes at hand. Secret: neither publish it nor stop because of it."""
         return rdp_to_epsilon(self._data_dependent, self._orders, _left(delta, self._added_delta), method)
 
-    def guarantee(self, delta: float, kind: Kind, method: Method = "cks", *, numerical: bool = True) -> Guarantee:
+    def guarantee(
+        self, delta: float, kind: Kind, method: Method = "cks", *, numerical: bool = True, adaptive: bool = False
+    ) -> Guarantee:
         """The epsilon together with everything that it means.
 
-        numerical : see ``least_worst_case_epsilon``.
+        numerical, adaptive : see ``least_worst_case_epsilon``.
         kind : WORST_CASE only where the events hold a query budget fixed before the run; REALISED for what came
         out.
 
@@ -247,7 +269,7 @@ class Accountant:
         words = f"Renyi curves summed per order, {method} conversion"
         if method == "cks":
             # what holds for all data holds for these too, so the worst case may stand for either
-            least, how = self.least_worst_case_epsilon(delta, numerical=numerical)
+            least, how = self.least_worst_case_epsilon(delta, numerical=numerical, adaptive=adaptive)
             if least.epsilon < bound.epsilon:
                 bound, words = least, how
         first = self._events[0]

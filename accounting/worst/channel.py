@@ -270,6 +270,35 @@ def planes(lattice: Lattice, reach: Reach) -> Iterator[Pairs]:
                 yield Pairs(before[rule], after[rule])
 
 
+def rectangle(lattice: Lattice, reach: Reach, moved: float) -> tuple[np.ndarray, np.ndarray, dict[Ties, np.ndarray]]:
+    """The three outcomes at every place of the rectangle around the triangle of ``planes``, after a move of ``moved``.
+
+    U, V : int64, increasing. For each rule float64 (3, U, V): a, b or the third wins.
+    """
+    scale = lattice.scale
+    least = -math.ceil(reach.far * scale + lattice.shift)
+    most_sum = math.ceil(math.sqrt(2) * reach.far * scale)
+    end = most_sum - least + math.ceil(_MARGIN * scale + 2 * lattice.shift)
+    centres = end - np.arange(end - least + 1)
+    size = centres.size
+    equal = sliding_window_view(_equal_and_positive(scale, 2 * end, 2 * size - 1), size)
+    leads = np.arange(1 - size, size, dtype=np.float64)
+    tie = equal * sliding_window_view(np.exp(-((leads - 2 * moved) ** 2) / (4 * scale**2)), size)[::-1]
+    giver, taker = np.pad(np.cumsum(tie, axis=1), ((0, 0), (1, 0))), np.pad(np.cumsum(tie, axis=0), ((1, 0), (0, 0)))
+    third = np.outer(*(both_tails(scale, sign * moved, least, end)[1][::-1] for sign in (-1, 1)))
+    inside = centres <= most_sum - least
+
+    def within(values: np.ndarray) -> np.ndarray:
+        return values[np.ix_(inside, inside)][::-1, ::-1]
+
+    rules = {
+        Ties.TO_GIVER: np.stack([within(x) for x in (giver[:, 1:], taker[:-1], third)]),
+        Ties.TO_TAKER: np.stack([within(x) for x in (giver[:, :-1], taker[1:], third)]),
+    }
+    u = centres[inside][::-1]
+    return u, u, rules
+
+
 def _equal_and_positive(scale: float, most: int, size: int) -> np.ndarray:
     """Pr[X = Y >= 1] without its factor exp(-(U - V)^2 / (4 scale^2)): a function of U + V, from ``most`` downwards.
 

@@ -1,0 +1,304 @@
+"""Backward induction, rounded up: against adversaries that are searched for, played out, or tried in every order."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import ndtr
+
+from consilium.accounting.curves.gdp import epsilon_of
+from consilium.accounting.errors import DeltaError, EventError, NoiseError
+from consilium.accounting.units import Noise
+from consilium.accounting.worst import adaptive
+from consilium.accounting.worst.adaptive import adaptive_epsilon
+from consilium.accounting.worst.channel import Pairs, Reach, planes
+from consilium.accounting.worst.compose import Composed, Release, composed_epsilon
+from tests.accounting.worst.oracles import three_outcomes, winners
+
+DISCRETE, CONTINUOUS = Noise.DISCRETE, Noise.CONTINUOUS
+
+
+@cache
+def claimed(delta, *parts):
+    return adaptive_epsilon([Composed(*part) for part in parts], delta)
+
+
+class Adversary:
+    """Backward induction with its own grid and places, and no rounding up: losses at most ``fine`` apart."""
+
+    def __init__(self, fine, most):
+        self.losses = np.arange(-most, most + fine, fine)
+        self.fine = fine
+
+    def nothing(self):
+        return np.maximum(-np.expm1(self.losses), 0)
+
+    def after(self, value, pairs):
+        found = []
+        for p, q in pairs:
+            shifts = (self.losses + math.log(b / a) for a, b in zip(p, q, strict=True))
+            found.append(sum(a * np.interp(x, self.losses, value) for a, x in zip(p, shifts, strict=True)))
+        return np.max(found, axis=0)
+
+    def epsilon(self, value, delta):
+        return float(np.interp(-delta, -value, self.losses))
+
+
+def thresholds(sigma, places=97):
+    p = ndtr(np.linspace(-5, 5, places))
+    q = ndtr(np.linspace(-5, 5, places) - 1 / sigma)
+    return [((a, 1 - a), (b, 1 - b)) for a, b in [*zip(p, q, strict=True), *zip(1 - p, 1 - q, strict=True)]]
+
+
+def leads(sigma):
+    """Two classes and no third at many leads, and near ties of three."""
+    two = thresholds(sigma / math.sqrt(2))
+    places = [(h + x / 2, h - x / 2) for h in (0.4, 0.75, 1.2) for x in np.linspace(-3, 3, 13)]
+    return two + [(three_outcomes(u, v), three_outcomes(u - 1 / sigma, v + 1 / sigma)) for u, v in places]
+
+
+@pytest.mark.parametrize(("releases", "sigma", "delta"), [(1, 40.0, 1e-5), (2, 40.0, 1e-3), (6, 3.0, 1e-5)])
+def test_winners_against_a_search(releases, sigma, delta):
+    distance = math.sqrt(2) / sigma
+    adversary = Adversary(distance / 40, releases * distance**2 + 9 * distance * math.sqrt(releases))
+    value, pairs = adversary.nothing(), leads(sigma)
+    for _ in range(releases):
+        value = adversary.after(value, pairs)
+    found = adversary.epsilon(value, delta)
+    assert found <= claimed(delta, (releases, "argmax", sigma, CONTINUOUS)) <= 1.012 * found
+
+
+@pytest.mark.parametrize(("releases", "sigma", "delta"), [(1, 4.0, 1e-5), (12, 4.0, 1e-4), (30, 8.0, 1e-4)])
+def test_checks_against_a_search(releases, sigma, delta):
+    adversary = Adversary(1 / sigma / 40, releases / sigma**2 + 9 / sigma * math.sqrt(releases))
+    value, pairs = adversary.nothing(), thresholds(sigma)
+    for _ in range(releases):
+        value = adversary.after(value, pairs)
+    found = adversary.epsilon(value, delta)
+    assert found * (1 - 1e-3) <= claimed(delta, (releases, "check", sigma, CONTINUOUS)) <= 1.006 * found
+
+
+def test_one_release_is_as_bad_as_its_histogram():
+    """There is a lead at which the winner is the very event that tells most."""
+    exact = epsilon_of(2 / 40**2, 1e-5)
+    assert exact <= claimed(1e-5, (1, "argmax", 40.0, CONTINUOUS)) <= 1.006 * exact
+
+
+@pytest.mark.parametrize("delta", [1e-2, 1e-5])
+def test_checks_among_winners_in_every_order(delta):
+    """The adversary chooses what comes next as well: the worst over all orders, by induction over what is left."""
+    checked, labels, sigmas = 6, 3, (12.0, 6.0)
+    distance = math.sqrt(2) / sigmas[1]
+    adversary = Adversary(distance / 40, 12 * distance)
+    pairs = thresholds(sigmas[0], 61), leads(sigmas[1])
+    value = {(0, 0): adversary.nothing()}
+    for left in itertools.product(range(checked + 1), range(labels + 1)):
+        after = []
+        if left[0]:
+            after.append(adversary.after(value[left[0] - 1, left[1]], pairs[0]))
+        if left[1]:
+            after.append(adversary.after(value[left[0], left[1] - 1], pairs[1]))
+        if after:
+            value[left] = np.max(after, axis=0)
+    found = adversary.epsilon(value[checked, labels], delta)
+    mine = claimed(delta, (checked, "check", sigmas[0], CONTINUOUS), (labels, "argmax", sigmas[1], CONTINUOUS))
+    assert found <= mine <= 1.3 * found
+
+
+PLAYED = ((2.0, 3), (7.0, 4), (30.0, 4))
+
+
+@cache
+def law(histogram, sigma):
+    return winners(histogram, sigma)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(PLAYED), st.integers(0, 10**9), st.sampled_from([1e-4, 1e-2]))
+def test_no_strategy_does_better(setting, seed, delta):
+    """Each histogram is drawn in view of the winners before it, and the vote moves from any class to any class."""
+    sigma, releases = setting
+    rng = np.random.default_rng(seed)
+    epsilon = claimed(delta, (releases, "argmax", sigma, DISCRETE))
+    leaves = [(1.0, 1.0)]
+    near = rng.choice([0.5, 1.5, 4.0])
+    for _ in range(releases):
+        grown = []
+        for p, q in leaves:
+            classes = int(rng.integers(2, 5))
+            top = np.sort(np.abs(rng.normal(0, near * sigma, classes)))
+            histogram = np.maximum(1, np.round(8 * sigma + 20 - top)).astype(int)
+            giver, taker = rng.permutation(classes)[:2]
+            moved = histogram.copy()
+            moved[giver] -= 1
+            moved[taker] += 1
+            before, after = law(tuple(histogram.tolist()), sigma), law(tuple(moved.tolist()), sigma)
+            grown += [(p * a, q * b) for a, b in zip(before, after, strict=True)]
+        leaves = grown
+    p, q = np.array(leaves).T
+    for one, other in ((p, q), (q, p)):
+        assert np.maximum(one - math.exp(epsilon) * other, 0).sum() <= delta
+
+
+def best_reply(sigma, releases, epsilon):
+    """delta of an adversary that always takes the best of a few histograms of integer noise, played out to the end."""
+    histograms = [(60 + i, 60 + j, 60) for i in range(-30, 31, 3) for j in range(-30, 31, 3)]
+    pairs = [(law(h, sigma), law((h[0] - 1, h[1] + 1, h[2]), sigma)) for h in histograms]
+
+    def value(loss, left):
+        if left == 0:
+            return max(0.0, -math.expm1(loss))
+        best = 0.0
+        for p, q in pairs[:: 1 if left == releases else 9]:
+            best = max(best, sum(a * value(loss + math.log(b / a), left - 1) for a, b in zip(p, q, strict=True)))
+        return best
+
+    return value(epsilon, releases)
+
+
+def test_best_replies_of_integer_noise():
+    epsilon = claimed(1e-2, (2, "argmax", 6.0, DISCRETE))
+    assert best_reply(6.0, 2, epsilon) <= 1e-2
+    assert best_reply(6.0, 2, 0.93 * epsilon) > 1e-2
+
+
+@pytest.mark.parametrize("sigma", [5.0, 30.0])
+def test_elements_left_out_could_not_be_the_largest(monkeypatch, sigma):
+    """All elements at every row, against those that are not ruled out by what is known at knots."""
+    release = Release("argmax", sigma, DISCRETE, 1)
+    step = 0.16 * release.mu
+    family = adaptive._profiles_of(release, step, 5.0)
+    rows = [150] * 24
+    found = adaptive.induced(family, step, 24, rows)
+    monkeypatch.setattr(adaptive, "_BLOCKS", 10**9)
+    exact = adaptive.induced(family, step, 24, rows)
+    assert np.all(found >= exact * (1 - 1e-12))
+    assert found[:60] == pytest.approx(exact[:60], rel=1e-4)
+
+
+def test_steps_have_the_profile_that_they_were_made_of():
+    rng = np.random.default_rng(0)
+    p, q = rng.dirichlet(np.full(3, 9.0), 5).T, rng.dirichlet(np.full(3, 9.0), 5).T
+    gammas = np.exp(0.2 * np.arange(-30, 31))
+    profiles = adaptive.excess(Pairs(p, q), gammas)
+    steps = adaptive.steps_of(profiles, 0.2)
+    ratios = np.exp(0.2 * np.arange(-31, 32))
+    for gamma, excess in zip(gammas[20:41], profiles.T[20:41], strict=True):
+        exact = np.maximum(p - gamma * q, 0).sum(axis=0)
+        assert steps @ np.maximum(1 - gamma * ratios, 0) == pytest.approx(exact, rel=1e-9)
+        assert excess + max(0.0, 1 - gamma) == pytest.approx(exact, rel=1e-9)
+    assert steps.sum(axis=1) == pytest.approx(np.ones(5), rel=1e-9)
+
+
+@pytest.mark.parametrize("release", [Release("check", 9.0, DISCRETE, 1), Release("histogram", 9.0, CONTINUOUS, 1)])
+def test_what_has_no_choice_tells_more_beside_the_imagined_release(release):
+    step = 0.02
+    family = adaptive._profiles_of(release, step, 6.0)
+    beside = adaptive._kernel((4 * release.mu) ** 2, step, 300)
+    found = adaptive._without_choice(family.profiles, release.mu, beside, step)
+    assert found is not None
+    kernel, squared = found
+    wide = [np.convolve(x, beside[::-1]) for x in (adaptive._own_excess(kernel, step), family.profiles.max(axis=0))]
+    assert np.all(wide[0] >= [np.convolve(x, beside[::-1]) for x in family.profiles])
+    assert squared < (0.72 if release.what == "check" else 1.03) * release.mu**2
+    assert kernel.sum() == pytest.approx(1.0, rel=1e-12)
+    assert kernel @ np.exp(step * (np.arange(kernel.size) - kernel.size // 2)) == pytest.approx(1.0, rel=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("delta", "adversary", "parts"),
+    [
+        (1e-5, 0.3205, ((10, "argmax", 40.0, DISCRETE),)),
+        (1e-5, 1.071, ((100, "argmax", 40.0, DISCRETE),)),
+        pytest.param(
+            *(1e-5, 0.718, ((800, "check", 300.0, DISCRETE), (300, "argmax", 108.0, DISCRETE))),
+            marks=pytest.mark.proofs,
+        ),
+    ],
+)
+def test_table_of_the_documentation(delta, adversary, parts):
+    """Within half a hundredth of an adversary's own value that was searched for."""
+    found = claimed(delta, *parts)
+    assert adversary <= found <= 1.006 * adversary
+    assert found < composed_epsilon([Composed(*part) for part in parts], delta)
+
+
+def test_falls_with_noise_and_delta_and_rises_with_releases():
+    base = claimed(1e-5, (5, "argmax", 30.0, DISCRETE))
+    assert claimed(1e-12, (5, "argmax", 30.0, DISCRETE)) > base
+    assert claimed(1e-5, (6, "argmax", 30.0, DISCRETE)) > base
+    assert claimed(1e-5, (5, "argmax", 32.0, DISCRETE)) < base
+    assert claimed(1e-5, (5, "argmax", 30.0, DISCRETE), (9, "check", 300.0, DISCRETE)) > base
+    weight = claimed(1e-5, (5, "argmax", 60.0, DISCRETE, 1, 2))
+    assert weight == pytest.approx(base, rel=5e-3)
+
+
+def test_a_profile_too_small_is_seen(monkeypatch):
+    """Planted: each release tells 3 % less than it does."""
+    family = adaptive.checks
+
+    def less(*arguments):
+        found = family(*arguments)
+        return found._replace(profiles=0.97 * found.profiles)
+
+    monkeypatch.setattr(adaptive, "checks", less)
+    adaptive._composed.cache_clear()
+    adversary = Adversary(1 / 160, 12 / 16 + 9 / 4 * math.sqrt(12))
+    value, pairs = adversary.nothing(), thresholds(4.0)
+    for _ in range(12):
+        value = adversary.after(value, pairs)
+    try:
+        assert adaptive_epsilon([Composed(12, "check", 4.0, CONTINUOUS)], 1e-4) < adversary.epsilon(value, 1e-4)
+    finally:
+        adaptive._composed.cache_clear()
+
+
+def test_nothing_released_costs_nothing():
+    assert adaptive_epsilon([], 1e-5) == 0.0
+    assert adaptive_epsilon([Composed(0, "argmax", 40.0, DISCRETE)], 1e-5) == 0.0
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        Composed(10, "histogram", 40.0, DISCRETE),
+        Composed(10, "argmax", 0.3, DISCRETE),
+        Composed(10, "argmax", 40.0, DISCRETE, 2),
+        Composed(adaptive.MOST_RELEASES + 1, "argmax", 40.0, DISCRETE),
+    ],
+)
+def test_no_form_known(part):
+    assert adaptive_epsilon([part], 1e-5) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("error", "part", "delta"),
+    [
+        (DeltaError, Composed(1, "argmax", 40.0, DISCRETE), 0.0),
+        (NoiseError, Composed(1, "argmax", -1.0, DISCRETE), 1e-5),
+        (EventError, Composed(1, "vote", 40.0, DISCRETE), 1e-5),  # pyright: ignore[reportArgumentType]
+        (EventError, Composed(-1, "argmax", 40.0, DISCRETE), 1e-5),
+    ],
+)
+def test_errors(error, part, delta):
+    with pytest.raises(error):
+        adaptive_epsilon([part], delta)
+
+
+def test_the_rectangle_is_the_plane():
+    """The same probabilities as ``channel.planes``, and they sum to 1 beyond its triangle too."""
+    lattice, reach = adaptive.reduce(20.0, DISCRETE, 1, adaptive.FINE), Reach(5.0, 0.0)
+    u, v, rules = adaptive.rectangle(lattice, reach, lattice.shift)
+    inside = u[:, None] + v <= math.ceil(math.sqrt(2) * 5 * lattice.scale)
+    for outcomes in rules.values():
+        np.testing.assert_allclose(outcomes.sum(axis=0), 1.0, rtol=1e-13)
+    there = np.concatenate([pairs.q for pairs in planes(lattice, reach)], axis=1)
+    here = np.concatenate([outcomes[:, inside] for outcomes in rules.values()], axis=1)
+    np.testing.assert_allclose(np.sort(here, axis=None), np.sort(there, axis=None), rtol=1e-11)
