@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -47,7 +48,7 @@ FINE, FINE_LINE = 13.0, 40.0
 STEP = 0.08
 """Spacing of log gamma in units of the distance of one release. Chords between them cost .13 % of epsilon."""
 MOST_RELEASES = 2000
-"""Of the kind that is induced over; time grows as their number to the power 1.5. Beyond it, ``compose`` loses little."""
+"""Of the kind that is induced over: time grows faster than their number, and beyond it ``compose`` loses little."""
 _ROUNDING = 2e-13
 """Relative rounding of the sums of positive terms that probabilities are."""
 _DOT = 1 + 1e-13
@@ -283,7 +284,7 @@ def _round(values: np.ndarray, step: float, groups: Sequence[_Group], rows: int,
     gains = found[knots] - windows.values[knots]
     most = windows.curved.shape[1] // 2
     everything: list[list[np.ndarray]] = [[] for _ in groups]
-    for knot, (low, high) in enumerate(zip(knots[:-1], knots[1:], strict=True)):
+    for knot, (low, high) in enumerate(pairwise(knots)):
         inner = np.arange(low + 1, high)
         if not inner.size:
             continue
@@ -370,7 +371,9 @@ _FAR = 9.0
 """Standard deviations of what is imagined that are looked at."""
 
 
-def _without_choice(profiles: np.ndarray, mu: float, beside: np.ndarray, step: float) -> tuple[np.ndarray, float] | None:
+def _without_choice(
+    profiles: np.ndarray, mu: float, beside: np.ndarray, step: float
+) -> tuple[np.ndarray, float] | None:
     """A release on the grid that beside ``beside`` tells at least as much as each of the profiles, and its squared
     distance; None if there is none of at most twice that of the number or the histogram.
     """
@@ -460,9 +463,7 @@ def _trimmed(kernel: np.ndarray, reach: int) -> tuple[np.ndarray, float]:
 
 def _after(values: np.ndarray, step: float, kernel: np.ndarray) -> np.ndarray:
     """V with a release on the grid in front, at the same rows."""
-    reach = kernel.size // 2
     windows = _windows(values, step, [_Group(kernel[None], kernel)], values.size)
-    assert windows.around[0].shape[1] == 2 * reach + 1
     return _largest(kernel[None], windows.around[0]) * _DOT
 
 
@@ -527,14 +528,59 @@ def _least_epsilon(whole: _Whole, delta: float) -> float:
     return (whole.step * (last - 1) + math.log1p(part * math.expm1(whole.step))) * (1 + 1e-12)
 
 
+_CLOSE = 1e-4
+
+
+def _along_moves(whole: _Whole, delta: float, moves: int) -> float:
+    """The same for neighbours that are so many moves apart.
+
+    Of one move an event of probability x under one input has at most f(x) = min over gamma of V(gamma) + gamma x under
+    the other; f is concave and rises. So delta is at most the largest f(f(...f(x))) - e^epsilon x.
+    """
+    gammas = np.exp(whole.step * np.arange(whole.values.size))
+    values = np.minimum(whole.values + whole.tail * (1 + gammas), 1.0)
+    # gamma below 1: V(1 / gamma) = 1 - 1 / gamma + V(gamma) / gamma
+    slopes = np.concatenate((1 / gammas[:0:-1], gammas))
+    heights = np.concatenate(((1 - 1 / gammas + values / gammas)[:0:-1], values))
+    bends = np.maximum.accumulate(np.diff(heights) / np.diff(slopes))  # minus the x at which the next line is lower
+
+    def reached(x: np.ndarray) -> np.ndarray:
+        for _ in range(moves):
+            line = np.searchsorted(bends, -x)  # any line is above f
+            x = np.minimum(heights[line] + slopes[line] * x, 1.0) * _DOT
+        return x
+
+    coarse = np.arange(-690.0, 0.0, 0.05)
+    little = int(np.count_nonzero(reached(np.exp(coarse)) <= delta))
+    if not little:
+        return math.inf
+    x = np.exp(np.append(np.arange(coarse[little - 1], 0.0, _CLOSE), 0.0))
+    # between two x at most f at the larger, less e^epsilon times the smaller
+    most = float(((reached(x)[1:] - delta) / x[:-1]).max())
+    return math.log(max(most, 1.0)) * (1 + 1e-12)
+
+
+_WINDOW = 0.006
+"""Share by which noise may be below that from which a coarser lattice is taken, where .4 % more is lost."""
+
+
+def _until_coarser(release: Release) -> tuple[Release, ...]:
+    """The release, and the one with the least noise of the next lattice if that is near: its epsilon is not less than
+    ours by more than lattices differ, and the larger of both falls with the noise."""
+    fine = FINE if release.what == "argmax" else FINE_LINE
+    following = fine * max(2, int(release.sigma / fine) + 1)
+    near = release.noise is Noise.DISCRETE and release.sigma >= following * (1 - _WINDOW)
+    return (release, release._replace(sigma=following)) if near else (release,)
+
+
 _DIGITS = 7
 
 
 def adaptive_epsilon(parts: Sequence[Composed], delta: float) -> float:
     """Least epsilon at ``delta`` of an adaptive composition in any order: an upper bound, data-independent.
 
-    inf where nothing is computed: more than ``MOST_RELEASES`` of the kind that tells most, several moves of a unit,
-    noise of less than one or more than 1e5 times the votes of a move. Seconds for some hundred releases.
+    inf where nothing is computed: more than ``MOST_RELEASES`` of the kind that tells most, histograms alone, noise of
+    less than one or more than 1e5 times the votes of a move. Seconds for some hundred releases.
 
     Raises
     ------
@@ -555,15 +601,22 @@ def adaptive_epsilon(parts: Sequence[Composed], delta: float) -> float:
         return 0.0
     order = sorted(counts.items(), key=lambda item: (-item[1] * item[0].mu ** 2, item[0]))
     core, times = next((item for item in order if item[0].what != "histogram"), order[0])
-    if core.what == "histogram" or times > MOST_RELEASES or moves > 1:
+    if core.what == "histogram" or times > MOST_RELEASES:
         return math.inf
     if not all(release.within_reach for release in counts):
         return math.inf
     others = tuple(item for item in order if item[0] != core)
-    whole = _composed(((core, times), *others), delta)
-    if whole is None:
-        return math.inf
-    epsilon = _least_epsilon(whole, delta)
+    found = []
+    for release in _until_coarser(core):
+        sizing = delta
+        if moves > 1:  # what is left over after one move grows along the others
+            rough = epsilon_of(0.66 * sum(n * each.mu**2 for each, n in order), delta)
+            sizing = max(delta * 1e-2 * math.exp(-1.5 * (moves - 1) * rough), 1e-200)
+        whole = _composed(((release, times), *others), sizing)
+        if whole is None:
+            return math.inf
+        found.append(_least_epsilon(whole, delta) if moves == 1 else _along_moves(whole, delta, moves))
+    epsilon = max(found)
     if math.isinf(epsilon) or epsilon == 0:
         return epsilon
     # machines differ in the last digits of exponentials: rounded up, they agree

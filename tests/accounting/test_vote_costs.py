@@ -99,6 +99,20 @@ def test_the_promise_looks_at_no_votes():
     assert first.guarantee.publishable
 
 
+@pytest.mark.parametrize("teachers_per_party", [1, 2])
+def test_backward_induction_is_the_smallest_worst_case(teachers_per_party):
+    """On demand; the rest of the result is what it was."""
+    votes = [[90, 6, 4], [50, 30, 20], [100, 0, 0]] * 4
+    plain, adaptive = (
+        accounting.epsilon(votes, "GNMax(sigma=20)", teachers_per_party=teachers_per_party, adaptive=way)
+        for way in (False, True)
+    )
+    assert adaptive.guarantee.epsilon < 0.97 * plain.guarantee.epsilon
+    assert "backward induction" in adaptive.guarantee.method
+    assert "backward induction" not in plain.guarantee.method
+    assert adaptive.exact == plain.exact
+
+
 @by_mechanism
 def test_nothing_secret_is_shown_unless_asked_for(mechanism):
     found = accounting.epsilon(VOTES, mechanism)
