@@ -245,7 +245,7 @@ def repeated(p, q, times, epsilon):
 
 @pytest.mark.parametrize("moves", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_several_moves(moves):
-    """So many moves from a to b in each of 30 releases: two of the distance of one, and not below the exact delta."""
+    """So many votes go from a to b in each of 30 releases, and nothing is below the exact delta of that."""
     mine = claimed(1e-5, (30, "argmax", 20.0, DISCRETE, moves))
     p, q = winners((60 + moves, 60, 45), 20.0), winners((60, 60 + moves, 45), 20.0)
     assert repeated(p, q, 30, mine) <= 1e-5
