@@ -38,7 +38,7 @@ from consilium.accounting.worst.channel import (
     rectangle,
     third_tail,
 )
-from consilium.accounting.worst.compose import Composed, Release, gaussian_profile, one_move
+from consilium.accounting.worst.compose import Composed, OneRelease, gaussian_profile, one_move
 
 TAU = 1.0
 """Standard deviation, in spacings, of the weights by which a real centre is a mixture of whole ones. Smaller than in
@@ -100,7 +100,7 @@ def steps_of(profiles: np.ndarray, step: float) -> np.ndarray:
     return np.maximum(steps, 0.0) * (1 + 1e-12)
 
 
-class Family(NamedTuple):
+class Choices(NamedTuple):
     """All that one release can be, as profiles on a grid of gammas.
 
     profiles : float64 (elements, gammas), what is above max(0, 1 - gamma), 0 at both ends. tail : what was left out
@@ -115,11 +115,11 @@ def _gammas(step: float, most: int) -> np.ndarray:
     return np.exp(step * np.arange(-most, most + 1))
 
 
-def _family(profiles: np.ndarray, tail: float) -> Family:
+def _choices(profiles: np.ndarray, tail: float) -> Choices:
     """Cuts profiles off at the ends of the grid; what is there, which is as much as beyond, goes to the tail."""
     ends = float(profiles[:, [0, -1]].max())
     profiles[:, [0, -1]] = 0.0
-    return Family(profiles, tail + ends)
+    return Choices(profiles, tail + ends)
 
 
 _CORE = (2.0, -0.6, 2.0)
@@ -144,7 +144,7 @@ def _cells(scale: float, u: np.ndarray, v: np.ndarray, rule: Ties) -> tuple[np.n
     return key, core
 
 
-def winners(lattice: Lattice, reach: Reach, step: float, most: int) -> Family:
+def winners(lattice: Lattice, reach: Reach, step: float, most: int) -> Choices:
     """One released winner."""
     gammas, slack = _gammas(step, most), 2 * lattice.slack
     u, v, before = rectangle(lattice, reach, 0.0)
@@ -171,13 +171,13 @@ def winners(lattice: Lattice, reach: Reach, step: float, most: int) -> Family:
                 distinct, first = np.unique(where[order], return_index=True)
                 profiles[distinct] = np.maximum(profiles[distinct], np.maximum.reduceat(found[order], first))
     tail = 2 * check_tail(lattice, reach) + duel_tail(lattice, reach) + third_tail(lattice, reach)
-    return _family(profiles, tail)
+    return _choices(profiles, tail)
 
 
-def checks(lattice: Lattice, reach: Reach, step: float, most: int) -> Family:
+def checks(lattice: Lattice, reach: Reach, step: float, most: int) -> Choices:
     """The bit of one threshold check."""
     profiles = excess(check_line(lattice, reach), _gammas(step, most), lattice.slack)
-    return _family(profiles, check_tail(lattice, reach))
+    return _choices(profiles, check_tail(lattice, reach))
 
 
 class _Group(NamedTuple):
@@ -326,7 +326,7 @@ def _round(values: np.ndarray, step: float, groups: Sequence[_Group], rows: int,
     return found
 
 
-def induced(family: Family, step: float, releases: int, rows: Sequence[int]) -> np.ndarray:
+def induced(family: Choices, step: float, releases: int, rows: Sequence[int]) -> np.ndarray:
     """V after ``releases`` adaptive ones: float64, at gamma = 1, e^step, e^(2 step), ...
 
     rows : how many rows to compute after each release. Beyond them V is taken to stay as it is, which is more.
@@ -402,7 +402,7 @@ def _without_choice(
     return best
 
 
-def _profiles_of(release: Release, step: float, far: float) -> Family:
+def _profiles_of(release: OneRelease, step: float, far: float) -> Choices:
     """All that one release of any kind can be, on a grid of log gamma with spacing ``step``."""
     reach = Reach(far, 0.0)
     most = math.ceil((1.15 * far * release.mu + release.mu**2) / step) + 3
@@ -415,13 +415,13 @@ def _profiles_of(release: Release, step: float, far: float) -> Family:
         above = gaussian_profile(release.mu, gammas[most:]) * (1 + 1e-9)
         # exchanging the inputs: what is above 1 - gamma at 1 / gamma is what is above 0 at gamma, over gamma
         profile = np.concatenate(((above / gammas[most:])[:0:-1], above))[None]
-        return _family(profile, 0.0)
+        return _choices(profile, 0.0)
     lattice = Lattice(release.sigma, release.votes, 0.0)
     end = math.ceil(far * math.sqrt(2) * release.sigma + 2 * release.votes)
     offsets = np.arange(-end, end - 2 * release.votes + 1)
     moved = 2.0 * release.votes
     profile = excess(Pairs(*(difference(lattice, offsets, x)[:, None] for x in (0.0, moved))), gammas)
-    return _family(profile, duel_tail(lattice, reach))
+    return _choices(profile, duel_tail(lattice, reach))
 
 
 class _Whole(NamedTuple):
@@ -468,7 +468,7 @@ def _after(values: np.ndarray, step: float, kernel: np.ndarray) -> np.ndarray:
 
 
 @lru_cache(maxsize=64)
-def _composed(counts: tuple[tuple[Release, int], ...], delta: float) -> _Whole | None:
+def _composed(counts: tuple[tuple[OneRelease, int], ...], delta: float) -> _Whole | None:
     """The profile of all of them: the first is induced over, the others are without choice."""
     (core, times), *others = counts
     variance = 0.66 * times * core.mu**2
@@ -564,7 +564,7 @@ _WINDOW = 0.006
 """Share by which noise may be below that from which a coarser lattice is taken, where .4 % more is lost."""
 
 
-def _until_coarser(release: Release) -> tuple[Release, ...]:
+def _until_coarser(release: OneRelease) -> tuple[OneRelease, ...]:
     """The release, and the one with the least noise of the next lattice if that is near: its epsilon is not less than
     ours by more than lattices differ, and the larger of both falls with the noise."""
     fine = FINE if release.what == "argmax" else FINE_LINE
@@ -590,7 +590,7 @@ def adaptive_epsilon(parts: Sequence[Composed], delta: float) -> float:
     True
     """
     check_delta(delta)
-    counts: dict[Release, int] = {}
+    counts: dict[OneRelease, int] = {}
     moves = 1
     for part in parts:
         releases, release = check_count(part.releases, "releases"), one_move(part)

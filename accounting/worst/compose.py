@@ -158,7 +158,7 @@ class Composed(NamedTuple):
     together: int = 1
 
 
-class Release(NamedTuple):
+class OneRelease(NamedTuple):
     """One release whose profile is known: ``votes`` move at once."""
 
     what: What
@@ -177,18 +177,18 @@ class Release(NamedTuple):
         return LEAST_SHIFT <= self.votes / self.sigma <= _MOST_SHIFT
 
 
-def one_move(part: Composed) -> Release:
+def one_move(part: Composed) -> OneRelease:
     sigma, noise = check_scale(part.sigma, "sigma"), check_noise(part.noise)
     votes = check_count(part.together, "together (identical votes of one move)", 1, UnitError)
     check_votes_moved(part.votes_moved)
     if part.what not in _PROFILES:
         raise EventError(f"what leaves must be one of {', '.join(_PROFILES)}, got {part.what!r}. Name one of them.")
     # more noise is a mixture of less, and costs no more
-    return Release(part.what, min(sigma, MOST_NOISE * votes), noise, votes)
+    return OneRelease(part.what, min(sigma, MOST_NOISE * votes), noise, votes)
 
 
 @lru_cache(maxsize=256)
-def _squared(release: Release, beside: float, eta: float) -> float:
+def _squared(release: OneRelease, beside: float, eta: float) -> float:
     """s: beside a Gaussian of distance ``beside``, the release tells at most what one of beside^2 + s does, up to eta.
 
     Gamma below 1 needs no look: exchanging the two inputs, which the supremum over votes covers, turns it into 1/gamma.
@@ -247,7 +247,7 @@ def composed_epsilon(parts: Sequence[Composed], delta: float) -> float:
     0.75
     """
     check_delta(delta)
-    counts: dict[Release, int] = {}
+    counts: dict[OneRelease, int] = {}
     moves = 1
     for part in parts:
         releases, release = check_count(part.releases, "releases"), one_move(part)

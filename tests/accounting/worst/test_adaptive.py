@@ -18,7 +18,7 @@ from consilium.accounting.units import Noise
 from consilium.accounting.worst import adaptive
 from consilium.accounting.worst.adaptive import adaptive_epsilon
 from consilium.accounting.worst.channel import Lattice, Pairs, Reach, planes
-from consilium.accounting.worst.compose import Composed, Release, composed_epsilon, gaussian_profile
+from consilium.accounting.worst.compose import Composed, OneRelease, composed_epsilon, gaussian_profile
 from tests.accounting.worst.oracles import three_outcomes, winners
 
 DISCRETE, CONTINUOUS = Noise.DISCRETE, Noise.CONTINUOUS
@@ -193,7 +193,7 @@ def test_all_places_of_little_integer_noise():
 @pytest.mark.parametrize("sigma", [5.0, 30.0])
 def test_elements_left_out_could_not_be_the_largest(monkeypatch, sigma):
     """All elements at every row, against those that are not ruled out by what is known at knots."""
-    release = Release("argmax", sigma, DISCRETE, 1)
+    release = OneRelease("argmax", sigma, DISCRETE, 1)
     step = 0.16 * release.mu
     family = adaptive._profiles_of(release, step, 5.0)
     rows = [150] * 24
@@ -218,7 +218,9 @@ def test_steps_have_the_profile_that_they_were_made_of():
     assert steps.sum(axis=1) == pytest.approx(np.ones(5), rel=1e-9)
 
 
-@pytest.mark.parametrize("release", [Release("check", 9.0, DISCRETE, 1), Release("histogram", 9.0, CONTINUOUS, 1)])
+@pytest.mark.parametrize(
+    "release", [OneRelease("check", 9.0, DISCRETE, 1), OneRelease("histogram", 9.0, CONTINUOUS, 1)]
+)
 def test_what_has_no_choice_tells_more_beside_the_imagined_release(release):
     step = 0.02
     family = adaptive._profiles_of(release, step, 6.0)
