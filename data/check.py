@@ -147,9 +147,9 @@ def all_at_once(error: DataError, where: str, checked: TableCheck, replaces: boo
     more = f". {more}" if more else ""
     if len(faults) == 1:
         (finding,) = faults
-        return TableFaults(
-            f"{where}: {finding.text}", f"{finding.action}{f'. Or {mended}' if mended else ''}{more}", faults
-        )
+        action = finding.action.replace("Leave it out", "Leave it out (data.drop)", 1)
+        added = f". Or {mended}" if mended and action == finding.action else ""
+        return TableFaults(f"{where}: {finding.text}", f"{action}{added}{more}", faults)
     first = f"{where}: {len(faults)} faults must be mended" if replaces else f"{error}\nAll that must be mended"
     lines = "".join(f"\n- {finding}" for finding in faults)
     return TableFaults(f"{first}{lines}", f"\nMend them{f', or {mended}' if mended else ''}{more}", faults)
@@ -236,7 +236,7 @@ class _Checked:
         absent = cells.of("missing")
         real = known - cells.total(absent)
         if not real:
-            self.note("empty", Grade.MEND, name, "no row has a value", "Leave it out")
+            self.note("empty", Grade.MEND, name, "no row has a value", "Leave it out, or declare its values")
             self.remedy.drop.append(name)
             return
         if (self.rows - real) / self.rows >= NEARLY_EMPTY:

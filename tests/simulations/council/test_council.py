@@ -250,11 +250,11 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], type[ConsiliumError], str]] 
     ({"device": "tpu"}, {}, BadSetting, "device"),
 ]
 ODD: list[tuple[pl.Expr, str]] = [
+    (pl.lit(None).alias("empty"), "column 'empty': no row has a value. Leave it out, or declare its values"),
     (
-        pl.lit(None).alias("empty"),
-        "column 'empty': no public row has a value. Leave it out, or declare its values, or say",
+        pl.lit("2020-01-01").str.to_date().alias("day"),
+        "column 'day', rows 1, 2, 3 and 157 more: dates .* Leave it out, or give the days",
     ),
-    (pl.lit("2020-01-01").str.to_date().alias("day"), "column 'day' is of dates"),
     (pl.lit([1]).alias("list"), "column 'list' is of type List"),
     (pl.lit("=1+1").alias("ill"), "in all 160 rows: there is nothing to vote on"),
     (

@@ -183,13 +183,13 @@ CASES: dict[str, tuple[Spoil, dict[str, Any], type[ConsiliumError], str]] = {
         nothing,
         {"drop": ["case"]},
         DataError,
-        r"patients\.csv: column 'day', lines 2, 3, 4 and 237 more: dates.*leave out 'day' \(data\.drop\)",
+        r"patients\.csv: column 'day', lines 2, 3, 4 and 237 more.*Leave it out \(data\.drop\), or give the days",
     ),
     "an identifier as a feature": (
         framed(case=[f"Z{at}" for at in range(ROWS)]),
         {"drop": ["day"], "public_share": 0.9, "owner": None, "partition": "iid", "parties": 3, "least_rows": 5},
         DataError,
-        r"column 'case': 240 different texts.*an identifier, or free text.*leave out 'case' \(data\.drop\)",
+        r"column 'case': 240 different texts.*an identifier, or free text.*Leave it out \(data\.drop\)",
     ),
     "a column without public values": (framed(crp=[None] * ROWS), {}, DataError, r"column 'crp': no row has a value"),
     "two columns of one name": (
