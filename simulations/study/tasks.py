@@ -16,6 +16,8 @@ import numpy as np
 import polars as pl
 
 from consilium.accounting.errors import AccountingError
+from consilium.coordinator.mechanisms.calibration import KINDS as MECHANISMS
+from consilium.coordinator.mechanisms.calibration import noise_scales
 from consilium.models.devices import one_thread
 from consilium.node.progress import COMPARE, ENSEMBLES, MEASURE, SETTLE
 from consilium.protocol.config_files import validate
@@ -87,8 +89,12 @@ class StepDesk:
         """The division that `params` name, with a scenario in full form for everything else."""
         scenario = self.scenario(table)
         key = params["division"]
-        divided = self._keep("division", key, lambda: self._divided(params, read))
+        divided = self.divided(params, read)
         return self._keep("case", f"{key} {canonical_digest(dict(table))}", lambda: divided.of(scenario))
+
+    def divided(self, params: Mapping[str, Any], read: Read) -> Case:
+        """The division that `params` name, whatever is asked of its teachers."""
+        return self._keep("division", params["division"], lambda: self._divided(params, read))
 
     def _divided(self, params: Mapping[str, Any], read: Read) -> Case:
         scenario = self.scenario(params["teaching"])
@@ -237,6 +243,7 @@ def _settle(step: StudyStep, read: Read, desk: StepDesk) -> bytes:
         planned = json.loads(read(step.needs["plan"]))
         table["federation"] = {**table["federation"], **planned["federation"]}
         table["student"] = {**planned["student"], **table.get("student", {})}
+    table["federation"] = _within_rows(table["federation"], len(set(desk.divided(step.params, read).pool_ids)))
     full = scenario_json(validate(table, Scenario, "scenario"))
     case = desk.case(full, step.params, read)
     methods = {label: method_of(dict(keys)) for label, keys in step.params["methods"].items()}
@@ -250,6 +257,17 @@ def _settle(step: StudyStep, read: Read, desk: StepDesk) -> bytes:
             "left_out": case.partition.left_out,
         }
     ).encode()
+
+
+def _within_rows(federation: Mapping[str, Any], rows: int) -> Mapping[str, Any]:
+    """A federation whose noise is yet to be calibrated asks each of the different public `rows` once at most: its query
+    budget is theirs where it is above, so that no noise is paid for queries that cannot be asked. One study has one
+    budget for many divisions."""
+    mechanism, budget = federation["mechanism"], federation["query_budget"]
+    stated = set(noise_scales(MECHANISMS[mechanism["name"]])) & mechanism.keys()
+    if stated or federation.get("schedule") or federation["privacy"].get("epsilon") is None:
+        return federation
+    return {**federation, "query_budget": {key: min(count, rows) for key, count in budget.items()}}
 
 
 def _ensemble(step: StudyStep, read: Read, desk: StepDesk) -> bytes:
@@ -344,7 +362,7 @@ class StepKind:
 
 KINDS = {
     "plan": StepKind(_plan, SETTLE),
-    "settle": StepKind(_settle, SETTLE, format=2),
+    "settle": StepKind(_settle, SETTLE, format=3),
     "ensemble": StepKind(_ensemble, ENSEMBLES, format=2),
     "predict": StepKind(_predict),
     "judge": StepKind(_judge, format=3),
