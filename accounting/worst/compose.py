@@ -178,6 +178,7 @@ class OneRelease(NamedTuple):
 
 
 def one_move(part: Composed) -> OneRelease:
+    """One of the moves of a part, its noise no more than ``MOST_NOISE`` for a vote. Raises as `composed_epsilon`."""
     sigma, noise = check_scale(part.sigma, "sigma"), check_noise(part.noise)
     votes = check_count(part.together, "together (identical votes of one move)", 1, UnitError)
     check_votes_moved(part.votes_moved)

@@ -170,7 +170,8 @@ def test_several_votes_of_a_unit():
     assert (secret.rdp, secret.smooth) == close((profile.cost()[0], smooth), rel=1e-12)
     scale, _ = group_smooth_sensitivity(smooth, 0.02, 2)
     quiet, loud = (sanitise([Answered(event, votes, np.ones(3, dtype=bool))], plan, 1e-5, 100, lambda z=z: z)
-                   for z in (0.0, 1e-1))  # fmt: skip
+                   for z in (-0.9, -0.8))  # fmt: skip
+    assert loud.released_rdp < event.worst_case_rdp([4.0])[0]  # above, the worst case is released
     assert loud.released_rdp - quiet.released_rdp == close(scale * 4.0 * 1e-1, abs=1e-4)
 
 
