@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import polars as pl
@@ -104,6 +104,8 @@ def stroke_skew(study: StudyTables) -> None:
     study.divisions("results/skewed-hospitals-divisions", "division", {at[0]: at[0] for at in list(points)[1:]})
 
 
+MANY = 40
+"""Parties: above and below, means are told apart."""
 _OPEN = {
     "local": "local",
     "plurality": "plurality",
@@ -136,12 +138,19 @@ def naturals(study: StudyTables) -> None:
     low, high = view.order["epsilon"]
     parties = {name: view.mean((low, name), "division", "parties") or 0.0 for name in view.order["division"]}
     by_size = sorted(parties, key=lambda name: -parties[name])
+    groups = {
+        "all, mean": by_size,
+        "40 parties or more, mean": [name for name in by_size if parties[name] >= MANY],
+        "fewer parties, mean": [name for name in by_size if parties[name] < MANY],
+    }
     open_methods = _named(view, _OPEN) | {name: "pooled, boosted" for name in view.methods if "boosted" in name}
 
     def fill_open(table: Table) -> None:
         for name in by_size:
             kappa = study.plain((low, name), "teachers", "kappa")
             table.add(name, f"{parties[name]:,.0f}", kappa, *(study.mean((low, name), at) for at in open_methods))
+        for label, names in groups.items():
+            table.add(label, "", "", *_means(study, low, names, open_methods))
 
     study.figure("results/natural-divisions-open", ["division", "parties", "kappa", *open_methods.values()],
                  fill_open, MEANS)  # fmt: skip
@@ -153,6 +162,9 @@ def naturals(study: StudyTables) -> None:
                 table.add(
                     name, f"{parties[name]:,.0f}", *(study.mean(at, method) for method in _SAME), hand_labels(view, at)
                 )
+
+            for label, names in groups.items():
+                table.add(label, "", *_means(study, epsilon, names, _SAME), "")
 
         columns = ["division", "parties", *_SAME.values(), "PATE worth"]
         note = MEANS + ". Worth: labels by hand, median of the seeds"
@@ -184,6 +196,15 @@ def naturals(study: StudyTables) -> None:
     study.figure("results/natural-divisions-home", ["division", "parties", *_HOME.values()], fill_home,
                  "Share of the parties whose own held-out rows are predicted better (Brier score) than by the party's"
                  " own teachers; mean over seeds. Ties are left out; epsilon 1 where there is one")  # fmt: skip
+
+
+def _means(study: StudyTables, epsilon: str, names: Sequence[str], methods: Iterable[str]) -> list[str | None]:
+    """Over divisions; none of a method that some of them lack."""
+    metric = study.view.metric or ""
+    cells = [[study.view.mean((epsilon, name), method, metric) for name in names] for method in methods]
+    return [
+        None if None in row else digits(float(np.mean([cell for cell in row if cell is not None]))) for row in cells
+    ]
 
 
 def _named(view: StudyView, names: Mapping[str, str]) -> dict[str, str]:

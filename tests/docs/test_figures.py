@@ -247,6 +247,8 @@ REPEATED = {
     "results/default-scenario :: as shipped": {"promised", "student", "mean teacher", "pooled"},
     "results/label-promises :: stroke-labels": {"towards the student", "as the papers charge"},
     "results/mnist-250-held-out :: all": {"student, %"},
+    "results/natural-divisions :: 40 parties or more, mean": {"PATE", "gradient descent"},
+    "results/natural-divisions-open :: 40 parties or more, mean": {"local", "pooled"},
     "results/default-runs :: all": {"noisy average of weights", "worth in labels by hand"},
 }
 """What README.md repeats of a table; between marks, so that it is stale with the table."""
