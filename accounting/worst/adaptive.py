@@ -22,7 +22,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy.special import ndtri
 
-from consilium.accounting.checks import check_count, check_delta
+from consilium.accounting.checks import check_delta
 from consilium.accounting.curves.gdp import epsilon_of
 from consilium.accounting.units import Noise
 from consilium.accounting.worst.channel import (
@@ -38,7 +38,7 @@ from consilium.accounting.worst.channel import (
     rectangle,
     third_tail,
 )
-from consilium.accounting.worst.compose import Composed, OneRelease, gaussian_profile, one_move
+from consilium.accounting.worst.compose import Composed, OneRelease, counted, gaussian_profile
 
 TAU = 1.0
 """Standard deviation, in spacings, of the weights by which a real centre is a mixture of whole ones. Smaller than in
@@ -590,13 +590,7 @@ def adaptive_epsilon(parts: Sequence[Composed], delta: float) -> float:
     True
     """
     check_delta(delta)
-    counts: dict[OneRelease, int] = {}
-    moves = 1
-    for part in parts:
-        releases, release = check_count(part.releases, "releases"), one_move(part)
-        if releases:
-            counts[release] = counts.get(release, 0) + releases
-            moves = max(moves, part.votes_moved)
+    counts, moves = counted(parts)
     if not counts:
         return 0.0
     order = sorted(counts.items(), key=lambda item: (-item[1] * item[0].mu ** 2, item[0]))

@@ -188,6 +188,18 @@ def one_move(part: Composed) -> OneRelease:
     return OneRelease(part.what, min(sigma, MOST_NOISE * votes), noise, votes)
 
 
+def counted(parts: Sequence[Composed]) -> tuple[dict[OneRelease, int], int]:
+    """How many there are of each release, and the largest number of moves. Raises as `composed_epsilon`."""
+    counts: dict[OneRelease, int] = {}
+    moves = 1
+    for part in parts:
+        releases, release = check_count(part.releases, "releases"), one_move(part)
+        if releases:
+            counts[release] = counts.get(release, 0) + releases
+            moves = max(moves, part.votes_moved)
+    return counts, moves
+
+
 @lru_cache(maxsize=256)
 def _squared(release: OneRelease, beside: float, eta: float) -> float:
     """s: beside a Gaussian of distance ``beside``, the release tells at most what one of beside^2 + s does, up to eta.
@@ -248,13 +260,7 @@ def composed_epsilon(parts: Sequence[Composed], delta: float) -> float:
     0.75
     """
     check_delta(delta)
-    counts: dict[OneRelease, int] = {}
-    moves = 1
-    for part in parts:
-        releases, release = check_count(part.releases, "releases"), one_move(part)
-        if releases:
-            counts[release] = counts.get(release, 0) + releases
-            moves = max(moves, part.votes_moved)
+    counts, moves = counted(parts)
     if not counts:
         return 0.0
     whole = sum(n * release.mu**2 for release, n in counts.items())

@@ -13,6 +13,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
+from consilium.accounting.curves.gdp import epsilon_of
+from consilium.accounting.curves.subsampled import subsampled_epsilon
 from consilium.coordinator.privacy import promised_to_student
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.label_source import Outcome
@@ -345,3 +347,24 @@ def test_one_private_row_more_moves_the_votes_of_neighbours_by_one_place() -> No
             for rows in (np.ones(60, dtype=bool), rest)
         ]
         assert np.linalg.norm(counts[0] - counts[1], axis=2).max() <= math.sqrt(2) + 1e-9
+
+
+@pytest.mark.parametrize("unit", ["party", "record"])
+def test_distillation_with_noise_has_the_noise_of_its_promise(unit: str) -> None:
+    """One Gaussian release of all votes: distance over deviation is the mu of the promise."""
+    case = other(f"federation.privacy.unit={unit}", "federation.teachers_per_party=1")
+    found = method_of({"name": "noisy_distilled", "epsilon": 2.0, "rows": 50}).predict(
+        case, taught(SHARE, CONFIDENT)[1]
+    )
+    # of a party with one teacher, and of a record of its own: the votes on 50 rows of one of the parties turn round
+    moved = math.sqrt(2 * 50) / len(case.parties)
+    cost = epsilon_of((moved / found.figures["noise_deviation"]) ** 2, case.config.privacy.delta)
+    assert (found.figures["rows"], cost) == (50, pytest.approx(2.0, rel=1e-3))
+
+
+def test_private_neighbours_have_the_noise_of_their_promise() -> None:
+    case = other("federation.privacy.unit=record")
+    figures = method_of({"name": "private_knn", "epsilon": 2.0}).predict(case, None).figures
+    privacy, sigma = case.config.privacy, figures["noise_deviation"] / math.sqrt(2)
+    cost = subsampled_epsilon(figures["share"], sigma, int(figures["rows"]), privacy.neighbouring, privacy.delta)
+    assert 1.98 < cost <= 2.0
