@@ -23,9 +23,9 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import log_ndtr, ndtri
+from scipy.special import ndtri
 
+from consilium.accounting.curves.gdp import epsilon_of
 from consilium.coordinator.distinguish.regions import epsilon_at_least, probability_at_least, probability_at_most
 
 LEVELS = (0.001, 0.01)
@@ -132,7 +132,7 @@ def proved_epsilon(scores: AttackScores, delta: float, error: float, gaussian: b
     if gaussian:
         wide = _count(measured, *_best(_sets(chosen), delta, alpha, True))
         mu = _mu(np.array([wide[0].count]), np.array([wide[1].count]), wide[0].runs, wide[1].runs, alpha)[0]
-        curve = gaussian_epsilon(float(mu), delta)
+        curve = min(epsilon_of(float(mu) ** 2, delta), _LARGEST)
     return ProvedEpsilon(float(bound), curve, likely, rare)
 
 
@@ -184,21 +184,3 @@ def _mu(likely: np.ndarray, rare: np.ndarray, runs: int, rest: int, alpha: float
     with np.errstate(invalid="ignore"):
         mu = ndtri(low) - ndtri(high)
     return np.where(np.isfinite(mu), np.maximum(mu, 0.0), 0.0)
-
-
-def gaussian_epsilon(mu: float, delta: float) -> float:
-    """Epsilon of mu-GDP at delta: Dong, Roth, Su 2019, corollary 2.13; `_LARGEST` at most.
-
-    >>> round(gaussian_epsilon(1.0, 1e-5), 4), gaussian_epsilon(0.0, 1e-5)
-    (4.3772, 0.0)
-    """
-    if mu <= 0:
-        return 0.0
-
-    def excess(epsilon: float) -> float:
-        first, second = log_ndtr(-epsilon / mu + mu / 2), epsilon + log_ndtr(-epsilon / mu - mu / 2)
-        return float(first + np.log1p(-np.exp(min(second - first, 0.0)))) - math.log(delta) if second < first else -1.0
-
-    if excess(0.0) <= 0:
-        return 0.0
-    return brentq(excess, 0.0, _LARGEST) if excess(_LARGEST) < 0 else _LARGEST  # pyright: ignore[reportReturnType]

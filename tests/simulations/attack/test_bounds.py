@@ -6,12 +6,10 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import beta, norm
+from scipy.stats import beta
 
-from consilium.accounting.events import HistogramEvent
-from consilium.accounting.target import worst_case
-from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
-from consilium.simulations.attack.bounds import AttackScores, Hits, detections, gaussian_epsilon, proved_epsilon
+from consilium.accounting.curves.gdp import epsilon_of
+from consilium.simulations.attack.bounds import AttackScores, Hits, detections, proved_epsilon
 
 
 @pytest.mark.parametrize("count", [0, 1, 37, 999, 1000])
@@ -55,25 +53,11 @@ def test_bounds_on_gaussian_noise_stay_below_and_come_close() -> None:
         )
         for _ in range(20)
     ]
-    truth = gaussian_epsilon(mu, 1e-5)
+    truth = epsilon_of(mu**2, 1e-5)
     curves = [one.gaussian or 0.0 for one in proved]
     assert max(curves) < truth
     assert np.mean(curves) > 0.65 * truth
     assert max(one.exact for one in proved) < truth
-
-
-def test_gaussian_epsilon_is_that_of_the_definition_and_of_the_accountant() -> None:
-    for mu, delta in ((0.1, 1e-6), (0.2185, 1e-5), (1.0, 1e-5), (4.0, 1e-3)):
-        epsilon = gaussian_epsilon(mu, delta)
-        excess = norm.cdf(-epsilon / mu + mu / 2) - math.exp(epsilon) * norm.cdf(-epsilon / mu - mu / 2)
-        assert excess == pytest.approx(delta, rel=1e-6)
-    event = HistogramEvent(
-        asked=300, answered=300, unit=Unit.PARTY, neighbouring=Neighbouring.REPLACE, teachers_per_party=1,
-        towards=Towards.STUDENT, noise=Noise.DISCRETE, sigma=112.1,
-    )  # fmt: skip
-    assert gaussian_epsilon(math.sqrt(600) / 112.1, 1e-5) == pytest.approx(worst_case([event], 1e-5).epsilon, rel=1e-4)
-    assert gaussian_epsilon(0.0, 1e-5) == 0.0
-    assert gaussian_epsilon(1e3, 1e-5) == 50.0
 
 
 def test_a_threshold_is_chosen_on_other_games_than_it_is_measured_on() -> None:
