@@ -115,22 +115,29 @@ def exact_rdp(
     """What leaves costs at these votes: float64 (orders,). Secret.
 
     both : the larger of both directions; False: D(M(D) || M(D')) with D the data at hand, as the published bounds.
-    Where a unit moves several votes, no exact value is known: the published bound. Where votes decide nothing of
-    what is charged: the worst case.
+    Where a unit moves several votes in more ways than are tried (`exactly` says so), a label is charged the published
+    bound. Where votes decide nothing of what is charged: the worst case.
     """
     steps = _steps(event, batch)
     if steps is None:
         return event.worst_case_rdp(orders)
     total = np.zeros(check_orders(orders).size)
     for step in steps:
-        weights = batch.weights if step.only_answered else None
-        if event.votes_moved > 1:
-            total += step.sum_rdp(orders, event.votes_moved, event.noise, weights)
-        elif step.kind == "scalar":
-            total += check.sum_rdp(*_compared(event, batch), orders, weights, both)
+        weights, moved = batch.weights if step.only_answered else None, event.votes_moved
+        if step.kind == "scalar":
+            total += check.sum_rdp(*_compared(event, batch), orders, weights, both, votes_moved=moved)
+        elif argmax.tried(batch.votes, moved):
+            law = _LAW[step.kind]
+            total += argmax.sum_rdp(batch.votes, step.scale, event.noise, law, orders, weights, both, votes_moved=moved)
         else:
-            total += argmax.sum_rdp(batch.votes, step.scale, event.noise, _LAW[step.kind], orders, weights, both)
+            total += step.sum_rdp(orders, moved, event.noise, weights)
     return total
+
+
+def exactly(event: ReleaseEvent, batch: VoteBatch) -> bool:
+    """Whether ``exact_rdp`` is one, and no bound in one direction stands in it: votes may move in few enough ways."""
+    steps = _steps(event, batch) or ()
+    return all(step.kind == "scalar" or argmax.tried(batch.votes, event.votes_moved) for step in steps)
 
 
 def exact_rdp_per_query(event: ReleaseEvent, batch: VoteBatch, orders: object = DEFAULT_ORDERS) -> np.ndarray:
@@ -140,12 +147,14 @@ def exact_rdp_per_query(event: ReleaseEvent, batch: VoteBatch, orders: object = 
         return np.tile(event.worst_case_rdp(orders) / max(event.asked, 1), (event.asked, 1))
     total = np.zeros((event.asked, check_orders(orders).size))
     for step in steps:
-        if event.votes_moved > 1:
-            cost = step.rdp(orders, event.votes_moved, event.noise)
-        elif step.kind == "scalar":
-            cost = check.per_query(*_compared(event, batch), orders)
+        moved = event.votes_moved
+        if step.kind == "scalar":
+            cost = check.per_query(*_compared(event, batch), orders, votes_moved=moved)
+        elif argmax.tried(batch.votes, moved):
+            law = _LAW[step.kind]
+            cost = argmax.per_query(batch.votes, step.scale, event.noise, law, orders, votes_moved=moved)
         else:
-            cost = argmax.per_query(batch.votes, step.scale, event.noise, _LAW[step.kind], orders)
+            cost = step.rdp(orders, moved, event.noise)
         total += batch.weights[:, None] * cost if step.only_answered else cost
     return total
 

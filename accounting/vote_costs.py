@@ -22,6 +22,7 @@ from consilium.accounting.label_costs import (
     VoteBatch,
     exact_rdp,
     exact_rdp_per_query,
+    exactly,
     published_rdp,
     worst_case,
     worst_case_as_histogram,
@@ -141,8 +142,9 @@ class EpsilonResult:
     mechanism, queries, classes, teachers : what was asked. answers : most labels that may leave, fixed before.
     guarantee : the worst case of what leaves, with everything that it means; the number that may be published.
     worst_case_as_histogram : the same if the whole noisy histogram left, as the papers charge it.
-    exact : secret; of the votes, the larger of both directions. Where the unit moves several votes no exact value is
-        known, and it is the published bound; where votes decide nothing, the worst case.
+    exact : secret; of the votes, the larger of both directions, every move tried; where votes decide nothing, the worst
+        case. exact_known : False where the unit moves several votes in too many ways to try: labels are then charged
+        the published bound, of one direction.
     order : secret; the Renyi order of ``exact``.
     published, published_classic : secret; the bound of the PATE papers, which covers one direction, and the same
         converted as they did. None where there is none.
@@ -162,6 +164,7 @@ class EpsilonResult:
     guarantee: Guarantee
     worst_case_as_histogram: float
     exact: float
+    exact_known: bool
     order: float
     published: float | None
     published_classic: float | None
@@ -189,7 +192,7 @@ class EpsilonResult:
         rows: list[tuple[str, float | None, bool]] = [
             (f"worst case, at most {cap}", self.worst_case, True),
             ("worst case, as if the histogram left", self.worst_case_as_histogram, True),
-            ("exact, both directions", self.exact, False),
+            ("exact, both directions" if self.exact_known else "bound, one direction", self.exact, False),
             ("published bound, one direction", self.published, False),
             ("published bound, classic conversion", self.published_classic, False),
         ]
@@ -219,6 +222,7 @@ class EpsilonResult:
             "teachers": self.teachers,
             "answers": self.answers,
             "guarantee": self.guarantee.to_json(),
+            "exact_known": self.exact_known,
             "worst_case_as_histogram": self.worst_case_as_histogram,
             "secret": _strict(secret),
         }
@@ -358,6 +362,7 @@ def epsilon(
         guarantee=worst_case(promised, delta, adaptive=adaptive),
         worst_case_as_histogram=worst_case_as_histogram(promised, delta).epsilon,
         exact=least,
+        exact_known=exactly(event, batch),
         order=found.order,
         published=_converted(published, delta, "cks"),
         published_classic=_converted(published, delta, "classic"),

@@ -5,6 +5,8 @@ A neighbour moves one vote from a class a (with a vote) to a class b. The law of
 than the noise alone allows. The release is one label, so nothing less can be claimed: this is the cost, up to errors
 that are all rounded up (``winners``, ``divergence``). docs/accounting.md has the statement and its proof.
 
+Where a unit moves k votes, a neighbour has any of them in other classes, and the law of each neighbour is computed.
+
 All moves are evaluated at a few orders; those that come near the largest anywhere are evaluated at every order, and so
 are those whose chord between the few orders passes above them. The others are below, as moments are convex. With more
 than 24 classes the moves among those with most votes are evaluated so, and all others are bounded (``left_out``).
@@ -12,6 +14,7 @@ than 24 classes the moves among those with most votes are evaluated so, and all 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Literal
 
@@ -45,11 +48,13 @@ _ALL_ACTIVE, _ACTIVE = 24, (6, 20)
 _NEAR_LARGEST = 0.9
 _LOOSE, _OF_CAP, _IN_USE = 1.001, 1e-5, 100.0
 _CELLS = 1 << 20
+MOST_NEIGHBOURS = 1 << 17
+"""Neighbours of all queries together, where several votes move."""
 
 
-def _worst_case(kind: str, scale: float, noise: Noise, orders: np.ndarray) -> np.ndarray:
+def _worst_case(kind: str, scale: float, noise: Noise, orders: np.ndarray, moved: int) -> np.ndarray:
     """(alpha - 1) D_alpha of the noisy histogram: what the noise allows at most, whatever the votes are."""
-    curve = rdp_gaussian(scale, orders) if kind == "gaussian" else rdp_laplace(scale, orders, noise=noise)
+    curve = rdp_gaussian(scale, orders, moved) if kind == "gaussian" else rdp_laplace(scale, orders, moved, noise=noise)
     return (orders - 1) * curve
 
 
@@ -85,6 +90,33 @@ def _evaluate(
         _largest(query[part], divergence.moments(log_p[part], change[part], power), into)
 
 
+def _worst(
+    query: np.ndarray,
+    log_p: np.ndarray,
+    change: np.ndarray,
+    queries: int,
+    orders: np.ndarray,
+    few: np.ndarray,
+    cap: np.ndarray,
+    both: bool,
+) -> np.ndarray:
+    """Largest (alpha - 1) D_alpha over moves and directions, ``query`` ascending: float64 (queries, orders)."""
+    best = np.full((queries, orders.size), LEAST)
+    for power in divergence.powers(orders, both):
+        at_few = _within(divergence.moments(log_p, change, power[few]), cap[few])
+        largest, rest = (np.full((queries, few.size), LEAST) for _ in range(2))
+        _largest(query, at_few, largest)
+        close_by = (at_few >= _NEAR_LARGEST * largest[query]).any(axis=1)
+        _evaluate(np.nonzero(close_by)[0], query, log_p, change, power, best)
+        _largest(query[~close_by], at_few[~close_by], rest)
+        # A moment that turns upwards between two of the few orders lies far below its chord there.
+        above = (divergence.chord(orders, few, rest) > best).any(axis=1)
+        rows = np.nonzero(np.logical_not(close_by) & np.take(above, query))[0]
+        crossing = (divergence.chord(orders, few, at_few[rows]) > best[query[rows]]).any(axis=1)
+        _evaluate(rows[crossing], query, log_p, change, power, best)
+    return best
+
+
 def _block_moments(
     state: Winners, orders: np.ndarray, few: np.ndarray, cap: np.ndarray, both: bool
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -103,20 +135,10 @@ def _block_moments(
         found = groups(state.log_p, state.gaps, state.active.shape[1])
         left_out = families(state, removed, found)
         log_p, change = merged(found, query, log_p, change)
-    best, bound = (np.full((queries, orders.size), LEAST) for _ in range(2))
-    for power in divergence.powers(orders, both):
-        at_few = _within(divergence.moments(log_p, change, power[few]), cap[few])
-        largest, rest = (np.full((queries, few.size), LEAST) for _ in range(2))
-        _largest(query, at_few, largest)
-        close_by = (at_few >= _NEAR_LARGEST * largest[query]).any(axis=1)
-        _evaluate(np.nonzero(close_by)[0], query, log_p, change, power, best)
-        _largest(query[~close_by], at_few[~close_by], rest)
-        # A moment that turns upwards between two of the few orders lies far below its chord there.
-        above = (divergence.chord(orders, few, rest) > best).any(axis=1)
-        rows = np.nonzero(np.logical_not(close_by) & np.take(above, query))[0]
-        crossing = (divergence.chord(orders, few, at_few[rows]) > best[query[rows]]).any(axis=1)
-        _evaluate(rows[crossing], query, log_p, change, power, best)
-        if left_out is not None:
+    best = _worst(query, log_p, change, queries, orders, few, cap, both)
+    bound = np.full(best.shape, LEAST)
+    if left_out is not None:
+        for power in divergence.powers(orders, both):
             np.maximum(bound, divergence.chord(orders, few, _within(left_out.moments(power[few]), cap[few])), out=bound)
     loose = np.any((bound > _LOOSE * best + _OF_CAP * cap)[:, orders <= _IN_USE], axis=1)
     return np.minimum(np.maximum(best, bound), cap), loose
@@ -147,10 +169,57 @@ def _batches(
             start = end
 
 
-def _moments(votes: np.ndarray, kind: str, scale: float, noise: Noise, orders: np.ndarray, both: bool) -> np.ndarray:
+def displacements(classes: int, votes_moved: int) -> np.ndarray:
+    """What moving at most so many votes adds to the counts, in every way: int64 (ways, classes), each row sums to 0.
+
+    >>> displacements(2, 2).tolist()
+    [[-2, 2], [-1, 1], [1, -1], [2, -2]]
+    """
+    gains = np.zeros((1, classes), dtype=np.int64)
+    for _ in range(votes_moved):
+        gains = np.unique(np.vstack([gains, *(gains + one for one in np.eye(classes, dtype=np.int64))]), axis=0)
+    moves = gains[:, None] - gains[None, :]
+    moves = np.unique(moves[moves.sum(axis=2) == 0], axis=0)
+    return moves[moves.any(axis=1)]
+
+
+def _log_laws(votes: np.ndarray, kind: str, scale: float, noise: Noise) -> np.ndarray:
+    """log Pr[j wins]: float64 (queries, classes)."""
+    out = np.empty(votes.shape)
+    for part, state in _batches(votes, kind, scale, noise, 1):
+        out[part] = state.log_p
+    return out
+
+
+def _moments_of_several(
+    votes: np.ndarray, kind: str, scale: float, noise: Noise, orders: np.ndarray, both: bool, moved: int
+) -> np.ndarray:
+    """``_moments`` where so many votes may go anywhere: the law of every neighbour is computed by itself."""
+    cap = _worst_case(kind, scale, noise, orders, moved)
+    out, few = np.tile(cap, (votes.shape[0], 1)), divergence.few_orders(orders)
+    # a ratio of k moved votes is a product of k, and has to fit too
+    rows = np.nonzero(fits(scale, moved * (votes.max(axis=1) - votes.min(axis=1) + 2 * moved), kind))[0]
+    ways = displacements(votes.shape[1], moved)
+    size = max(1, _CELLS // ways.size)
+    for part in (rows[start : start + size] for start in range(0, rows.size, size)):
+        beside = votes[part][:, None] + ways
+        query, way = np.nonzero((beside >= 0).all(axis=2))
+        laws, which = np.unique(np.vstack([votes[part], beside[query, way]]), axis=0, return_inverse=True)
+        log_law = _log_laws(laws, kind, scale, noise)[which.ravel()]
+        log_p = log_law[: part.size][query]
+        change = divergence.outward(log_p, divergence.close(log_p, log_law[part.size :] - log_p))
+        out[part] = np.minimum(_worst(query, log_p, change, part.size, orders, few, cap, both), cap)
+    return out
+
+
+def _moments(
+    votes: np.ndarray, kind: str, scale: float, noise: Noise, orders: np.ndarray, both: bool, moved: int
+) -> np.ndarray:
     """(alpha - 1) D_alpha at sorted orders: float64 (queries, orders)."""
+    if moved > 1:
+        return _moments_of_several(votes, kind, scale, noise, orders, both, moved)
     classes = votes.shape[1]
-    cap = _worst_case(kind, scale, noise, orders)
+    cap = _worst_case(kind, scale, noise, orders, 1)
     out = np.tile(cap, (votes.shape[0], 1))
     few = divergence.few_orders(orders)
     rows = np.nonzero(fits(scale, votes.max(axis=1) - votes.min(axis=1), kind))[0]
@@ -163,12 +232,22 @@ def _moments(votes: np.ndarray, kind: str, scale: float, noise: Noise, orders: n
     return out
 
 
+def tried(votes: np.ndarray, votes_moved: int) -> bool:
+    """Whether all neighbours of int64 (queries, classes) are tried: one vote moves, or several in few enough ways."""
+    return votes_moved == 1 or _neighbours(votes, votes_moved) <= MOST_NEIGHBOURS
+
+
+def _neighbours(votes: np.ndarray, votes_moved: int) -> int:
+    return votes.shape[0] * math.comb(votes.shape[1] + votes_moved - 1, votes_moved) ** 2
+
+
 def _checked(
-    scale: object, noise: Noise | str, kind: str, orders: object, votes_moved: int
+    votes: np.ndarray, scale: object, noise: Noise | str, kind: str, orders: object, votes_moved: int
 ) -> tuple[float, Noise, np.ndarray]:
-    if check_votes_moved(votes_moved) > 1:
+    if check_votes_moved(votes_moved) > 1 and votes.ndim == 2 and not tried(votes, votes_moved):
         raise NoDataDependentBoundError(
-            f"the exact cost of a label is known for one moved vote, not for {votes_moved}. Use the bound of Theorem 6."
+            f"{votes_moved} votes can move in up to {_neighbours(votes, votes_moved)} ways in {votes.shape[0]} queries"
+            f" of {votes.shape[1]} classes, and at most {MOST_NEIGHBOURS} are tried. Use the bound of Theorem 6."
         )
     if kind not in ("gaussian", "laplace"):
         raise AccountingError(f"kind must be 'gaussian' or 'laplace', got {kind!r}.")
@@ -195,12 +274,12 @@ def per_query(
     kind : "gaussian" or "laplace".
     orders : float64 (orders,), each above 1.
     both : also D(P' || P); without it the direction that Theorem 6 bounds, for tables.
-    votes_moved : by one unit. The k votes of a party may go anywhere, and not all of that is tried here.
+    votes_moved : by one unit, from any classes to any others.
 
     Raises
     ------
-    VotesError, NoiseError, OrdersError. NoDataDependentBoundError : more than one vote moves. AccountingError : another
-        kind.
+    VotesError, NoiseError, OrdersError. NoDataDependentBoundError : several votes move in more ways than are tried.
+    AccountingError : another kind.
 
     A disputed query and a nearly unanimous one at sigma 40, which Theorem 6 bounds by .0125 and .0000532 at order 20:
 
@@ -209,12 +288,12 @@ def per_query(
     >>> per_query(votes, 40.0, "continuous", "gaussian", [2.0, 20.0]).round(7).tolist()
     [[0.0007693, 0.0080209], [7e-07, 2.16e-05]]
     """
-    scale, noise, alpha = _checked(scale, noise, kind, orders, votes_moved)
-    sorted_orders, place = np.unique(alpha, return_inverse=True)
     array = np.asarray(votes)
+    scale, noise, alpha = _checked(array, scale, noise, kind, orders, votes_moved)
+    sorted_orders, place = np.unique(alpha, return_inverse=True)
     out = np.empty((array.shape[0] if array.ndim else 0, alpha.size))
     for part, block in blocks(array, None):
-        moments = _moments(block, kind, scale, noise, sorted_orders, both)
+        moments = _moments(block, kind, scale, noise, sorted_orders, both, votes_moved)
         out[part] = (moments / (sorted_orders - 1))[:, place]
     return out
 
@@ -237,8 +316,8 @@ def sum_rdp(
     weights : float64 (queries,), each in [0, 1]: the answered mask, or the probability of an answer where an
         expectation is wanted. Arguments and errors else as in ``per_query``.
     """
-    scale, noise, alpha = _checked(scale, noise, kind, orders, votes_moved)
     array = np.asarray(votes)
+    scale, noise, alpha = _checked(array, scale, noise, kind, orders, votes_moved)
     queries = array.shape[0] if array.ndim else 0
     w = np.ones(queries) if weights is None else np.asarray(weights, dtype=np.float64)
     if w.shape != (queries,) or not np.all((w >= 0) & (w <= 1)):
@@ -253,5 +332,5 @@ def sum_rdp(
         size = max(1, _CELLS // sorted_orders.size)
         for start in range(0, rows.shape[0], size):
             some = slice(start, start + size)
-            total += weight[some] @ _moments(rows[some], kind, scale, noise, sorted_orders, both)
+            total += weight[some] @ _moments(rows[some], kind, scale, noise, sorted_orders, both, votes_moved)
     return (total / (sorted_orders - 1))[place]

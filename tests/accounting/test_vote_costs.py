@@ -17,6 +17,7 @@ import pytest
 from benchmarks import exact
 from consilium import accounting
 from consilium.accounting.aggregators import as_aggregator
+from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
 from consilium.accounting.errors import (
     CalibrationError,
     DeltaError,
@@ -28,6 +29,7 @@ from consilium.accounting.errors import (
     VotesPathError,
 )
 from consilium.accounting.label_costs import worst_case
+from consilium.accounting.outcome import check
 from consilium.accounting.units import Noise
 from consilium.accounting.vote_files import load_votes
 from tests.docs.pages import ROOT
@@ -165,13 +167,29 @@ def test_votes_of_teachers_and_files_are_the_same_votes(tmp_path):
         np.testing.assert_array_equal(found.per_query, expected.per_query)
 
 
-@pytest.mark.parametrize(("k", "known"), [(1, True), (2, False)])
-def test_several_moved_votes_cost_the_published_bound(k, known):
+@pytest.mark.parametrize(("k", "known"), [(1, True), (2, True), (60, False)])
+def test_several_moved_votes_cost_what_is_tried_or_the_published_bound(k, known):
     found = accounting.epsilon([[290, 7, 3]] * 4, "GNMax(sigma=20)", teachers_per_party=k)
-    assert found.published < found.worst_case
-    assert (found.exact < found.published) == known
-    assert (found.exact == found.published) == (not known)
+    assert found.exact_known == known
+    assert found.to_json()["exact_known"] == known
+    assert (found.rows()[2][0] == "exact, both directions") == known
+    if known:
+        assert found.exact < found.published < found.worst_case
+    else:
+        # no bound at hand is above what holds for all votes
+        assert found.exact == min(found.published, found.worst_case)
     assert found.per_query.sum() > 0
+
+
+def test_a_check_of_several_moved_votes_is_charged_both_ways():
+    """The bit is known exactly for any number of votes, whatever is known of the label."""
+    votes = np.tile([290, 7, 3], (4, 1))
+    answered = np.zeros(4, dtype=bool)
+    found = accounting.epsilon(
+        votes, "Confident(threshold=250, sigma1=30, sigma2=20)", teachers_per_party=3, answered=answered
+    )
+    bit = check.sum_rdp([290] * 4, 250.0, 30.0, "discrete", DEFAULT_ORDERS, votes_moved=3)
+    assert found.exact == pytest.approx(rdp_to_epsilon(bit, DEFAULT_ORDERS, 1e-5).epsilon, rel=1e-12)
 
 
 def test_predictions_of_the_student_are_compared_with():

@@ -85,23 +85,32 @@ class Oracle:
             out.append(product.sum())
         return np.array(out)
 
-    def worst(self, votes: Iterable[int], orders: Iterable[float], both: bool = True) -> np.ndarray:
-        """Largest D_alpha over all moves of one vote, and both directions."""
+    def worst(
+        self, votes: Iterable[int], orders: Iterable[float], both: bool = True, votes_moved: int = 1
+    ) -> np.ndarray:
+        """Largest D_alpha over all histograms that so many moved votes lead to, and both directions."""
         counts = list(votes)
         top = max(counts)
         before = self.law(counts, top)
         powers = np.array(list(orders), dtype=LONG)
         best = np.zeros(powers.size, dtype=LONG)
-        for a, b in itertools.permutations(range(len(counts)), 2):
-            if counts[a]:
-                moved = list(counts)
-                moved[a], moved[b] = moved[a] - 1, moved[b] + 1
-                after = self.law(moved, top)
-                change = np.log(after / before)[:, None]
-                for w in (1 - powers, powers)[: 2 if both else 1]:
-                    terms = before[:, None] * (np.expm1(w * change) - w * np.expm1(change))
-                    best = np.maximum(best, np.log1p(terms.sum(axis=0)) / (powers - 1))
+        for moved in within(counts, votes_moved):
+            change = np.log(self.law(moved, top) / before)[:, None]
+            for w in (1 - powers, powers)[: 2 if both else 1]:
+                terms = before[:, None] * (np.expm1(w * change) - w * np.expm1(change))
+                best = np.maximum(best, np.log1p(terms.sum(axis=0)) / (powers - 1))
         return best
+
+
+def within(counts: list[int], votes_moved: int) -> set[tuple[int, ...]]:
+    """Other histograms to which at most so many votes lead, one after the other."""
+    found = {tuple(counts)}
+    for _ in range(votes_moved):
+        for some in list(found):
+            for a, b in itertools.permutations(range(len(some)), 2):
+                if some[a]:
+                    found.add(tuple(n - (i == a) + (i == b) for i, n in enumerate(some)))
+    return found - {tuple(counts)}
 
 
 def law_by_quadrature(votes: list[int], kind: str, scale: float) -> list[mpmath.mpf]:

@@ -113,7 +113,7 @@ def test_a_query_costs_the_same_alone_and_in_a_batch(golden_votes) -> None:
         ({"noise": "rounded"}, NoiseError),
         ({"orders": [1.0]}, OrdersError),
         ({"kind": "cauchy"}, AccountingError),
-        ({"votes_moved": 2}, NoDataDependentBoundError),
+        ({"votes": np.eye(40, dtype=int) * 130, "votes_moved": 3}, NoDataDependentBoundError),
         ({"votes_moved": 0}, UnitError),
         ({"weights": np.ones(2)}, AccountingError),
         ({"weights": np.full(len(VOTES), 2.0)}, AccountingError),

@@ -17,6 +17,7 @@ import pytest
 from consilium.accounting.curves.conversion import REFERENCE_ORDERS
 from consilium.accounting.outcome import argmax, divergence, left_out, winners
 from consilium.accounting.outcome import winners as quadrature
+from consilium.accounting.units import Noise
 from tests.accounting.outcome.oracle import Oracle, law_by_quadrature
 from tests.marks import third
 
@@ -62,6 +63,32 @@ def test_all_histograms_cost_what_their_worst_neighbour_says(
     assert found.shape == truth.shape
     assert (found >= truth).all()
     assert (found <= truth * (1 + 2e-9)).all()
+
+
+@pytest.mark.parametrize(("classes", "voters", "moved"), [(2, 5, 3), (3, 4, 2), (4, 3, 2)])
+@pytest.mark.parametrize(
+    ("kind", "scale", "noise"),
+    [("gaussian", 2.0, "discrete"), ("gaussian", 2.0, "continuous"), ("laplace", 0.5, "discrete")],
+)
+def test_several_votes_go_anywhere(
+    kind: argmax.Kind, scale: float, noise: str, classes: int, voters: int, moved: int
+) -> None:
+    votes = histograms(classes, voters)
+    oracle = Oracle(kind, scale, noise, voters + 2)
+    truth = np.array([oracle.worst(row, ORDERS, votes_moved=moved) for row in votes.tolist()])
+    found = argmax.per_query(votes, scale, noise, kind, ORDERS, votes_moved=moved)
+    assert (found >= truth).all()
+    assert (found <= truth * (1 + 2e-9)).all()
+    # it is more than any one vote, and what goes to one class is not all there is
+    assert (found > argmax.per_query(votes, scale, noise, kind, ORDERS)).all()
+
+
+@pytest.mark.parametrize(("kind", "scale", "noise"), [("gaussian", 20.0, "continuous"), ("laplace", 0.1, "discrete")])
+def test_one_vote_tried_as_several_are(kind: argmax.Kind, scale: float, noise: str) -> None:
+    """Two ways to the same number: factors of one moved vote, and the law of each neighbour by itself."""
+    votes, orders = random_votes(4, 100, 30, 0.5, 3), np.array(ORDERS)
+    apart = argmax._moments_of_several(votes, kind, scale, Noise(noise), orders, True, 1) / (orders - 1)
+    np.testing.assert_allclose(apart, argmax.per_query(votes, scale, noise, kind, orders), rtol=1e-10)
 
 
 @pytest.mark.parametrize(
