@@ -79,7 +79,7 @@ def power(value: float, digits: int | None = None) -> str:
 
 
 def show_tables(tables: Mapping[str, Callable[[], Table]], module: str, arguments: Sequence[str] | None = None) -> None:
-    """Print those tables of votes alone that the arguments choose: figures of docs/papers.md by the same names."""
+    """Print those tables of votes alone that the arguments choose: figures of docs/laboratory/papers.md, same names."""
     parser = argparse.ArgumentParser(prog=f"python -m {module}")
     parser.add_argument("--tables", nargs="*", default=list(tables), choices=list(tables))
     for name in parser.parse_args(arguments or []).tables:

@@ -17,7 +17,7 @@ budget    : what the check costs of the whole (2018, section 4.4: "about a third
 
 The votes of 250 MNIST teachers published with Papernot et al. 2018, and made-up ones of 5,000 teachers and 150 classes
 (golden set beside the repository) where the paper's Glyph votes would stand: compare their columns with each other.
-Data-dependent figures are secret on private votes. The tables are those of docs/papers.md (docs/figures.py).
+Data-dependent figures are secret on private votes. The tables are those of docs/laboratory/papers.md (docs/figures.py).
 """
 
 from __future__ import annotations

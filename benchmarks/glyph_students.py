@@ -9,7 +9,7 @@ of them vote in a minute. Judges are the public test rows; nothing was chosen on
 It prints for each division what one teacher, the plurality and a model of all rows have right, what labels by hand
 teach; and for each epsilon and way what was promised (worst case), asked, answered and confirmed, how many labels are
 right, and the student's accuracy with its 95 % interval over the test rows. Processor seconds, peak of memory. Over
-all seeds of a division it makes a table of docs/papers.md (docs/figures.py).
+all seeds of a division it makes a table of docs/laboratory/papers.md (docs/figures.py).
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ for them (9,000 test images): labels and costs are from votes alone. --students 
 on that row's labels (trainer `cnn` of the scenario mnist-250, 2,000 steps) and judges it on the last 1,000 images; and
 it trains the 5 teachers (CNN on pixels, 12,000 images each). It takes minutes a seed and needs the MNIST files; FILE
 keeps what was measured. SVHN's half of the tables cannot be had here: neither images nor votes are at hand. The tables
-are those of docs/papers.md (docs/figures.py).
+are those of docs/laboratory/papers.md (docs/figures.py).
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 - `mutants`: each rule broken in turn (`benchmarks.mutants`); passed are those that a test noticed.
 
 The last result of each part is kept in docs/figures/tests/nightly.json, from where `make figures` renders it
-into docs/tests.md.
+into docs/laboratory/tests.md.
 `--only` runs the tests under these paths, and keeps a row of its own. Exit code 1: something failed.
 """
 

@@ -79,8 +79,8 @@ ROWS = {
     "immutable-9000": Row(Immutable(gamma=0.05, constant=100, unsafe_not_private=True), 9000, "", ("cnn",)),
 }
 """LNMax: Papernot 2017, noise scale 20. Confident with 640 queries: Papernot 2018, its parameters. Those with 400 were
-chosen on the published 2018 votes (docs/results.md). `typical-30` is what the scenario did up to version 0.3,
-`histogram-30` what it does now."""
+chosen on the published 2018 votes (docs/laboratory/results.md). `typical-30` is what the scenario did up to version
+0.3, `histogram-30` what it does now."""
 
 
 class Remembered:

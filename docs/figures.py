@@ -21,7 +21,7 @@ A benchmark writes its table through `figure`, which prints the rows as they com
   has no file, and which table of the pages in `MADE` has no mark. `--rerun` is what CI does with the quick ones.
 - A figure of origin "transcribed" was taken over from that version's page and not made again since. Its line says so,
   until its command records over the file.
-- docs/papers.md has, besides, its items (docs/papers.py), whose texts name cells of figures.
+- docs/laboratory/papers.md has, besides, its items (docs/papers.py), whose texts name cells of figures.
 
 Not covered: figures in prose without a value mark; whether the command of a slow or transcribed table still gives it.
 """

@@ -1,6 +1,7 @@
 """Parts of pages that are made, not typed: what stands between `<!-- KIND NAME -->` and `<!-- end KIND -->`.
 
-`docs.keys` makes the tables of keys, `docs.figures` the measured tables. Pages are docs/*.md and README.md.
+`docs.keys` makes the tables of keys, `docs.figures` the measured tables. Pages are docs/*.md, the laboratory's records
+in docs/laboratory/*.md, which are no part of the site, and README.md.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ def pattern(kind: str, line_end: str = "\n") -> re.Pattern[str]:
 
 
 def pages(docs: Path = DOCS) -> list[Path]:
-    """All pages of a folder of documentation, and the README beside it."""
-    return [*sorted(docs.glob("*.md")), *docs.parent.glob("README.md")]
+    """All pages of a folder of documentation, the records in its laboratory, and the README beside it."""
+    return [*sorted(docs.glob("*.md")), *sorted(docs.glob("laboratory/*.md")), *docs.parent.glob("README.md")]
 
 
 def names(text: str, marks: re.Pattern[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The items of docs/papers.md: what five documents state, and how far Consilium has it; typed, and counted here.
+"""The items of docs/laboratory/papers.md: what five documents state, and how far Consilium has it; counted here.
 
 They stand in `docs/figures/papers.json`, one a line. `docs.figures` (`make figures`) renders the page from there:
 `<!-- items F -->` is the table of a document, `<!-- items counts -->` that of how many are in which state. In a text

@@ -249,5 +249,5 @@ print(f"20 draws of the noise: {min(students):.3f} to {max(students):.3f}, stand
 # sums](../secure-aggregation.md) hide single votes from the coordinator, noise comes from the operating system, and
 # each release is charged to a [ledger](../run-folder.md) before it leaves. Hospitals vote there by rank among the
 # public cases, and a student may be given the whole noisy histogram, which is charged as such:
-# [results](../results.md) has what that brings on this trial. How the bounds are proved:
+# [results](../laboratory/results.md) has what that brings on this trial. How the bounds are proved:
 # [accounting](../accounting.md).

@@ -232,7 +232,7 @@ for first in (19, 20):
 # | `secure` | any label | wrong totals, by the block; false keys and names, by name |
 #
 # Where a second organisation can run a node, verified votes are the answer. Without one, `distributed` hides votes and
-# [one liar can turn the student round](../results.md#one-lying-hospital): read the [threat
+# [one liar can turn the student round](../laboratory/results.md#one-lying-hospital): read the [threat
 # model](../threat-model.md) first. A few public cases whose labels are known, asked among the others, show afterwards
 # whether labels are right more often than the forecast; they do not say who lied. All attacks that are played in the
 # tests, with the version before each defence as control: [attacks](../attacks.md).

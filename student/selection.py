@@ -5,7 +5,8 @@ one strategy alone is taken, `least_confident` (arXiv:1610.05755, first version,
 points using the student"); it is older (Lewis, Gale, A sequential algorithm for training text classifiers, SIGIR 1994).
 `margin` is of Scheffer, Decomain, Wrobel, Active hidden Markov models for information extraction, IDA 2001; `entropy`
 as in Settles, Active learning literature survey, 2009; `k_centre` of Sener, Savarese, Active learning for convolutional
-neural networks, ICLR 2018, arXiv:1708.00489; `typical` has its own module. What each of them brought: docs/papers.md.
+neural networks, ICLR 2018, arXiv:1708.00489; `typical` has its own module. What each of them brought:
+docs/laboratory/papers.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tables of docs/results.md and docs/papers.md that stand on studies, from the folders of their results.
+"""The tables of `results.md` and `papers.md` in docs/laboratory/ that stand on studies, from their folders.
 
     consilium study hospitals
     python -m benchmarks.study_tables runs/study-hospitals

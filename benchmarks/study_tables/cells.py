@@ -21,7 +21,7 @@ SPLIT = {
     " different public rows, and nothing else was chosen on these sets",
     "skew": "test rows are people of the census's own test part; above the table of what was tuned on which rows",
     "writers": "test rows are images of people who are no party; above the table of what was tuned on which rows",
-    "papers": _HELD_OUT.replace("above", "docs/results.md has"),
+    "papers": _HELD_OUT.replace("above", "docs/laboratory/results.md has"),
     "stroke_skew": _HELD_OUT,
 }
 MEANS = "Mean over seeds ± half of its 95 % interval, over seeds and {unit} together"

@@ -1,4 +1,4 @@
-"""Which tables each study has on docs/results.md and docs/papers.md."""
+"""Which tables each study has on docs/laboratory/results.md and papers.md."""
 
 from __future__ import annotations
 

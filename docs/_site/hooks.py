@@ -4,8 +4,9 @@
   collector of docstrings follows none.
 - A page of the reference is made of the public names, `consilium.__all__`, and one for every room, with all of its
   public modules. A name that is not there ends the build.
-- CONTRIBUTING.md and CHANGELOG.md, which stand at the top of the repository, become pages.
-- Links that lead out of docs/ go to the page made of that file; any other is an error.
+- CONTRIBUTING.md, which stands at the top of the repository, becomes a page.
+- A link to a file that is no page (the laboratory, decisions, changelog) becomes its text and the file's path in the
+  repository; a link to a file that is not there is an error.
 - Search works where pages are opened from a folder: what the theme's plugin `offline` would fetch for that is here.
 - The finished site is looked through for anything that a browser would fetch from elsewhere.
 """
@@ -13,6 +14,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import shutil
 import tempfile
@@ -38,15 +40,16 @@ ROOMS = (
     "student",
     "simulations",
 )
-FROM_THE_TOP = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
-LOGS = ("results.md", "papers.md", "deployment-results.md", "tests.md", "architecture.md")
+FROM_THE_TOP = {"CONTRIBUTING.md": "contributing.md"}
+RECORDS = ("docs/laboratory/", "docs/decisions/", "CHANGELOG.md")
+"""What the repository has and the site has not."""
 FIRST = ("glossary.md", "data.md", "tables.md", "planning.md")
-"""Pages that a search finds later, and first."""
+"""Pages that a search finds before others."""
 PUBLIC_NAMES = "reference/consilium.md"
 COMMANDS = ("cli", "command")
 """Modules that are the command line: `--help` says what is in them."""
 GENERATED = re.compile(r"_pb2(_grpc)?$")
-LINK = re.compile(r"\]\((?P<target>[^)\s#]+)(?P<anchor>#[^)\s]*)?\)")
+LINK = re.compile(r"(?<!!)\[(?P<text>[^]]*)\]\((?P<target>[^)\s#]+)(?P<anchor>#[^)\s]*)?\)")
 FETCHED = re.compile(
     rb"""<(?:script|img|iframe|link(?![^>]*rel="?canonical))[^>]*?(?:src|href)="?(?:https?:)?//[^"\s>]+"""
 )
@@ -101,27 +104,32 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Send links that lead out of docs/ to the page that is made of the file, and weigh the page for the search."""
-    depth = page.file.src_uri.count("/")
+    """Send links that lead out of the site to the page or the path of the file, and weigh the page for the search."""
     page.meta.setdefault("search", _weight(page.file.src_uri))
+    folder = (ROOT / "docs" / page.file.src_uri).parent
 
     def moved(found: re.Match[str]) -> str:
-        target = found["target"].removeprefix("../" * (depth + 1))
-        if target == found["target"] or target not in FROM_THE_TOP:
+        if "://" in found["target"]:
             return found[0]
-        return f"]({'../' * depth}{FROM_THE_TOP[target]}{found['anchor'] or ''})"
+        path = Path(os.path.relpath(folder / found["target"], ROOT)).as_posix()
+        if path in FROM_THE_TOP:
+            return (
+                f"[{found['text']}]({'../' * page.file.src_uri.count('/')}{FROM_THE_TOP[path]}{found['anchor'] or ''})"
+            )
+        if not path.startswith(RECORDS):
+            return found[0]
+        if not (ROOT / path).exists():
+            raise PluginError(f"{page.file.src_uri}: a link to {path}, which is not there")
+        return f"{found['text']} (`{path}`)"
 
     return LINK.sub(moved, markdown)
 
 
 def _weight(page: str) -> dict[str, Any]:
-    """What people look for is on pages for people, before logs of what was measured and decided; a module is looked up
-    in the reference's own tree."""
-    if page == FROM_THE_TOP["CHANGELOG.md"] or (page.startswith("reference/") and page != PUBLIC_NAMES):
+    """What people look for is on pages for people; a module is looked up in the reference's own tree."""
+    if page.startswith("reference/") and page != PUBLIC_NAMES:
         return {"exclude": True}
-    if page.startswith("decisions/"):
-        return {"boost": 0.02}
-    return {"boost": 0.3 if page in LOGS else 2 if page in FIRST else 1}
+    return {"boost": 2 if page in FIRST else 1}
 
 
 def rooms() -> Iterator[tuple[str, list[str]]]:
@@ -170,14 +178,12 @@ def _from_the_top(found: re.Match[str]) -> str:
     target = found["target"]
     if "://" in target:
         return found[0]
-    return f"]({FROM_THE_TOP.get(target, target.removeprefix('docs/'))}{found['anchor'] or ''})"
+    inside = FROM_THE_TOP.get(target, target.removeprefix("docs/") if target.startswith("docs/") else f"../{target}")
+    return f"[{found['text']}]({inside}{found['anchor'] or ''})"
 
 
 def _expanded(entry: Any) -> Any:
-    """`DECISIONS` and `REFERENCE` in the navigation stand for all of their pages."""
-    if entry == "DECISIONS":
-        pages = sorted((ROOT / "docs/decisions").glob("*.md"))
-        return {"Decisions": [f"decisions/{page.name}" for page in pages]}
+    """`REFERENCE` in the navigation stands for all pages of modules."""
     if entry == "REFERENCE":
         modules = [{folder.replace("/", "."): page_of(folder)} for folder, _ in rooms()]
         return {"Modules": [{"consilium": PUBLIC_NAMES}, *modules]}

@@ -1,4 +1,4 @@
-"""Figures of docs/papers.md that are read off the published votes, recomputed; and its items, counted and complete."""
+"""Figures of docs/laboratory/papers.md that are read off the published votes, recomputed; its items, counted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from docs.marked import DOCS
 from docs.papers import DOCUMENTS, STATES, Item, counts, read_items, with_items
 from tests.docs.pages import ROOT
 
-PAGE = (ROOT / "docs/papers.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/laboratory/papers.md").read_text(encoding="utf-8")
 ITEMS = read_items()
 
 

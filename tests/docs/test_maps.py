@@ -48,7 +48,7 @@ def test_every_folder_once(page: str, there: set[str]) -> None:
 def test_every_marker() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["pytest"]["ini_options"]
     marked = {marker.split(":")[0] for marker in settings["markers"]}
-    text = (ROOT / "docs/tests.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/laboratory/tests.md").read_text(encoding="utf-8")
     assert set(re.findall(r"^\| `([a-z]+)` \|", text, re.MULTILINE)) == marked
 
 
