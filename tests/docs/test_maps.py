@@ -37,7 +37,7 @@ def folders_with(pattern: str, *tops: str) -> set[str]:
     ("page", "there"),
     [
         ("architecture.md", folders_with("__init__.py", *ROOMS)),
-        ("tests.md", folders_with("test_*.py", "tests") - {"tests/"}),
+        ("laboratory/tests.md", folders_with("test_*.py", "tests") - {"tests/"}),
     ],
 )
 def test_every_folder_once(page: str, there: set[str]) -> None:
