@@ -4,7 +4,7 @@
 
 The adversary is one of few places: leads of two classes .05 noise parameters apart, near ties of three, and thresholds
 of checks. It chooses in view of all outcomes before, with the checks all first or all last. What it reaches is below
-the truth, what is claimed above. The table is that of docs/accounting.md (docs/figures.py).
+the truth, what is claimed above. The table is that of docs/laboratory/accounting.md (docs/figures.py).
 """
 
 from __future__ import annotations

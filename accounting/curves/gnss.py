@@ -4,9 +4,9 @@ The cost formula published with PATE 2018 (its Theorem 23) is too small where it
 e^beta) at order 14, alpha beta = .45, sigma_ss = 8 the true divergence is .8437, the formula says .3565. It is kept
 below under its own name, to compare with published numbers only.
 
-The sound cost, proved in docs/accounting.md: two neighbours release Gaussians whose scales differ by a factor e^t with
-|t| <= beta, and whose means differ by at most the smaller of the two smooth sensitivities. The divergence of such a
-pair is largest when the second scale is smaller by e^beta and the means are as far apart as they may be. It is
+The sound cost, proved in docs/laboratory/accounting.md: two neighbours release Gaussians whose scales differ by a
+factor e^t with |t| <= beta, and whose means differ by at most the smaller of the two smooth sensitivities. The
+divergence of such a pair is largest when the second scale is smaller by e^beta and the means are as far apart as they may be. It is
 attained on the path above, so no smaller formula is sound.
 """
 

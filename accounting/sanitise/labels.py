@@ -5,7 +5,7 @@ LNMax
 Its local sensitivities follow from one fact: one moved vote changes log q by at most 2 gamma.
 
 Source: Papernot et al. 2017 (arXiv 1610.05755) bound the smooth sensitivity of their moments "and add noise
-proportional to it"; they print neither bound nor proof. This one is ours; the proof stands in docs/accounting.md.
+proportional to it"; they print neither bound nor proof. This one is ours; proof: docs/laboratory/accounting.md.
 
 The cost of a query is b(log q), the lesser of Theorem 3 and the data-independent curve; it does not decrease. The tail
 of the difference of two Laplace variables falls by at most a factor e^gamma for each vote of the gap, and a moved vote

@@ -4,7 +4,7 @@ The largest hockey-stick divergence to which n releases can be brought, V_n(gamm
 step of backward induction: V_n(gamma) = max over places of sum_j p_j V_(n-1)(gamma q_j / p_j), with V_0(gamma) =
 max(0, 1 - gamma). Places are those of ``worst.channel``: where the votes of the next release stand. It is computed on a
 grid of log gamma and rounded up at every step. Nothing is imagined beside it, so that little is lost, whatever the
-number of releases and delta. Proof: docs/accounting.md, "The worst case of what leaves".
+number of releases and delta. Proof: docs/laboratory/accounting.md, "The worst case of what leaves".
 
 Releases of other kinds (the checks of Confident beside its winners) may come in any order. Beside an imagined release
 each of them tells at most as much as one in which nothing can be chosen, and those commute with everything.

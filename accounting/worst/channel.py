@@ -15,8 +15,8 @@ Lattice
 -------
 Noise is brought to a lattice on which a supremum over all votes is a maximum over finitely many. A supremum over all
 leads is wanted, and noise comes in two forms and in every size. Two steps bring every case to noise on the integers
-with a parameter of some tens and centres on the integers (docs/accounting.md, "The worst case of what leaves", has the
-proofs):
+with a parameter of some tens and centres on the integers (proofs: docs/laboratory/accounting.md, "The worst case of
+what leaves"):
 
 1. Of noise on a finer lattice (or on the reals) the residue modulo a spacing is *revealed*. That can only raise a
    divergence. Given the residues, what is left is again a discrete Gaussian, in units of the spacing, with a real

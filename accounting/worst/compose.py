@@ -4,7 +4,7 @@ Imagine one Gaussian release of distance mu_0 in front of everything: it can onl
 *beside it* is at most as telling as a Gaussian of squared distance mu_0^2 + s (up to eta in delta), then n releases
 beside it, each chosen in view of the ones before, are at most as telling as one of mu_0^2 + s_1 + ... + s_n (up to
 n eta). For winners s is .64 to .7 of the histogram's 2 / sigma^2, which the histogram's own composition cannot give;
-mu_0 costs as much as a few releases. Proof: docs/accounting.md, "The worst case of what leaves".
+mu_0 costs as much as a few releases. Proof: docs/laboratory/accounting.md, "The worst case of what leaves".
 
 The privacy profile of one release alone is no use here: its supremum over leads is the histogram's, and its numerical
 convolution returns the exact value of the histogram.
@@ -18,7 +18,7 @@ with an imagined Gaussian release of parameter ``beside``.
 
 With V(gamma) the profile of that Gaussian, gamma = e^epsilon, the profile of both together is sum_j p_j V(gamma q_j /
 p_j): jointly convex in (p, q), increasing in p by at most 1 and decreasing in q by at most gamma, so the same places of
-the same channel bound it (docs/accounting.md, "The worst case of what leaves"). All is rounded up.
+the same channel bound it (docs/laboratory/accounting.md, "The worst case of what leaves"). All is rounded up.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What one released winner costs in the worst case over all votes where the noise is Laplace noise: Renyi curves.
 
 The noisy counts cost twice the curve of one Laplace variable; for much noise and low orders the winner costs half of
-that, which two classes attain. Statement and proof: docs/accounting.md, "The worst case of a winner under Laplace
-noise". Every step is rounded up.
+that, which two classes attain. Statement and proof: docs/laboratory/accounting.md, "The worst case of a winner under
+Laplace noise". Every step is rounded up.
 
 Channel
 -------
@@ -298,7 +298,7 @@ def _computed(lattice: LaplaceLattice, orders: np.ndarray) -> np.ndarray:
 
 
 def _one_move(gamma: float, orders: np.ndarray, noise: Noise, votes: int) -> np.ndarray:
-    """Curve of one move of ``votes``; ``orders`` are increasing. Falls with the noise: docs/accounting.md, step 6."""
+    """Curve of one move of ``votes``; ``orders`` are increasing. Falls with the noise (step 6 of the proof)."""
     h = gamma * votes
     curve = np.minimum(rdp_laplace(gamma, orders, votes, noise=noise), 2 * h)
     if h > MOST_SHIFT:

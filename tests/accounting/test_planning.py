@@ -4,7 +4,7 @@ How often noisy labels are right: Laplace noise by quantiles, against a closed f
 
 The bound that takes no time: never below the one that is charged, for whatever may be released.
 
-Every number of the MNIST table in docs/accounting.md that is not in another test.
+Every number of the MNIST table in docs/laboratory/accounting.md that is not in another test.
 """
 
 from __future__ import annotations
