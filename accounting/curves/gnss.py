@@ -6,8 +6,8 @@ below under its own name, to compare with published numbers only.
 
 The sound cost, proved in docs/laboratory/accounting.md: two neighbours release Gaussians whose scales differ by a
 factor e^t with |t| <= beta, and whose means differ by at most the smaller of the two smooth sensitivities. The
-divergence of such a pair is largest when the second scale is smaller by e^beta and the means are as far apart as they may be. It is
-attained on the path above, so no smaller formula is sound.
+divergence of such a pair is largest when the second scale is smaller by e^beta and the means are as far apart as
+they may be. It is attained on the path above, so no smaller formula is sound.
 """
 
 from __future__ import annotations

@@ -167,7 +167,8 @@ def falling(
     """``curve``, at ``orders`` in any sequence, made to fall with the noise: float64 (orders,).
 
     Much noise is charged as less noise, of which it is a mixture (docs/laboratory/accounting.md, step 4 of the worst
-    case of what leaves). Just below the noise at which a coarser lattice is taken, what is charged there is charged already.
+    case of what leaves). Just below the noise at which a coarser lattice is taken, what is charged there is
+    charged already.
     """
     distinct, where = np.unique(orders, return_inverse=True)
     alpha, at = tuple(distinct.tolist()), min(sigma, MOST_NOISE * votes)
