@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from consilium.accounting.aggregators import Confident, Distributed, GNMax, Histogram, Interactive, LNMax
     from consilium.accounting.dp_events import from_dp_event, to_dp_event
-    from consilium.accounting.vote_costs import EpsilonResult, calibrate, compare, epsilon
+    from consilium.accounting.vote_costs import EpsilonResult, calibrate, compare, epsilon, individual
 
 __all__ = [
     "Confident",
@@ -44,11 +44,12 @@ __all__ = [
     "compare",
     "epsilon",
     "from_dp_event",
+    "individual",
     "to_dp_event",
 ]
 
 _MODULES = {
-    "vote_costs": ("EpsilonResult", "calibrate", "compare", "epsilon"),
+    "vote_costs": ("EpsilonResult", "calibrate", "compare", "epsilon", "individual"),
     "dp_events": ("from_dp_event", "to_dp_event"),
     "aggregators": ("Confident", "Distributed", "GNMax", "Histogram", "Interactive", "LNMax"),
 }

@@ -23,6 +23,7 @@ from consilium.accounting.label_costs import (
     exact_rdp,
     exact_rdp_per_query,
     exactly,
+    individual_rdp,
     published_rdp,
     worst_case,
     worst_case_as_histogram,
@@ -374,6 +375,47 @@ def epsilon(
         growth=partial(growth, promised, event, batch, delta),
         show_secret=show_secret,
     )
+
+
+def individual(
+    voted: object,
+    mechanism: Aggregator | str,
+    delta: float = 1e-5,
+    *,
+    classes: int,
+    noise: Noise | str = Noise.DISCRETE,
+    answered: object = None,
+) -> np.ndarray:
+    """What each teacher's own votes cost it at these votes: epsilon, float64 (teachers,). Secret, each of them.
+
+    The guarantee is one number for all: of the worst votes of all. This is what came of it, for whoever votes with one
+    teacher: its vote in each query moves anywhere, all others stay. Nobody may be told, the teacher's party neither:
+    how little its votes decided is known from the others' alone. No budget may be filtered by it
+    (``docs/decisions/individual-budgets.md``).
+
+    Parameters
+    ----------
+    voted : integers (teachers, queries), the class of each vote. classes : how many there are.
+    mechanism, delta, noise, answered : as in ``epsilon``.
+
+    Raises
+    ------
+    As ``epsilon``.
+
+    Of three teachers the one that stands alone pays less:
+
+    >>> individual([[1] * 4, [0] * 4, [0] * 4], "GNMax(sigma=2)", classes=2, noise="continuous").round(3).tolist()
+    [2.275, 3.674, 3.674]
+    """
+    chosen = as_aggregator(mechanism)
+    check_delta(delta)
+    histograms, count = as_histograms(voted, classes)
+    event = chosen.event(len(histograms), noise=noise)
+    mask = None if answered is None else _mask(answered, len(histograms))
+    weights = np.exp(event.log_p_answered(histograms, count, None)) if mask is None else mask.astype(np.float64)
+    curves = individual_rdp(event, VoteBatch(histograms, count, weights), np.asarray(voted), DEFAULT_ORDERS)
+    found = np.array([rdp_to_epsilon(curve, DEFAULT_ORDERS, delta).epsilon for curve in curves])
+    return np.minimum(found, worst_case(event, delta, numerical=False).epsilon)
 
 
 def _check_reach(mechanism: Aggregator, teachers: int) -> None:

@@ -181,6 +181,36 @@ def test_several_moved_votes_cost_what_is_tried_or_the_published_bound(k, known)
     assert found.per_query.sum() > 0
 
 
+def test_what_votes_cost_whoever_cast_them():
+    """Never above the worst voter of each query; the two are one where all voted alike in classes that cost most."""
+    voted = np.array([[0] * 5, [0] * 5, [0] * 5, [1] * 5, [0, 0, 1, 1, 2]])
+    for mechanism in ("GNMax(sigma=3)", "LNMax(gamma=0.5)", "Confident(threshold=3, sigma1=4, sigma2=3)"):
+        own = accounting.individual(voted, mechanism, classes=3)
+        whole = accounting.epsilon(voted, mechanism, classes=3).exact
+        assert own.shape == (5,)
+        assert own[0] == own[1] == own[2]
+        assert len(set(own.tolist())) == 3
+        assert (own <= whole).all()
+    alike = np.zeros((4, 6), dtype=int)
+    assert accounting.individual(alike, "GNMax(sigma=3)", classes=2) == pytest.approx(
+        accounting.epsilon(alike, "GNMax(sigma=3)", classes=2).exact, rel=1e-9
+    )
+
+
+def test_where_votes_decide_nothing_each_voter_pays_the_same():
+    own = accounting.individual([[0, 1], [1, 1]], "Histogram(sigma=5)", classes=2)
+    assert own.tolist() == [accounting.epsilon([[1, 1], [0, 2]], "Histogram(sigma=5)").worst_case] * 2
+
+
+def test_unanswered_queries_cost_a_voter_their_check_alone():
+    voted, mechanism = np.zeros((9, 3), dtype=int), "Confident(threshold=3, sigma1=4, sigma2=3)"
+    none, all_of_them = (
+        accounting.individual(voted, mechanism, classes=2, answered=np.full(3, answered)) for answered in (False, True)
+    )
+    assert (none > 0).all()
+    assert (none < all_of_them).all()
+
+
 def test_a_check_of_several_moved_votes_is_charged_both_ways():
     """The bit is known exactly for any number of votes, whatever is known of the label."""
     votes = np.tile([290, 7, 3], (4, 1))

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from dp_accounting.rdp import RdpAccountant
 
+from consilium.accounting.curves.gdp import GaussianPart, exact_epsilon
 from consilium.accounting.curves.subsampled import ORDERS, rdp_subsampled_gaussian, subsampled_epsilon, subsampled_sigma
 from consilium.accounting.errors import NoiseError
-from consilium.accounting.units import Neighbouring
+from consilium.accounting.units import Neighbouring, Noise
 
 
 @pytest.mark.parametrize(("share", "sigma"), [(0.001, 0.7), (0.05, 3.0), (0.3, 0.7), (0.3, 20.0)])
@@ -64,3 +65,23 @@ def test_the_noise_that_is_found_is_enough_and_hardly_more(
 def test_what_is_no_share_or_no_noise_is_refused(share: float, sigma: float) -> None:
     with pytest.raises(NoiseError):
         rdp_subsampled_gaussian(share, sigma, Neighbouring.REPLACE)
+
+
+@pytest.mark.parametrize("sigma", [30.0, 60.0, 112.1, 200.0])
+def test_to_ask_a_secret_sample_of_parties_costs_more_than_to_ask_all(sigma: float) -> None:
+    """At equal noise for the signal: counts of a share q of the parties are q times as large, and so is their noise."""
+    whole, *sampled = (
+        subsampled_epsilon(share, share * sigma / math.sqrt(2), 300, Neighbouring.ADD_OR_REMOVE, 1e-5)
+        for share in (1.0, 0.5, 0.2, 0.1, 0.05)
+    )
+    assert whole < sampled[0] < sampled[1] < sampled[2] < sampled[3]
+
+
+@pytest.mark.parametrize("sigma", [30.0, 112.1])
+def test_to_ask_a_public_sample_of_parties_costs_more_than_to_ask_all(sigma: float) -> None:
+    """A party pays for the queries of its sample alone, which no sampling hides."""
+    whole, *sampled = (
+        exact_epsilon([GaussianPart(round(300 * share), share * sigma, False)], Noise.CONTINUOUS, 1, 1e-5)
+        for share in (1.0, 0.5, 0.2, 0.1)
+    )
+    assert whole < sampled[0] < sampled[1] < sampled[2]

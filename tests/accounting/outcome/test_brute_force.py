@@ -17,7 +17,6 @@ import pytest
 from consilium.accounting.curves.conversion import REFERENCE_ORDERS
 from consilium.accounting.outcome import argmax, divergence, left_out, winners
 from consilium.accounting.outcome import winners as quadrature
-from consilium.accounting.units import Noise
 from tests.accounting.outcome.oracle import Oracle, law_by_quadrature
 from tests.marks import third
 
@@ -84,11 +83,13 @@ def test_several_votes_go_anywhere(
 
 
 @pytest.mark.parametrize(("kind", "scale", "noise"), [("gaussian", 20.0, "continuous"), ("laplace", 0.1, "discrete")])
-def test_one_vote_tried_as_several_are(kind: argmax.Kind, scale: float, noise: str) -> None:
-    """Two ways to the same number: factors of one moved vote, and the law of each neighbour by itself."""
+def test_a_vote_costs_its_voter_what_it_moves(kind: argmax.Kind, scale: float, noise: str) -> None:
+    """The largest over voters is known twice: by factors of one moved vote, and by the law of each neighbour."""
     votes, orders = random_votes(4, 100, 30, 0.5, 3), np.array(ORDERS)
-    apart = argmax._moments_of_several(votes, kind, scale, Noise(noise), orders, True, 1) / (orders - 1)
-    np.testing.assert_allclose(apart, argmax.per_query(votes, scale, noise, kind, orders), rtol=1e-10)
+    apart = argmax.per_vote(votes, scale, noise, kind, orders)
+    assert apart.shape == (30, 4, len(ORDERS))
+    np.testing.assert_allclose(apart.max(axis=1), argmax.per_query(votes, scale, noise, kind, orders), rtol=1e-10)
+    assert (apart[:, :, 1][votes == 0] < 1e-300).all()
 
 
 @pytest.mark.parametrize(
