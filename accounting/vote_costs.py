@@ -402,10 +402,10 @@ def individual(
     ------
     As ``epsilon``.
 
-    Of three teachers the one that stands alone pays less:
+    Of three teachers the one that stands alone pays more, since its vote could make the winner surer:
 
     >>> individual([[1] * 4, [0] * 4, [0] * 4], "GNMax(sigma=2)", classes=2, noise="continuous").round(3).tolist()
-    [2.275, 3.674, 3.674]
+    [3.674, 2.275, 2.275]
     """
     chosen = as_aggregator(mechanism)
     check_delta(delta)
