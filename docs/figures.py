@@ -13,6 +13,8 @@ A benchmark writes its table through `figure`, which prints the rows as they com
 - The page has `<!-- figure results/default-scenario -->` and `<!-- end figure -->`, each on a line of its own, and
   `make figures` (`python -m docs.figures`) writes table and origin between them. In prose, one cell without its bold
   is `<!-- value results/default-scenario :: ROW :: COLUMN -->.770<!-- end value -->`; the beginning of ROW is enough.
+- A part of a table, or columns of several, is `<!-- excerpt FIGURE :: COLUMN | COLUMN = SHOWN AS + FIGURE :: COLUMN @
+  ROW | ROW -->` (on one line) and `<!-- end excerpt -->`. Rows are those of the first figure, all without `@`.
 - `command` is what makes this table alone. If it takes under ten processor seconds, a test runs it again, and compares
   every cell, but for those of the columns in `timings`: `make test` those of a second or so, `make nightly` all.
   `quick=False` exempts it (say why).
@@ -38,7 +40,7 @@ import shlex
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
@@ -55,6 +57,7 @@ from docs.papers import Item, read_items, with_items
 
 TABLES = pattern("figure")
 VALUES = pattern("value", line_end="")
+EXCERPTS = pattern("excerpt")
 RECORD = "RECORD_FIGURES"
 """Set: figures are written. A folder, or anything else for docs/figures."""
 QUICK_SECONDS = 10
@@ -249,7 +252,24 @@ def with_figures(text: str, figures: Mapping[str, Figure], items: Sequence[Item]
         return of(parts[0]).cell(*parts[1:])
 
     text = with_parts(text, TABLES, lambda name: of(name).markdown())
+    text = with_parts(text, EXCERPTS, lambda address: excerpt(address, of))
     return with_items(with_parts(text, VALUES, value), items, value)
+
+
+def excerpt(address: str, of: Callable[[str], Figure]) -> str:
+    """Some columns and rows of figures, side by side. Raises FigureError for one that is not there."""
+    tables, _, chosen = address.partition(" @ ")
+    parts = [part.split(" :: ") for part in tables.split(" + ")]
+    if any(len(part) != 2 for part in parts):
+        raise FigureError(f"an excerpt reads FIGURE :: COLUMN | COLUMN + FIGURE :: COLUMN @ ROW | ROW, not {address}")
+    columns = [(of(name), *column.partition(" = ")[::2]) for name, names in parts for column in names.split(" | ")]
+    first = columns[0][0]
+    rows = chosen.split(" | ") if chosen else [row[0] for row in first.rows]
+    lines = [[first.columns[0], *(shown or column for _, column, shown in columns)], ["---"] * (1 + len(columns))]
+    lines += [[_plain(row), *(made.cell(_plain(row), column) for made, column, _ in columns)] for row in rows]
+    table = "".join("|" + "|".join(f" {cell} " if cell else " " for cell in line) + "|\n" for line in lines)
+    sources = dict.fromkeys(made.source() for made, _, _ in columns)
+    return f"{table.replace(' --- ', '---')}\n<small>{' '.join(sources)}</small>\n"
 
 
 def render(docs: Path = DOCS) -> list[Path]:

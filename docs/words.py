@@ -24,7 +24,7 @@ MEAN = 18
 """Words of a sentence, over all pages."""
 
 FENCE = re.compile(r"^ *```.*?^ *```", re.DOTALL | re.MULTILINE)
-MADE = re.compile(r"<!-- (keys|figure|items) [^\n]+ -->.*?<!-- end \1 -->", re.DOTALL)
+MADE = re.compile(r"<!-- (keys|figure|excerpt|items) [^\n]+ -->.*?<!-- end \1 -->", re.DOTALL)
 COMMENT = re.compile(r"<!--.*?-->|^---\n.*?^---\n", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"!?\[((?:[^][]|\[[^]]*\])*)\]\([^)]*\)")
 END = re.compile(r"[.?!](?:[\"')*_]*)(?=\s|$)")

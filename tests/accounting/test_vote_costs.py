@@ -1,6 +1,6 @@
 """`accounting.epsilon` and its like: published numbers, what may be seen of a result, and every mistake by its name.
 
-Every figure of the tables of docs/researchers.md, recomputed.
+Every figure of the tables of docs/laboratory/researchers.md, recomputed.
 """
 
 from __future__ import annotations
@@ -366,7 +366,7 @@ def test_a_file_that_is_no_vote_file(tmp_path, name, content):
         load_votes(tmp_path / name)
 
 
-PAGE = (ROOT / "docs/researchers.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/laboratory/researchers.md").read_text(encoding="utf-8")
 
 
 def printed(title: str) -> dict[str, list[str]]:

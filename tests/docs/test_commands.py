@@ -91,7 +91,9 @@ ELSEWHERE = {
 
 def of_consilium() -> list[Command]:
     """Each `consilium` command once, with the folder that a `cd` before it on the page has gone to."""
-    return list({command.text: command for command in commands() if command.text.startswith("consilium ")}.values())
+    ours = [command for command in commands() if command.text.startswith("consilium ")]
+    ours.sort(key=lambda command: not command.place.startswith("docs/tutorial-"))  # elsewhere too: run there
+    return list({command.text: command for command in ours}.values())
 
 
 def matching(table: dict[str, Any], command: str) -> Any:
@@ -101,7 +103,9 @@ def matching(table: dict[str, Any], command: str) -> Any:
 
 
 ALL = of_consilium()
-TO_RUN = [command for command in ALL if matching(ONLY_PARSED, command.text) is None]
+TUTORIAL = "docs/tutorial-"
+"""Pages whose commands go on from each other: test_tutorials runs them."""
+TO_RUN = [each for each in ALL if matching(ONLY_PARSED, each.text) is None and not each.place.startswith(TUTORIAL)]
 
 
 def marked(command: Command) -> Any:
