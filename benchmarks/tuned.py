@@ -43,7 +43,8 @@ from consilium.simulations.datasets.embedded import load_stroke
 from consilium.simulations.datasets.source import load_dataset
 from consilium.simulations.divide import Case, make_case
 from consilium.simulations.release import replay
-from consilium.simulations.scenario import load_scenario, shipped
+from consilium.simulations.scenario import load_scenario
+from consilium.simulations.shipped import Shipped
 from consilium.simulations.vote import Ensemble, train_ensemble
 from consilium.student.learn import train
 from consilium.student.selection import choose
@@ -377,7 +378,7 @@ def _done(steps: Mapping[str, Callable[[], Any]], kept: Path | None) -> tuple[di
 def listed_part() -> None:
     """What the scenarios that ship, and the trainers of their students, say themselves."""
     told: dict[tuple[str, str, str], list[str]] = {}
-    for name in shipped():
+    for name in Shipped.SCENARIO.files():
         for entry in load_scenario(name).tuned:
             told.setdefault((", ".join(entry.keys), entry.chosen, entry.where), []).append(name)
     with figure("results/provenance", f"{COMMAND} listed", LISTED, split="as the files say") as table:

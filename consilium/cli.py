@@ -26,6 +26,7 @@ from consilium.exit_codes import in_a_sentence
 from consilium.protocol.output import Format, show
 from consilium.protocol.versions import DISTRIBUTION
 from consilium.report.disclosure import IN_A_SENTENCE
+from consilium.simulations.cli import SIMULATE
 
 
 class DefaultGroup(TyperGroup):
@@ -76,6 +77,10 @@ class StudyGroup(DefaultGroup):
     default = "run"
 
 
+DEPLOY, CHECK, USE = "On separate machines", "Check", "Use a published student"
+"""Above groups of commands, in the list of all commands."""
+
+
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,  # they would print local variables, and those are votes
@@ -112,31 +117,32 @@ def installed_version() -> str:
 
 
 consilium.simulations.cli.register(app)
-app.add_typer(consilium.simulations.study.command.app, name="study", cls=StudyGroup)
+app.add_typer(consilium.simulations.study.command.app, name="study", cls=StudyGroup, rich_help_panel=SIMULATE)
 consilium.nodes.old_names(consilium.coordinator.provision.cli.app, "provision", consilium.nodes.OLD_OF_PROVISION)
-app.add_typer(consilium.coordinator.provision.cli.app, name="provision", cls=ProvisionGroup)
-app.add_typer(consilium.nodes.app, name="node")
-app.command()(consilium.nodes.status)
-app.command()(consilium.nodes.doctor)
+app.add_typer(consilium.coordinator.provision.cli.app, name="provision", cls=ProvisionGroup, rich_help_panel=DEPLOY)
+app.add_typer(consilium.nodes.app, name="node", rich_help_panel=DEPLOY)
+app.command(rich_help_panel=DEPLOY)(consilium.nodes.status)
+app.command(rich_help_panel=DEPLOY)(consilium.nodes.doctor)
 consilium.nodes.old_names(consilium.party.cli.app, "party", consilium.nodes.OLD_OF_PARTY)
-app.add_typer(consilium.party.cli.app, name="party")
+app.add_typer(consilium.party.cli.app, name="party", rich_help_panel=DEPLOY)
 for _group, _commands in consilium.nodes.OLD_GROUPS.items():
     _old = typer.Typer(help="The names of version 0.9; see `consilium node`.", pretty_exceptions_show_locals=False)
     consilium.nodes.old_names(_old, _group, _commands)
     app.add_typer(_old, name=_group, hidden=True)
 consilium.nodes.old_names(consilium.student.cli.app, "student", consilium.nodes.OLD_OF_STUDENT)
-app.add_typer(consilium.student.cli.app, name="student")
-app.command()(consilium.student.cli.predict)
+app.add_typer(consilium.student.cli.app, name="student", rich_help_panel=DEPLOY)
+app.command(rich_help_panel=USE)(consilium.student.cli.predict)
 consilium.coordinator.cli.audit_app.command("run")(consilium.simulations.cli.audit)
 consilium.coordinator.cli.audit_app.command("teachers")(consilium.simulations.audit_command.audit_teachers_command)
 app.add_typer(
     consilium.coordinator.cli.audit_app,
     name="audit",
     cls=AuditGroup,
+    rich_help_panel=CHECK,
     help="Check a run against its ledger (`audit PATH`), a mechanism against its epsilon (`audit mechanism`), or a"
     " party's teachers against the votes that a record may move (`audit teachers`).",
 )
-app.add_typer(consilium.accounting.cli.app, name="accounting")
+app.add_typer(consilium.accounting.cli.app, name="accounting", rich_help_panel=CHECK)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -11,7 +11,8 @@ from consilium.coordinator.privacy import promised
 from consilium.protocol.messages import CollectionMode
 from consilium.protocol.releases import AT_MOST, ReleaseKind
 from consilium.report.disclosure import Bound, Disclosure, people, rounded_up, times_as_likely, vote_odds
-from consilium.simulations.scenario import load_scenario, shipped
+from consilium.simulations.scenario import load_scenario
+from consilium.simulations.shipped import Shipped
 
 MODES: tuple[CollectionMode, ...] = get_args(CollectionMode)
 NINETEEN_OF_TWENTY = NormalDist().inv_cdf(0.975)
@@ -71,7 +72,7 @@ def unprotected() -> str:
 def counts() -> str:
     """What released counts say, of each shipped scenario that releases some, at the least noise that it may have."""
     rows = []
-    for name in shipped():
+    for name in Shipped.SCENARIO.files():
         federation = load_scenario(name).federation
         if federation.disclosure.release is not ReleaseKind.COUNTS:
             continue

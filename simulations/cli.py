@@ -18,9 +18,18 @@ from consilium.protocol.output import Format, FormatOption, QuietOption, show, t
 from consilium.simulations.attack.command import attack_command
 from consilium.simulations.data_check import app as data_app
 from consilium.simulations.plan_command import plan_command
+from consilium.simulations.shipped import Shipped
 
 if TYPE_CHECKING:
     from consilium.coordinator.verify import Finding
+
+
+SIMULATE = "On one machine"
+"""Above the commands of a simulation, in the list of all commands."""
+_EXAMPLES = (
+    "Examples: `consilium run`; `consilium run stroke-labels --seed 1`;"
+    " `consilium run stroke --set federation.mechanism.sigma=60`; `consilium run my.toml --out results`"
+)
 
 
 class EngineName(StrEnum):
@@ -83,6 +92,8 @@ def run(
     """Run a federation and write its report. Progress goes to stderr, as lines if it is no terminal."""
     from consilium.node.progress import LOAD, showing
 
+    if resume is None:
+        Shipped.SCENARIO.path(scenario)  # a name that is none is said before seconds of loading
     name = Path(scenario).stem
     description = (
         f"run of {name}, engine {engine.value}, seed {seed}" if resume is None else f"the run in {resume} goes on"
@@ -168,10 +179,10 @@ def watch(
 
 def scenarios(output: FormatOption = Format.text) -> None:
     """List the scenarios that come with the package."""
-    from consilium.simulations.scenario import load_scenario, shipped
+    from consilium.simulations.scenario import load_scenario
 
     entries = []
-    for name in shipped():
+    for name in Shipped.SCENARIO.files():
         loaded = load_scenario(name, [])
         described = loaded.federation.describe()
         entries.append({"name": name, "title": loaded.federation.name, "mechanism": described})
@@ -297,11 +308,14 @@ def _conclusion(findings: Sequence[Finding], finished: bool) -> str:
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line's root."""
-    for command in (run, watch, scenarios, report, prepare):
-        app.command()(command)
-    app.command("plan")(plan_command)
-    app.command("attack")(attack_command)
-    app.add_typer(data_app, name="data")
+    app.command(rich_help_panel=SIMULATE, epilog=_EXAMPLES)(run)
+    app.command(rich_help_panel=SIMULATE)(scenarios)
+    app.add_typer(data_app, name="data", rich_help_panel=SIMULATE)
+    app.command("plan", rich_help_panel=SIMULATE)(plan_command)
+    app.command("attack", rich_help_panel=SIMULATE)(attack_command)
+    app.command(rich_help_panel=SIMULATE)(watch)
+    app.command(rich_help_panel=SIMULATE)(report)
+    app.command(rich_help_panel=SIMULATE)(prepare)
 
 
 def _print_summary(summary: dict[str, Any]) -> None:

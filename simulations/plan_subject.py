@@ -38,9 +38,9 @@ from consilium.simulations.scenario import (
     divided_data,
     facts_of,
     scenario_table,
-    shipped,
     with_teachers,
 )
+from consilium.simulations.shipped import Shipped
 
 POPULATIONS = 10
 """Sets of made-up parties: training them is what takes time."""
@@ -258,7 +258,7 @@ def subject_of(file: str, overrides: Sequence[str], seed: int, epsilon: float | 
     ConfigError, DataError
     """
     path = Path(file)
-    kits = file not in shipped() and path.is_file() and "coordinator" in read_table(path)
+    kits = file not in Shipped.SCENARIO.files() and path.is_file() and "coordinator" in read_table(path)
     if kits:
         content = plan_table(path)
         for override in overrides:

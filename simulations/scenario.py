@@ -6,7 +6,6 @@ import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -36,6 +35,7 @@ from consilium.simulations.population.public import completed, public_facts, wit
 from consilium.simulations.population.shift import shifted, tilted
 from consilium.simulations.population.specs import DataSpec, SimulationSpec
 from consilium.simulations.population.subgroups import subgroups_of
+from consilium.simulations.shipped import Shipped
 from consilium.student.config import StudentSpec
 
 
@@ -145,12 +145,6 @@ def _with_least_rows(table: Any) -> Any:
     return {**table, "data": {**data, "least_rows": teachers}}
 
 
-def shipped() -> dict[str, Path]:
-    """Names and files of the scenarios that come with the package."""
-    folder = Path(str(files("consilium.simulations.scenarios")))
-    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
-
-
 def load_scenario(name: str, overrides: Sequence[str] = (), seed: int = 0) -> Scenario:
     """A shipped scenario by name, or a file by path, with `key=value` overrides applied.
 
@@ -169,14 +163,7 @@ def load_scenario(name: str, overrides: Sequence[str] = (), seed: int = 0) -> Sc
 
 def scenario_table(name: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
     """What a scenario says, with overrides applied, not validated. Raises ConfigError."""
-    path = shipped().get(name)
-    if path is None:
-        path = Path(name)
-        if not path.exists():
-            raise ConfigError(
-                f"no scenario {name!r}: neither a file nor one of {', '.join(shipped())}",
-                "List them with `consilium scenarios`",
-            )
+    path = Shipped.SCENARIO.path(name)
     table = with_todays_keys(read_table(path))
     check_form(table, str(path))
     anchor(table.get("data"), path.parent)

@@ -34,7 +34,8 @@ from consilium.protocol.noise import SeededNoise
 from consilium.protocol.releases import AT_MOST, ReleaseKind, widest
 from consilium.report.disclosure import IN_A_SENTENCE, RELEASED, SeenVotes, people
 from consilium.simulations.report.build import render
-from consilium.simulations.scenario import load_scenario, shipped
+from consilium.simulations.scenario import load_scenario
+from consilium.simulations.shipped import Shipped
 from consilium.student.pool import Pool
 from consilium.student.run import run_student
 from tests.coordinator.mechanisms.drawing import MECHANISMS
@@ -216,7 +217,7 @@ def contradictions(text: str, kind: ReleaseKind) -> list[str]:
 class TestEveryScenario:
     """What is said of a scenario does not contradict what it releases."""
 
-    @pytest.fixture(params=sorted(shipped()))
+    @pytest.fixture(params=sorted(Shipped.SCENARIO.files()))
     def scenario(self, request: pytest.FixtureRequest) -> str:
         return str(request.param)
 
@@ -245,7 +246,7 @@ class TestEveryScenario:
 
     def test_nine_of_ten_release_counts(self) -> None:
         """What the pages say first has to be about counts; this number stands in no page."""
-        kinds = [load_scenario(name).federation.disclosure.release for name in shipped()]
+        kinds = [load_scenario(name).federation.disclosure.release for name in Shipped.SCENARIO.files()]
         assert (kinds.count(ReleaseKind.COUNTS), len(kinds)) == (9, 10)
 
     def test_the_check_finds_what_contradicts(self) -> None:

@@ -85,7 +85,7 @@ ROWS = [
     Wrong("prepare stroke", 2, "missing option '--out'"),
     Wrong("predict student rows.csv --format xml", 2, "'xml' is not one of"),
     # scenarios
-    Wrong("run absent", 2, "no scenario 'absent': neither a file nor one of"),
+    Wrong("run absent", 2, "no scenario 'absent': neither a file nor one that ships"),
     Wrong(f"run --set {IN}mechanism.sigma3=1", 2, "unknown key of mechanism histogram", near=f"{IN}mechanism.sigma"),
     Wrong(f"run --set {IN}mechanism.sigma1=1", 2, f"{IN}mechanism.sigma1: unknown key", near=f"{IN}mechanism.sigma"),
     Wrong(f"run --set {IN}query_budget.querys=9", 2, "budget.querys: unknown key", near=f"{IN}query_budget.queries"),

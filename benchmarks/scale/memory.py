@@ -25,7 +25,8 @@ from consilium.coordinator.ledger import Batch, Ledger
 from consilium.coordinator.mechanisms import GNMax
 from consilium.party.promise import epsilon
 from consilium.protocol.noise import SystemNoise
-from consilium.simulations.scenario import load_scenario, shipped
+from consilium.simulations.scenario import load_scenario
+from consilium.simulations.shipped import Shipped
 from docs.figures import figure
 
 LIMIT = 100
@@ -44,7 +45,7 @@ _OF_THOUSAND: dict[str, Any] = {
 
 def promises() -> dict[str, list[ReleaseEvent]]:
     """What is promised, by its name."""
-    scenarios = {name: load_scenario(name).federation.promised_events() for name in shipped()}
+    scenarios = {name: load_scenario(name).federation.promised_events() for name in Shipped.SCENARIO.files()}
     thousand: list[ReleaseEvent] = [
         *(GNMaxEvent(sigma=sigma, **_OF_THOUSAND) for sigma in (40.0, 150.0, 1000.0)),
         ConfidentEvent(threshold=200, sigma1=150.0, sigma2=40.0, **_OF_THOUSAND),

@@ -23,7 +23,8 @@ from consilium.protocol.versions import versions
 from consilium.simulations.divide import clear_votes
 from consilium.simulations.methods.base import StudyMethod
 from consilium.simulations.methods.kinds import METHOD_NAMES, method_of
-from consilium.simulations.scenario import Scenario, anchor, scenario_table, shipped
+from consilium.simulations.scenario import Scenario, anchor, scenario_table
+from consilium.simulations.shipped import Shipped
 from consilium.simulations.study.spec import MOST_CELLS, SCENARIO, StudySpec, changed, points_of
 
 _DECIDING = ("python", "consilium-pate", "numpy", "scipy", "scikit-learn", "torch", "flwr", "flwr-datasets")
@@ -268,7 +269,7 @@ def _table(spec: StudySpec, points: list[dict[str, Any]], bases: dict[str, dict[
 
 
 def _place(name: str, folder: Path) -> str:
-    return name if name in shipped() else str(folder / name)
+    return name if name in Shipped.SCENARIO.files() else str(folder / name)
 
 
 def _anchored(table: dict[str, Any], changes: Mapping[str, Any], folder: Path) -> None:

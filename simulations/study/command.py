@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from consilium.protocol.output import Format, FormatOption, QuietOption, show, tell_warnings
+from consilium.simulations.shipped import Shipped
 
 if TYPE_CHECKING:
     from consilium.simulations.study.run import Opening
@@ -51,6 +52,7 @@ def run_command(
 
     if ray and workers is not None:
         raise typer.BadParameter("--workers are of this machine: leave one of --ray and --workers out")
+    Shipped.STUDY.path(study)  # a name that is none is said before seconds of loading
     name = Path(study).stem
     folder = out or Path("runs") / f"study-{name}"
     with showing(quiet or dry_run) as display:
@@ -82,9 +84,9 @@ def run_command(
 @app.command("list")
 def list_command(output: FormatOption = Format.text) -> None:
     """List the studies that come with the package."""
-    from consilium.simulations.study.spec import load_study, shipped_studies
+    from consilium.simulations.study.spec import load_study
 
-    studies = [{"name": name, "title": load_study(name).title} for name in shipped_studies()]
+    studies = [{"name": name, "title": load_study(name).title} for name in Shipped.STUDY.files()]
     show(output, {"studies": studies}, (f"{study['name']:12} {study['title']}" for study in studies))
 
 

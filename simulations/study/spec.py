@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -21,6 +20,7 @@ from consilium.protocol.old_names import todays_key
 from consilium.simulations.datasets.spec import SourceSpec
 from consilium.simulations.population.specs import HandLabelMode
 from consilium.simulations.scenario import TAGS, Scenario, apply_override, with_todays_keys
+from consilium.simulations.shipped import Shipped
 
 Measure = Literal["division", "teachers", "influence", "gain"]
 COLUMNS = ("cell", "seed", "method", "scope", "name", "metric", "value", "low", "high")
@@ -203,12 +203,6 @@ class StudySpec(Frozen):
         return canonical_digest(self.model_dump(mode="json", by_alias=True))
 
 
-def shipped_studies() -> dict[str, Path]:
-    """Names and files of the studies that come with the package."""
-    folder = Path(str(files("consilium.simulations.study"))) / "shipped"
-    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
-
-
 def load_study(name: str, overrides: Sequence[str] = (), seeds: int | None = None) -> StudySpec:
     """A shipped study by name, or a file by path. overrides: `key=value` of the base. seeds: so many instead.
 
@@ -216,10 +210,7 @@ def load_study(name: str, overrides: Sequence[str] = (), seeds: int | None = Non
     ------
     ConfigError : no such study or file, an unknown key, a wrong type or value, a malformed override.
     """
-    path = shipped_studies().get(name, Path(name))
-    if not path.is_file():
-        known = ", ".join(shipped_studies()) or "none that ship"
-        raise ConfigError(f"no study {name!r}: neither a file nor one of {known}", "List them: consilium study list")
+    path = Shipped.STUDY.path(name)
     table = read_table(path)
     if reserved := {"name", "folder"} & set(table):
         raise ConfigError(f"study {path.stem}: {min(reserved)}: unknown key", "The file's name is the study's")

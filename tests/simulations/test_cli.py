@@ -93,7 +93,7 @@ def test_the_default_federation_end_to_end(tmp_path: Path, monkeypatch: pytest.M
 
 
 MISTAKES = {
-    "unknown scenario": (["run", "absent"], 2, "neither a file nor one of"),
+    "unknown scenario": (["run", "absent"], 2, "neither a file nor one that ships"),
     "unknown key": (["run", "--set", "federation.mechanism.sigma3=1"], 2, "unknown key"),
     "wrong type": (["run", "--set", "federation.query_budget.queries=many"], 2, "query_budget.queries"),
     "not key=value": (["run", "--set", "query_budget"], 2, "is not key=value"),

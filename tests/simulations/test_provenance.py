@@ -13,7 +13,8 @@ from consilium.models.provenance import Provenance, keys_of, uncovered
 from consilium.models.specs import TRAINERS
 from consilium.models.train import constants_of
 from consilium.protocol.errors import ConfigError
-from consilium.simulations.scenario import Scenario, load_scenario, scenario_json, scenario_table, shipped
+from consilium.simulations.scenario import Scenario, load_scenario, scenario_json, scenario_table
+from consilium.simulations.shipped import Shipped
 from consilium.simulations.study.cells import plots
 from consilium.simulations.study.spec import load_study
 
@@ -58,14 +59,14 @@ def at(table: Any, key: str) -> Any:
 
 def tuned(name: str) -> set[str]:
     """Keys of a shipped file that are tunable and differ from the default of their kind."""
-    table = tomllib.loads(shipped()[name].read_text(encoding="utf-8"))
+    table = tomllib.loads(Shipped.SCENARIO.files()[name].read_text(encoding="utf-8"))
     plain = defaults(load_scenario(name))
     table.pop("provenance", None)
     leaves = {key for key in keys_of(table) if not isinstance(at(table, key), dict)}
     return {key for key in leaves if key.startswith(TUNABLE) and at(table, key) != at(plain, key)}
 
 
-@pytest.mark.parametrize("name", shipped())
+@pytest.mark.parametrize("name", Shipped.SCENARIO.files())
 def test_every_shipped_scenario_says_where_each_tuned_value_is_from(name: str) -> None:
     scenario = load_scenario(name)
     stated = {key for entry in scenario.provenance for key in entry.keys}
@@ -73,7 +74,7 @@ def test_every_shipped_scenario_says_where_each_tuned_value_is_from(name: str) -
     assert tuned(name) >= {"federation.query_budget.queries", "federation.mechanism.name"}  # or the test is blind
 
 
-@pytest.mark.parametrize("name", shipped())
+@pytest.mark.parametrize("name", Shipped.SCENARIO.files())
 def test_what_was_chosen_on_rows_that_judge_is_said(name: str) -> None:
     """MNIST's penalty and graph and the students of stroke are known to have been; no file may forget it."""
     scenario = load_scenario(name)
@@ -143,7 +144,7 @@ def test_a_study_changes_what_it_says_and_has_none() -> None:
 def test_entries_that_are_none_are_refused_in_a_line(tmp_path, entries: Any, told: str) -> None:
     import tomli_w
 
-    table = tomllib.loads(shipped()["stroke"].read_text(encoding="utf-8")) | {"provenance": entries}
+    table = tomllib.loads(Shipped.SCENARIO.files()["stroke"].read_text(encoding="utf-8")) | {"provenance": entries}
     (tmp_path / "own.toml").write_text(tomli_w.dumps(table))
     with pytest.raises(ConfigError, match=told):
         load_scenario(str(tmp_path / "own.toml"))

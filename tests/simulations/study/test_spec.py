@@ -9,8 +9,9 @@ import pytest
 import tomli_w
 
 from consilium.protocol.errors import ConfigError
+from consilium.simulations.shipped import Shipped
 from consilium.simulations.study.cells import expand
-from consilium.simulations.study.spec import StudyAxis, changed, label_of, load_study, points_of, shipped_studies
+from consilium.simulations.study.spec import StudyAxis, changed, label_of, load_study, points_of
 from tests.simulations.study.tiny import SCENARIO, STUDY, write_tiny
 
 
@@ -123,11 +124,11 @@ def test_a_mistake_is_one_line(tmp_path: Path, name: str) -> None:
 
 
 def test_no_such_study_names_those_there_are() -> None:
-    with pytest.raises(ConfigError, match="no study 'nothing': neither a file nor one of"):
+    with pytest.raises(ConfigError, match="no study 'nothing': neither a file nor one that ships"):
         load_study("nothing")
 
 
-@pytest.mark.parametrize("name", shipped_studies())
+@pytest.mark.parametrize("name", Shipped.STUDY.files())
 def test_a_shipped_study_can_be_unfolded(name: str) -> None:
     assert expand(load_study(name))
 
