@@ -91,7 +91,7 @@ def rows(counts: Iterable[int] = (10, 25), changes: int = CHANGES, runs: int = 2
 
 
 def main() -> None:
-    """Print the table of docs/audit.md."""
+    """Print the table of docs/laboratory/audit.md."""
     name, command = "audit/teacher-shards", "python -m benchmarks.teacher_shards"
     split = "the largest hospital of stroke, 524 records, 800 queries"
     with figure(name, command, COLUMNS, seeds=[1], split=split) as table:
