@@ -25,6 +25,7 @@ from consilium.models.provenance import Provenance
 from consilium.models.specs import TRAINERS
 from consilium.node.kit import Coordinator
 from consilium.node.log import LogSettings, MonitorSettings
+from consilium.protocol.refusals import CURES, Rule
 from consilium.protocol.teachers import TEACHERS
 from consilium.protocol.voting_rule import VOTING_RULES
 from consilium.simulations.datasets.spec import PublicSpec
@@ -65,6 +66,11 @@ def of_kinds(kinds: Iterable[type[BaseModel]], tag: str, prefix: str) -> str:
     return HEAD + "".join(lines)
 
 
+def refusals() -> str:
+    """A table with one line for each rule by which a party refuses, as the party and its coordinator say what to do."""
+    return "| rule | what to do |\n|---|---|\n" + "".join(f"| `{rule}` | {CURES[rule]} |\n" for rule in Rule)
+
+
 TABLES = {
     "data": lambda: of_model(DataSpec, "data"),
     "shift": lambda: of_model(ShiftSpec, "data.shift"),
@@ -96,6 +102,7 @@ TABLES = {
     "log": lambda: of_model(LogSettings, "log"),
     "aggregator": lambda: of_model(AggregatorPlan, "aggregator"),
     "students": lambda: of_model(StudentPlan, "student"),
+    "refusals": refusals,
     "releases": disclosed.releases,
     "views": disclosed.views,
     "unprotected": disclosed.unprotected,
