@@ -1,9 +1,8 @@
 # %% [markdown]
 # # Choosing epsilon
 #
-# Epsilon is the price of a release, and it is chosen before anything is asked. This notebook says what a value means
-# as odds, how much noise it takes, what a student can still learn, and how to choose without looking at private
-# votes.
+# Epsilon is chosen before anything is asked. This notebook says what a value means as odds, how much noise it takes,
+# what a student can still learn, and how to choose without looking at private votes.
 
 # %%
 import json
@@ -24,9 +23,8 @@ _ = alt.renderers.enable("svg")  # pictures that need no network
 # %% [markdown]
 # ## What it means, as odds
 #
-# Somebody wants to know one thing about one hospital: did it have this patient, did it treat in this way? Before the
-# release it holds one answer for as likely as the other. Whatever it knows otherwise, and whatever it computes, the
-# release moves its odds by a factor of at most e to the power of epsilon, but for a chance of about delta.
+# Somebody wants to know one thing about one hospital, and holds yes for as likely as no. Whatever else is known, the
+# release moves these odds by a factor of at most e to the power of epsilon, but for a chance of about delta.
 
 # %%
 epsilons = [0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0]
@@ -43,14 +41,8 @@ alt.Chart(curve, title="How sure anybody can get who was 50 % sure", width=330, 
 )
 
 # %% [markdown]
-# These are limits for the best attacker against the worst votes. They say nothing good about large values: at epsilon
-# 8 the limit allows near certainty, and what then protects is luck. Delta should be far below one over the number of
-# those who are protected; 1e-5 is used here.
-#
-# ## How much noise
-#
-# `calibrate` finds the least noise that keeps an epsilon, whatever the votes are. It looks at none. Here whole noisy
-# histograms are released, for 300 public cases.
+# These are limits for the best attacker. At epsilon 8 they allow near certainty, and what then protects is luck.
+# Delta should be far below one over the number of those who are protected.
 
 # %%
 asked = 300
@@ -62,9 +54,9 @@ for epsilon, sigma in noise.items():
     print(f"epsilon {epsilon:<4}  noise on each count: ±{sigma:.1f}")
 
 # %% [markdown]
-# A count is at most the number of teachers. With 20 hospitals a noise of ±100 drowns everything; with 371 it does
-# not, because the student averages over many cases. **More hospitals lower the price; more queries alone do not**,
-# since the noise must grow with the root of their number:
+# A count is at most the number of teachers. With 20 hospitals a noise of ±100 drowns everything; with 371 the student
+# averages over many cases. **More hospitals lower the price; more queries alone do not**, since the noise grows with
+# the root of their number:
 
 # %%
 for queries in (75, 300, 1200):
@@ -75,8 +67,8 @@ for queries in (75, 300, 1200):
 # ## What a student still learns
 #
 # The International Stroke Trial: hospitals train teachers, those vote on public cases ([first
-# principles](first_principles.ipynb) goes through this step by step). A teacher votes for whom it ranks highest, in
-# the share that is publicly known: of ten patients in the trial six were dead or dependent (Lancet 1997; 349: 1569).
+# principles](first_principles.ipynb)). A teacher votes for whom it ranks highest, in the share that is publicly
+# known: six of ten patients were dead or dependent (Lancet 1997; 349: 1569).
 
 # %%
 with np.load(str(files("consilium.simulations.datasets") / "stroke.npz")) as file:
@@ -156,14 +148,14 @@ alt.layer(
 )
 
 # %% [markdown]
-# **Nobody may choose epsilon from this picture in a real federation.** The points are functions of private votes, so
-# whoever picks the value where the curve flattens publishes something about the votes that no epsilon counts. It is
-# shown here because the trial's data are public.
+# **Nobody may choose epsilon from this picture in a real federation.** The points are functions of private votes:
+# whoever picks the value where the curve flattens publishes something that no epsilon counts. It is shown because the
+# trial's data are public.
 #
 # ## How to choose then
 #
-# By public facts: how many hospitals there are, how many public cases, and what the hospitals' officers accept.
-# `consilium plan` computes from these what to expect, on made-up tasks of the same size, before anything is asked:
+# By public facts: how many hospitals and public cases there are, and what the hospitals' officers accept. `consilium
+# plan` computes from these what to expect:
 
 
 # %%
@@ -185,9 +177,6 @@ for epsilon in (0.1, 1.0):
         print("  warning:", warning["text"] if isinstance(warning, dict) else warning)
 
 # %% [markdown]
-# The forecast is wide, because the hospitals' task is not known to it: the range holds 95 % of made-up tasks, easy
-# and hard. What it rules out is more useful than what it promises. A plan that says the noise is larger than any vote
-# is a reason to find more hospitals or to leave it. [Planning](../planning.md) explains the forecast and how labelled
-# public rows sharpen it; without a mechanism in its file, `consilium plan stroke --epsilon 1` chooses mechanism,
-# number of queries and student as well. A rule of thumb, in this order: agree on the largest epsilon with those who
-# answer for the patients, plan, and ask more hospitals if the plan expects nothing.
+# The forecast is wide, because the hospitals' task is not known to it. A plan that says the noise is larger than any
+# vote is a reason to find more hospitals or to leave it ([planning](../planning.md)). In this order: agree on the
+# largest epsilon with those who answer for the patients, plan, and ask more hospitals if the plan expects nothing.

@@ -1,14 +1,13 @@
 # %% [markdown]
 # # PATE from first principles
 #
-# Hospitals that may not share patients still share what they have learnt. Each trains a teacher on its own patients.
-# The teachers vote on patients that are public, noise is added to the votes, and a student learns from what comes
-# out. Here every step is written out with NumPy and scikit-learn. Only the accounting is Consilium's, and it is
-# checked against a calculation by hand.
+# Each hospital trains a teacher on its own patients. The teachers vote on patients that are public, noise is added to
+# the votes, and a student learns from what comes out. Every step is written out here with NumPy and scikit-learn.
+# Only the accounting is Consilium's, and it is checked by hand.
 #
 # The data are the International Stroke Trial, which comes with the package: 19,285 patients, their hospital, what was
 # known at admission, and whether they were dead or dependent after six months (Sandercock, Niewada, Czlonkowska 2011;
-# source and terms are in the package, `simulations/datasets/stroke.LICENSE.txt`).
+# terms in `simulations/datasets/stroke.LICENSE.txt`).
 
 # %%
 import json
@@ -43,9 +42,9 @@ print(f"{x.shape[0]} patients, {x.shape[1]} features, {len(np.unique(hospital))}
 # %% [markdown]
 # ## Who is public
 #
-# One hospital in five is held out whole. Half of its patients are the public cases that teachers vote on, without
-# their outcomes; the other half is the test set. Means and spreads come from the public cases, because the private
-# rows must shape nothing that everybody sees.
+# One hospital in five is held out whole. Half of its patients are the public cases, asked without their outcomes; the
+# other half is the test set. Means and spreads come from the public cases: private rows must shape nothing that
+# everybody sees.
 
 # %%
 generator = np.random.default_rng(0)
@@ -64,8 +63,8 @@ print(f"{len(pool)} public cases, {len(test)} test cases")
 # %% [markdown]
 # ## Teachers
 #
-# One for each hospital, on its own patients only. A hospital that saw one outcome only takes part all the same and
-# always votes for it: a rule that looked at outcomes to decide who takes part would itself tell about them.
+# One for each hospital. A hospital that saw one outcome only takes part all the same: a rule that looked at outcomes
+# would tell about them.
 
 # %%
 asked = pool[:300]
@@ -103,8 +102,8 @@ alt.Chart(bins, title="Teachers that vote for “dead or dependent”", width=33
 # %% [markdown]
 # ## Noise
 #
-# A histogram without noise would tell what the next-to-last hospital voted to whoever knows all others. So every
-# count gets Gaussian noise, and only the class with the larger noisy count is released.
+# Without noise, whoever knows all other votes would learn the last one. So every count gets Gaussian noise, and only
+# the class with the larger noisy count is released.
 
 # %%
 sigma = 100.0
@@ -155,8 +154,8 @@ print(f"one query:   by Renyi {by_renyi(1):.4f}, exactly {exactly(1):.4f}")
 print(f"{len(votes)} queries: by Renyi {by_renyi(len(votes)):.4f}, exactly {exactly(len(votes)):.4f}")
 
 # %% [markdown]
-# Queries compose: many Gaussian releases are together one with a longer move, √300 times as long for 300 queries.
-# While epsilon is small it grows like the square root of the number of queries, far slower than their number.
+# Queries compose: 300 Gaussian releases are together one with a move √300 times as long. While epsilon is small it
+# grows like the square root of the number of queries.
 #
 # Consilium charges the same, and less where only winners leave:
 
@@ -173,9 +172,13 @@ if abs(found.worst_case_as_histogram - exactly(len(votes))) > 1e-3:
 # %% [markdown]
 # ## What the votes themselves would say
 #
-# The papers' idea: where nearly all teachers agree, noise hardly ever changes the winner, and one hospital can hardly
-# be seen. Theorem 6 of Papernot et al. 2018 bounds epsilon at the votes that there were (*published*). Consilium also
-# computes what that theorem bounds (*exact*: the largest divergence over every move of one vote, both directions).
+# Where nearly all teachers agree, noise hardly ever changes the winner, and one hospital can hardly be seen. Theorem
+# 6 of Papernot et al. 2018 bounds epsilon at the votes that there were (*published*). Consilium also computes what
+# that theorem bounds (*exact*).
+#
+# **Only the worst case may be published.** The other two tell about private votes; they are shown because this is a
+# simulation (`show_secret=True`). Here teachers disagree a lot, so the votes' own cost is not far below the worst
+# case, and the theorem lies above both. Where nearly all agree it is otherwise:
 
 # %%
 print(f"published bound (theorem 6): {found.published:.4f}")
@@ -204,8 +207,7 @@ print(
 # ## The student
 #
 # It sees 300 public cases and 300 noisy labels, and never a private row. What it computes from them costs nothing
-# more: that is the point of differential privacy. The penalties, its own and the teachers', are those of the shipped
-# scenario `stroke`.
+# more: that is the point of differential privacy.
 
 
 # %%
@@ -245,9 +247,7 @@ print(f"20 draws of the noise: {min(students):.3f} to {max(students):.3f}, stand
 # %% [markdown]
 # ## What a real federation adds
 #
-# Here one program saw everything. In a deployment nobody does: each hospital runs its own teacher, [secure
-# sums](../secure-aggregation.md) hide single votes from the coordinator, noise comes from the operating system, and
-# each release is charged to a [ledger](../run-folder.md) before it leaves. Hospitals vote there by rank among the
-# public cases, and a student may be given the whole noisy histogram, which is charged as such:
-# [results](../laboratory/results.md) has what that brings on this trial. How the bounds are proved:
-# [accounting](../accounting.md).
+# Here one program saw everything. In a deployment each hospital runs its own teacher, [secure
+# sums](../secure-aggregation.md) hide single votes, noise comes from the operating system, and each release is
+# charged to a [ledger](../run-folder.md) before it leaves. A student may also get the whole noisy histogram, which is
+# charged as such ([results](../results.md)). How the bounds are proved: [accounting](../accounting.md).

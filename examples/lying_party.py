@@ -1,9 +1,9 @@
 # %% [markdown]
 # # What a lying party can do
 #
-# A hospital's computer may be broken, or somebody may want a student that errs. What can one party that lies do to a
-# label, what is seen of it, and what does it learn? The attacks are played here against the real components, each
-# with an honest control beside it. One case is asked, with two classes, among thirty parties of one vote each.
+# What can one party that lies do to a label, what is seen of it, and what does it learn? The attacks are played
+# against the real components, each with an honest control. One case is asked, with two classes, among thirty parties
+# of one vote each.
 
 # %%
 import tempfile
@@ -48,8 +48,7 @@ for name, row in lies.items():
 
 # %% [markdown]
 # Whatever is no vote leaves its party out by name. **A vote for the wrong class is counted**, since nobody else knows
-# the right one. So a liar moves a count by one, like everybody. How much is that, once there is noise? The released
-# class is the one with the larger noisy count.
+# the right one. So a liar moves a count by one, like everybody. How much is that, once there is noise?
 
 # %%
 parties, sigma = 30, 10.0
@@ -62,9 +61,8 @@ one = accounting.epsilon([[15, 15]], accounting.GNMax(sigma=sigma), delta=1e-5, 
 print(f"one label costs epsilon {one.worst_case:.3f} at delta 1e-5, whatever the votes are")
 
 # %% [markdown]
-# The two numbers are the same fact seen from two sides. What hides a party from readers also keeps it from deciding:
-# whatever one party says, no label is more likely than before by more than a factor of e to the power of epsilon, but
-# for delta.
+# What hides a party from readers also keeps it from deciding: whatever one party says, no label is more likely than
+# before by more than a factor of e to the power of epsilon, but for delta.
 
 # %%
 factor = max(np.max(chance[1] / chance[-1]), np.max((1 - chance[-1]) / (1 - chance[1])))
@@ -89,10 +87,9 @@ alt.Chart(frame, title="Chance that the first class is released", width=330, hei
 # %% [markdown]
 # ## Sums under masks
 #
-# Masks hide each row from the coordinator; it learns the sum only. The protocol runs here with its real messages:
-# thirty parties with keys and files of their own, and a coordinator. The liar's software is changed in one place: it
-# does not check what it sends. No noise is in these sums (`collection = "secure"`), so that the lie can be seen in
-# them.
+# Masks hide each row from the coordinator; it learns the sum only. The protocol runs here with its real messages. The
+# liar's software is changed in one place: it does not check what it sends. No noise is in these sums (`collection =
+# "secure"`), so that the lie can be seen.
 
 # %%
 folder = tempfile.TemporaryDirectory()  # removed with this program
@@ -159,9 +156,9 @@ decided = secure_sum({**honest, LIAR: [-20, 21]})
 print("the liar sends [-20, 21]:", decided.sums.tolist(), "out of range:", decided.clipped.tolist())
 
 # %% [markdown]
-# **It has decided the label, nobody is named, and noise that hides one vote does not hide this.** Masks hide lies as
-# well as truth, and Consilium does not prevent this ([secure
-# votes](../secure-aggregation.md#what-it-does-not-protect-against)). What is seen are the lies that break a rule:
+# **It has decided the label, nobody is named, and noise that hides one vote does not hide this.** Consilium does not
+# prevent it ([secure votes](../secure-aggregation.md#what-it-does-not-protect-against)). What is seen are the lies
+# that break a rule:
 
 
 # %%
@@ -206,14 +203,13 @@ for name, (rows, tamper) in cases.items():
 
 # %% [markdown]
 # Where a party drops out of an exact sum, the other one of its block does, too: sums with and without one hospital
-# would tell its vote. A wrong total uses nothing up: a coordinator asks again without some of the blocks, until it is
-# known which one spoils sums, and leaves that one out.
+# would tell its vote. After a wrong total the coordinator asks again without some blocks, until it knows which one
+# spoils sums.
 #
 # ## Does the liar learn anything?
 #
-# A lie might probe honest votes: take 20 from a class, and see whether the sum still comes to an end. Then one bit
-# would tell whether at least 20 honest parties voted for it, exactly and without noise. So a count that is out of
-# range is brought back into it, the coordinator goes on, and nothing is told to anybody but its own log:
+# A lie might probe honest votes: take 20 from a class, and see whether the sum still comes to an end. So a count that
+# is out of range is brought back into it, and nothing is told to anybody but the coordinator's own log:
 
 # %%
 for first in (19, 20):

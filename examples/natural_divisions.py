@@ -51,10 +51,9 @@ distances = results.means("hellinger_mean", "hellinger_mean_floor", "mmd2_mean",
 distances.pivot(on="metric", index="division", values="mean")
 
 # %% [markdown]
-# `matched` has the natural distance of the labels (Hellinger), by construction. The distance of the features it does
-# not have: `mmd2`, and the AUC of a classifier that tells one hospital from the rest, are those of chance there, and
-# far from it for natural hospitals. `skewed` shows what labels alone can do to features. An artificial division that is
-# equally far by its labels is not equally far.
+# `matched` has the natural distance of the labels, by construction, and not that of the features: `mmd2`, and the AUC
+# of a classifier that tells one hospital from the rest, are those of chance there, and far from it for natural
+# hospitals. An artificial division that is equally far by its labels is not equally far.
 #
 # ## What was not chance
 #

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # A teacher of your own
 #
-# What a hospital trains is its own affair: a pipeline that imputes, a boosted tree, a network. Others only see its
-# votes. Two teachers are tried here in a simulation, one of them a torch module that is defined in this notebook.
+# What a hospital trains is its own affair; others only see its votes. Two teachers are tried here in a simulation,
+# one of them a torch module that is defined in this notebook.
 
 # %%
 from importlib.resources import files
@@ -63,14 +63,8 @@ pipeline = make_pipeline(PolynomialFeatures(degree=2, interaction_only=True), Lo
 runs = {"pipeline": Council(teacher=pipeline, **settings).fit(frame, "outcome", owners="hospital").run_}
 
 # %% [markdown]
-# Rows come to a teacher standardised by what the public rows say, and by default without gaps: a missing value is the
-# public mean. In a hospital's own file `missing = "keep"` gives it NaN instead, for pipelines that impute. What a
-# teacher does, and whether it does it well, decides nothing about who takes part.
-#
-# ## A torch module
-#
-# A factory that takes the number of inputs and of classes and gives a module from rows to logits; how it is trained
-# is said beside it. It is seeded and runs on one thread.
+# Rows come to a teacher standardised by public statistics, and by default without gaps. In a hospital's own file
+# `missing = "keep"` gives it NaN instead. What a teacher does decides nothing about who takes part.
 
 
 # %%
@@ -112,10 +106,9 @@ alt.Chart(found, title="AUC on the public test rows", width=260, height=110).mar
 )
 
 # %% [markdown]
-# The promise is the same for both: it is about votes, one for each teacher and question, whatever casts them. Few
-# votes need a large epsilon: see [choosing epsilon](choosing_epsilon.ipynb). The quality of a hospital's own teacher
-# is a private fact, which only a simulation shows. Both fits together would cost the sum of their epsilons in a real
-# federation, so **teachers are compared on public or simulated rows**, as here.
+# The guarantee is the same for both: it is about votes, whatever casts them. Few votes need a large epsilon
+# ([choosing epsilon](choosing_epsilon.ipynb)). The quality of a hospital's own teacher is a private fact, which only
+# a simulation shows. So **compare teachers on public or simulated rows**, as here.
 #
 # ## What is refused
 #
@@ -139,14 +132,16 @@ print("no such kind:  ", refusal("oracle"))
 # %% [markdown]
 # ## At a real hospital
 #
-# Only the hospital's own file may name code that runs there; a coordinator that asks for it is refused. In
-# `party.toml` the network above would be
+# Only the hospital's own file may name code that runs there. In `party.toml` the network above would be
 #
 # ```toml
-# [teacher] model = "torch" factory = "our_models.nets:Net"     # importable at this hospital parameters = { width = 8
-# } epochs = 10 learning_rate = 0.01
+# [teacher]
+# model = "torch"
+# factory = "our_models.nets:Net"     # importable at this hospital
+# parameters = { width = 8 }
+# epochs = 10
+# learning_rate = 0.01
 # ```
 #
-# and the pipeline `model = "estimator"` with a `factory` that returns it. `consilium party dry-run` trains and votes
-# once on that machine alone, and says what is wrong with a model before a federation sees it. All kinds of teachers
-# and students of your own, and how such a student is published without a pickle: [models](../models.md).
+# and the pipeline `model = "estimator"` with a `factory` that returns it. `consilium party dry-run` tries it on that
+# machine alone. All kinds: [models](../models.md).

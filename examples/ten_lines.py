@@ -2,9 +2,8 @@
 # # Ten lines on one CSV
 #
 # A table with one row for each patient, a column that says how it ended and one that says in which hospital. The
-# hospitals may not share rows. `Council` has one teacher trained in each, lets them vote on public rows, adds noise,
-# and trains a student that may be handed on. Here all hospitals are simulated on one machine, by the same programs
-# that run on many.
+# hospitals may not share rows. `Council` has a teacher trained in each, lets them vote on public rows, adds noise,
+# and trains a student. All hospitals are simulated on one machine.
 #
 # First such a file, from the International Stroke Trial, which comes with the package:
 
@@ -41,10 +40,9 @@ probabilities = council.predict_proba(frame.head(3))
 council
 
 # %% [markdown]
-# `unit="party"` says whom the promise is about: a whole hospital, whatever it holds. It has no default, because
-# nobody else can decide it. One hospital in five is held out whole: its patients are treated as public. Half of them
-# may be asked, without their outcomes; the other half judge the student. From them alone comes what columns mean,
-# which categories there are, and the plan: mechanism, noise, number of questions.
+# `unit="party"` says whom the guarantee is about: a whole hospital. It has no default, because nobody else can decide
+# it. One hospital in five is held out whole, and its patients are treated as public: half of them may be asked, the
+# other half judge the student.
 #
 # ## What is promised
 
@@ -67,11 +65,10 @@ for age, chances in zip(frame["AGE"], probabilities, strict=False):
 council.run_.plot()
 
 # %% [markdown]
-# AUC says how well patients are ranked, accuracy also where the line between the classes is drawn. From labels of
-# which many are wrong a student learns the ranking first: where its accuracy is near that of the majority class
-# although its AUC is not near one half, the line is what is missing. Where the plan has teachers vote by [class
-# shares](../scenarios.md#voting-rules), the votes say how frequent the classes are, as far as the noise lets them; a
-# declared prevalence (`asking={"prevalence": [...]}`) says it from public facts.
+# AUC says how well patients are ranked, accuracy also where the line between the classes is drawn. From noisy labels
+# a student learns the ranking first. Where only its accuracy is poor, the line is missing: a declared prevalence
+# (`asking={"prevalence": [...]}`) says it from public facts, and votes by [class
+# shares](../scenarios.md#voting-rules) as far as noise lets them.
 #
 # ## What is behind it
 #
@@ -84,6 +81,6 @@ print("the audit holds:", bool(audit))
 print(f"the report is one HTML file of {len(bytes(council.report_)) // 1000} kB; council.report_.open() shows it")
 
 # %% [markdown]
-# All of `Council`'s arguments are in [Python](../python.md). A scenario names the same file with `[data] set =
-# "table"` ([data of your own](../data.md)), and what a scenario says is deployed as it stands: [from a simulation to
-# kits](to_kits.ipynb). What epsilon means, and how to choose it: [choosing epsilon](choosing_epsilon.ipynb).
+# All arguments are in [Python](../python.md). A scenario reads the same file ([data of your own](../data.md)) and is
+# deployed as it stands: [from a simulation to kits](to_kits.ipynb). What epsilon means: [choosing
+# epsilon](choosing_epsilon.ipynb).

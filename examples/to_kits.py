@@ -1,11 +1,8 @@
 # %% [markdown]
 # # From a simulation to kits
 #
-# What was tried in a simulation is deployed from the same file. Here a scenario is written, simulated, and turned
-# into one kit for each machine; a party's kit is filled with its rows and examined. Nothing is served: the last step,
-# `start`, is left to the machines themselves.
-#
-# The commands are those of a shell. `consilium(...)` below starts them and prints what they print.
+# A scenario is written, simulated, and turned into one kit for each machine; a party's kit is filled with its rows
+# and examined. Nothing is served. `consilium(...)` below starts the shell's commands and prints what they print.
 
 # %%
 import csv
@@ -32,9 +29,9 @@ def consilium(*words: str, allowed: tuple[int, ...] = (0,)) -> str:
 # %% [markdown]
 # ## The scenario
 #
-# Six hospitals with up to 1,500 patients each: rows of the International Stroke Trial, dealt by lot. The promise is
-# about one patient's record, so each hospital may train many teachers, on disjoint shards. Nobody sees a vote:
-# the coordinator sees sums with the hospitals' own noise in them. Its size is left out and calibrated to epsilon.
+# Six hospitals with up to 1,500 patients each, dealt at random from the International Stroke Trial. The guarantee is
+# about one patient's record, so each hospital may train many teachers. The coordinator sees sums with the hospitals'
+# own noise in them, calibrated to epsilon.
 
 # %%
 scenario = """
@@ -88,9 +85,8 @@ print(f"student: AUC {student['auc']:.3f}; all rows in one place: {summary['base
 # %% [markdown]
 # ## The operator's file
 #
-# A deployment needs three things that a simulation does not have: who takes part, where the coordinator is, and which
-# rows are public. `federation` names the scenario; its `[federation]` is deployed as it stands. Means, spreads and
-# names of the columns come from `public.csv`, and the pool of rows that may be asked is fixed beforehand.
+# A deployment needs who takes part, where the coordinator is, and which rows are public. `federation` names the
+# scenario; its `[federation]` is deployed as it stands. What columns mean comes from `public.csv`.
 
 # %%
 stroke = load_stroke()
@@ -166,9 +162,9 @@ tried = consilium("party", "dry-run", str(home), terms)
 print(*(line for line in tried.splitlines() if not line.startswith("seconds")), sep="\n")
 
 # %% [markdown]
-# `accept` shows what is asked, beside the program's defaults and what this party accepted before. Each line that allows
-# more needs a yes: on a terminal a person types it, in a script it is named. Before that no node starts. What is
-# accepted is written into Oslo's own `policy.toml`, and the node enforces it, whatever the coordinator asks.
+# `accept` shows what is asked, beside the program's defaults and what this party accepted before. Each line that
+# allows more needs a yes. Before that no node starts. What is accepted is written into Oslo's own `policy.toml`, and
+# the node enforces it.
 
 # %%
 page = json.loads(consilium("party", "accept", str(home), "--print", "--format", "json"))
