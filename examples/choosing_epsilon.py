@@ -43,6 +43,11 @@ alt.Chart(curve, title="How sure anybody can get who was 50 % sure", width=330, 
 # %% [markdown]
 # These are limits for the best attacker. At epsilon 8 they allow near certainty, and what then protects is luck.
 # Delta should be far below one over the number of those who are protected.
+#
+# ## How much noise
+#
+# `calibrate` finds the least noise that keeps an epsilon, whatever the votes are. Here whole noisy histograms are
+# released, for 300 public cases.
 
 # %%
 asked = 300

@@ -65,6 +65,11 @@ runs = {"pipeline": Council(teacher=pipeline, **settings).fit(frame, "outcome", 
 # %% [markdown]
 # Rows come to a teacher standardised by public statistics, and by default without gaps. In a hospital's own file
 # `missing = "keep"` gives it NaN instead. What a teacher does decides nothing about who takes part.
+#
+# ## A torch module
+#
+# A factory takes the number of inputs and of classes and gives a module from rows to logits; how it is trained is
+# said beside it. It is seeded and runs on one thread.
 
 
 # %%
