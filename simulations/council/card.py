@@ -24,21 +24,19 @@ _STYLE = (
     "border:1px solid #8886;border-radius:6px;padding:.8em 1em;max-width:42em;font-family:sans-serif;line-height:1.4"
 )
 _PRIVATE = {
-    "mean_teacher": "mean teacher",
+    "mean_teacher": "one party alone, in the mean",
     **RIVALS,
     "plurality": "plurality, no noise",
-    "pooled": "pooled, not private",
+    "pooled": "all rows in one place, not private",
 }
 """Yardsticks that take private rows."""
 
 
 def verdict(privacy: PrivacyStatement, parties: int) -> str:
-    """The report's verdict in a word or two, of all fits on these owners together."""
-    epsilon, delta = privacy.epsilon_of_all_fits, privacy.delta_of_all_fits
-    level = meaning.verdict(epsilon, delta, parties, seeded=not privacy.protects).level
-    if level != "none":
-        return f"{level} protection"
-    return "no protection: the noise was seeded" if not privacy.protects else "no protection"
+    """The report's verdict in few words, of all fits on these owners together."""
+    level = meaning.verdict(privacy.epsilon_of_all_fits, privacy.delta_of_all_fits, parties).level
+    protection = f"{'no' if level == 'none' else level} protection"
+    return protection if privacy.protects else f"simulation with seeded noise; with real noise: {protection}"
 
 
 def shown_models(summary: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -54,23 +52,14 @@ def shown_models(summary: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 def run_in_few_lines(summary: Mapping[str, Any], privacy: PrivacyStatement) -> PagePart:
     """What came of a run. summary: of summary.json; privacy: of its block `privacy`."""
-    queries, release = summary["queries"], ReleaseKind(summary["release"])
-    right = summary["privacy"].get("released_label_accuracy")
-    released = (
-        f"{summary['parties']:,} parties ({many(summary['teachers'], 'teacher')}) voted on {queries['asked']:,} public"
-        f" rows; {queries['answered']:,} {plural(release.noun)} were released ({share_text(right)} of them right)."
-    )
-    worth = summary["worth"]
     exhibits = [
-        Exhibit("guarantee", verdict(privacy, summary["parties"]), (released,), items=tuple(privacy.lines())),
+        _guarantee(summary, privacy),
         _weights(summary),
         _spent(summary["privacy"]),
         _models("models", "On the public test rows", shown_models(summary)),
         Exhibit("noise-spread", words=(spread,)) if (spread := spread_sentence(summary.get("noise_spread"))) else None,
         _models("private", "Beside models of private rows", _private_models(summary), secret=True),
-        Exhibit("worth", words=(worth_sentence(worth, epsilon_text(privacy.epsilon), release.noun),))
-        if worth
-        else None,
+        _worth(summary, privacy),
     ]
     return PagePart("run", "", without_blanks(exhibits))
 
@@ -83,7 +72,54 @@ def card(summary: Mapping[str, Any], privacy: PrivacyStatement) -> str:
 
 def terminal(summary: Mapping[str, Any]) -> str:
     """Lines of one run for the terminal of whoever ran it, with what is secret."""
-    return as_text([run_in_few_lines(summary, PrivacyStatement.of(summary["privacy"]))])
+    privacy = PrivacyStatement.of(summary["privacy"])
+    exhibits = [
+        _guarantee(summary, privacy),
+        _weights(summary),
+        _models("models", "How good it is, on public test rows", _all_models(summary), secret=True),
+        Exhibit("gap", words=gap) if (gap := _gap(summary)) else None,
+        _worth(summary, privacy),
+    ]
+    return as_text([PagePart("run", "", without_blanks(exhibits))])
+
+
+def _all_models(summary: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """From one party alone over the student and its rivals to all rows in one place, each with its word."""
+    models = _private_models(summary) | shown_models(summary)
+    by_hand = [name for name, _ in hand_label_rows(summary["worth"])]
+    names = ("majority class", _PRIVATE["mean_teacher"], *by_hand, "student", *RIVALS.values())
+    order = (*names, _PRIVATE["plurality"], _PRIVATE["pooled"])
+    return {name: models[name] for name in order if models.get(name)}
+
+
+def _gap(summary: Mapping[str, Any]) -> tuple[str, ...]:
+    """How far the student comes from one party alone to all rows in one place; nothing where that is no way up."""
+    baselines, student = summary["baselines"], summary["student"] or {}
+    for metric in reversed(METRICS):
+        alone, student_has, pooled = (
+            (models or {}).get(metric) for models in (baselines.get("mean_teacher"), student, baselines.get("pooled"))
+        )
+        if alone is not None and student_has is not None and pooled is not None and pooled > alone:
+            share = (student_has - alone) / (pooled - alone)
+            whole = "all rows in one place"
+            return (f"By {METRICS[metric]} the student goes {share:.0%} of the way from one party alone to {whole}.",)
+    return ()
+
+
+def _guarantee(summary: Mapping[str, Any], privacy: PrivacyStatement) -> Exhibit:
+    """Who voted on what, what was released, and what that promises."""
+    queries, release = summary["queries"], ReleaseKind(summary["release"])
+    right = summary["privacy"].get("released_label_accuracy")
+    released = (
+        f"{summary['parties']:,} parties ({many(summary['teachers'], 'teacher')}) voted on {queries['asked']:,} public"
+        f" rows; {queries['answered']:,} {plural(release.noun)} were released ({share_text(right)} of them right)."
+    )
+    return Exhibit("guarantee", verdict(privacy, summary["parties"]), (released,), items=tuple(privacy.lines()))
+
+
+def _worth(summary: Mapping[str, Any], privacy: PrivacyStatement) -> Exhibit | None:
+    worth, noun = summary["worth"], ReleaseKind(summary["release"]).noun
+    return Exhibit("worth", words=(worth_sentence(worth, epsilon_text(privacy.epsilon), noun),)) if worth else None
 
 
 def _private_models(summary: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

@@ -31,6 +31,12 @@ EXCEPTIONS = 100
 NEARLY = 0.01
 """Of delta times the number of parties: above it no promise is strong; from 1 on it may name one of them outright."""
 
+SEEDED = (
+    "The noise of this run came from a seed: it can be repeated, and protects nobody. Whoever knows the seed can take"
+    " the noise away again. Never do this with data that are not public already."
+)
+"""Of a simulation, beside the verdict of the same run with real noise."""
+
 Level = Literal["strong", "moderate", "weak", "none"]
 
 
@@ -62,19 +68,16 @@ def in_hundred(share: float) -> str:
     return f"{cases:.1f} in 100" if cases < 100 else "above 99.9 in 100"
 
 
-def verdict(epsilon: float, delta: float, parties: int, seeded: bool, word: str = "party") -> PrivacyVerdict:
-    """Of a promise towards whoever sees what is released.
+def verdict(epsilon: float, delta: float, parties: int, word: str = "party") -> PrivacyVerdict:
+    """Of a promise towards whoever sees what is released, by noise that nobody knows.
 
-    parties: that take part, each a `word`. seeded: the noise can be computed from a seed.
+    parties: that take part, each a `word`.
 
-    >>> verdict(0.8, 1e-5, 371, False).level, verdict(2, 1e-5, 371, False).level, verdict(2, 1e-2, 371, False).level
+    >>> verdict(0.8, 1e-5, 371).level, verdict(2, 1e-5, 371).level, verdict(2, 1e-2, 371).level
     ('strong', 'moderate', 'weak')
-    >>> verdict(0.8, 1e-5, 371, True).level, verdict(math.inf, 1e-5, 371, False).level
-    ('none', 'none')
+    >>> verdict(math.inf, 1e-5, 371).level
+    'none'
     """
-    if seeded:
-        seed = "Whoever knows the seed can take the noise away again."
-        return PrivacyVerdict("none", (f"{seed} Never do this with data that are not public already.",))
     if math.isinf(epsilon):
         return PrivacyVerdict("none", ("No number bounds what the release tells about one of them.",))
     reasons = [_of_epsilon(epsilon)]

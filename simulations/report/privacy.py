@@ -16,7 +16,7 @@ from consilium.report.exhibits import Cell, Chart, Exhibit, PagePart, Table, Tab
 from consilium.report.words import many, plural
 from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.guarantees import GUARANTEE, GuaranteeRow, disclosure_of, own_epsilons
-from consilium.simulations.report.meaning import EXCEPTIONS, Level, in_hundred, surest_belief, verdict
+from consilium.simulations.report.meaning import EXCEPTIONS, SEEDED, Level, in_hundred, surest_belief, verdict
 
 TOWARDS_STUDENT = "student"
 SECRET = "secret: do not publish"
@@ -36,7 +36,7 @@ def plain_part(data: ReportData, guarantees: Mapping[str, GuaranteeRow], worth: 
     says of the student.
     """
     promised = guarantees[GUARANTEE]
-    level = verdict(promised.epsilon, promised.delta, data.parties, data.seeded_noise, data.party_label).level
+    level = verdict(promised.epsilon, promised.delta, data.parties, data.party_label).level
     release = plural(data.release.noun)
     exhibits = (
         Exhibit("verdict", words=(_verdict(data, guarantees),)),
@@ -54,7 +54,9 @@ def plain_part(data: ReportData, guarantees: Mapping[str, GuaranteeRow], worth: 
         Exhibit("people", table=_people_table(data, promised)),
         *worth,
     )
-    return PagePart("plain", "In plain words", exhibits, look=f"card {level}")
+    return PagePart(
+        "plain", "In plain words", exhibits, look=f"card {level} simulated" if data.seeded_noise else f"card {level}"
+    )
 
 
 def privacy_part(data: ReportData, guarantees: Mapping[str, GuaranteeRow]) -> PagePart:
@@ -221,19 +223,14 @@ def _weights(data: ReportData) -> Exhibit | None:
 
 def _verdict(data: ReportData, guarantees: Mapping[str, GuaranteeRow]) -> Markup:
     promised = guarantees[GUARANTEE]
-    real = verdict(promised.epsilon, promised.delta, data.parties, False, data.party_label)
-    level = verdict(promised.epsilon, promised.delta, data.parties, data.seeded_noise, data.party_label)
-    seeded = Markup("")
-    otherwise = ""
+    found = verdict(promised.epsilon, promised.delta, data.parties, data.party_label)
+    headline, seeded = _HEADLINES[found.level], Markup("")
     if data.seeded_noise:
-        seeded = Markup("<strong>Simulation with seeded noise: reproducible, protects nobody.</strong> ")
-        if real.level != "none":
-            otherwise = (
-                f" With real noise the same run would be: {_HEADLINES[real.level].lower()}. {' '.join(real.reasons)}"
-                " The numbers below are those of such a run."
-            )
-    reasons = " ".join([*level.reasons, *_whole_party(data, guarantees)])
-    return Markup('<span class="level">{}</span> {}{}{}').format(_HEADLINES[level.level], seeded, reasons, otherwise)
+        headline = f"Simulated: {headline.lower()}"
+        like = "The numbers below are those of the same run with real noise."
+        seeded = Markup("<strong>{}</strong> {} ").format(SEEDED, like)
+    reasons = " ".join([*found.reasons, *_whole_party(data, guarantees)])
+    return Markup('<span class="level">{}</span> {}{}').format(headline, seeded, reasons)
 
 
 def _unit(data: ReportData, row: GuaranteeRow) -> str:

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from consilium.protocol.errors import ConsiliumError, DataError, PathError
-from consilium.simulations.council.card import verdict
+from consilium.simulations.council.card import terminal, verdict
 from consilium.simulations.council.estimator import Council
 from consilium.simulations.council.runs import Run, load_run
 from consilium.simulations.council.statement import PrivacyStatement
@@ -141,7 +141,7 @@ def statement(**changed: object) -> PrivacyStatement:
         ({}, "strong protection"),
         ({"epsilon_guaranteed": 2.5}, "moderate protection"),
         ({"epsilon_guaranteed": 8.0}, "weak protection"),
-        ({"noise": "seeded"}, "no protection: the noise was seeded"),
+        ({"noise": "seeded"}, "simulation with seeded noise; with real noise: strong protection"),
         ({"epsilon_guaranteed": None, "infinite": ["epsilon_guaranteed"]}, "no protection"),
         ({"delta": 1e-3}, "moderate protection"),
     ],
@@ -187,3 +187,28 @@ def test_a_tracker_gets_what_the_promise_covers(tmp_path: Path) -> None:
     assert run.tracked_metrics() == public
     assert run.tracked_metrics(private=True) == {**public, "pooled.auc": 0.9}
     assert run.tracked_settings() == {"scenario": "mine", "seed": "3", "data.set": "memory", "x.y": "[1]"}
+
+
+def _ending(**baselines: dict[str, float]) -> str:
+    """The terminal's lines of a run with these yardsticks, whose student has AUC .75."""
+    summary = {"parties": 100, "teachers": 100, "release": "noisy counts", "queries": {"asked": 5, "answered": 4}}
+    summary |= {"privacy": BLOCK, "worth": None, "by_party": {}, "baselines": baselines}
+    return terminal(summary | {"student": {"accuracy": 0.7, "auc": 0.75, "rate": {"ill": 0.4, "well": 0.6}}})
+
+
+def test_a_run_ends_with_its_promise_and_one_table_from_alone_to_pooled() -> None:
+    rivals = {"noisy_average": {"accuracy": 0.7, "auc": 0.76}, "private_gradient": {"accuracy": 0.7, "auc": 0.74}}
+    ends = {"mean_teacher": {"accuracy": 0.6, "auc": 0.65}, "pooled": {"accuracy": 0.8, "auc": 0.85}}
+    lines = _ending(**ends, **rivals).splitlines()
+    assert lines[0].strip() == "strong protection"
+    names = ("majority class", "one party alone", "student", "noisy average", "private gradient", "all rows in one")
+    places = [next(i for i, line in enumerate(lines) if line.strip().startswith(name)) for name in names]
+    assert places == sorted(places)
+    assert "not covered by the guarantee" in lines[places[0] - 2]
+    assert "By AUC the student goes 50% of the way from one party alone" in lines[-1]
+
+
+@pytest.mark.parametrize("pooled", [None, {"accuracy": 0.6, "auc": 0.65}])
+def test_no_way_is_measured_that_does_not_go_up(pooled: dict[str, float] | None) -> None:
+    ends = {"mean_teacher": {"accuracy": 0.6, "auc": 0.65}} | ({"pooled": pooled} if pooled else {})
+    assert "of the way" not in _ending(**ends)

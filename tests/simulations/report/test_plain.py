@@ -80,13 +80,13 @@ def test_without_a_bound_no_number_is_told() -> None:
 @pytest.mark.parametrize("public", [False, True])
 def test_seeded_noise_protects_nobody_and_says_what_would(public: bool) -> None:
     data = promised(0.8, seeded_noise=True)
-    assert level(data) == "none"
+    assert level(data) == "strong simulated"
     (verdict,) = box(data)["verdict"].words
-    assert "No protection" in verdict and "With real noise the same run would be: strong protection." in verdict
+    assert "Simulated: strong protection" in verdict and "it can be repeated, and protects nobody" in verdict
     text = " ".join(Page(render(data, public)).text.split())
-    assert text.index("No protection") < text.index("What epsilon 0.800 means here")
+    assert text.index("Simulated: strong protection") < text.index("What epsilon 0.800 means here")
     assert "69 in 100, were the noise real" in text
-    assert "With real noise" not in box(promised(float("inf"), seeded_noise=True))["verdict"].words[0]
+    assert "Simulated: no protection" in box(promised(float("inf"), seeded_noise=True))["verdict"].words[0]
 
 
 EXPLICIT = {

@@ -254,7 +254,7 @@ class TestPrivacyTable:
 @pytest.mark.parametrize("seeded", [False, True])
 def test_seeded_noise_is_said_loudly(seeded: bool, public: bool) -> None:
     text = Page(render(replace(run(), seeded_noise=seeded), public)).text
-    assert ("Simulation with seeded noise: reproducible, protects nobody." in text) == seeded
+    assert ("it can be repeated, and protects nobody" in text) == seeded
 
 
 @pytest.mark.parametrize("public", [False, True])
