@@ -18,8 +18,8 @@ from pathlib import Path
 
 from docs.marked import DOCS
 
-BUDGET = 45_000
-"""Words for people on the whole site."""
+AIM, BUDGET = 45_000, 51_500
+"""Words for people on the whole site: what they are to come down to, and what they may not pass meanwhile."""
 MEAN = 18
 """Words of a sentence, over all pages."""
 
@@ -103,7 +103,7 @@ def main() -> int:
     print("  words   apart   mean  long  page")
     for page in [] if chosen.total else sorted(counted, key=lambda page: -page.words):
         print(line(page))
-    print(f"{line(total(counted))}, {len(counted)} pages")
+    print(f"{line(total(counted))}, {len(counted)} pages; aim {AIM:,}")
     return 0
 
 

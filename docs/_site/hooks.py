@@ -43,7 +43,7 @@ ROOMS = (
 FROM_THE_TOP = {"CONTRIBUTING.md": "contributing.md"}
 RECORDS = ("docs/laboratory/", "docs/decisions/", "CHANGELOG.md")
 """What the repository has and the site has not."""
-FIRST = ("glossary.md", "data.md", "tables.md", "planning.md")
+FIRST = ("glossary.md", "data.md", "tables.md", "planning.md", "tutorial-5.md")
 """Pages that a search finds before others."""
 PUBLIC_NAMES = "reference/consilium.md"
 COMMANDS = ("cli", "command")

@@ -30,6 +30,14 @@ QUESTIONS = {
     "membership inference": {"attacks", "glossary"},
     "secure aggregation": {"secure-aggregation"},
     "backup": {"for-it", "install"},
+    "getting started": {"tutorial-5", "index"},
+    "tutorial": {"tutorial-5", "tutorial-15", "tutorial-60", "tutorial-own-table"},
+    "how good is the student accuracy": {"results", "tutorial-15", "tutorial-5", "report"},
+    "which epsilon should I choose": {"choosing_epsilon", "planning"},
+    "different columns at hospitals": {"tables"},
+    "use the trained model predict": {"published-student", "tutorial-5"},
+    "exit code 13": {"exit-codes"},
+    "compare with FedAvg": {"federated", "results", "study"},
 }
 HIT = re.compile(r'<a href="([^"]+)" class="md-search-result__link"')
 
