@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Literal, Protocol
 from pydantic import ValidationError, model_validator
 
 from consilium.protocol.files import append_private
+from consilium.protocol.label_source import Unanswered
 from consilium.protocol.models import Frozen
 from consilium.protocol.refusals import CURES, Rule
 from consilium.protocol.releases import ReleaseKind
@@ -369,16 +370,26 @@ class Released(Event):
 
 
 class NotAnswered(Event):
-    """A student's question was not answered; why may say something about votes."""
+    """Questions of a student were not answered; why may say something about votes. asked: how many; 0 where 0.9 wrote
+    it. unanswered, parties: see `Unanswered`."""
 
     kind = "not-answered"
     error: str
     reason: str
+    asked: int = 0
+    unanswered: int = 0
+    parties: tuple[str, ...] = ()
+
+    @property
+    def public(self) -> bool:
+        """Whether the reason says nothing about votes."""
+        return self.error in (*OF_THE_SECOND, *OF_WHO_IS_THERE)
 
     @property
     def words(self) -> str:
-        public = self.error in (*OF_THE_SECOND, *OF_WHO_IS_THERE)
-        return f"a question was not answered{f': {self.reason}' if public else ''}"
+        what = "a question was" if self.asked < 2 else f"{self.asked} questions were"
+        used = f"; {Unanswered(self.unanswered, self.parties).words}" if self.asked else ""
+        return f"{what} not answered{f': {self.reason}' if self.public else ''}{used}"
 
 
 class NotSanitised(Event):

@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from consilium.coordinator.collection.admission import (
@@ -96,7 +97,8 @@ class FederationRun:
         agreed, admission, least = self.keys.weights() or ledger.weights(), None, None
         seen = SeenPositions(self.run_dir / SEEN_FILE)
         # a simulated party's state goes with its home, which a run that is resumed makes anew
-        greeting = Greeting(ledger.position, {} if config.simulation else seen.least)
+        starts = () if config.simulation else ledger.begin_start()
+        greeting = Greeting(ledger.position, {} if config.simulation else seen.least, starts=starts)
         if nodes is None:
             members = enrol(transport, config, ledger.id, log, agreed, greeting)
         else:
@@ -110,7 +112,7 @@ class FederationRun:
         _pin(config, ledger, members)
         parties, most_votes = self._invited(ledger, members)
         sums = SumsOfRun(ledger, log, None if config.simulation else seen)
-        standing = Standing(sums.position, self.pool if config.public else None)
+        standing = Standing(sums.position, self.pool if config.public else None, starts[-1] if starts else "")
         means = Collecting(transport, config, members, self.run_dir, standing, greeting, log)
         self.keys.check_reachable(means)
         clock.lap("enrol")
@@ -134,7 +136,8 @@ class FederationRun:
         noise, pool, before = noise_for(config), standing.pool, self.spent_before
 
         def service_of(stage: int | None) -> LabelService:
-            collector = NotedCollector(self.keys.collector(means, stage), sums)
+            of_stage = replace(means, standing=replace(standing, voting=partial(sums.voting, phase=stage)))
+            collector = NotedCollector(self.keys.collector(of_stage, stage), sums)
             return LabelService(config, ledger, noise, collector, parties, log, pool, stage, before, most_votes)
 
         services = [service_of(stage) for stage in config.phase_numbers]

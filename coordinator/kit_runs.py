@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.stages import QueryBudget
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import LedgerError
+from consilium.protocol.label_source import Unanswered
 
 SERVING, FEDERATION = "serving", "federation.json"
 LEDGER, SUMMARY, EVENTS = "ledger.db", "coordinator.json", "events.jsonl"
@@ -85,13 +86,15 @@ def _rows(path: Path, question: str) -> list[Any]:
 @dataclass(frozen=True)
 class PhaseUse:
     """Of one phase: its number, None where there is no schedule; what was asked and answered of its query budget, and
-    whether a later one has begun, so that nothing more can be."""
+    whether a later one has begun, or the federation is closed, so that nothing more can be. unanswered: of those asked,
+    see `Unanswered`."""
 
     number: int | None
     asked: int
     answered: int
     query_budget: QueryBudget
     over: bool
+    unanswered: Unanswered = field(default_factory=Unanswered)
 
     @property
     def queries_left(self) -> int:
@@ -108,7 +111,8 @@ class PhaseUse:
         where = "" if self.number is None else f"stage {self.number}: "
         most = self.query_budget
         used = f"{self.asked} of {most.queries} queries asked, {self.answered} of {most.answers} answers given"
-        return f"{where}{used}{', over' if self.over else ''}"
+        failed = f"; {self.unanswered.words}" if self.unanswered.queries else ""
+        return f"{where}{used}{', over' if self.over else ''}{failed}"
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
@@ -116,13 +120,14 @@ class PhaseUse:
         return {"stage": self.number, "asked": self.asked, "answered": self.answered, **left, "over": self.over}
 
 
-def use_of_phases(config: FederationConfig, ledger: Ledger | None) -> list[PhaseUse]:
+def use_of_phases(config: FederationConfig, ledger: Ledger | None, closed: bool = False) -> list[PhaseUse]:
     """Of each phase in order, one where there is no schedule. ledger: None before there is one."""
     last = 0 if ledger is None else ledger.last_phase()
     uses = []
     for number in config.phase_numbers:
         queries, answered = (0, 0) if ledger is None else ledger.spent(number)
-        uses.append(
-            PhaseUse(number, queries, answered, config.phase(number).query_budget, number is not None and number < last)
-        )
+        unanswered = Unanswered() if ledger is None else ledger.unanswered(number)
+        over = closed or (number is not None and number < last)
+        budget = config.phase(number).query_budget
+        uses.append(PhaseUse(number, queries + unanswered.queries, answered, budget, over, unanswered))
     return uses

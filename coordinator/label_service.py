@@ -57,6 +57,10 @@ class SumsOfRun:
         self._stated = self._ledger.position()
         return self._stated
 
+    def voting(self, queries: np.ndarray, parties: Sequence[str], phase: int | None = None) -> None:
+        """These parties are about to be asked for votes; who they are is kept where they have names."""
+        self._ledger.voted_on(query_ids(queries), parties if self._seen is not None else (), phase)
+
     @contextlib.contextmanager
     def noting(self) -> Iterator[list[str]]:
         """Of one sum, whose parties are put into the list. Nothing is noted in `seen` of a session that is brought to
@@ -149,7 +153,7 @@ class LabelService:
 
     def describe(self) -> LabelTerms:
         """See `LabelSource.describe`."""
-        asked, answered = self._ledger.spent(self._number)
+        _, answered = self._ledger.spent(self._number)
         open_ = self._ledger.closing() is None and not self._over()
         return LabelTerms(
             federation=self._config.digest(),
@@ -160,7 +164,7 @@ class LabelService:
             delta=self._config.privacy.delta,
             epsilon=self._to_student.epsilon,
             epsilon_nodes=0.0 if self._to_nodes is None else self._to_nodes.epsilon,
-            queries_left=(self._phase.query_budget.queries - asked) * open_,
+            queries_left=self._queries_left() * open_,
             answers_left=(self._phase.query_budget.answers - answered) * open_,
             parties=self._parties,
             simulation=self._config.simulation,
@@ -192,12 +196,13 @@ class LabelService:
                 first_at.setdefault(query_id, index)
             new = [index for query_id, index in first_at.items() if query_id not in recorded]
             self._check_unspent([index for index in new if ids[index] in self._spent_before], len(first_at))
-            if new and not self._answered_out(len(new), len(first_at)):
-                self._check_query_budget(len(new))
+            if new and not self._answered_out([ids[index] for index in new], len(first_at)):
+                new_ids = [ids[index] for index in new]
+                self._check_query_budget(new_ids)
                 try:
-                    self._release(canonical[new], [ids[index] for index in new], probabilities[new], progress)
+                    self._release(canonical[new], new_ids, probabilities[new], progress)
                 except ConsiliumError as error:
-                    self._log.write("not-answered", error=type(error).__name__, reason=str(error))
+                    self._note_failure(error, new_ids)
                     raise
                 recorded = self._ledger.find(ids)
         outcomes = [recorded[i].outcome if i in recorded else Outcome.NOT_ASKED for i in ids]
@@ -237,30 +242,48 @@ class LabelService:
                 " nothing was charged",
             )
 
-    def _answered_out(self, new: int, total: int) -> bool:
+    def _note_failure(self, error: ConsiliumError, ids: list[str]) -> None:
+        used, recorded = self._ledger.unanswered(self._number, frozenset(ids)), self._ledger.find(ids)
+        self._log.write(
+            "not-answered",
+            error=type(error).__name__,
+            reason=str(error),
+            asked=len(ids) - len(recorded),  # some errors come after the charge
+            unanswered=used.queries,
+            parties=list(used.parties),
+        )
+
+    def _queries_left(self) -> int:
+        """That were never asked of any party; those that were, and came to nothing, can be asked again besides."""
+        unanswered = self._ledger.unanswered(self._number).queries
+        return max(0, self._phase.query_budget.queries - self._ledger.spent(self._number)[0] - unanswered)
+
+    def _never_asked(self, ids: Collection[str]) -> int:
+        return len(ids) - self._ledger.unanswered(self._number, frozenset(ids)).queries
+
+    def _answered_out(self, new: Collection[str], total: int) -> bool:
         """Whether this repeats a request that was cut at the cap on answers: the rest of it is still not asked."""
-        asked, answered = self._ledger.spent(self._number)
         return (
-            new < total
-            and answered == self._phase.query_budget.answers
-            and new <= self._phase.query_budget.queries - asked
+            len(new) < total
+            and self._ledger.spent(self._number)[1] == self._phase.query_budget.answers
+            and self._never_asked(new) <= self._queries_left()
         )
 
     def _over(self) -> bool:
         """Whether a later phase has begun."""
         return self._number is not None and self._ledger.last_phase() > self._number
 
-    def _check_query_budget(self, new: int) -> None:
+    def _check_query_budget(self, ids: Collection[str]) -> None:
         if self._ledger.closing() is not None:
             raise BudgetExceeded(CLOSED, "Labels of queries asked before can still be had; start another federation")
         if self._over():
             raise BudgetExceeded(
-                f"{new} new queries asked in stage {self._number}, which is over: stage {self._ledger.last_phase()} has"
-                " begun",
+                f"{len(ids)} new queries asked in stage {self._number}, which is over: stage"
+                f" {self._ledger.last_phase()} has begun",
                 "Ask in that one; labels of queries asked before can still be had, and nothing was charged",
             )
-        asked, answered = self._ledger.spent(self._number)
-        queries_left = self._phase.query_budget.queries - asked
+        _, answered = self._ledger.spent(self._number)
+        new, queries_left = self._never_asked(ids), self._queries_left()
         answers_left = self._phase.query_budget.answers - answered
         if new > queries_left or answers_left == 0:
             raise BudgetExceeded(

@@ -16,7 +16,7 @@ import json
 import os
 import secrets
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -26,7 +26,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from consilium.protocol.errors import BudgetExceeded, LedgerError
-from consilium.protocol.label_source import NO_LABEL, Outcome
+from consilium.protocol.label_source import NO_LABEL, Outcome, Unanswered
 from consilium.protocol.ledger_statement import (
     GENESIS,
     ChargedBatch,
@@ -64,6 +64,16 @@ LEFT_OVER_TABLE = (
     " query_id TEXT NOT NULL, PRIMARY KEY (seq, position))"
 )
 """Beside the others, in every ledger that 0.9 did not make: queries that parties voted on, and nothing was released."""
+VOTED_TABLES = (
+    "CREATE TABLE attempts (number INTEGER PRIMARY KEY, parties TEXT NOT NULL);"
+    "CREATE TABLE voted (query_id TEXT, attempt INTEGER, phase INTEGER, PRIMARY KEY (query_id, attempt)) WITHOUT ROWID"
+)
+"""Beside the others, from the first request for votes on: who was asked for votes on which queries, until these are
+released. What is left there is what a sum that failed used up at the parties."""
+STARTS_TABLE = "CREATE TABLE starts (number INTEGER PRIMARY KEY, token TEXT NOT NULL, used INTEGER NOT NULL)"
+"""Beside the others, of a deployment: a random token for each start of a coordinator that asked for votes, and for the
+last one. Parties know the last token under which they were asked, see `Ledger.begin_start`."""
+OPTIONAL_TABLES = (LEFT_OVER_TABLE, WEIGHTED_TABLES, PHASED_TABLES, VOTED_TABLES, STARTS_TABLE)
 
 
 HISTOGRAM, PROBABILITIES = np.dtype("<i8"), np.dtype("<f8")
@@ -159,6 +169,10 @@ class ReleaseLedger(Protocol):
     def last_phase(self) -> int: ...
 
     def find(self, query_ids: Sequence[str]) -> dict[str, Release]: ...
+
+    def voted_on(self, query_ids: Sequence[str], parties: Sequence[str], phase: int | None = None) -> None: ...
+
+    def unanswered(self, phase: int | None = None, among: Collection[str] | None = None) -> Unanswered: ...
 
     def commit(self, batch: Batch, most_queries: int, most_answers: int) -> None: ...
 
@@ -368,6 +382,59 @@ class Ledger:
                 releases[row[0]] = Release(Outcome(row[1]), row[2], counts)
         return releases
 
+    def begin_start(self) -> tuple[str, ...]:
+        """Tokens of all starts that asked for votes, in order, and of the one that begins; durable when this returns.
+
+        Of two coordinators with copies of one ledger each draws a token of its own, so that to parties which were asked
+        by one the other is another. A start that asks nothing leaves no trace: a backup from before it stays good.
+
+        Raises
+        ------
+        LedgerError : the file cannot be written.
+        """
+        try:
+            with self._transaction():
+                if not self._has("starts"):
+                    self._connection.execute(STARTS_TABLE)
+                self._connection.execute("DELETE FROM starts WHERE used = 0")
+                add = "INSERT INTO starts (token, used) VALUES (?, 0)"
+                self._connection.execute(add, (secrets.token_hex(8),))
+                return tuple(row[0] for row in self._connection.execute("SELECT token FROM starts ORDER BY number"))
+        except sqlite3.Error as error:
+            raise LedgerError(f"cannot write ledger {self.path}: {error}", "Nothing was asked") from None
+
+    def voted_on(self, query_ids: Sequence[str], parties: Sequence[str], phase: int | None = None) -> None:
+        """Votes on these queries are about to be asked of these parties; durable when this returns.
+
+        Raises
+        ------
+        LedgerError : the file cannot be written. No votes may be asked then.
+        """
+        try:
+            with self._transaction():
+                for statement in () if self._has("voted") else VOTED_TABLES.split(";"):
+                    self._connection.execute(statement)
+                add = "INSERT INTO attempts (parties) VALUES (?)"
+                number = self._connection.execute(add, (json.dumps(sorted(parties)),)).lastrowid
+                rows = [(query_id, number, phase) for query_id in query_ids]
+                self._connection.executemany("INSERT INTO voted VALUES (?, ?, ?)", rows)
+                if self._has("starts"):
+                    self._connection.execute("UPDATE starts SET used = 1")
+        except sqlite3.Error as error:
+            raise LedgerError(f"cannot write ledger {self.path}: {error}", "Nothing was asked") from None
+
+    def unanswered(self, phase: int | None = None, among: Collection[str] | None = None) -> Unanswered:
+        """Queries that parties voted on and that were not released; of one phase, or of these queries alone."""
+        if not self._has("voted"):
+            return Unanswered()
+        voted = "SELECT query_id, phase, parties FROM voted JOIN attempts ON number = attempt"
+        queries, names = set[str](), set[str]()
+        for query_id, of_phase, parties in self._connection.execute(voted):
+            if phase in (None, of_phase) and (among is None or query_id in among):
+                queries.add(query_id)
+                names.update(json.loads(parties))
+        return Unanswered(len(queries), tuple(sorted(names)))
+
     def commit(self, batch: Batch, most_queries: int, most_answers: int) -> None:
         """Charge and record one batch; durable when this returns. Only then may its labels leave.
 
@@ -429,6 +496,9 @@ class Ledger:
                 self._connection.executemany(
                     "INSERT INTO evidence VALUES (?, ?, ?, ?, ?)", [(row[0], *row[4:]) for row in rows]
                 )
+                if self._has("voted"):
+                    self._connection.executemany("DELETE FROM voted WHERE query_id = ?", [row[:1] for row in rows])
+                    self._connection.execute("DELETE FROM attempts WHERE number NOT IN (SELECT attempt FROM voted)")
         except sqlite3.Error as error:
             raise LedgerError(f"cannot write ledger {self.path}: {error}", "Nothing was released") from None
 
@@ -545,7 +615,16 @@ class Ledger:
                 "A federation that is begun now can be checked by its parties",
             )
         batches = [open_batch(self._meta, *content) for content in self._chained()]
-        return LedgerStatement(federation=self._meta["federation"], ledger=self.id, made=_now(), batches=batches)
+        voted = self._connection.execute("SELECT DISTINCT query_id FROM voted") if self._has("voted") else ()
+        unanswered = {charged_query(self.id, row[0]) for row in voted}
+        unanswered.difference_update(query for batch in batches for query in batch.left_over)
+        return LedgerStatement(
+            federation=self._meta["federation"],
+            ledger=self.id,
+            made=_now(),
+            batches=batches,
+            unanswered=sorted(unanswered),
+        )
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:

@@ -6,13 +6,13 @@ leave for anybody by it: `LabelService` takes it in simulations alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import ClassVar
 
 from consilium.coordinator.ledger import CLOSED, Batch, Release, check_charge
 from consilium.protocol.errors import LedgerError
-from consilium.protocol.label_source import Outcome
+from consilium.protocol.label_source import Outcome, Unanswered
 
 _ACTION = "Nothing was released"
 
@@ -25,6 +25,7 @@ class MemoryLedger:
     def __init__(self) -> None:
         self._batches: list[Batch] = []
         self._releases: dict[str, Release] = {}
+        self._voted: dict[str, int | None] = {}
         self._result: str | None = None
 
     @contextmanager
@@ -49,6 +50,15 @@ class MemoryLedger:
         """See `Ledger.find`."""
         return {query_id: self._releases[query_id] for query_id in query_ids if query_id in self._releases}
 
+    def voted_on(self, query_ids: Sequence[str], parties: Sequence[str], phase: int | None = None) -> None:
+        """See `Ledger.voted_on`; who voted is not kept."""
+        self._voted |= dict.fromkeys(query_ids, phase)
+
+    def unanswered(self, phase: int | None = None, among: Collection[str] | None = None) -> Unanswered:
+        """See `Ledger.unanswered`."""
+        left = [name for name, of in self._voted.items() if phase in (None, of) and (among is None or name in among)]
+        return Unanswered(len(left))
+
     def commit(self, batch: Batch, most_queries: int, most_answers: int) -> None:
         """See `Ledger.commit`."""
         if self._result is not None:
@@ -62,6 +72,7 @@ class MemoryLedger:
         )
         columns = zip(batch.query_ids, batch.outcomes.tolist(), batch.labels.tolist(), counts, strict=True)
         self._releases |= {name: Release(Outcome(outcome), label, noisy) for name, outcome, label, noisy in columns}
+        self._voted = {name: phase for name, phase in self._voted.items() if name not in ids}
         self._batches.append(batch)
 
     def close_with(self, result: str) -> None:

@@ -10,9 +10,7 @@ import datetime
 import logging
 from base64 import b64decode
 from collections.abc import Collection, Mapping
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
@@ -24,7 +22,7 @@ from consilium.coordinator.collection.secure import check_digest, check_masked_s
 from consilium.coordinator.collection.verified import check_verified_sums
 from consilium.coordinator.config import Federation, FederationConfig
 from consilium.coordinator.run_state import shown
-from consilium.node.flower import require_flower
+from consilium.node.flower import fleet_scheme
 from consilium.node.keys import public_key
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
@@ -128,20 +126,13 @@ class RegisteredNodes:
         self._stamps = stamps
 
 
-NAMES = {
-    "flwr.common.constant": ("TIMESTAMP_HEADER", "TIMESTAMP_TOLERANCE", "SYSTEM_TIME_TOLERANCE"),
-    "flwr.supercore.constant": ("FLEET_HTTP_PUBLIC_KEY_HEADER", "FLEET_HTTP_SIGNATURE_HEADER"),
-}
-"""Names that are not Flower's public API: of the scheme by which nodes sign."""
-
 log = logging.getLogger("consilium.gateway")
 
 
 class NodeKeys:
     """Which registered node a request comes from, by its headers alone: Flower's signed time, before any body is read.
 
-    Flower 1.41: each request of a SuperNode carries its public key (PEM, base64), the time (ISO 8601) and an ECDSA
-    signature of the time. The SuperLink checks the same, but only after it has read and decoded the whole body. The
+    See `fleet_scheme`. The SuperLink checks the same, but only after it has read and decoded the whole body. The
     file is read again whenever it changes, so that a revoked node is out at once.
 
     Raises
@@ -151,14 +142,7 @@ class NodeKeys:
     """
 
     def __init__(self, path: Path) -> None:
-        require_flower(NAMES)
-        common: Any = import_module("flwr.common.constant")
-        fleet: Any = import_module("flwr.supercore.constant")
-        self._key_header: str = fleet.FLEET_HTTP_PUBLIC_KEY_HEADER
-        self._signature_header: str = fleet.FLEET_HTTP_SIGNATURE_HEADER
-        self._time_header: str = common.TIMESTAMP_HEADER
-        self._ahead: float = common.SYSTEM_TIME_TOLERANCE
-        self._behind: float = common.TIMESTAMP_TOLERANCE + common.SYSTEM_TIME_TOLERANCE
+        self._scheme = fleet_scheme()
         self._path = path
         self._stamp = path.stat().st_mtime_ns if path.exists() else -1
         self._keys = _keys_of(path)
@@ -170,11 +154,11 @@ class NodeKeys:
         """
         self._refresh()
         try:
-            name, key = self._keys[b64decode(headers[self._key_header], validate=True)]
-            signature = b64decode(headers[self._signature_header], validate=True)
-            time = headers[self._time_header]
+            name, key = self._keys[b64decode(headers[self._scheme.key], validate=True)]
+            signature = b64decode(headers[self._scheme.signature], validate=True)
+            time = headers[self._scheme.moment]
             age = (datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(time)).total_seconds()
-            if not -self._ahead < age < self._behind:
+            if not -self._scheme.ahead < age < self._scheme.behind:
                 return None
             key.verify(signature, time.encode("ascii"), ec.ECDSA(hashes.SHA256()))
         except (KeyError, ValueError, TypeError, UnicodeError, binascii.Error, OverflowError, InvalidSignature):

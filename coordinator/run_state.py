@@ -49,6 +49,7 @@ AWAY_CURE = (
     " one without it."
 )
 NOT_STARTED = "not started"
+NOT_LISTED = "it is not in nodes.json"
 STAGES = ("waiting", "enrol", "train", "vote", "secure sum", "serving", "closed", "failed", NOT_STARTED, "other")
 """What metrics call them; stages of a secure sum are one."""
 TROUBLES = ("left-out", "excluded", "false-votes", "failed", "not-answered")
@@ -119,7 +120,7 @@ class RollEntry:
             case PartyState.REFUSED | PartyState.LEFT_OUT:
                 return f"{self.reason}. {CURES[self.rule]}" if self.rule else f"{self.state.value}: {self.reason}"
             case PartyState.REVOKED:
-                parts += ["it is not in nodes.json"]
+                parts += [NOT_LISTED]
             case _:
                 parts += ["connected" if self.connected else "not connected"]
         return ", ".join(parts)
@@ -195,6 +196,8 @@ class Roll:
             case Voted():
                 for entry in self._of(event):
                     entry.voted = entry.ever = True
+                    if entry.state in (PartyState.ENROLLED, PartyState.LATE):  # it came back, and was asked at once
+                        entry.state = PartyState.TAKES_PART
             case LeftOut():
                 self._left_out(event)
             case Excluded():

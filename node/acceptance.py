@@ -37,7 +37,7 @@ from consilium.protocol.schema import Schema
 from consilium.report.disclosure import ALWAYS, epsilon_text, in_plain_words, out_of, surest_guess
 
 P = TypeVar("P", bound=Frozen)
-YES, COLUMNS = "yes", "columns"
+YES, COLUMNS, NEW_PATIENTS = "yes", "columns", "new_patients"
 COUNTED_BY = ("unit", "neighbouring", "delta")
 """How a node counts its epsilon: where its own limit is the stricter one, it counts by that."""
 MOST_SHOWN, WIDTH = 48, 118
@@ -140,12 +140,14 @@ LIMITS: Mapping[str, Limit] = {
 
 
 class Acceptance(Frozen):
-    """The table `[accepted]`. at: when. terms: digest of what was asked. columns: that a party was to read."""
+    """The table `[accepted]`. at: when. terms: digest of what was asked. columns: that a party was to read.
+    new_patients: parties whose patients this one's are not, as its people said."""
 
     at: str
     federation: str
     terms: Hash
     columns: tuple[str, ...] = ()
+    new_patients: tuple[str, ...] = ()
 
 
 class PolicyFile(Frozen, Generic[P]):
@@ -350,6 +352,18 @@ def lines_of(
     return tuple(lines)
 
 
+def new_patients_line(left: Sequence[str], known: PolicyFile[Any]) -> Line:
+    """Of a party that comes where others have left: whose rows are these? A new name begins with an empty account."""
+    before = () if known.accepted is None else known.accepted.new_patients
+    fresh = others(left, before)
+    return Line(
+        NEW_PATIENTS, "no patient is one of", tuple(left), None, before or None, None, tuple(left),
+        past_default=fresh, past_before=bool(before) and fresh,
+        risk=f"The operator says that no row here is of a patient of {', '.join(left)}, which left. If one is, what it"
+        " cost under that name is not counted: ask the operator for a kit made with --succeeds.",
+    )  # fmt: skip
+
+
 def counting(limits: Mapping[str, Limit], requested: Mapping[str, Any], known: PolicyFile[Any]) -> dict[str, Any]:
     """Unit, relation and delta by which the node counts its epsilon: the stricter of what is asked and its own."""
     return {key: _stricter(limits[key], requested[key], known.limits.get(key)) for key in COUNTED_BY}
@@ -544,7 +558,11 @@ def accept(
         )
     now = datetime.now(UTC).isoformat(timespec="seconds")
     accepted = Acceptance(
-        at=now, federation=request.federation, terms=terms_digest(request.terms), columns=request.columns
+        at=now,
+        federation=request.federation,
+        terms=terms_digest(request.terms),
+        columns=request.columns,
+        new_patients=next((line.value for line in request.lines if line.key == NEW_PATIENTS), ()),
     )
     table = {"limits": request.known.limits, "policy": request.policy, "accepted": accepted.model_dump(mode="json")}
     head = HEAD.format(name=f"{request.kind} {request.name}", kind=request.kind)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -151,7 +151,33 @@ def check_coordinator(kit: Kit) -> str:
     """The coordinator's port for parties: reachable, its certificate accepted, its clock near ours."""
     address = kit.coordinator.superlink
     way = check_reachable(address, SUPERNODE)
+    answer = asked_of_coordinator(kit, "GET", "/", {})
+    skew = time.time() - email.utils.parsedate_to_datetime(answer.date).timestamp() if answer.date else 0.0
+    if skew > MOST_AHEAD_SECONDS or skew < -MOST_BEHIND_SECONDS:
+        raise ConfigError(
+            f"this clock is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} the coordinator's",
+            "Set both by NTP (timedatectl set-ntp true): the coordinator refuses signatures from the future",
+        )
+    end = _validity(x509.load_der_x509_certificate(answer.certificate), Path("the coordinator's certificate"), None)
+    return f"{address} answers{way}; clocks differ by {abs(skew):.0f} s; its certificate is {end}"
+
+
+class CoordinatorAnswer(NamedTuple):
+    """To one request at the port for parties. certificate: shown, DER. date: by its clock, as HTTP has it."""
+
+    certificate: bytes
+    date: str | None
+    body: bytes
+
+
+def asked_of_coordinator(
+    kit: Kit, method: str, path: str, headers: Mapping[str, str], most_bytes: int = 0
+) -> CoordinatorAnswer:
+    """One request without a body, the way that the node's program goes. Raises ServiceError."""
+    address = kit.coordinator.superlink
     host = address.rpartition(":")[0].strip("[]")
+    lines = [f"{method} {path} HTTP/1.1", f"Host: {address}", "Connection: close"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
     try:
         context = ssl.create_default_context(cafile=str(kit.authority))
         with (
@@ -159,11 +185,12 @@ def check_coordinator(kit: Kit) -> str:
             context.wrap_socket(plain, server_hostname=host) as secured,
         ):
             shown = secured.getpeercert(binary_form=True) or b""
-            secured.sendall(f"GET / HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n".encode())
+            secured.sendall(("\r\n".join(lines) + "\r\n\r\n").encode())
             reply = http.client.HTTPResponse(secured)
             reply.begin()
-            date = reply.getheader("date")
+            answer = CoordinatorAnswer(shown, reply.getheader("date"), reply.read(most_bytes) if most_bytes else b"")
             reply.close()
+            return answer
     except ssl.SSLCertVerificationError as error:
         raise ServiceError(
             f"{address}: its certificate is not accepted: {error.verify_message}",
@@ -174,14 +201,6 @@ def check_coordinator(kit: Kit) -> str:
             f"{address}: {type(error).__name__} on the way to the coordinator",
             "Something between breaks TLS, or the port is another program's: ask the network team",
         ) from None
-    skew = time.time() - email.utils.parsedate_to_datetime(date).timestamp() if date else 0.0
-    if skew > MOST_AHEAD_SECONDS or skew < -MOST_BEHIND_SECONDS:
-        raise ConfigError(
-            f"this clock is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} the coordinator's",
-            "Set both by NTP (timedatectl set-ntp true): the coordinator refuses signatures from the future",
-        )
-    end = _validity(x509.load_der_x509_certificate(shown), Path("the coordinator's certificate"), None)
-    return f"{address} answers{way}; clocks differ by {abs(skew):.0f} s; its certificate is {end}"
 
 
 def check_reachable(address: str, variables: Sequence[str] = ()) -> str:

@@ -21,7 +21,7 @@ from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 from consilium.models.devices import ONE_THREAD
 from consilium.node.supervisor import end_with_parent
@@ -38,6 +38,38 @@ QUIET = {
 
 FIRST, BEFORE = (1, 41), (1, 43)
 """Versions of Flower that this was written for: from the first, before the second; pyproject.toml says the same."""
+
+
+FLEET_NAMES = {
+    "flwr.common.constant": ("TIMESTAMP_HEADER", "TIMESTAMP_TOLERANCE", "SYSTEM_TIME_TOLERANCE"),
+    "flwr.supercore.constant": ("FLEET_HTTP_PUBLIC_KEY_HEADER", "FLEET_HTTP_SIGNATURE_HEADER"),
+}
+"""Names that are not Flower's public API: of the scheme by which nodes sign."""
+
+
+class FleetScheme(NamedTuple):
+    """How a SuperNode signs: names of headers, and seconds that its clock may be ahead and behind."""
+
+    key: str
+    signature: str
+    moment: str
+    ahead: float
+    behind: float
+
+
+def fleet_scheme() -> FleetScheme:
+    """Flower 1.41: each request of a SuperNode carries its public key (PEM, base64), the time (ISO 8601) and an ECDSA
+    signature of the time. Raises EngineError: this Flower's nodes sign in another way."""
+    require_flower(FLEET_NAMES)
+    common: Any = import_module("flwr.common.constant")
+    fleet: Any = import_module("flwr.supercore.constant")
+    return FleetScheme(
+        key=fleet.FLEET_HTTP_PUBLIC_KEY_HEADER,
+        signature=fleet.FLEET_HTTP_SIGNATURE_HEADER,
+        moment=common.TIMESTAMP_HEADER,
+        ahead=common.SYSTEM_TIME_TOLERANCE,
+        behind=common.TIMESTAMP_TOLERANCE + common.SYSTEM_TIME_TOLERANCE,
+    )
 
 
 def require_flower(names: Mapping[str, Iterable[str]]) -> None:

@@ -43,6 +43,11 @@ class NodeKey:
         self._key = key
         self.public = _line(key.public_key())
 
+    @property
+    def private(self) -> ec.EllipticCurvePrivateKey:
+        """To sign with."""
+        return self._key
+
     @classmethod
     def generate(cls) -> NodeKey:
         """A new key from the operating system's entropy."""

@@ -20,7 +20,6 @@ from consilium.node.checks import (
     Check,
     check_authority,
     check_clock,
-    check_coordinator,
     check_disk,
     check_kit,
     check_port,
@@ -39,10 +38,12 @@ from consilium.node.kit import EnrolledKind, Kit
 from consilium.node.kit import NodeKind as KitKind
 from consilium.node.log import Heard, load_monitor
 from consilium.node.monitor import Answer, Lasting, Watched, as_json, monitored, refused
+from consilium.node.standing import NodeStanding, check_standing, last_standing
 from consilium.node.supernode import NodeWatch, read_connection, supernode
 from consilium.node.supervisor import BackOff, Supervisor, Tell, end_leftovers
 from consilium.protocol.errors import ConfigError, ConsiliumError
 from consilium.protocol.files import held, is_held
+from consilium.protocol.label_source import Unanswered
 from consilium.protocol.messages import Terms
 from consilium.protocol.models import Frozen
 from consilium.protocol.refusals import Refused
@@ -76,7 +77,7 @@ class NodeStatus:
     since: of the standing. queries: ever answered, or in sums, of `most_queries`. epsilon: of this federation, by the
     node's own unit; None where its policy does not allow it, or nobody counts it. problem: why, and what to do.
     epsilon_student: the same towards the student and the public; None where no noise is in the sums. towards: whom each
-    holds towards, in words.
+    holds towards, in words. coordinator: how the coordinator says that it stands, None where it never did.
     """
 
     kind: EnrolledKind
@@ -93,15 +94,16 @@ class NodeStatus:
     epsilon: float | None = None
     epsilon_student: float | None = None
     towards: str = ""
+    coordinator: NodeStanding | None = None
 
     def to_json(self) -> dict[str, Any]:
         """As plain values; the name stands under the kind of node."""
-        values = asdict(self)
+        values = {**asdict(self), "coordinator": self.coordinator and self.coordinator.model_dump()}
         return {values.pop("kind"): values.pop("name"), **values}
 
     def lines(self) -> list[str]:
         """For people."""
-        party = self.kind == "party"
+        party, said = self.kind == "party", self.coordinator
         epsilon = "not allowed" if self.epsilon is None else f"at most {self.epsilon:.3f} in this federation"
         promised = f"{epsilon}; " if party else ""
         queries = "answered ever" if party else "ever in sums"
@@ -109,6 +111,8 @@ class NodeStatus:
             f"{self.kind:12} {self.name}, federation {self.federation}",
             f"connection   {self.connection}",
             f"standing     {self.standing}{f' (since {self.since})' if self.since else ''}",
+            *([f"coordinator  says: {said.sentence} (at {said.moment})"] if said else []),
+            *([f"             {Unanswered(said.unanswered).words}"] if said and said.unanswered else []),
             f"queries      {self.queries} {queries}, of {self.most_queries} that its policy allows",
             f"epsilon      {promised}its policy allows {self.most_epsilon:g} over all federations",
             *([f"towards      {self.towards}"] if self.towards else []),
@@ -319,7 +323,7 @@ class MemberKind(NodeKind):
         return [("port", lambda: check_port(kit.node_port, "127.0.0.1", "node_port"))]
 
     def way_checks(self, kit: Kit, running: bool) -> list[Check]:
-        return [("coordinator", lambda: check_coordinator(kit))]
+        return [("coordinator", lambda: check_standing(kit))]
 
     def start(self, kit: Kit, tell: Tell, stop: threading.Event, backoff: BackOff | None = None) -> StartResult:
         """Serve until `stop` is set.
@@ -363,13 +367,18 @@ class MemberKind(NodeKind):
             return [] if connected() else ["no connection to the coordinator"]
 
         def metrics() -> Iterator[MetricFamily]:
-            from consilium.node.metrics import one
+            from consilium.node.metrics import MetricFamily, one
 
             yield one("connected", "1 while the SuperNode is connected to the coordinator.", connected())
             status = current()
             if status is None:
                 return
             yield one("queries_given", f"Queries {self.counted}, of queries_most.", status.queries)
+            if said := status.coordinator:
+                yield one("queries_unanswered", "Of the federation's, voted on and not answered.", said.unanswered)
+                yield MetricFamily(
+                    "standing", "1 for the state that the coordinator says it is in.", {(said.state,): 1.0}, ("state",)
+                )
             yield one("queries_most", "Queries that its policy allows.", status.most_queries)
             yield one("epsilon_most", "Epsilon that its policy allows over all federations.", status.most_epsilon)
             if status.epsilon is not None:
@@ -397,6 +406,7 @@ class MemberKind(NodeKind):
             queries=queries,
             most_queries=home.policy.most_queries,
             most_epsilon=home.policy.most_epsilon,
+            coordinator=last_standing(kit),
             **more,
         )
 

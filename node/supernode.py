@@ -14,6 +14,7 @@ from consilium.node.checks import check_coordinator, check_disk
 from consilium.node.flower import flower_environment
 from consilium.node.installed_app import write_programs
 from consilium.node.kit import Kit
+from consilium.node.standing import ask_standing, keep_standing
 from consilium.node.supervisor import ENDED, Program, Tell
 from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.files import replacing
@@ -122,10 +123,23 @@ class NodeWatch:
         self._say("disk", lambda: check_disk(self._kit.state, LEAST_BYTES), "there is room again")
         if not self._connected:
             self._say("coordinator", lambda: check_coordinator(self._kit), "nothing is in the way any more")
+        self._hear()
         now = self._standing()
         if now != self._stood:
             self._tell(self._kit.kind, now)
         self._stood = now
+
+    def _hear(self) -> None:
+        """How the coordinator says that this node stands."""
+        try:
+            said = ask_standing(self._kit)
+        except Exception:  # the look at the connection says why
+            return
+        if said is not None:
+            keep_standing(self._kit, said)
+            if said.sentence != self._last.get("standing"):
+                self._tell("coordinator", f"says: {said.sentence}")
+            self._last["standing"] = said.sentence
 
     def _say(self, name: str, check: Callable[[], str], well: str) -> None:
         what = ""

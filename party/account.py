@@ -11,7 +11,10 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from pydantic import ValidationError
+
 from consilium.protocol.files import check_format
+from consilium.protocol.inheritance import ACCOUNT_FILE, Inheritance
 from consilium.protocol.messages import LedgerPosition
 from consilium.protocol.refusals import Refused, Rule
 
@@ -29,10 +32,14 @@ TABLES = (
     "CREATE TABLE IF NOT EXISTS heads (federation TEXT, batch INTEGER, head TEXT NOT NULL,"
     " PRIMARY KEY (federation, batch)) WITHOUT ROWID",
     "CREATE TABLE IF NOT EXISTS asked_at (federation TEXT PRIMARY KEY, batch INTEGER NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS starts (federation TEXT PRIMARY KEY, greeted INTEGER NOT NULL, greeting TEXT NOT NULL,"
+    " asked INTEGER NOT NULL, asking TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS weights (federation TEXT PRIMARY KEY, weight INTEGER NOT NULL)",
     "CREATE TABLE IF NOT EXISTS scheduled (federation TEXT, teachers TEXT, release INTEGER, phase INTEGER, query BLOB,"
     " PRIMARY KEY (federation, teachers, release, phase, query)) WITHOUT ROWID",
 )
+INHERITED = "CREATE TABLE IF NOT EXISTS inherited (federation TEXT PRIMARY KEY, queries INTEGER NOT NULL)"
+"""What the party's patients answered under names before its own, at most: see `protocol.inheritance`."""
 GIVE = (
     "WITH RECURSIVE row (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM row WHERE i + 1 < ?)"
     " INSERT INTO given (teachers, phase, query, federation) SELECT ?, ?, substr(?, 32 * i + 1, 32), ? FROM row"
@@ -48,6 +55,16 @@ class Position(NamedTuple):
     ledger: str
     batch: int
     head: str
+
+
+class Starts(NamedTuple):
+    """Of coordinators with one ledger. greeted, greeting: number and token of the start that enrolled the party last.
+    asked, asking: of the one that asked for votes last; 0 and empty where none did."""
+
+    greeted: int = 0
+    greeting: str = ""
+    asked: int = 0
+    asking: str = ""
 
 
 Scheduled = tuple[str, str, int, int, bytes]
@@ -85,6 +102,10 @@ class Account(Protocol):
     def asked_at(self, federation: str) -> int | None:
         """The last batch when votes were asked for."""
         ...
+
+    def starts(self, federation: str) -> Starts: ...
+
+    def keep_starts(self, federation: str, starts: Starts) -> None: ...
 
     def promise(self, federation: str) -> str | None: ...
 
@@ -141,10 +162,11 @@ class SpendFile:
 
     def __init__(self, path: Path, durable: bool = True) -> None:
         self._path, self._synchronous = path, "FULL" if durable else "OFF"
+        self._inherited = path.parent.parent / ACCOUNT_FILE
 
     def exists(self) -> bool:
         """See `SpendBook`."""
-        return self._path.exists()
+        return self._path.exists() or self._inherited.exists()
 
     @contextmanager
     def transaction(self) -> Iterator[Account]:
@@ -159,12 +181,27 @@ class SpendFile:
                 connection.execute(f"PRAGMA synchronous={self._synchronous}")
                 connection.execute("BEGIN IMMEDIATE")  # closing the connection undoes it, unless it is committed
                 check_format(connection, self._path, FORMAT)
-                for statement in TABLES:
+                for statement in (*TABLES, INHERITED):
                     connection.execute(statement)
+                _inherit(connection, self._inherited)
                 yield _Stored(connection)
                 connection.execute("COMMIT")
         except sqlite3.Error as error:
             raise Refused(Rule.POLICY, detail=f"{self._path}: {error}") from None
+
+
+def _inherit(connection: sqlite3.Connection, path: Path) -> None:
+    """Take over what a kit's account says; again does nothing. Raises Refused (POLICY) where it cannot be read."""
+    if not path.exists():
+        return
+    try:
+        inherited = Inheritance.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError):
+        raise Refused(Rule.POLICY, detail=f"{path} cannot be read") from None
+    for each in inherited.federations:
+        connection.execute("INSERT OR IGNORE INTO promises VALUES (?, ?)", (each.federation, each.promise))
+        connection.execute("INSERT OR IGNORE INTO weights VALUES (?, ?)", (each.federation, each.weight))
+        connection.execute("INSERT OR IGNORE INTO inherited VALUES (?, ?)", (each.federation, each.queries))
 
 
 class _Stored:
@@ -216,6 +253,13 @@ class _Stored:
         row = self._one("SELECT batch FROM asked_at WHERE federation = ?", federation)
         return None if row is None else row[0]
 
+    def starts(self, federation: str) -> Starts:
+        row = self._one("SELECT greeted, greeting, asked, asking FROM starts WHERE federation = ?", federation)
+        return Starts() if row is None else Starts(*row)
+
+    def keep_starts(self, federation: str, starts: Starts) -> None:
+        self._connection.execute("INSERT OR REPLACE INTO starts VALUES (?, ?, ?, ?, ?)", (federation, *starts))
+
     def promise(self, federation: str) -> str | None:
         row = self._one("SELECT event FROM promises WHERE federation = ?", federation)
         return None if row is None else row[0]
@@ -240,7 +284,8 @@ class _Stored:
     def answered(self) -> int:
         old = self._one("SELECT 1 FROM sqlite_master WHERE name = 'answered'")
         earlier = self._count(OLD_COUNT) if old else 0
-        return earlier + self._count("SELECT COUNT(*) FROM given WHERE phase = 1")
+        inherited = self._count("SELECT COALESCE(SUM(queries), 0) FROM inherited")
+        return earlier + inherited + self._count("SELECT COUNT(*) FROM given WHERE phase = 1")
 
     def answered_in(self, federation: str, phase: int) -> int:
         return self._count("SELECT COUNT(*) FROM given WHERE federation = ? AND phase = ?", federation, phase)

@@ -38,8 +38,7 @@ def _check(node: PartyNode) -> None:
 
 
 def _note(node: PartyNode, request: WireModel | None, kind: str, refusal: Refusal | None) -> None:
-    federation, late = str(getattr(request, "federation", "")), bool(getattr(request, "late", False))
-    note_answer(node.home, kind, federation, late, refusal)
+    note_answer(node.home, kind, request, refusal)
 
 
 ANSWERS: Mapping[type[WireModel], str] = {

@@ -14,6 +14,7 @@ from consilium.node.acceptance import (
     guarantees,
     lines_of,
     load_federation_part,
+    new_patients_line,
     past_in_words,
     read_policy,
     rounded_up,
@@ -185,6 +186,10 @@ def _policy_request(home: Home, terms: Terms) -> PolicyRequest:
     student = student_epsilon(terms, theirs, mine.weight)
     together = _epsilon([*past.events, *mine.events], counted_by)
     by = f"at delta {counted_by.delta:g} for a {counted_by.unit}"
+    inherited = home.inheritance()
+    lines = lines_of(LIMITS, {**requested, "most_epsilon": rounded_up(together)}, Policy, known, columns)
+    lines += (new_patients_line(inherited.others, known),) if inherited.others else ()
+    names = {"names before": ", ".join(inherited.succeeds)} if inherited.succeeds else {}
     return PolicyRequest(
         kind="party",
         name=home.name,
@@ -192,11 +197,12 @@ def _policy_request(home: Home, terms: Terms) -> PolicyRequest:
         terms=terms,
         model=Policy,
         known=known,
-        lines=lines_of(LIMITS, {**requested, "most_epsilon": rounded_up(together)}, Policy, known, columns),
+        lines=lines,
         guarantees=guarantees(
             privacy, terms.collection, exact, nodes if student is None else student, nodes, neighbouring
         ),
         facts={
+            **names,
             **past_in_words(past.federations, past.elsewhere, _epsilon(past.events, counted_by), together, by),
             "missing values": f"of {shown(may_miss)}: that a value is missing is read too"
             if may_miss

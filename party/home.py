@@ -34,9 +34,11 @@ from consilium.node.acceptance import COLUMNS, Limit, fewer, more, not_accepted,
 from consilium.node.acceptance import LIMITS as COMMON
 from consilium.node.answering import pool_of
 from consilium.node.limits import NodeFile, NodePolicy, events_of
+from consilium.protocol.config_files import load
 from consilium.protocol.files import replacing
 from consilium.protocol.identity import Identity
-from consilium.protocol.messages import EXACT_SUMS, CollectionMode, StatedMode, Terms
+from consilium.protocol.inheritance import ACCOUNT_FILE, Inheritance
+from consilium.protocol.messages import EXACT_SUMS, CollectionMode, StatedMode, Terms, WireModel
 from consilium.protocol.models import Frozen
 from consilium.protocol.refusals import Refusal, Refused, Rule
 from consilium.protocol.teachers import TeacherKind
@@ -240,6 +242,11 @@ class Home:
         """The party's own copy of the roster. Raises ConfigError for a file that is none of this kind."""
         return kind.load(self.roster_file)
 
+    def inheritance(self) -> Inheritance:
+        """What the party's patients cost under names before its own, by its kit. Raises ConfigError."""
+        path = self.folder / ACCOUNT_FILE
+        return load(path, Inheritance) if path.exists() else Inheritance()
+
     @property
     def state(self) -> Path:
         """Folder for what the party remembers; made on first use, readable by the owner only."""
@@ -314,17 +321,19 @@ class AnswersFile(Frozen):
     answers: Mapping[str, LastAnswer] = Field(default_factory=dict)
 
 
-def note_answer(home: Home, kind: str, federation: str, late: bool, refusal: Refusal | None) -> None:
+SAYS = ("federation", "late")
+"""Of a request, what is written down."""
+
+
+def note_answer(home: Home, kind: str, request: WireModel | None, refusal: Refusal | None) -> None:
     """Write an answer down. Whatever goes wrong, the answer itself must not suffer."""
     if home.terms_file is None:
         return
     refused = "" if refusal is None else f"refused: {refusal}"
     now = datetime.now(UTC).isoformat(timespec="seconds")
+    said = {name: getattr(request, name) for name in SAYS if hasattr(request, name)}
     with contextlib.suppress(OSError):
-        answers = {
-            **last_answers(home.folder),
-            kind: LastAnswer(at=now, refused=refused, federation=federation, late=late),
-        }
+        answers = {**last_answers(home.folder), kind: LastAnswer(at=now, refused=refused, **said)}
         with replacing(home.state / FILE, mode=0o600, durable=False) as file:
             file.write(AnswersFile(answers=answers).model_dump_json(by_alias=True).encode())
 

@@ -154,6 +154,7 @@ class PartyNode:
             request.terms, request.ledger, self.home.policy, agreed_weight(self.home, request.terms)
         )
         seen = self.spend.seen(request.federation, request.position)
+        self.spend.greet(request.federation, request.starts)
         program = program_versions()
         if request.program != program:
             log.warning("another version: the coordinator runs %s, this party %s", request.program or "none", program)
@@ -208,7 +209,7 @@ class PartyNode:
         if request.queries.dtype != QUERY_DTYPE or request.queries.ndim != 2:
             raise Refused(Rule.MALFORMED)
         query_set = QuerySet(request.queries, request.query_set, request.places, request.proof)
-        self.spend.follow(request.federation, request.position)
+        self.spend.follow(request.federation, request.position, request.start)
         votes = self._charged(query_set, terms, 1, request.release)
         return VoteReply(party=self.home.name, query_set=request.query_set, choices=packed(votes, len(terms.classes)))
 

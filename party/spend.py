@@ -109,6 +109,13 @@ class SpendStore:
         with self._book.transaction() as account:
             return account.answered()
 
+    def answered_in(self, federation: str) -> int:
+        """Queries answered in this federation."""
+        if not self._book.exists():
+            return 0
+        with self._book.transaction() as account:
+            return account.answered_in(federation, 1)
+
     def past(self, federation: str) -> Past:
         """What was given beside this federation."""
         if not self._book.exists():
@@ -132,16 +139,37 @@ class SpendStore:
                 return terms_in(text)
         raise Refused(Rule.PROMISE, detail="this federation was never introduced (query.hello)")
 
-    def follow(self, federation: str, position: LedgerPosition) -> None:
-        """Note where the federation's ledger stands.
+    def greet(self, federation: str, tokens: Sequence[str]) -> None:
+        """Note which start of a coordinator this is. tokens: see `HelloRequest.starts`.
+
+        Raises
+        ------
+        Refused (SECOND_COORDINATOR) : it does not go on from the start that asked for votes last. It has a copy of the
+            ledger from before, and so forgets what may have been released since.
+        """
+        with self._book.transaction() as account:
+            starts = account.starts(federation)
+            if starts.asked > len(tokens) or (starts.asked and tokens[starts.asked - 1] != starts.asking):
+                raise Refused(Rule.SECOND_COORDINATOR, limit=starts.asked, requested=len(tokens))
+            if tokens:
+                account.keep_starts(federation, starts._replace(greeted=len(tokens), greeting=tokens[-1]))
+
+    def follow(self, federation: str, position: LedgerPosition, start: str = "") -> None:
+        """Note where the federation's ledger stands. start: token of the coordinator's start, where it says so.
 
         Raises
         ------
         Refused (LEDGER) : another ledger, or one that has gone back or was rewritten: what was charged in it may be
-            forgotten, and the same queries would be answered again with fresh noise.
+            forgotten, and the same queries would be answered again with fresh noise. (SECOND_COORDINATOR) : another
+            coordinator has enrolled the party since.
         """
         with self._book.transaction() as account:
             _check_position(account, federation, position)
+            starts = account.starts(federation)
+            if start and starts.greeting and start != starts.greeting:
+                raise Refused(Rule.SECOND_COORDINATOR)
+            if starts.greeted:
+                account.keep_starts(federation, starts._replace(asked=starts.greeted, asking=starts.greeting))
             account.keep_head(federation, position)
             account.move(federation, position)
 

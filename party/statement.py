@@ -14,6 +14,7 @@ from consilium.party.home import Home
 from consilium.party.promise import Promise, epsilon, promise_of
 from consilium.party.spend import SeenLedger, SpendStore
 from consilium.protocol.errors import ConfigError, LedgerError
+from consilium.protocol.label_source import Unanswered
 from consilium.protocol.ledger_statement import ChargedBatch, LedgerStatement, charged_query
 from consilium.protocol.messages import Terms
 from consilium.protocol.refusals import Refused
@@ -151,16 +152,18 @@ class StatementCheck:
             release: {charged_query(self.statement.ledger, query_id) for query_id in ids}
             for release, ids in self._seen.answered.items()
         }
-        count = sum(map(len, answered.values()))
-        missing = sum(len(ids - charged.get(release, set())) for release, ids in answered.items())
+        count, failed = sum(map(len, answered.values())), {*self.statement.unanswered}
+        if failed & listed.keys():
+            raise LedgerError(f"{len(failed & listed.keys())} queries are charged, and said to be not answered", ASK)
+        open_ = [ids - charged.get(release, set()) for release, ids in answered.items()]
+        missing, unanswered = sum(len(ids - failed) for ids in open_), sum(len(ids & failed) for ids in open_)
         if not missing:
-            return f"{count} queries that this party answered, each charged"
+            each = f"{count - unanswered} charged; {Unanswered(unanswered).words}" if unanswered else "each charged"
+            return f"{count} queries that this party answered, {each}"
         missed = f"{missing} of {count} queries that this party answered are charged in no batch"
         if len(self.statement.batches) == self._seen.asked_at:
             raise Advice(f"{missed} yet: none was written since they were asked", "Ask for a statement after the next")
-        raise LedgerError(
-            missed, f"A sum that failed leaves such queries, unless they are asked again; its log says so. {ASK}"
-        )
+        raise LedgerError(f"{missed}, and are not among those that no answer came of", ASK)
 
     def _query_budget(self) -> str:
         spent: dict[int, int] = {}
@@ -176,6 +179,9 @@ class StatementCheck:
                     ASK,
                 )
             lines.append(f"{spent.get(release, 0)} of {promise.release.asked}")
+        whole = sum(promise.release.asked for promise in self._promise.by_release)
+        if sum(spent.values()) + len(self.statement.unanswered) > whole:
+            raise LedgerError(f"with those that no answer came of more than {whole} queries were asked", ASK)
         return f"queries asked, of those promised: {', '.join(lines)}"
 
     def _guarantee(self) -> str:

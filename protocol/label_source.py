@@ -69,6 +69,33 @@ class LabelTerms:
 
 
 @dataclass(frozen=True)
+class Unanswered:
+    """Questions on which parties voted, and of which no answer came. parties: who was asked for votes on any of them;
+    none are named where that is nobody's business.
+
+    They count as asked at the parties, who wrote them down before their votes left, and so at the coordinator.
+    """
+
+    queries: int = 0
+    parties: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """For a person; the same at the coordinator and at a party.
+
+        >>> Unanswered().words
+        'nothing was used up'
+        >>> Unanswered(4, ("ward-a", "ward-b")).words
+        '4 questions were voted on by ward-a, ward-b and not answered: asking them again uses up nothing more'
+        """
+        if not self.queries:
+            return "nothing was used up"
+        whom = f" by {', '.join(self.parties)}" if self.parties else ""
+        number = "1 question was" if self.queries == 1 else f"{self.queries} questions were"
+        return f"{number} voted on{whom} and not answered: asking them again uses up nothing more"
+
+
+@dataclass(frozen=True)
 class Histograms:
     """Noisy histograms of votes, in the order of the queries; all 0 for a query that was not asked.
 

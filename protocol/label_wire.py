@@ -29,7 +29,7 @@ TRAVELLING = {error.__name__: error for error in (BudgetExceeded, DataError, Mal
 
 GENERIC = ServiceError(
     "the coordinator could not answer this request",
-    "Ask again later, or ask the coordinator's operator, whose event log has the reason",
+    "Its operator sees why, and what to do, in `consilium status`. The same questions asked again use up nothing more",
 )
 """What it learns of all others. Which parties were missing, at which stage, or what a sum looked like is not its."""
 

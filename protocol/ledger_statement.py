@@ -47,13 +47,16 @@ class ChargedBatch(Strict):
 
 
 class LedgerStatement(Strict):
-    """All batches of a ledger in order. ledger: its id. made: when, for people. signature: the coordinator's, hex."""
+    """All batches of a ledger in order. ledger: its id. made: when, for people. unanswered: `charged_query` of those
+    that parties were asked for votes on and that no answer came of; they count as asked. signature: the coordinator's,
+    hex."""
 
     format: Literal[1] = 1
     federation: Hash
     ledger: Hash
     made: str = Field(max_length=40)
     batches: Annotated[list[ChargedBatch], Field(max_length=MOST_BATCHES)]
+    unanswered: list[Hash] = Field(default_factory=list)
     signature: str = Field(default="", pattern=r"^([0-9a-f]{128})?$")
 
     def heads(self) -> Iterator[str]:

@@ -29,6 +29,8 @@ MOST_RELEASES = 8
 MOST_CANDIDATES = 1000
 """Runs on the same votes among which one is chosen, all of which are charged."""
 MOST_BATCHES = 10_000_000
+MOST_STARTS = 10_000
+Token = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
 
 CollectionMode = Literal["plaintext", "secure", "distributed", "verified"]
 """How votes are collected: the coordinator sees each party's (plaintext), only their sum (secure), only their sum with
@@ -128,17 +130,19 @@ class HelloRequest(Terms):
 
     ledger: id of the one ledger that it is charged to; with batch and head, where it stands: see `LedgerPosition`.
     program: the coordinator's versions, for people. late: the others serve already, so that this party's votes count
-    from the next questions on.
+    from the next questions on. starts: tokens of the coordinator's starts that asked for votes, in order, and of this
+    one: see `Ledger.begin_start`. None in a simulation.
     """
 
     kind: ClassVar[str] = "query.hello"
-    UNSENT: ClassVar[frozenset[str]] = Terms.UNSENT | {"late"}
+    UNSENT: ClassVar[frozenset[str]] = Terms.UNSENT | {"late", "starts"}
     protocol_version: int = Field(ge=0, le=1_000_000)
     ledger: Hash
     batch: int = Field(ge=0, le=MOST_BATCHES)
     head: Hash
     program: Program
     late: bool = False
+    starts: Annotated[list[Token], Field(max_length=MOST_STARTS)] = Field(default_factory=list)
 
     @cached_property
     def terms(self) -> Terms:
@@ -208,11 +212,11 @@ class VoteRequest(WireModel):
 
     ledger, batch, head: see `LedgerPosition`. places, proof: that the queries are rows of the pool
     (`protocol.pool.PoolTree.prove`); both empty where the terms name no pool. release: number of the one promised
-    release that the queries are for, from 1.
+    release that the queries are for, from 1. start: the last of `HelloRequest.starts`, empty in a simulation.
     """
 
     kind: ClassVar[str] = "query.vote"
-    UNSENT: ClassVar[frozenset[str]] = frozenset({"release"})
+    UNSENT: ClassVar[frozenset[str]] = frozenset({"release", "start"})
     federation: Hash
     query_set: Hash
     ledger: Hash
@@ -222,6 +226,7 @@ class VoteRequest(WireModel):
     places: PoolPlaces
     proof: Proof
     release: int = Field(default=1, ge=1, le=MOST_RELEASES)
+    start: Annotated[str, Field(pattern=r"^([0-9a-f]{16})?$")] = ""
 
     @property
     def position(self) -> LedgerPosition:

@@ -33,6 +33,7 @@ class Rule(StrEnum):
     TERMS = "pinned-terms"  # the party takes part in the federation of its own terms only
     POOL = "pool"  # queries were not fixed beforehand, or are no rows of the pool
     LEDGER = "ledger"  # another ledger than before, or one that has gone back
+    SECOND_COORDINATOR = "second-coordinator"  # another one with this ledger has asked for votes since
     NOT_TRAINED = "not-trained"
     MALFORMED = "malformed-request"
     DATA = "data"
@@ -116,6 +117,8 @@ CURES: Mapping[Rule, str] = {
     Rule.TERMS: _NEW_KIT,
     Rule.POOL: "Ask rows of the kit's public.npz only",
     Rule.LEDGER: "Restore the newest backup of the coordinator's ledger; a lost one is a new federation",
+    Rule.SECOND_COORDINATOR: "Another coordinator has asked with a copy of this ledger since, or with a newer one: stop"
+    " this one, and go on there",
     Rule.NOT_TRAINED: "Restart the coordinator: it has the party train again",
     Rule.MALFORMED: "Install the same version of Consilium at both",
     Rule.DATA: "The party's data do not fit: consilium party dry-run --data-only",

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+import itertools
+import time
+from collections.abc import Callable, Sequence
 
 import grpc
 import numpy as np
 
+from consilium.node.supervisor import BackOff
 from consilium.protocol.errors import MalformedMessage, ServiceError
 from consilium.protocol.label_source import Answers, LabelTerms, Progress, no_progress
 from consilium.protocol.label_wire import (
@@ -27,15 +30,26 @@ from consilium.protocol.proxies import LOOPBACK
 from consilium.protocol.queries import canonical_queries
 from consilium.protocol.tls import TlsFiles, channel_credentials, why_no_connection
 
+AGAIN = BackOff(first=5, most=60)
+NOT_SERVING = "It serves once enough parties have trained, and no more once the federation is closed: ask its operator"
+
+
+class _Passing(ServiceError):
+    """Why questions were not answered, where the same may be answered later."""
+
 
 class LabelChannel:
     """See `LabelSource`. Use as a context manager; `wait` seconds for the coordinator to be reachable.
 
     `tls`: this student's certificate, which a coordinator on another machine asks for; without it nothing is encrypted.
+    `patience`: seconds for which the same questions are asked again that failed for reasons that pass, such as parties
+    that are away: what parties voted on counts once, and what was charged is recorded. `tell`: is told so.
     Raises ConfigError if its files cannot be read.
     """
 
-    def __init__(self, address: str, wait: float = 60, tls: TlsFiles | None = None) -> None:
+    def __init__(self, address: str, wait: float = 60, tls: TlsFiles | None = None, patience: float = 0) -> None:
+        self.patience = patience
+        self.tell: Callable[[str], object] = lambda text: None
         self._address = address
         self._wait = wait
         self._tls = tls
@@ -90,6 +104,19 @@ class LabelChannel:
         self, queries: np.ndarray, progress: Progress = no_progress, probabilities: np.ndarray | None = None
     ) -> Answers:
         """See `LabelSource.ask`. If the connection breaks, ask again: what was charged is recorded and is free."""
+        deadline = time.monotonic() + self.patience
+        for tries in itertools.count(1):
+            try:
+                return self._ask(queries, progress, probabilities)
+            except _Passing as error:
+                pause = AGAIN.pause(tries)
+                if time.monotonic() + pause > deadline:
+                    raise ServiceError(error.what, error.action) from None
+                self.tell(f"{error.what}; the same is asked again in {pause:g} s, which uses up nothing more")
+                time.sleep(pause)
+        raise AssertionError
+
+    def _ask(self, queries: np.ndarray, progress: Progress, probabilities: np.ndarray | None) -> Answers:
         terms = self._terms or self.describe()
         schema = terms.schema
         canonical = canonical_queries(queries, len(schema.features))
@@ -100,7 +127,8 @@ class LabelChannel:
                     case "progress":
                         progress(reply.progress.stage, reply.progress.done, reply.progress.total)
                     case "refusal":
-                        raise refusal_from_wire(reply.refusal)
+                        error = refusal_from_wire(reply.refusal)
+                        raise _Passing(error.what, error.action) if type(error) is ServiceError else error
                     case "histograms":
                         histograms.add(reply.histograms)
                     case "answers":
@@ -135,7 +163,7 @@ class LabelChannel:
     def _failed(self, error: grpc.RpcError) -> ServiceError:
         code = error.code() if isinstance(error, grpc.Call) else None
         if code == grpc.StatusCode.UNAVAILABLE and self._terms is not None:  # it was there before
-            return ServiceError(
+            return _Passing(
                 f"the connection to {self._address} was lost before it answered",
                 "Ask again when the coordinator serves: what was charged is recorded, and is free",
             )
@@ -143,7 +171,7 @@ class LabelChannel:
             why = why_no_connection(self._address, self._tls) if self._tls else ""
             return ServiceError(
                 f"no label service at {self._address} within {self._wait:g} s" + (f" ({why})" if why else ""),
-                "Run `consilium doctor` in the kit" if why else "Check the address and that the coordinator is serving",
+                "Run `consilium doctor` in the kit" if why else NOT_SERVING,
             )
         if code == grpc.StatusCode.PERMISSION_DENIED:
             return ServiceError(
@@ -154,5 +182,7 @@ class LabelChannel:
             return ServiceError(
                 f"label service at {self._address}: {error.details()}", "Install the same version of Consilium at both"
             )
+        if code == grpc.StatusCode.RESOURCE_EXHAUSTED and isinstance(error, grpc.Call):  # a request it has left
+            return _Passing(f"label service at {self._address}: {error.details()}")
         detail = error.details() if isinstance(error, grpc.Call) else type(error).__name__
         return ServiceError(f"label service at {self._address}: {detail}")

@@ -70,6 +70,9 @@ def run(
     seed: Annotated[int, typer.Option(min=0)] = 0,
     resume: ResumeOption = False,
     wait: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the coordinator to be reachable.")] = 60,
+    patience: Annotated[
+        float, typer.Option(min=0, help="Seconds for which questions that could not be answered are asked again.")
+    ] = 600,
     label: LabelOption = None,
     test: TestOption = None,
     public_label: KnownOption = None,
@@ -81,6 +84,8 @@ def run(
     quiet: QuietOption = False,
 ) -> None:
     """Ask the kit's coordinator for labels, over mutual TLS, train a student on them, and save it."""
+    from functools import partial
+
     from consilium.node.kit import check_address, open_kit
     from consilium.node.log import load_monitor
     from consilium.protocol.errors import ConfigError
@@ -97,9 +102,10 @@ def run(
     if node is None:
         address = str(coordinator)
         check_address("--coordinator", address)
-        return _ask(lambda: LabelChannel(address, wait), rows, out, config, seed, resume, output, quiet)
+        near = partial(LabelChannel, address, wait, patience=patience)
+        return _ask(near, rows, out, config, seed, resume, output, quiet)
     with student_monitor(node, load_monitor(node), lambda _, text: None if quiet else _note(text)) as board:
-        _ask(lambda: open_channel(node, wait), rows, out, config, seed, resume, output, quiet, board)
+        _ask(lambda: open_channel(node, wait, patience), rows, out, config, seed, resume, output, quiet, board)
 
 
 def predict(
@@ -190,6 +196,7 @@ def _ask(
     _check_out(out, resume)
     again = "Make room and run it again with --resume: what was answered is in the ledger and costs nothing"
     with writing(out, again), showing(quiet) as display, channel() as connection:
+        connection.tell = lambda text: display.say(text, time.time())
         source, *later = connection.phases()
         terms, left = source.describe(), sum(labels.describe().queries_left for labels in (source, *later))
         board.connected = True

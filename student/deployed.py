@@ -42,10 +42,10 @@ SECONDS = 10.0
 """That the doctor waits for an answer."""
 
 
-def open_channel(kit: Kit, wait: float) -> LabelChannel:
+def open_channel(kit: Kit, wait: float, patience: float = 0) -> LabelChannel:
     """The coordinator's label service, asked with the kit's certificate. Raises ConfigError."""
     check_signed(kit)
-    return LabelChannel(kit.coordinator.labels, wait, kit.client_tls)
+    return LabelChannel(kit.coordinator.labels, wait, kit.client_tls, patience)
 
 
 class StudentKind(NodeKind):

@@ -116,7 +116,11 @@ class Soak:
     def change(self, number: int) -> None:
         """Updates for a new roster at all nodes."""
         site, guest = self.site, f"guest-{(number - 1) // 2}"
-        command = f"provision add kits {guest} --seal {PASSWORDS}" if number % 2 else f"provision revoke kits {guest}"
+        command = (
+            f"provision add kits {guest} --new-patients --seal {PASSWORDS}"
+            if number % 2
+            else f"provision revoke kits {guest}"
+        )
         made = site.record.run(site.operator, command, needed=True)
         for machine in site.nodes:
             site.open_update(machine, made)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -69,12 +69,13 @@ class SeenPositions:
 class Greeting:
     """What this coordinator says of itself, and knows of each party from before (`SeenPositions.least`).
 
-    position: where the ledger stands when it is asked.
+    position: where the ledger stands when it is asked. starts: see `HelloRequest`.
     """
 
     position: Callable[[], LedgerPosition]
     least: Mapping[str, int] = field(default_factory=dict)
     program: str = field(default_factory=program_versions)
+    starts: Sequence[str] = ()
 
     @classmethod
     def of_empty(cls, ledger: str) -> Greeting:
@@ -89,6 +90,7 @@ class Greeting:
             **self.position().model_dump(),
             program=self.program,
             late=late,
+            starts=list(self.starts),
         )
 
     def behind(self, reply: HelloReply) -> str | None:
@@ -98,7 +100,7 @@ class Greeting:
             return None
         return (
             f"its state went back: it was asked at position {least} of the ledger, and knows {reply.seen}. Restore the"
-            " newest backup of its kit; if that is lost, revoke it, and enrol it under a new name with new keys"
+            " newest backup of its kit; if that is lost, revoke it, and add it under a new name with --succeeds"
         )
 
     def other_version(self, reply: HelloReply) -> dict[str, str] | None:

@@ -8,7 +8,7 @@ read so. It is an .npz: `query_ids`, `classes`, `parties` in the order in which 
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -64,10 +64,13 @@ def seen(votes: np.ndarray, clipped: np.ndarray, teachers: int) -> np.ndarray:
 @dataclass(frozen=True)
 class Standing:
     """What goes with every request for votes: where the ledger stands, and the pool that its queries are proved to be
-    of, if there is one."""
+    of, if there is one. start: see `VoteRequest`. voting: is told of canonical queries and names before these parties
+    are asked for votes on them."""
 
     position: Callable[[], LedgerPosition]
     pool: PoolTree | None = None
+    start: str = ""
+    voting: Callable[[np.ndarray, Sequence[str]], object] = lambda queries, parties: None
 
     def proof(self, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Places and proof of canonical queries, see `PoolTree.prove`; both empty where there is no pool."""
@@ -193,7 +196,9 @@ class ClearCollector:
             places=places,
             proof=proof,
             release=self._release,
+            start=self._standing.start,
         )
+        self._standing.voting(queries, [member.party for member in self._members])
         return collect(self._transport, self._config, self._members, request, self._log, sink, progress)
 
     def settle(self) -> None:

@@ -26,7 +26,7 @@ from consilium.protocol.messages import WireModel
 from consilium.protocol.refusals import Rule
 from consilium.sums.errors import BadShare, BadSum, SecAggError, ThresholdNotMet, named
 from consilium.sums.masks.machine import Aggregation, Choose, SecureSum, StageReport, drive, everybody, whole_blocks
-from consilium.sums.masks.messages import REPLIES, SecAggMessage, Stage
+from consilium.sums.masks.messages import REPLIES, MaskedRequest, SecAggMessage, Stage
 from consilium.sums.masks.terms import MaskedTerms
 from consilium.sums.roster import Roster, SumRoster, whole
 
@@ -284,6 +284,9 @@ class SecureCollector(SumCollector):
             self._tell_dropped(stage.stage, stage.dropped)
 
         def send(stage: Stage, requests: Mapping[str, SecAggMessage]) -> dict[str, WireModel | str]:
+            voters = {party: request for party, request in requests.items() if isinstance(request, MaskedRequest)}
+            if voters:
+                self._standing.voting(next(iter(voters.values())).queries, list(voters))
             return self._send(stage, requests, progress)
 
         self._accused, self._over, self._failures = {}, set(), {}

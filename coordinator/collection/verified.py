@@ -371,6 +371,8 @@ class VerifiedCollector(SumCollector):
             if member.party not in out and roster.place(member.party) not in there
         }
         requests = {node: _upload_request(begin, keys, roster.place(party)) for node, party in by_node.items()}
+        if by_node:
+            self._standing.voting(begin["queries"], list(by_node.values()))
         steps = Steps(self._log, "secure sum: votes", len(by_node), progress)
         failures: dict[str, Failure] = {}
         most = upload_bytes(terms.grid)

@@ -18,13 +18,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.deploy.runs import current_run
 from consilium.coordinator.deploy.start import listens
-from consilium.coordinator.deploy.status import Status, status
-from consilium.coordinator.events import EventTail
-from consilium.coordinator.kit_runs import LEDGER
-from consilium.coordinator.ledger import Ledger
+from consilium.coordinator.deploy.status import Status, look
 from consilium.coordinator.privacy import most_so_far
 from consilium.coordinator.run_state import AWAY, MOST_TROUBLES, STAGES, TROUBLES, PartyState, RunState, Trouble
 from consilium.node.checks import SOON
@@ -99,6 +95,9 @@ class ConsoleView:
     parties: list[PartyLine] = field(default_factory=list)
     aggregators: dict[str, str] = field(default_factory=dict)
     queries_asked: int = 0
+    unanswered: int = 0
+    not_answered: str = ""
+    closed: bool = False
     queries_most: int = 0
     rows_open: int | None = None
     epsilon_so_far: float = 0.0
@@ -135,13 +134,12 @@ def party_lines(found: Status) -> list[PartyLine]:
 
 
 class ConsoleReader:
-    """Reads the kit again each time it is asked, and the event log from where it was. For one thread at a time."""
+    """Reads the kit again each time it is asked. For one thread at a time."""
 
     def __init__(self, kit: Kit, heard: Heard) -> None:
         self._kit = kit
         self._heard = heard
-        self._run: Path | None = None
-        self._state, self._tail = RunState(), EventTail(Path())
+        self._state = RunState()
 
     def view(self, now: datetime | None = None) -> ConsoleView:
         """What there is to see. A file that cannot be read is a trouble on the page."""
@@ -176,13 +174,9 @@ class ConsoleReader:
         return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(listen, listen)
 
     def _of_run(self) -> dict[str, Any]:
-        run, found = current_run(self._kit), status(self._kit)
-        config = run.config
-        if run.folder != self._run:
-            self._run, self._state, self._tail = run.folder, RunState(), EventTail(run.events)
-        for event in self._tail.fresh():
-            self._state.take(event)
-        state, asked = self._state, _asked(config, run / LEDGER)
+        run = current_run(self._kit)
+        found, state = look(self._kit, run)
+        self._state, config, used = state, run.config, run.use()
         troubles = sorted([*state.troubles, *self._own_troubles()], key=lambda trouble: trouble.at, reverse=True)
         return {
             "run": found.run,
@@ -195,10 +189,15 @@ class ConsoleReader:
             "total": state.total,
             "parties": party_lines(found),
             "aggregators": found.aggregators,
-            "queries_asked": sum(asked.values()),
+            "queries_asked": found.queries_asked,
+            "unanswered": found.unanswered,
+            "not_answered": found.not_answered,
+            "closed": found.closed,
             "queries_most": config.whole_budget.queries,
-            "rows_open": found.rows_open,
-            "epsilon_so_far": most_so_far(config, asked),
+            "rows_open": None if found.closed else found.rows_open,
+            "epsilon_so_far": most_so_far(
+                config, {phase.number: phase.asked - phase.unanswered.queries for phase in used}
+            ),
             "epsilon_guaranteed": found.epsilon_guaranteed,
             "epsilon_student": found.epsilon_student,
             "epsilon_nodes": found.epsilon_nodes,
@@ -262,17 +261,6 @@ def _level(days_left: int | None) -> str:
     return "soon" if days_left < SOON.days else "ok"
 
 
-def _asked(config: FederationConfig, ledger_file: Path) -> dict[int | None, int]:
-    """Queries asked so far, by phase. Raises LedgerError."""
-    if not ledger_file.exists():
-        return dict.fromkeys(config.phase_numbers, 0)
-    ledger = Ledger(ledger_file, config.digest(), "", read_only=True)
-    try:
-        return {number: ledger.spent(number)[0] for number in config.phase_numbers}
-    finally:
-        ledger.close()
-
-
 def coordinator_metrics(view: ConsoleView, serves_students: bool) -> Iterator[MetricFamily]:
     """Of one moment."""
     yield MetricFamily(
@@ -296,6 +284,7 @@ def coordinator_metrics(view: ConsoleView, serves_students: bool) -> Iterator[Me
         )  # fmt: skip
     yield one("label_service_listens", "1 while students can connect.", serves_students)
     yield one("queries_asked", "Queries that students have asked, of queries_most.", view.queries_asked, counter=True)
+    yield one("queries_unanswered", "Of queries_asked, those voted on and not answered.", view.unanswered)
     yield one("queries_most", "Queries that may ever be asked.", view.queries_most)
     yield one("epsilon_so_far", "Epsilon if every query so far had been answered. No guarantee.", view.epsilon_so_far)
     yield one(
@@ -402,6 +391,10 @@ def _budget(view: ConsoleView) -> PagePart:
         _BIG.format(f"{view.queries_asked} of {view.queries_most} queries asked"),
         _PROGRESS.format(max(view.queries_most, 1), view.queries_asked, "Queries asked"),
     ]
+    if view.closed:
+        words.append("Closed: nothing can be asked")
+    if view.not_answered:
+        words.append(_LOOKED.format("warned", view.not_answered))
     if view.rows_open is not None:
         words.append(f"{view.rows_open} public rows can still be asked")
     guarantee = Markup("Epsilon so far at most {}, of <b>{} guaranteed</b>")

@@ -11,8 +11,6 @@ from consilium.coordinator.deploy.ready import ports, set_up
 from consilium.coordinator.deploy.runs import configuration, current_run, run_of_kit, still_open
 from consilium.coordinator.deploy.start import start
 from consilium.coordinator.deploy.status import Status, rows_of_pool, state_of, status
-from consilium.coordinator.kit_runs import LEDGER, use_of_phases
-from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.privacy import expected
 from consilium.coordinator.rosters import NodesFile
 from consilium.coordinator.run_state import PartyState
@@ -92,12 +90,9 @@ def _rows(kit: Kit) -> str:
     run = current_run(kit)
     if run.config.public is None:
         return "the queries are not fixed: rows do not run out"
-    ledger = Ledger(run / LEDGER, run.config.digest(), "", read_only=True) if (run / LEDGER).exists() else None
-    try:
-        left = sum(phase.queries_left for phase in use_of_phases(run.config, ledger))
-    finally:
-        if ledger is not None:
-            ledger.close()
+    if run.closed:
+        return "the federation is closed: nothing can be asked"
+    left = sum(phase.queries_left for phase in run.use())
     still, spent = rows_of_pool(kit, run)
     sentence = f"{still} public rows can still be asked, {left} queries are left"
     if still < left:

@@ -14,7 +14,7 @@ import logging
 import ssl
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,9 +27,14 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from consilium.coordinator.deploy.front import tls_server
+from consilium.coordinator.deploy.status import standings
 from consilium.coordinator.deploy.superlink import loopback_tls
 from consilium.coordinator.rosters import NodeKeys
+from consilium.coordinator.run_state import NOT_LISTED
+from consilium.node import standing
 from consilium.node.kit import Kit, open_kit
+from consilium.node.monitor import Lasting
+from consilium.node.standing import NodeStanding
 from consilium.node.supervisor import end_with_parent
 from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.files import more_descriptors
@@ -59,6 +64,7 @@ more than that the connection is closed."""
 DROPPED = frozenset({"host", "connection", "transfer-encoding", "content-length", "keep-alive", "upgrade", "expect"})
 """Headers of one connection, which do not travel on. The length of a body that is passed on is set anew."""
 
+UNKNOWN = NodeStanding(state=standing.REVOKED, words=f"{standing.REVOKED}, {NOT_LISTED}")
 TWICE = "does its kit run twice?"
 log = logging.getLogger("consilium.gateway")
 
@@ -94,7 +100,15 @@ class Slow(Exception):
 class Gateway:
     """Passes the requests of nodes that `keys` knows on to the SuperLink at `internal` (host:port, TLS)."""
 
-    def __init__(self, internal: str, authority: Path, keys: NodeKeys, quota: Quota = QUOTA) -> None:
+    def __init__(
+        self,
+        internal: str,
+        authority: Path,
+        keys: NodeKeys,
+        quota: Quota = QUOTA,
+        standings: Callable[[], Mapping[str, NodeStanding]] = dict,
+    ) -> None:
+        """standings: how each node stands, by its name."""
         self._client = httpx.AsyncClient(
             base_url=f"https://{internal}",
             verify=ssl.create_default_context(cafile=str(authority)),
@@ -104,6 +118,7 @@ class Gateway:
             trust_env=False,  # a proxy of the environment has no business on loopback
         )
         self._keys = keys
+        self._standings = standings
         self._quota = quota
         self._requests: Counter[str] = Counter()
         self._bytes: Counter[str] = Counter()
@@ -122,6 +137,8 @@ class Gateway:
     async def handle(self, request: Request) -> Response:
         """One request."""
         path = request.url.path
+        if path == standing.PATH:
+            return await self._tell_standing(request)
         most = ALLOWED.get(path.removeprefix(PREFIX)) if path.startswith(PREFIX) and not request.url.query else None
         length = _length(request)
         if most is None:
@@ -139,6 +156,20 @@ class Gateway:
         if places is not None and places.apart(node):
             log.warning("%s is connected from %s: %s", node, " and ".join(places.addresses(node)), TWICE)
         return await self._pass_on(request, node, length)
+
+    async def _tell_standing(self, request: Request) -> Response:
+        """How the node that asks stands, by the coordinator's one account; of whoever has no key here, that."""
+        name, headers = self._keys.name(request.headers), {"connection": "close"}
+        if name is None:
+            return JSONResponse(UNKNOWN.model_dump(), 401, headers)
+        try:
+            said = (await asyncio.to_thread(self._standings)).get(name)
+        except (ConsiliumError, OSError) as error:
+            log.warning("how nodes stand cannot be read: %s", type(error).__name__)
+            said = None
+        if said is None:
+            return Response(status_code=503, headers=headers)
+        return JSONResponse(said.model_dump(), 200, headers)
 
     async def _refuse(self, request: Request, status: int, why: str) -> Response:
         """Answer without the body, and close."""
@@ -262,7 +293,8 @@ def serve(kit: Kit) -> None:
     """
     more_descriptors()  # two for each request under way, one for each stranger
     place = kit.coordinator
-    app = Gateway(place.internal, loopback_tls(kit).authority, NodeKeys(kit / "nodes.json")).app()
+    keys, said = NodeKeys(kit / "nodes.json"), Lasting(lambda: standings(kit))
+    app = Gateway(place.internal, loopback_tls(kit).authority, keys, standings=said).app()
     tls_server(app, place.listen, place.superlink_port, kit.server_tls).run()
 
 

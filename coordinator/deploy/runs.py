@@ -21,6 +21,7 @@ from consilium.coordinator.kit_runs import (
     LEDGER,
     SERVING,
     SUMMARY,
+    PhaseUse,
     asked_in,
     begun,
     config_of,
@@ -28,6 +29,7 @@ from consilium.coordinator.kit_runs import (
     folder_of,
     is_open,
     runs_of,
+    use_of_phases,
 )
 from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.rosters import AnyRoster
@@ -85,6 +87,16 @@ class KitRun:
     def summary(self) -> dict[str, Any]:
         """What closing it wrote."""
         return json.loads((self / SUMMARY).read_text(encoding="utf-8"))
+
+    def use(self) -> list[PhaseUse]:
+        """What is used up of each phase's query budget. Raises LedgerError."""
+        path = self / LEDGER
+        ledger = Ledger(path, self.config.digest(), "", read_only=True) if path.exists() else None
+        try:
+            return use_of_phases(self.config, ledger, self.closed)
+        finally:
+            if ledger is not None:
+                ledger.close()
 
     def roster(self) -> AnyRoster | None:
         """The roster that it was begun with; None for plaintext votes. Raises ConfigError."""

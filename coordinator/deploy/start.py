@@ -23,7 +23,16 @@ from consilium.coordinator.deploy.runs import (
     to_serve,
 )
 from consilium.coordinator.deploy.superlink import follow_run, prepare, super_link, sync_nodes, write_app
-from consilium.coordinator.events import Begin, EventTail, Excluded, NotAnswered, Promised, ResumedSession, SessionLost
+from consilium.coordinator.events import (
+    Begin,
+    EventLog,
+    EventTail,
+    Excluded,
+    NotAnswered,
+    Promised,
+    ResumedSession,
+    SessionLost,
+)
 from consilium.coordinator.kit_runs import FEDERATION
 from consilium.coordinator.privacy import expected, promise_in_words
 from consilium.coordinator.rosters import NodesFile
@@ -49,6 +58,8 @@ from consilium.protocol.old_names import public_file
 from consilium.report.warnings import before_run
 
 START_SECONDS = 300
+HEARD_SECONDS = 12
+"""That the gateway stays after a close: a node asks every 10 s how it stands."""
 RETRY = BackOff(first=5, most=60)
 FINAL = {kind.__name__: kind for kind in (ConfigError, DataError, LedgerError, BudgetExceeded, ServiceError)}
 """Failures of a run that another attempt would only repeat."""
@@ -103,11 +114,19 @@ def start(
         wait_for_ports(ports(kit), tell, stop)
         run = begin(kit, go_on)
         _tell_promise(kit, run, tell)
-        prepare(kit)
+        prepare(kit, tell)
+        _await_all(kit, run)
         app = write_app(kit, run_config(kit, run))
         tell("coordinator", f"{kit.federation!r} ({run.short}): parties connect to {kit.coordinator.superlink}")
         with console or nullcontext(), Supervisor([super_link(kit)], tell), _Watch(run.events, tell):
             return _serve(kit, run, app, tell, stop)
+
+
+def _await_all(kit: Kit, run: KitRun) -> None:
+    """Nobody is connected yet, whatever the log says of the last time that this kit was started, or of another copy."""
+    log = EventLog(run.events)
+    log.write("awaiting", parties=sorted(load(kit / "nodes.json", NodesFile).nodes))
+    log.close()
 
 
 def _tell_promise(kit: Kit, run: KitRun, tell: Tell) -> None:
@@ -173,6 +192,7 @@ def _submit(
         if stop.is_set():
             break
         if run.closed:
+            stop.wait(HEARD_SECONDS)  # the nodes hear of it
             return run.summary()
         error = room.meant(_failure(failure))
         if type(error) in FINAL.values():

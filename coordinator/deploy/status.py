@@ -8,13 +8,14 @@ from typing import Any
 from consilium.coordinator.deploy.runs import KitRun, asked_before, current_run, run_of_kit
 from consilium.coordinator.deploy.start import listens
 from consilium.coordinator.events import read_events
-from consilium.coordinator.kit_runs import LEDGER, asked_in, use_of_phases
-from consilium.coordinator.ledger import Ledger
+from consilium.coordinator.kit_runs import LEDGER, PhaseUse, asked_in
 from consilium.coordinator.privacy import promised, promised_to_student, towards_coordinator, towards_nodes
 from consilium.coordinator.rosters import NodesFile
-from consilium.coordinator.run_state import PartyState, RunState, SecondEntry
+from consilium.coordinator.run_state import AWAY, PartyState, RunState, SecondEntry, shown
 from consilium.node.kit import Kit
+from consilium.node.standing import NodeStanding
 from consilium.protocol.config_files import load
+from consilium.protocol.label_source import Unanswered
 from consilium.protocol.old_names import public_file
 from consilium.protocol.pool import PoolTree
 from consilium.report.disclosure import epsilon_text
@@ -34,6 +35,7 @@ class Status:
     it another one. parties: how each stands, in words; roll: the same in parts.
     aggregators: how the second aggregator of verified votes stands, by its name. rows_open, rows_spent: of the fixed
     pool, how many can still be asked, and how many the parties answered in earlier federations; None without a pool.
+    queries_asked: those of `unanswered` among them, which are told of in `not_answered`.
     stages: of each stage of a schedule what `ledger.left.PhaseUse` tells; empty where there is none.
     """
 
@@ -46,6 +48,10 @@ class Status:
     parties: dict[str, str] = field(default_factory=dict)
     roll: dict[str, dict[str, Any]] = field(default_factory=dict)
     aggregators: dict[str, str] = field(default_factory=dict)
+    closed: bool = False
+    queries_asked: int = 0
+    unanswered: int = 0
+    not_answered: str = ""
     queries_left: int = 0
     answers_left: int = 0
     rows_open: int | None = None
@@ -70,8 +76,9 @@ class Status:
             *([("next", f"the kit holds another federation, {self.next}: close this one first")] if self.next else []),
             ("coordinator", "running" if self.running else "not running"),
             ("stage", f"{self.stage}{f', since {self.since}' if self.since else ''}"),
-            ("left", f"{self.queries_left} queries, {self.answers_left} answers"),
-            *([("public rows", self._pool_words())] if self.rows_open is not None else []),
+            ("left", "closed: nothing can be asked" if self.closed else self._left_words()),
+            *([("", self.not_answered)] if self.not_answered else []),
+            *([("public rows", self._pool_words())] if self.rows_open is not None and not self.closed else []),
             ("guarantee", f"{self.towards_student}, the whole query budget used up, at delta {self.delta:g}"),
             ("", self.towards_nodes),
             *((f"stage {stage['stage']}", _stage_words(stage)) for stage in self.stages),
@@ -81,9 +88,19 @@ class Status:
         ]
         return [f"{head:11}  {words}" for head, words in rows]
 
+    def _left_words(self) -> str:
+        return f"{self.queries_left} queries, {self.answers_left} answers"
+
     def _pool_words(self) -> str:
         spent = f"; {self.rows_spent} were answered in earlier federations" if self.rows_spent else ""
         return f"{self.rows_open} rows can still be asked{spent}"
+
+
+def _unanswered_words(used: list[PhaseUse]) -> str:
+    """Of all phases together; nothing where every question was answered."""
+    found = [phase.unanswered for phase in used if phase.unanswered.queries]
+    names = sorted({name for one in found for name in one.parties})
+    return Unanswered(sum(one.queries for one in found), tuple(names)).words if found else ""
 
 
 def _stage_words(stage: dict[str, Any]) -> str:
@@ -94,26 +111,29 @@ def _stage_words(stage: dict[str, Any]) -> str:
 
 
 def status(kit: Kit) -> Status:
+    """See `look`."""
+    return look(kit, current_run(kit))[0]
+
+
+def look(kit: Kit, run: KitRun) -> tuple[Status, RunState]:
     """Parties, stage, budget and last errors of the federation that runs, and whether the kit holds another one.
 
     Raises
     ------
     ConfigError, LedgerError : files of the kit cannot be read.
     """
-    run, held = current_run(kit), run_of_kit(kit)
-    config = run.config
-    ledger = Ledger(run / LEDGER, config.digest(), "", read_only=True) if (run / LEDGER).exists() else None
-    try:
-        used = use_of_phases(config, ledger)
-    finally:
-        if ledger is not None:
-            ledger.close()
+    held, config = run_of_kit(kit), run.config
+    used = run.use()
     student, nodes = promised_to_student(config).epsilon, towards_coordinator(config)
     found = Status(
         federation=kit.federation,
         run=run.short,
         next="" if held.folder == run.folder else held.short,
         running=listens(kit.coordinator.internal_port),
+        closed=run.closed,
+        queries_asked=sum(phase.asked for phase in used),
+        unanswered=sum(phase.unanswered.queries for phase in used),
+        not_answered=_unanswered_words(used),
         queries_left=sum(phase.queries_left for phase in used),
         answers_left=sum(phase.answers_left for phase in used),
         epsilon_guaranteed=promised(config).epsilon,
@@ -132,7 +152,22 @@ def status(kit: Kit) -> Status:
     found.aggregators = {name: entry.words for name, entry in state.roll.seconds.items()}
     found.stage, found.since = state.stage_words, state.since
     found.errors = [trouble.words for trouble in reversed(state.troubles[:MOST_ERRORS])]
-    return found
+    return found, state
+
+
+def standings(kit: Kit) -> dict[str, NodeStanding]:
+    """How each node that may connect stands, for itself, by what it is called in logs. Raises as `look`."""
+    run = current_run(kit)
+    found, state = look(kit, run)
+    every = {"federation": run.short, "closed": run.closed, "unanswered": found.unanswered}
+    parties = {
+        name: NodeStanding(state=entry.state, words=entry.words, **every) for name, entry in state.roll.entries.items()
+    }
+    seconds = {
+        shown(name): NodeStanding(state=AWAY if entry.words == AWAY else "connected", words=entry.words, **every)
+        for name, entry in state.roll.seconds.items()
+    }
+    return parties | seconds
 
 
 def state_of(kit: Kit, run: KitRun) -> RunState:

@@ -32,7 +32,11 @@ from consilium.protocol.tls import TlsFiles
 from consilium.protocol.versions import DISTRIBUTION
 
 CONNECTION = "consilium"
-DATABASE = "superlink.db"
+DATABASE, PLACE = "superlink.db", "place"
+MOVED = (
+    "this kit was started elsewhere before: no node is connected here until it comes by itself. Two coordinators of one"
+    " kit are never to run: stop the other"
+)
 COMMAND_SECONDS = 180
 """A program of Flower's takes seconds to start; on a machine that is short of processors, four at once took over 60."""
 AT_ONCE = 4
@@ -44,14 +48,27 @@ def environment(kit: Kit) -> dict[str, str]:
     return flower_environment(kit.state / "flower")
 
 
-def prepare(kit: Kit) -> None:
+def prepare(kit: Kit, tell: Tell) -> None:
     """Make the SuperLink's certificate, tell `flwr` where it is, and forget what a SuperLink knew whose database is
-    gone."""
+    gone, or that ran elsewhere: a copy of this kit would take its connections for its own."""
     home = private_folder(kit.state / "flower")
     table = {"address": kit.coordinator.internal, "root-certificates": str(make_loopback(kit).authority)}
     replace_text(home / "config.toml", tomli_w.dumps({"superlink": {"default": CONNECTION, CONNECTION: table}}))
+    place, here = kit.state / PLACE, _here(kit)
+    if place.exists() and place.read_text(encoding="utf-8") != here:
+        for part in kit.state.glob(f"{DATABASE}*"):
+            part.unlink()
+        tell("coordinator", MOVED)
+    replace_text(place, here)
     if not (kit.state / DATABASE).exists():
         (kit.state / REGISTERED).unlink(missing_ok=True)
+
+
+def _here(kit: Kit) -> str:
+    """This machine and this very folder: a copy of a folder is another one."""
+    found = kit.state.stat()
+    machine = Path("/etc/machine-id")
+    return f"{machine.read_text(encoding='utf-8').strip() if machine.exists() else ''} {found.st_dev} {found.st_ino}\n"
 
 
 def super_link(kit: Kit) -> Program:

@@ -68,6 +68,13 @@ def add(
     weight: Annotated[
         int, typer.Option(help="Of a party: times that its answers count, as agreed with it.", min=1)
     ] = 1,
+    succeeds: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Of a party: one that left, whose patients and whose account it takes over."),
+    ] = None,
+    new_patients: Annotated[
+        bool, typer.Option("--new-patients", help="Of a party: none of its patients was another's that left.")
+    ] = False,
     seal: SealOption = None,
     output: FormatOption = Format.text,
 ) -> None:
@@ -75,12 +82,15 @@ def add(
     from consilium.coordinator.provision import kits as make_kits
     from consilium.protocol.errors import ConfigError
 
-    if (kind is not NewKind.party and weight != 1) or (kind is NewKind.student and keys is not None):
-        option = "--keys" if keys is not None and kind is NewKind.student else "--weight"
+    of_parties = {"--weight": weight != 1, "--succeeds": bool(succeeds), "--new-patients": new_patients}
+    unfit = [option for option, there in of_parties.items() if there and kind is not NewKind.party]
+    unfit += ["--keys"] if kind is NewKind.student and keys is not None else []
+    if unfit:
+        option = unfit[-1]
         raise ConfigError(f"{option} is not for a node of kind {kind.value}", "Leave it out")
     with writing(kits):
         if kind is NewKind.party:
-            made = make_kits.add_party(kits, name, port, keys, weight)
+            made = make_kits.add_party(kits, name, port, keys, weight, succeeds or (), new_patients)
         elif kind is NewKind.aggregator:
             made = make_kits.add_aggregator(kits, name, port, keys)
         else:

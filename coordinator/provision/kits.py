@@ -11,7 +11,7 @@ OUT/updates/0002/NODE/  what a later change asks of a deployed node: unpack over
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from consilium.coordinator.provision.registry import (
     MemberKeys,
     Registry,
     check_distinct,
+    check_whose,
     checked_aggregator,
     checked_party,
     keys_of,
@@ -165,27 +166,39 @@ def make(plan_file: Path, out: Path) -> Made:
     )
 
 
-def add_party(kits: Path, name: str, port: int = 9094, keys: Path | None = None, weight: int = 1) -> Made:
+def add_party(
+    kits: Path,
+    name: str,
+    port: int = 9094,
+    keys: Path | None = None,
+    weight: int = 1,
+    succeeds: Sequence[str] = (),
+    new_patients: bool = False,
+) -> Made:
     """A kit for one more party, and updates for the others: for plaintext votes only the coordinator has one.
 
     keys: the enrolment of a party that made its own; None: they are made here. weight: times that its answers count.
+    succeeds: parties that left, among whose patients are this one's: what these cost goes with the kit. new_patients:
+    that there are none, where parties have left.
 
     For secure and distributed votes the roster changes, and with it the federation: it starts a new ledger.
 
     Raises
     ------
     ConfigError : the name is taken or unfit, the federation does not allow the weight, the enrolment is not that
-        party's, or no safe roster of these parties exists.
+        party's, no safe roster of these parties exists, or nobody said whose patients these are.
     """
     registry, authority = load_registry(kits), Authority.load(kits / OPERATOR)
     party, made = checked_party(registry, name, port, weight), keys_of(name, keys)
-    changed = with_party(registry, party, made, weight)
+    check_whose(registry, name, succeeds, new_patients)
+    changed = with_party(registry, party, made, weight, succeeds)
     node = node_id("party", name)
     written = _write(
         kits, changed, authority, _members(changed, but=node), node,
         lambda: party_kit(kits, changed, authority, name, made),
     )  # fmt: skip
-    shown = told_of(registry, changed, [f"add {name}, weight {weight}"])
+    after = f", with the account of {', '.join(succeeds)}" if succeeds else ""
+    shown = told_of(registry, changed, [f"add {name}, weight {weight}{after}"])
     return replace(written, enrolled=_enrolled({name: made}), outlook=shown)
 
 

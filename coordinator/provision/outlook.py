@@ -227,7 +227,7 @@ def rows_for(teachers: int) -> int:
 
 def _weights(name: str, registry: Registry) -> tuple[int, ...]:
     """Of a party in every federation that it is or was in, sorted."""
-    earlier = [each.parties[name] for each in registry.earlier if name in each.parties]
+    earlier = [each.parties[old] for old in registry.names_of(name) for each in registry.earlier if old in each.parties]
     return tuple(sorted([*earlier, registry.parties[name].weight]))
 
 

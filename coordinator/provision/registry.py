@@ -18,6 +18,7 @@ from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import replace_text
 from consilium.protocol.identity import Identity, SealingKey
+from consilium.protocol.inheritance import Inheritance, InheritedFederation
 from consilium.protocol.messages import CollectionMode, PartyName
 from consilium.protocol.models import Countable, Frozen
 from consilium.protocol.old_names import Outgrown
@@ -62,10 +63,12 @@ class AggregatorRecord(Frozen):
 
 
 class EarlierFederation(Frozen):
-    """A federation that was provisioned and is none of this registry any more. parties: weights by name."""
+    """A federation that was provisioned and is none of this registry any more. parties: weights by name. promise: as
+    in its `Terms`; older registries kept none."""
 
     digest: str
     parties: dict[PartyName, int]
+    promise: str = ""
 
 
 class Registry(Outgrown, Frozen):
@@ -76,7 +79,8 @@ class Registry(Outgrown, Frozen):
     public keys of each revoked party; no other party is enrolled with one. reference: text of the reference rows.
     earlier: federations before this one, whose promises count on; older registries kept none. blocks: of parties, by
     public key, in the rosters of these (`sums.roster`). aggregator, coordinator_sealing (X25519, hex): of
-    verified votes.
+    verified votes. revoked_parties: of `revoked`, those that were parties. successors: by a party's name, the names
+    that its patients had before.
     """
 
     format: int = 2
@@ -96,6 +100,40 @@ class Registry(Outgrown, Frozen):
     blocks: list[list[str]] = Field(default_factory=list)
     aggregator: AggregatorRecord | None = None
     coordinator_sealing: str = ""
+    revoked_parties: list[str] = Field(default_factory=list)
+    successors: dict[PartyName, list[PartyName]] = Field(default_factory=dict)
+
+    @property
+    def former(self) -> list[str]:
+        """Parties that left, whose patients nobody has under another name."""
+        known = {*self.revoked_parties, *(party.name for party in self.plan.party)}
+        known.update(name for each in self.earlier for name in each.parties)
+        taken = {name for names in self.successors.values() for name in names}
+        return sorted((known & {*self.revoked}) - taken)
+
+    def names_of(self, name: str) -> list[str]:
+        """All names that a party's patients had, its own first."""
+        names = [name]
+        for each in names:
+            names += [before for before in self.successors.get(each, ()) if before not in names]
+        return names
+
+    def inheritance(self, name: str) -> Inheritance:
+        """What a party takes over from the names before its own. Raises ConfigError."""
+        before = self.names_of(name)[1:]
+        if not before:
+            return Inheritance(others=tuple(self.former))
+        config = self.federation()
+        promise, queries, now = config.terms().promise, config.whole_budget.queries, config.digest()
+        found = [
+            InheritedFederation(
+                federation=each.digest, promise=each.promise or promise, weight=each.parties[old], queries=queries
+            )
+            for old in before
+            for each in self.earlier
+            if old in each.parties and each.digest != now
+        ]
+        return Inheritance(succeeds=tuple(before), others=tuple(self.former), federations=tuple(found))
 
     @property
     def place(self) -> Coordinator:
@@ -291,10 +329,31 @@ def checked_party(registry: Registry, name: str, port: int, weight: int) -> Part
     return party
 
 
-def with_party(registry: Registry, party: PartyPlan, keys: MemberKeys, weight: int) -> Registry:
-    """With one more party. Raises ConfigError: a key is another node's, or no safe roster of these parties exists."""
+def check_whose(registry: Registry, name: str, succeeds: Sequence[str], new_patients: bool) -> None:
+    """Raise ConfigError unless it is said whose patients a new party's are, where parties have left."""
+    unknown = sorted({*succeeds} - {*registry.former})
+    if unknown:
+        raise ConfigError(
+            f"{unknown[0]!r} is no party that left, or has a successor", f"Those that left: {registry.former}"
+        )
+    if registry.former and not succeeds and not new_patients:
+        raise ConfigError(
+            f"{', '.join(registry.former)} left this federation: are patients of {name!r} among theirs? What was spent"
+            " for a patient counts under any name",
+            "Give --succeeds NAME, whose account goes with the new kit; or --new-patients, if none of them is",
+        )
+
+
+def with_party(
+    registry: Registry, party: PartyPlan, keys: MemberKeys, weight: int, succeeds: Sequence[str] = ()
+) -> Registry:
+    """With one more party. succeeds: names that its patients had before. Raises ConfigError: a key is another node's,
+    or no safe roster of these parties exists."""
     parties = {**registry.parties, party.name: keys.party(party.port, weight)}
     changed = _next(registry, parties, registry.aggregator)
+    if succeeds:
+        successors = {**registry.successors, party.name: [*succeeds]}
+        changed = changed.model_copy(update={"successors": successors})
     check_distinct(changed)
     changed.federation()
     return changed
@@ -349,6 +408,7 @@ def without(registry: Registry, name: str) -> Registry:
             "students": {other: pins for other, pins in registry.students.items() if other != name},
             "revoked": [*registry.revoked, name],
             "revoked_keys": [*registry.revoked_keys, *((gone.identity, gone.node) if gone else ())],
+            "revoked_parties": [*registry.revoked_parties, *([name] if gone else [])],
         }
     )
 
@@ -372,8 +432,8 @@ def _earlier(registry: Registry) -> Sequence[EarlierFederation]:
     if registry.plan.federation.collection == "plaintext":
         return []
     try:
-        digest = registry.federation().digest()
+        config = registry.federation()
     except ConfigError:
         return []
     weights = {name: record.weight for name, record in registry.parties.items()}
-    return [EarlierFederation(digest=digest, parties=weights)]
+    return [EarlierFederation(digest=config.digest(), parties=weights, promise=config.terms().promise)]

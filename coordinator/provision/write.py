@@ -28,6 +28,7 @@ from consilium.node.manifest import ALGORITHM, MANIFEST, Manifest, SignedManifes
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import OutputExists
 from consilium.protocol.files import private_folder, replace_text, write_private
+from consilium.protocol.inheritance import ACCOUNT_FILE, Inheritance
 from consilium.protocol.old_names import public_file
 from consilium.protocol.versions import DISTRIBUTION, program_versions
 
@@ -142,6 +143,9 @@ def coordinator_kit(out: Path, registry: Registry, authority: Authority, keys: C
 def party_kit(out: Path, registry: Registry, authority: Authority, name: str, keys: MemberKeys) -> Path:
     """One party's kit; without private keys, if the party made its own."""
     files = {**member_files(registry), "party.toml": party_settings(name, registry.federation())}
+    inheritance = registry.inheritance(name)
+    if inheritance != Inheritance():
+        files[ACCOUNT_FILE] = _json(inheritance)
     return _kit(out, registry, authority, ("party", name), files, keys.fill)
 
 

@@ -16,16 +16,7 @@ from typing import Any
 import numpy as np
 
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.ledger import (
-    LEFT_OVER_TABLE,
-    PHASED_TABLES,
-    TABLES,
-    WEIGHTED_TABLES,
-    Batch,
-    Ledger,
-    Release,
-    stored_config,
-)
+from consilium.coordinator.ledger import OPTIONAL_TABLES, TABLES, Batch, Ledger, Release, stored_config
 from consilium.coordinator.verify.files import Contradiction, Damaged, Unfinished
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
@@ -245,7 +236,7 @@ def _check_structure(path: Path) -> None:
     with closing(_connect(path)) as connection:
         connection.execute("PRAGMA trusted_schema=OFF")
         tables = connection.execute(listing).fetchall()
-        for added in product(*(("", f"{table};") for table in (LEFT_OVER_TABLE, WEIGHTED_TABLES, PHASED_TABLES))):
+        for added in product(*(("", f"{table};") for table in OPTIONAL_TABLES)):
             with closing(sqlite3.connect(":memory:")) as model:
                 model.executescript(TABLES + "".join(added))
                 if tables == model.execute(listing).fetchall():

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from consilium.party.account import Account, Position, Scheduled
+from consilium.party.account import Account, Position, Scheduled, Starts
 from consilium.party.sum_store import KeptUpload
 from consilium.protocol.messages import LedgerPosition
 
@@ -103,6 +103,12 @@ class MemoryAccount:
 
     def asked_at(self, federation: str) -> int | None:
         return self._asked.get(federation)
+
+    def starts(self, federation: str) -> Starts:
+        return Starts()  # of a simulation, which has one coordinator
+
+    def keep_starts(self, federation: str, starts: Starts) -> None:
+        """None are kept."""
 
     def promise(self, federation: str) -> str | None:
         return self._promises.get(federation)

@@ -119,6 +119,7 @@ AT_RUN_TIME: dict[Rule, str] = {
 AT_RUN_TIME_OF: dict[str, dict[Rule, str]] = {
     PARTY_KIT: {
         Rule.LEDGER: "only the party knows what it saw, and only the coordinator where its ledger stands",
+        Rule.SECOND_COORDINATOR: "only the party knows who asked it last",
         Rule.NOT_TRAINED: "a step of the protocol",
     },
     SECOND_KIT: {

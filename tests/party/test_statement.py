@@ -281,6 +281,25 @@ def test_another_ledger_of_the_same_federation_is_found(run: Path) -> None:
     assert list(wrong(run, other)) == ["ledger"]
 
 
+def test_queries_of_a_failed_question_are_told_apart_from_those_that_are_missing(run: Path) -> None:
+    """Control: the same statement without the list of those that no answer came of."""
+    config, spend = load(run / "kits" / "coordinator" / "federation.json", FederationConfig), home_of(run).spend_file
+    failed = [f"{number:064x}" for number in range(3)]
+    with closing(sqlite3.connect(spend)) as connection:
+        teachers, asked = connection.execute("SELECT teachers, federation FROM given").fetchone()
+        rows = [(teachers, 1, bytes.fromhex(name), asked) for name in failed]
+        connection.executemany("INSERT INTO given VALUES (?, ?, ?, ?)", rows)
+        connection.commit()
+    with closing(Ledger(run_of(run) / "ledger.db", config.digest(), "")) as ledger:
+        ledger.voted_on(failed, ["ward-a", "ward-b"])
+    statement = statement_of(run)
+    assert wrong(run, statement) == {}
+    assert "20 charged; 3 questions were voted on and not answered" in found(run, statement)["queries"].what
+    assert "queries" in wrong(run, told(run, lambda batches: batches, unanswered=[]))
+    released = told(run, lambda batches: batches, unanswered=[*statement.unanswered, statement.batches[0].queries[0]])
+    assert "and said to be not answered" in wrong(run, released)["queries"]
+
+
 def test_an_altered_statement_is_not_the_coordinators(run: Path) -> None:
     statement = statement_of(run)
     assert list(wrong(run, statement.model_copy(update={"made": "yesterday"}))) == ["signature"]

@@ -16,8 +16,8 @@ from consilium.coordinator.deploy import start as node
 from consilium.coordinator.deploy import superlink as flower
 from consilium.coordinator.deploy.runs import begin, current_run, run_of_kit
 from consilium.coordinator.deploy.start import close, run_config
-from consilium.coordinator.deploy.status import status
-from consilium.coordinator.deploy.superlink import DATABASE, prepare, sync_nodes
+from consilium.coordinator.deploy.status import state_of, status
+from consilium.coordinator.deploy.superlink import DATABASE, MOVED, prepare, sync_nodes
 from consilium.coordinator.events import EventLog, event_of
 from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.provision import kits
@@ -104,11 +104,31 @@ def test_a_registration_that_was_not_written_down_is_taken_over(kit: Kit, monkey
 def test_a_new_database_knows_nobody(kit: Kit) -> None:
     (kit.state / REGISTERED).write_text("{}")
     (kit.state / DATABASE).touch()
-    prepare(kit)
+    prepare(kit, lambda *_: None)
     assert (kit.state / REGISTERED).exists()
     (kit.state / DATABASE).unlink()
-    prepare(kit)
+    prepare(kit, lambda *_: None)
     assert not (kit.state / REGISTERED).exists()
+
+
+def test_a_copy_of_the_kit_knows_no_connection_of_the_first(kit: Kit, tmp_path: Path) -> None:
+    """Control: the same folder, started again, keeps its database, in which heartbeats stand."""
+    said: list[str] = []
+    prepare(kit, lambda _, what: said.append(what))
+    (kit.state / DATABASE).write_text("ward-a is online")
+    prepare(kit, lambda _, what: said.append(what))
+    assert (kit.state / DATABASE).exists() and said == []
+    copy = open_kit(Path(shutil.copytree(kit.folder, tmp_path / "elsewhere")))
+    prepare(copy, lambda _, what: said.append(what))
+    assert not (copy.state / DATABASE).exists() and said == [MOVED]
+    run = begin(copy)
+    log = EventLog(run.events)
+    log.write("connected", parties=["ward-a"])
+    log.write("takes-part", parties=["ward-a"])
+    log.close()
+    node._await_all(copy, run)
+    entry = state_of(copy, run).roll.entries["ward-a"]
+    assert (entry.state.value, entry.connected) == ("awaited", False)
 
 
 class Attempts:
@@ -119,6 +139,7 @@ class Attempts:
         self.before: list[str] = []
         """What was done before the first run, in its order."""
         monkeypatch.setattr(node, "follow_run", self.run)
+        monkeypatch.setattr(node, "HEARD_SECONDS", 0)
         monkeypatch.setattr(node, "sync_nodes", lambda *_: self.before.append("nodes registered"))
         monkeypatch.setattr(node, "Supervisor", self.supervise)
         monkeypatch.setattr(node, "stop_group", lambda *_: None)
@@ -277,7 +298,7 @@ def test_an_expired_certificate_ends_the_start_and_an_old_one_is_told(
         authority.server(kit.coordinator.hosts, days=days, now=now).save(kit.folder, "server")
         node.start(kit, lambda _, what: told.append(what), threading.Event())
 
-    monkeypatch.setattr(node, "prepare", lambda _: (_ for _ in ()).throw(EngineError("reached", "")))
+    monkeypatch.setattr(node, "prepare", lambda *_: (_ for _ in ()).throw(EngineError("reached", "")))
     with pytest.raises(ConfigError, match="expired on"):
         begin(days=99)
     with pytest.raises(EngineError, match="reached"):

@@ -122,7 +122,7 @@ def test_a_key_of_another_certificate_is_no_servers(tmp_path: Path) -> None:
 
 
 def test_the_superlink_has_a_certificate_of_its_own(site: Site) -> None:
-    prepare(site.kit)
+    prepare(site.kit, lambda *_: None)
     files = loopback_tls(site.kit)
     command = super_link(site.kit).command
     assert command[command.index("--ssl-certfile") + 1] == str(files.certificate)

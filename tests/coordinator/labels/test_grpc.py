@@ -13,6 +13,7 @@ from consilium.coordinator.federation import FederationRun
 from consilium.coordinator.label_server import serving
 from consilium.coordinator.label_service import LabelService
 from consilium.coordinator.ledger import Ledger
+from consilium.node.supervisor import BackOff
 from consilium.protocol.errors import (
     BudgetExceeded,
     ConfigError,
@@ -246,3 +247,44 @@ def test_a_connection_that_breaks_is_told_from_one_that_never_was(service) -> No
             with pytest.raises(ServiceError, match="was lost before it answered") as caught:
                 request()
             assert "Ask again" in caught.value.action
+
+
+class FailsTwice(Votes):
+    """As where a party is away for a while."""
+
+    def __call__(self, queries, query_set, progress, phase=1):
+        if len(self.asked) < 2:
+            self.asked.append(0)
+            raise NotEnoughParties("2 parties after stage 'vote' (1 x p07 is away)")
+        return super().__call__(queries, query_set, progress, phase)
+
+
+def test_a_patient_student_asks_again_what_failed(service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("consilium.student.channel.AGAIN", BackOff(first=0.01, most=0.01))
+    service._collector = FailsTwice()
+    said: list[str] = []
+    with serving(service, "127.0.0.1:0", 100_000) as address, LabelChannel(address, patience=600) as channel:
+        channel.tell = said.append
+        assert len(channel.ask(make_rows(20, 3)[0])) == 20
+    assert service._collector.asked == [0, 0, 20]
+    assert len(said) == 2 and all("uses up nothing more" in line and "p07" not in line for line in said)
+
+
+def test_one_without_patience_does_not_and_learns_no_names(service) -> None:
+    service._collector = FailsTwice()
+    with (
+        serving(service, "127.0.0.1:0", 100_000) as address,
+        LabelChannel(address) as channel,
+        pytest.raises(ServiceError, match="asked again use up nothing more") as caught,
+    ):
+        channel.ask(make_rows(20, 3)[0])
+    assert service._collector.asked == [0] and "p07" not in str(caught.value)
+
+
+def test_a_mistake_of_the_students_own_is_not_repeated(service) -> None:
+    with (
+        serving(service, "127.0.0.1:0", 30) as address,
+        LabelChannel(address, patience=600) as channel,
+        pytest.raises(BudgetExceeded),
+    ):
+        channel.ask(make_rows(31, 3)[0])

@@ -19,9 +19,8 @@ from flwr.app import Message, RecordDict
 from flwr.supernode.runtime import run_clientapp as flower
 
 import consilium.node.flower
-from consilium.coordinator.rosters import NAMES, NodeKeys
 from consilium.node import installed_app
-from consilium.node.flower import BEFORE, FIRST, require_flower
+from consilium.node.flower import BEFORE, FIRST, FLEET_NAMES, fleet_scheme, require_flower
 from consilium.node.kit import open_kit
 from consilium.party.client_app import app
 from consilium.party.deployed import PARTY
@@ -35,7 +34,7 @@ ALL = [
     pytest.param(check, module, name, id=f"{module}.{name}")
     for check, names in (
         (installed_app.check_flower, installed_app.NAMES),
-        (lambda: NodeKeys(Path("nowhere")), NAMES),
+        (fleet_scheme, FLEET_NAMES),
         (lambda: flower_internals._task_identity.__wrapped__(), flower_internals.NAMES),
     )
     for module, wanted in names.items()

@@ -134,7 +134,7 @@ def test_a_foreign_bundle_runs_nothing_at_a_party(tmp_path: Path) -> None:
         told.append(f"{name}: {what}")
 
     stop = threading.Event()
-    prepare(kit)
+    prepare(kit, lambda *_: None)
     with contextlib.ExitStack() as stack:
         stack.enter_context(Supervisor([super_link(kit), gateway(kit)], tell))
         wait(lambda: listens(kit.coordinator.internal_port) and listens(kit.coordinator.superlink_port))

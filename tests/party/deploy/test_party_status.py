@@ -106,7 +106,7 @@ def test_a_damaged_journal_is_none_and_is_replaced(kit: Path, content: str) -> N
     home = open_home(kit)
     (home.state / FILE).write_text(content)
     assert last_answers(kit) == {}
-    note_answer(home, HELLO, "f" * 64, False, Refusal(rule=Rule.DATA))
+    note_answer(home, HELLO, hello(), Refusal(rule=Rule.DATA))
     assert last_answers(kit)[HELLO].refused == "refused: data"
 
 
@@ -115,7 +115,7 @@ def test_an_answer_does_not_fail_for_its_journal(kit: Path, monkeypatch: pytest.
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(home, "replacing", full)
-    note_answer(open_home(kit), HELLO, "f" * 64, False, None)
+    note_answer(open_home(kit), HELLO, hello(), None)
     assert last_answers(kit) == {}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from consilium.accounting.events import event_from_json
+from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.deploy.runs import KitRun, begin
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.ledger import Batch, Ledger
@@ -15,19 +16,18 @@ SECRET = 741_852_963
 """Stands where votes stand: it must be nowhere on a page."""
 
 
-def charge(kit: Kit, labels: list[int], histogram: list[list[int]] | None = None) -> None:
-    """One batch in the ledger with these labels, NO_LABEL where there was no answer."""
-    run = begin(kit)
-    config = run.config
-    ledger = Ledger(run / "ledger.db", config.digest(), config.model_dump_json(exclude={"noise_seed"}))
+def batch_of(
+    config: FederationConfig, query_ids: list[str], labels: list[int], histogram: list[list[int]] | None = None
+) -> Batch:
+    """One batch with these labels, NO_LABEL where there was no answer."""
     given = np.array(labels, dtype=np.int64)
     event = config.event(len(labels), int((given != NO_LABEL).sum())).to_json()
     event_from_json(event)
     votes = None if histogram is None else np.array(histogram, dtype=np.int64)
-    batch = Batch(
+    return Batch(
         event=event,
         parties=3,
-        query_ids=tuple(f"{number:064x}" for number in range(len(labels))),
+        query_ids=tuple(query_ids),
         labels=given,
         reinforced=np.zeros(len(labels), dtype=bool),
         log_q_check=None if votes is None else np.full(len(labels), -1.0),
@@ -35,6 +35,14 @@ def charge(kit: Kit, labels: list[int], histogram: list[list[int]] | None = None
         histogram=votes,
         probabilities=None if votes is None else np.zeros(votes.shape),
     )
+
+
+def charge(kit: Kit, labels: list[int], histogram: list[list[int]] | None = None) -> None:
+    """One such batch in the ledger."""
+    run = begin(kit)
+    config = run.config
+    ledger = Ledger(run / "ledger.db", config.digest(), config.model_dump_json(exclude={"noise_seed"}))
+    batch = batch_of(config, [f"{number:064x}" for number in range(len(labels))], labels, histogram)
     ledger.commit(batch, config.whole_budget.queries, config.whole_budget.answers)
     ledger.close()
 

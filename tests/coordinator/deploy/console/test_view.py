@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -19,7 +20,9 @@ from consilium.coordinator.deploy.console import (
     watched,
 )
 from consilium.coordinator.deploy.runs import begin, configuration
+from consilium.coordinator.deploy.start import close
 from consilium.coordinator.deploy.status import status
+from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.privacy import most_so_far, promised
 from consilium.coordinator.provision.authority import Authority
 from consilium.node.kit import Kit, open_kit
@@ -197,3 +200,35 @@ def test_a_revoked_party_is_revoked_everywhere(kit: Kit) -> None:
     assert "revoked, it is not in nodes.json" in page(view).body.decode()
     text = exposition(coordinator_metrics(view, serves_students=True)).decode()
     assert 'consilium_party_state{party="ward-a",state="revoked"} 1.0' in text
+
+
+def test_what_a_failed_question_used_up_is_the_same_at_every_surface(kit: Kit) -> None:
+    charge(kit, [0, 1, NO_LABEL])
+    run = begin(kit)
+    with closing(Ledger(run / "ledger.db", run.config.digest(), "")) as ledger:
+        ledger.voted_on(["f" * 64, "e" * 64], ["ward-a", "ward-c"])
+    words = "2 questions were voted on by ward-a, ward-c and not answered"
+    found, view = status(kit), ConsoleReader(kit, silent()).view()
+    assert (found.queries_asked, found.unanswered, found.queries_left) == (5, 2, 35)
+    assert words in "\n".join(found.lines()) and words in found.not_answered
+    assert view.epsilon_so_far == most_so_far(run.config, {None: 3}), "nothing of the two was released"
+    assert words in page(view).body.decode()
+    numbers = {
+        sample.name: sample.value
+        for family in text_string_to_metric_families(
+            exposition(coordinator_metrics(view, serves_students=True)).decode()
+        )
+        for sample in family.samples
+    }
+    assert numbers["consilium_queries_asked_total"] == 5 and numbers["consilium_queries_unanswered"] == 2
+
+
+def test_a_closed_federation_offers_nothing(kit: Kit) -> None:
+    charge(kit, [0, 1, NO_LABEL])
+    assert (status(kit).queries_left, status(kit).answers_left) == (37, 28)
+    close(kit, 1)
+    found, view = status(kit), ConsoleReader(kit, silent()).view()
+    assert (found.queries_left, found.answers_left, found.closed) == (0, 0, True)
+    assert "left         closed: nothing can be asked" in found.lines()
+    assert "Closed: nothing can be asked" in page(view).body.decode()
+    assert sum(phase.queries_left for phase in begin(kit).use()) == 0

@@ -1,0 +1,113 @@
+"""Two coordinators with copies of one ledger: once one has asked for votes, parties refuse the other, and it says so.
+
+The control of each: the same coordinators without the tokens of their starts, as before. Both are answered.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from consilium.coordinator.events import EventLog, LeftOut, read_events
+from consilium.coordinator.federation import FederationRun, Student
+from consilium.coordinator.ledger import Ledger
+from consilium.party.home import open_home
+from consilium.party.spend import SpendStore
+from consilium.protocol.errors import NotEnoughParties
+from consilium.protocol.messages import LedgerPosition
+from consilium.protocol.refusals import CURES, Refused, Rule
+from tests.coordinator.collection.test_greeting import CONFIG, student
+from tests.federation import FakeTransport, make_home
+
+FEDERATION, LEDGER = "1" * 64, LedgerPosition(ledger="2" * 64, batch=0, head="0" * 64)
+
+
+@pytest.fixture
+def homes(tmp_path: Path) -> list[Path]:
+    return [make_home(tmp_path / f"p{number}", f"p{number}", most_teachers=2) for number in range(3)]
+
+
+def served(homes: list[Path], folder: Path, first: int) -> list[str]:
+    """One start of the coordinator with this folder, in which three rows are asked; what its log says."""
+    folder.mkdir(exist_ok=True)
+    log = EventLog(folder / "events.jsonl")
+    try:
+        FederationRun(FakeTransport(homes), CONFIG, folder, log, Student(student(3, first), None)).run()
+    finally:
+        log.close()
+    return [event.words for event in read_events(folder / "events.jsonl")]
+
+
+@pytest.fixture
+def copied(homes: list[Path], tmp_path: Path) -> tuple[Path, Path]:
+    """A coordinator that has asked, and a copy of it."""
+    first = tmp_path / "first"
+    served(homes, first, 0)
+    return first, Path(shutil.copytree(first, tmp_path / "second"))
+
+
+def test_once_the_copy_was_answered_the_first_is_refused_and_says_so(
+    homes: list[Path], copied: tuple[Path, Path]
+) -> None:
+    first, second = copied
+    served(homes, second, 3)
+    with pytest.raises(NotEnoughParties, match="refused: second-coordinator"):
+        served(homes, first, 6)
+    words = [event.words for event in read_events(first / "events.jsonl") if isinstance(event, LeftOut)]
+    cure = CURES[Rule.SECOND_COORDINATOR]
+    assert [cure in line and "refused: second-coordinator, requested 2, limit 2" in line for line in words] == [
+        True
+    ] * 3
+    served(homes, second, 9)
+
+
+def test_and_the_copy_where_the_first_went_on(homes: list[Path], copied: tuple[Path, Path]) -> None:
+    first, second = copied
+    served(homes, first, 3)
+    with pytest.raises(NotEnoughParties, match=r"refused: (second-coordinator|ledger)"):
+        served(homes, second, 6)
+    served(homes, first, 9)
+
+
+def test_control_without_tokens_both_are_answered(
+    homes: list[Path], copied: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same rows, with fresh noise, and each ledger is charged for them once."""
+    monkeypatch.setattr(Ledger, "begin_start", lambda _: ())
+    monkeypatch.setattr(SpendStore, "greet", lambda *_: None)
+    first, second = copied
+    served(homes, second, 3)
+    served(homes, first, 3)
+
+
+def test_a_start_that_asked_nothing_leaves_an_older_backup_good(homes: list[Path], copied: tuple[Path, Path]) -> None:
+    first, backup = copied
+    with pytest.raises(RuntimeError):
+        log = EventLog(first / "events.jsonl")
+        FederationRun(FakeTransport(homes), CONFIG, first, log, Student(_dies, None)).run()
+    served(homes, backup, 3)
+
+
+def _dies(*_: object) -> None:
+    raise RuntimeError
+
+
+def test_a_request_of_the_one_that_was_left_is_refused(tmp_path: Path) -> None:
+    """A party whose connection went to another coordinator and back, unseen."""
+    home = open_home(make_home(tmp_path / "p", "p"))
+    spend = SpendStore(home.spend_file)
+    with spend._book.transaction() as account:
+        account.first_position(FEDERATION, LEDGER.ledger)
+    spend.greet(FEDERATION, ["a" * 16])
+    spend.follow(FEDERATION, LEDGER, "a" * 16)
+    spend.greet(FEDERATION, ["a" * 16, "b" * 16])
+    with pytest.raises(Refused) as caught:
+        spend.follow(FEDERATION, LEDGER, "a" * 16)
+    assert caught.value.refusal.rule is Rule.SECOND_COORDINATOR
+    spend.follow(FEDERATION, LEDGER, "b" * 16)
+    for tokens in ([], ["a" * 16], ["a" * 16, "c" * 16], ["b" * 16, "a" * 16, "d" * 16]):
+        with pytest.raises(Refused):
+            spend.greet(FEDERATION, tokens)
+    spend.greet(FEDERATION, ["a" * 16, "b" * 16, "c" * 16])
