@@ -32,8 +32,8 @@ TABLES = (
     "CREATE TABLE IF NOT EXISTS heads (federation TEXT, batch INTEGER, head TEXT NOT NULL,"
     " PRIMARY KEY (federation, batch)) WITHOUT ROWID",
     "CREATE TABLE IF NOT EXISTS asked_at (federation TEXT PRIMARY KEY, batch INTEGER NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS starts (federation TEXT PRIMARY KEY, greeted INTEGER NOT NULL, greeting TEXT NOT NULL,"
-    " asked INTEGER NOT NULL, asking TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS starts (federation TEXT PRIMARY KEY, enrolled INTEGER NOT NULL,"
+    " enrolled_token TEXT NOT NULL, voted INTEGER NOT NULL, voted_token TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS weights (federation TEXT PRIMARY KEY, weight INTEGER NOT NULL)",
     "CREATE TABLE IF NOT EXISTS scheduled (federation TEXT, teachers TEXT, release INTEGER, phase INTEGER, query BLOB,"
     " PRIMARY KEY (federation, teachers, release, phase, query)) WITHOUT ROWID",
@@ -58,13 +58,13 @@ class Position(NamedTuple):
 
 
 class Starts(NamedTuple):
-    """Of coordinators with one ledger. greeted, greeting: number and token of the start that enrolled the party last.
-    asked, asking: of the one that asked for votes last; 0 and empty where none did."""
+    """Of coordinators with one ledger. enrolled, enrolled_token: number and token of the start that enrolled the party
+    last. voted, voted_token: of the one that it gave votes to last; 0 and empty where there is none."""
 
-    greeted: int = 0
-    greeting: str = ""
-    asked: int = 0
-    asking: str = ""
+    enrolled: int = 0
+    enrolled_token: str = ""
+    voted: int = 0
+    voted_token: str = ""
 
 
 Scheduled = tuple[str, str, int, int, bytes]
@@ -198,10 +198,10 @@ def _inherit(connection: sqlite3.Connection, path: Path) -> None:
         inherited = Inheritance.model_validate_json(path.read_bytes())
     except (OSError, ValidationError):
         raise Refused(Rule.POLICY, detail=f"{path} cannot be read") from None
-    for each in inherited.federations:
-        connection.execute("INSERT OR IGNORE INTO promises VALUES (?, ?)", (each.federation, each.promise))
-        connection.execute("INSERT OR IGNORE INTO weights VALUES (?, ?)", (each.federation, each.weight))
-        connection.execute("INSERT OR IGNORE INTO inherited VALUES (?, ?)", (each.federation, each.queries))
+    for earlier in inherited.federations:
+        connection.execute("INSERT OR IGNORE INTO promises VALUES (?, ?)", (earlier.federation, earlier.promise))
+        connection.execute("INSERT OR IGNORE INTO weights VALUES (?, ?)", (earlier.federation, earlier.weight))
+        connection.execute("INSERT OR IGNORE INTO inherited VALUES (?, ?)", (earlier.federation, earlier.queries))
 
 
 class _Stored:
@@ -254,8 +254,8 @@ class _Stored:
         return None if row is None else row[0]
 
     def starts(self, federation: str) -> Starts:
-        row = self._one("SELECT greeted, greeting, asked, asking FROM starts WHERE federation = ?", federation)
-        return Starts() if row is None else Starts(*row)
+        row = self._one("SELECT * FROM starts WHERE federation = ?", federation)
+        return Starts() if row is None else Starts(*row[1:])
 
     def keep_starts(self, federation: str, starts: Starts) -> None:
         self._connection.execute("INSERT OR REPLACE INTO starts VALUES (?, ?, ?, ?, ?)", (federation, *starts))

@@ -331,9 +331,9 @@ def note_answer(home: Home, kind: str, request: WireModel | None, refusal: Refus
         return
     refused = "" if refusal is None else f"refused: {refusal}"
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    said = {name: getattr(request, name) for name in SAYS if hasattr(request, name)}
+    facts = {name: getattr(request, name) for name in SAYS if hasattr(request, name)}
     with contextlib.suppress(OSError):
-        answers = {**last_answers(home.folder), kind: LastAnswer(at=now, refused=refused, **said)}
+        answers = {**last_answers(home.folder), kind: LastAnswer(at=now, refused=refused, **facts)}
         with replacing(home.state / FILE, mode=0o600, durable=False) as file:
             file.write(AnswersFile(answers=answers).model_dump_json(by_alias=True).encode())
 

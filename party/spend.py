@@ -149,10 +149,10 @@ class SpendStore:
         """
         with self._book.transaction() as account:
             starts = account.starts(federation)
-            if starts.asked > len(tokens) or (starts.asked and tokens[starts.asked - 1] != starts.asking):
-                raise Refused(Rule.SECOND_COORDINATOR, limit=starts.asked, requested=len(tokens))
+            if starts.voted > len(tokens) or (starts.voted and tokens[starts.voted - 1] != starts.voted_token):
+                raise Refused(Rule.SECOND_COORDINATOR, limit=starts.voted, requested=len(tokens))
             if tokens:
-                account.keep_starts(federation, starts._replace(greeted=len(tokens), greeting=tokens[-1]))
+                account.keep_starts(federation, starts._replace(enrolled=len(tokens), enrolled_token=tokens[-1]))
 
     def follow(self, federation: str, position: LedgerPosition, start: str = "") -> None:
         """Note where the federation's ledger stands. start: token of the coordinator's start, where it says so.
@@ -166,10 +166,11 @@ class SpendStore:
         with self._book.transaction() as account:
             _check_position(account, federation, position)
             starts = account.starts(federation)
-            if start and starts.greeting and start != starts.greeting:
+            if start and starts.enrolled_token and start != starts.enrolled_token:
                 raise Refused(Rule.SECOND_COORDINATOR)
-            if starts.greeted:
-                account.keep_starts(federation, starts._replace(asked=starts.greeted, asking=starts.greeting))
+            if starts.enrolled:
+                voted = starts._replace(voted=starts.enrolled, voted_token=starts.enrolled_token)
+                account.keep_starts(federation, voted)
             account.keep_head(federation, position)
             account.move(federation, position)
 

@@ -158,8 +158,8 @@ class StatementCheck:
         open_ = [ids - charged.get(release, set()) for release, ids in answered.items()]
         missing, unanswered = sum(len(ids - failed) for ids in open_), sum(len(ids & failed) for ids in open_)
         if not missing:
-            each = f"{count - unanswered} charged; {Unanswered(unanswered).words}" if unanswered else "each charged"
-            return f"{count} queries that this party answered, {each}"
+            outcome = f"{count - unanswered} charged; {Unanswered(unanswered).words}" if unanswered else "each charged"
+            return f"{count} queries that this party answered, {outcome}"
         missed = f"{missing} of {count} queries that this party answered are charged in no batch"
         if len(self.statement.batches) == self._seen.asked_at:
             raise Advice(f"{missed} yet: none was written since they were asked", "Ask for a statement after the next")
