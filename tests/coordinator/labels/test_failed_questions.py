@@ -62,7 +62,7 @@ class Federation:
                 self.ledger.voted_on(query_ids(queries), parties)
 
         self.sums = SumsOfRun(self.ledger, self.log, None)
-        standing = Standing(self.sums.position, None, voting)
+        standing = Standing(self.sums.position, None, voting=voting)
         means = Collecting(self.transport, self.config, self.members, folder, standing, greeting, self.log)
         collector = NotedCollector(keys.collector(means, None), self.sums)
         self.service = LabelService(
