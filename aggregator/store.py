@@ -79,8 +79,16 @@ class GivenSums:
         row = self._connection.execute("SELECT terms, ids, state FROM sessions WHERE sid = ?", (sid,)).fetchone()
         if row is None:
             return None
-        ids = tuple(row[1][place : place + ID_BYTES].hex() for place in range(0, len(row[1]), ID_BYTES))
-        return OpenSession(row[0], ids, row[2])
+        return OpenSession(row[0], _ids(row[1]), row[2])
+
+    def sessions(self, federation: str) -> list[tuple[bytes, tuple[str, ...], bool]]:
+        """Terms, ids of the queries, and whether the half was given, of each session, in the order of their opening."""
+        rows = self._connection.execute(
+            "SELECT terms, ids, sid IN (SELECT sid FROM records) FROM sessions LEFT JOIN opened USING (sid)"
+            " WHERE json_extract(CAST(terms AS TEXT), '$.federation') = ? ORDER BY moment",
+            (federation,),
+        ).fetchall()
+        return [(terms, _ids(ids), bool(given)) for terms, ids, given in rows]
 
     def open(self, sid: str, terms: bytes, ids: Sequence[str], moment: float) -> None:
         """Begin a session. Others on the same queries in the same phase, which have given nothing, are given up."""
@@ -175,6 +183,10 @@ class GivenSums:
     def keep_record(self, sid: str, record: bytes, signature: bytes) -> None:
         """Keep what is signed; it is signed once."""
         self._connection.execute("INSERT INTO records VALUES (?, ?, ?)", (sid, record, signature))
+
+
+def _ids(content: bytes) -> tuple[str, ...]:
+    return tuple(content[place : place + ID_BYTES].hex() for place in range(0, len(content), ID_BYTES))
 
 
 def _terms(content: str | bytes) -> Terms:

@@ -56,7 +56,9 @@ class AuditGroup(DefaultGroup):
     def means_path(self, args: list[str]) -> bool:
         """A folder of that name wins where no other word follows: without one the command could do nothing."""
         alone = (
-            len(args) == 1 or args[1] in ("--student", "--format") or args[1].startswith(("--student=", "--format="))
+            len(args) == 1
+            or args[1] in ("--student", "--statement", "--format")
+            or args[1].startswith(("--student=", "--format="))
         )
         if not alone or not Path(args[0]).is_dir():
             return False
@@ -132,7 +134,7 @@ for _group, _commands in consilium.nodes.OLD_GROUPS.items():
 consilium.nodes.old_names(consilium.student.cli.app, "student", consilium.nodes.OLD_OF_STUDENT)
 app.add_typer(consilium.student.cli.app, name="student", rich_help_panel=DEPLOY)
 app.command(rich_help_panel=USE)(consilium.student.cli.predict)
-consilium.coordinator.cli.audit_app.command("run")(consilium.simulations.cli.audit)
+consilium.coordinator.cli.audit_app.command("run")(consilium.nodes.audit)
 consilium.coordinator.cli.audit_app.command("teachers")(consilium.simulations.audit_command.audit_teachers_command)
 app.add_typer(
     consilium.coordinator.cli.audit_app,

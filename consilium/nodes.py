@@ -17,11 +17,14 @@ from consilium.coordinator.provision.cli import NewKind, add
 from consilium.party.cli import dry_run_command
 from consilium.protocol.files import writing
 from consilium.protocol.output import Format, FormatOption, KitHere, PrintOption, YesOption, show
+from consilium.simulations.cli import audit_run
 from consilium.student.cli import run as student_run
 
 if TYPE_CHECKING:
+    from consilium.node.checks import Check
     from consilium.node.kinds import MemberKind, NodeKind
     from consilium.node.kit import Kit
+    from consilium.protocol.ledger_statement import LedgerStatement
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -276,7 +279,7 @@ def _state(node: Kit, file: Path) -> tuple[dict[str, Any], list[str]]:
     batches, queries = len(written.batches), sum(len(batch.queries) for batch in written.batches)
     lines = [
         f"statement    {file}: {batches} batches, {queries} queries",
-        f"Each party checks it with: consilium party audit KIT {file.name}",
+        f"Whoever gets it checks it with: consilium audit KIT --statement {file.name}",
     ]
     return {"statement": str(file), "batches": batches, "queries": queries}, lines
 
@@ -307,6 +310,67 @@ def doctor(
     )
     if wrong:
         raise typer.Exit(1)
+
+
+def audit(
+    path: Annotated[
+        Path,
+        typer.Argument(metavar="PATH", help="A run's folder, a coordinator's kit, or a run in it; or another's kit."),
+    ],
+    student: Annotated[
+        list[Path] | None, typer.Option(metavar="DIR", help="A student's own folder, to be checked too; repeat.")
+    ] = None,
+    statement: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.json",
+            help="Of another node's kit: what the coordinator's `status --statement` wrote, to be checked.",
+        ),
+    ] = None,
+    output: FormatOption = Format.text,
+) -> None:
+    """Check a run against its ledger; or, from where one stands, the ledger. Exit code 1: something does not hold."""
+    if statement is None:
+        return audit_run(path, student or [], output)
+    from consilium.node.checks import examine
+    from consilium.node.kit import open_kit
+    from consilium.protocol.ledger_statement import read_statement
+
+    results = examine(_statement_checks(open_kit(path), read_statement(statement), student or []))
+    holds = not any(result.level == "wrong" for result in results)
+    conclusion = "the ledger is what this node was told" if holds else "THE LEDGER IS NOT WHAT THIS NODE WAS TOLD"
+    values = {"kit": str(path), "statement": str(statement), "holds": holds}
+    findings = {"findings": [asdict(result) for result in results]}
+    show(output, {**values, **findings}, [*(result.line for result in results), conclusion])
+    if not holds:
+        raise typer.Exit(1)
+
+
+def _statement_checks(node: Kit, statement: LedgerStatement, students: list[Path]) -> list[Check]:
+    """By the kind of node. Raises ConfigError."""
+    from consilium.protocol.errors import ConfigError
+
+    if node.kind == "student" and len(students) != 1:
+        raise ConfigError("a student's labels are in the folder that it wrote", "Give that one folder: --student DIR")
+    if node.kind != "student" and students:
+        raise ConfigError(f"{node.folder} is no student's kit", "Leave --student out")
+    match node.kind:
+        case "party":
+            from consilium.party.home import open_home
+            from consilium.party.statement import StatementCheck
+
+            return StatementCheck(open_home(node.folder), statement).checks
+        case "aggregator":
+            from consilium.aggregator.home import open_home as open_second
+            from consilium.aggregator.statement import StatementCheck as SecondCheck
+
+            return SecondCheck(open_second(node.folder), statement).checks
+        case "student":
+            from consilium.student.statement import StatementCheck as StudentCheck
+
+            return StudentCheck(node, statement, students[0]).checks
+        case "coordinator":
+            raise ConfigError(f"{node.folder} holds the ledger itself", f"Run: consilium audit {node.folder}")
 
 
 def _statement(

@@ -1,11 +1,9 @@
-"""Commands of a party: go through a run without sending anything, improve what was published at home, and hold the
-coordinator's ledger against its own."""
+"""Commands of a party: go through a run without sending anything, and improve what was published at home."""
 
 from __future__ import annotations
 
 import time
 import zipfile
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="A data holder: its data, a run tried locally, the coordinator's ledger held against its own account.",
+    help="A data holder: its data, a run tried locally, a published student improved at home.",
     pretty_exceptions_show_locals=False,
 )
 
@@ -152,35 +150,6 @@ def improve(
         "model": None if improved.file is None else str(improved.file),
     }
     show(output, values, lines)
-
-
-@app.command()
-def audit(
-    kit: Annotated[Path, typer.Argument(metavar="KIT", help="The party's kit.")],
-    statement: Annotated[
-        Path, typer.Argument(metavar="STATEMENT.json", help="What `consilium status KIT --statement FILE.json` wrote.")
-    ],
-    output: FormatOption = Format.text,
-) -> None:
-    """Check the coordinator's ledger against this party's own account. Exit code 1: something does not hold."""
-    from consilium.node.checks import examine
-    from consilium.node.kit import open_kit
-    from consilium.party.home import open_home
-    from consilium.party.statement import StatementCheck
-    from consilium.protocol.ledger_statement import read_statement
-
-    node = open_kit(kit, "party")
-    results = examine(StatementCheck(open_home(node.folder), read_statement(statement)).checks)
-    holds = not any(result.level == "wrong" for result in results)
-    values = {"kit": str(kit), "statement": str(statement), "holds": holds}
-    conclusion = "the ledger is what this party was told" if holds else "THE LEDGER IS NOT WHAT THIS PARTY WAS TOLD"
-    show(
-        output,
-        {**values, "findings": [asdict(result) for result in results]},
-        [*(result.line for result in results), conclusion],
-    )
-    if not holds:
-        raise typer.Exit(1)
 
 
 def _form(choices: np.ndarray, clear: bool, classes: int) -> dict[str, Any]:

@@ -260,20 +260,12 @@ def _prepare_kits(scenario: str, out: Path, seed: int, overrides: list[str], hos
     tell_warnings(warnings, output)
 
 
-def audit(
-    path: Annotated[
-        Path, typer.Argument(metavar="PATH", help="A run's folder, a coordinator's kit, or a run in the kit's state.")
-    ],
-    student: Annotated[
-        list[Path] | None, typer.Option(metavar="DIR", help="A student's own folder, to be checked too; repeat.")
-    ] = None,
-    output: FormatOption = Format.text,
-) -> None:
+def audit_run(path: Path, students: Sequence[Path], output: Format) -> None:
     """Check a run, simulated or deployed, closed or not, against its ledger. Exit code 1: something does not hold."""
     from consilium.coordinator.verify import holds
     from consilium.simulations.audit import audit_path
 
-    audited = audit_path(path, student or [])
+    audited = audit_path(path, students)
     findings, sound = audited.findings, holds(audited.findings)
     verdict = {"path": str(path), "kind": audited.kind, "finished": audited.finished, "holds": sound}
     lines = [f"{_VERDICTS[finding.verdict]:10}  {finding.check}: {finding.found}" for finding in findings]

@@ -25,6 +25,7 @@ from consilium.coordinator.rosters import NodesFile
 from consilium.node.checks import SECOND_FILE, SecondFile
 from consilium.node.kit import KIT_FILE, KitFile, NodeKind, node_id
 from consilium.node.manifest import ALGORITHM, MANIFEST, Manifest, SignedManifest, digests_of, is_setting
+from consilium.node.signed_statement import SIGNING, SigningKey
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import OutputExists
 from consilium.protocol.files import private_folder, replace_text, write_private
@@ -165,7 +166,8 @@ def student_kit(out: Path, registry: Registry, authority: Authority, name: str, 
         if registry.public:
             shutil.copy(public_file(out / OPERATOR, POOL_ROWS), folder / POOL_ROWS)
 
-    return _kit(out, registry, authority, ("student", name), {"schema.json": _json(registry.rows)}, fill)
+    files = {"schema.json": _json(registry.rows), SIGNING: _signing(registry)}
+    return _kit(out, registry, authority, ("student", name), files, fill)
 
 
 def _kit(
@@ -249,4 +251,8 @@ def common_files(registry: Registry) -> dict[str, str]:
 
 def member_files(registry: Registry) -> dict[str, str]:
     """The same, and the terms that a party and the second aggregator pin."""
-    return {**common_files(registry), "terms.json": _json(registry.federation().terms())}
+    return {**common_files(registry), "terms.json": _json(registry.federation().terms()), SIGNING: _signing(registry)}
+
+
+def _signing(registry: Registry) -> str:
+    return _json(SigningKey(coordinator=registry.coordinator_identity))

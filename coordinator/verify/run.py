@@ -40,7 +40,7 @@ from consilium.coordinator.verify.files import (
     read_events,
 )
 from consilium.coordinator.verify.recorded import Recorded, read_ledger
-from consilium.node.kit import KIT_FILE, open_kit
+from consilium.node.kit import KIT_FILE, a_node, open_kit
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError, DataError, PathError
 from consilium.protocol.files import is_held
@@ -79,11 +79,13 @@ def find_run(path: Path) -> RunPlace:
     if not path.is_dir():
         raise DataError(f"{path} is no folder, so there is no run here", ADVICE)
     if (path / KIT_FILE).exists():
-        if open_kit(path).kind == "party":
+        kind = open_kit(path).kind
+        if kind != "coordinator":
+            student = " --student OUT" if kind == "student" else ""
             raise ConfigError(
-                f"{path} is the kit of a party, not of a coordinator: it has no ledger",
+                f"{path} is the kit of {a_node(kind)}, not of a coordinator: it has no ledger",
                 "Ask the coordinator for its statement (consilium status KIT --statement FILE.json), and run:"
-                f" consilium party audit {path} STATEMENT.json",
+                f" consilium audit {path} --statement FILE.json{student}",
             )
         open_kit(path, "coordinator")
         return _of_kit(path)

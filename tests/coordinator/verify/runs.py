@@ -13,21 +13,23 @@ import polars as pl
 
 from consilium.coordinator.collection.clear import CLEAR
 from consilium.coordinator.collection.secure import SecureKeys
+from consilium.coordinator.collection.verified import VerifiedKeys
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.federation import FederationRun, Student
 from consilium.coordinator.ledger import open_batch
 from consilium.coordinator.verify import Finding, find_run, verify_run, verify_student
 from consilium.protocol.config_files import load
-from consilium.protocol.identity import Identity
+from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.ledger_statement import GENESIS
 from consilium.protocol.pool import PoolTree
 from consilium.student.config import StudentSpec
 from consilium.student.pool import load_pool
 from consilium.student.run import run_student
-from consilium.sums.roster import Roster
-from tests.deploy.kits import PARTIES, STUDENT, make_kits, write_pool
+from consilium.sums.roster import Roster, VerifiedRoster
+from tests.deploy.kits import PARTIES, SECOND, STUDENT, make_kits, write_pool
 from tests.federation import FakeTransport
+from tests.verified.small import TwoKinds
 
 Tamper = Callable[[Path], None]
 SANITISED = {"order": 2.5, "beta": 0.05, "sigma_ss": 6.0}
@@ -43,7 +45,8 @@ def kit_run(folder: Path, **changes: Any) -> Path:
     if config.public is not None:
         tree, rows = PoolTree.load(kits / "coordinator" / "public.npy"), kits / f"student-{STUDENT}" / "public.npz"
     pool = load_pool(rows)
-    coordinator, keys = kits / "coordinator", None
+    coordinator = kits / "coordinator"
+    keys: SecureKeys | VerifiedKeys | None = None
     if config.collection in ("secure", "distributed"):
         keys = SecureKeys(Roster.load(coordinator / "roster.json"), Identity.load(coordinator / "identity.pem"))
     log = EventLog(run / "events.jsonl")
@@ -51,8 +54,13 @@ def kit_run(folder: Path, **changes: Any) -> Path:
     def student(source) -> None:
         run_student(source, pool, StudentSpec(batch=5, queries=20), folder / "student", 3)
 
+    homes = [kits / f"party-{name}" for name in PARTIES]
+    transport = FakeTransport(homes)
+    if config.collection == "verified":
+        identity, sealing = Identity.load(coordinator / "identity.pem"), SealingKey.load(coordinator / "sealing.pem")
+        keys = VerifiedKeys(VerifiedRoster.load(coordinator / "roster.json"), identity, sealing)
+        transport = TwoKinds(homes, kits / f"aggregator-{SECOND}")
     try:
-        transport = FakeTransport([kits / f"party-{name}" for name in PARTIES])
         FederationRun(transport, config, run, log, Student(student, None), keys or CLEAR, pool=tree).run()
     finally:
         log.close()
