@@ -17,7 +17,7 @@ from consilium.sums.aggregators.terms import VerifiedTerms
 
 
 @dataclass(frozen=True)
-class StatementCheck:
+class StatementAtAggregator:
     """One statement at one second aggregator."""
 
     home: AggregatorHome

@@ -362,13 +362,13 @@ def _statement_checks(node: Kit, statement: LedgerStatement, students: list[Path
             return StatementCheck(open_home(node.folder), statement).checks
         case "aggregator":
             from consilium.aggregator.home import open_home as open_second
-            from consilium.aggregator.statement import StatementCheck as SecondCheck
+            from consilium.aggregator.statement import StatementAtAggregator
 
-            return SecondCheck(open_second(node.folder), statement).checks
+            return StatementAtAggregator(open_second(node.folder), statement).checks
         case "student":
-            from consilium.student.statement import StatementCheck as StudentCheck
+            from consilium.student.statement import StatementAtStudent
 
-            return StudentCheck(node, statement, students[0]).checks
+            return StatementAtStudent(node, statement, students[0]).checks
         case "coordinator":
             raise ConfigError(f"{node.folder} holds the ledger itself", f"Run: consilium audit {node.folder}")
 

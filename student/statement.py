@@ -17,7 +17,7 @@ LABELS = "labels.parquet"
 
 
 @dataclass(frozen=True)
-class StatementCheck:
+class StatementAtStudent:
     """One statement at one student. out: the folder of `consilium student run`."""
 
     kit: Kit
