@@ -51,10 +51,10 @@ class StatementAtAggregator:
         """Terms, ids and whether the half was given, of all sessions of the federation. Raises LedgerError where there
         are none."""
         with GivenStore(self.home.store_file).transaction() as sums:
-            found = sums.sessions(self._terms.federation)
-        if not found:
+            sessions = sums.sessions(self._terms.federation)
+        if not sessions:
             raise LedgerError("no session was opened here, so that no ledger is known", "Ask again after a question")
-        return [(VerifiedTerms.parse(terms), ids, given) for terms, ids, given in found]
+        return [(VerifiedTerms.parse(terms), ids, signed) for terms, ids, signed in sessions]
 
     def _positions(self) -> str:
         seen = {terms.batch: terms.head for terms, _, _ in self._sessions}
@@ -64,9 +64,9 @@ class StatementAtAggregator:
         return check_positions(self.statement, seen)
 
     def _queries(self) -> str:
-        given: dict[int, set[str]] = {}
-        for terms, ids, gave in self._sessions:
-            if gave:
-                given.setdefault(terms.release, set()).update(ids)
+        summed: dict[int, set[str]] = {}
+        for terms, ids, signed in self._sessions:
+            if signed:
+                summed.setdefault(terms.release, set()).update(ids)
         last = max(terms.batch for terms, _, _ in self._sessions)
-        return self._by_terms.queries(given, last, "aggregator gave its half on")
+        return self._by_terms.queries(summed, last, "aggregator gave its half on")

@@ -88,7 +88,7 @@ class GivenSums:
             " WHERE json_extract(CAST(terms AS TEXT), '$.federation') = ? ORDER BY moment",
             (federation,),
         ).fetchall()
-        return [(terms, _ids(ids), bool(given)) for terms, ids, given in rows]
+        return [(terms, _ids(ids), bool(signed)) for terms, ids, signed in rows]
 
     def open(self, sid: str, terms: bytes, ids: Sequence[str], moment: float) -> None:
         """Begin a session. Others on the same queries in the same phase, which have given nothing, are given up."""
