@@ -214,8 +214,8 @@ FEDERATIONS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "verified, labels": ("stroke-labels", ("federation.collection=verified",), OBSERVERS[1:2]),
     "few parties, counts": ("stroke", FEW, OBSERVERS[:1]),
 }
-"""By collection and release, what is attacked, and by whom. Towards a student all collections are alike. Of few parties,
-those with 180 patients or more, whoever knows where rows come from finds targets too, without noise."""
+"""By collection and release, what is attacked, and by whom. Towards a student all collections are alike. Of few
+parties, those with 180 patients or more, whoever knows where rows come from finds targets too, without noise."""
 COLUMNS = (
     "collection, release", "looked for", "observer", "knows", "found of 100 at .1 false alarms", "at 1 false alarm",
     "without noise", "proved without noise", "epsilon at least", "guaranteed", "ratio", "games", "seconds",
@@ -235,7 +235,11 @@ def strongest(attacks: Sequence[MembershipAttack]) -> Iterator[list[str]]:
     for unit, observer, knows in dict.fromkeys((one.unit, one.observer, one.knows) for one in attacks):
         these = [one for one in attacks if (one.unit, one.observer, one.knows) == (unit, observer, knows)]
         noisy, bare = ([one for one in these if one.noise is noise] for noise in (True, False))
-        target = max(noisy, key=lambda one: (one.bound, _found([one]).share)).target
+        by_target = [
+            [one for one in noisy if one.target == name] for name in dict.fromkeys(one.target for one in noisy)
+        ]
+        strong = max(by_target, key=lambda part: (round(max(one.bound for one in part), 2), _found(part).share))
+        target = strong[0].target
         best, control = ([one for one in part if one.target == target] for part in (noisy, bare))
         promise, bound = best[0].promise, max(one.bound for one in best)
         yield [

@@ -40,6 +40,7 @@ from consilium.simulations.attack.shadows import (
     outcome_shares,
     typical_parties,
     typical_records,
+    with_copies,
     worst_party,
     worst_record,
 )
@@ -265,6 +266,7 @@ class StudentObserver:
 
 
 STUDENT = "student"
+CHOOSES, COPIES = ", and chooses the queries", ", and adds copies to the public rows"
 OBSERVERS = ("release", "coordinator", STUDENT)
 _TARGET_ROWS = 16
 """Of a target that the student is asked about, at most."""
@@ -387,20 +389,19 @@ def _vote_ratio(target: Target, insider: bool) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Plan:
-    """One attack: on these targets, which are of one kind, by this observer."""
+    """One attack: on these targets, which are of one kind, by this observer. does: what the attacker does besides."""
 
     shadows: Shadows = field(repr=False)
     targets: list[Target] = field(repr=False)
     observer: str
     insider: bool
     noise: bool
-    chooses: bool = False
+    does: str = ""
 
     @property
     def knows(self) -> str:
-        if not self.insider:
-            return "where rows come from"
-        return "all other rows, and chooses the queries" if self.chooses else "all other rows"
+        """What the attacker knows, and what else it may do."""
+        return ("all other rows" if self.insider else "where rows come from") + self.does
 
 
 def membership(
@@ -455,7 +456,12 @@ def _plans(shadows: Shadows, everything: Shadows, units: Sequence[Unit], observe
     for unit in (Unit.RECORD, Unit.PARTY):
         if unit in units and "release" in observers:
             chosen, target = with_chosen_queries(everything, shadows.queries, unit)
-            yield from (_Plan(chosen, [target], "release", True, noise, True) for noise in (True, False))
+            yield from (_Plan(chosen, [target], "release", True, noise, CHOOSES) for noise in (True, False))
+    if Unit.RECORD in units:
+        poisoned, target = with_copies(everything, shadows.rows)
+        for observer in observers:
+            if observer != "coordinator":
+                yield from (_Plan(poisoned, [target], observer, True, noise, COPIES) for noise in (True, False))
 
 
 def targets_of(shadows: Shadows, units: Sequence[Unit]) -> list[list[Target]]:

@@ -276,7 +276,30 @@ def _stand_ins(
     return data.x[drawn], data.y[drawn]
 
 
+@dataclass(frozen=True)
+class LoudRecord:
+    """A record that moves many votes: in place of index `row` of its party, x float32 (1, features) with the label
+    `wrong`; in the other world with the label `right`, or nobody. Secret."""
+
+    party: int
+    row: np.ndarray = field(repr=False)
+    x: np.ndarray = field(repr=False)
+    right: np.ndarray = field(repr=False)
+    wrong: np.ndarray = field(repr=False)
+
+    def on(self, shadows: Shadows) -> Target:
+        """As a target of these shadows."""
+        nobody = shadows.case.config.privacy.neighbouring is Neighbouring.ADD_OR_REMOVE
+        others = (self.x[:0], self.right[:0]) if nobody else (self.x, self.right)
+        return shadows.target("worst found", Unit.RECORD, self.party, self.row, self.x, self.wrong, others)
+
+
 def worst_record(shadows: Shadows) -> Target:
+    """See `loudest_record`."""
+    return loudest_record(shadows).on(shadows)
+
+
+def loudest_record(shadows: Shadows) -> LoudRecord:
     """The record that moves most votes, of those tried: at parties with few rows, beside the same with a wrong label;
     and copies of rows that are asked, with either label."""
     case, data, generator = shadows.case, shadows.case.dataset, shadows.generator(5)
@@ -297,10 +320,32 @@ def worst_record(shadows: Shadows) -> Target:
         moved = int(np.abs(votes[1] - votes[0]).sum())
         if moved > most:
             most, best = moved, (party, row, x, right, wrong)
-    party, row, x, right, wrong = best
-    nobody = case.config.privacy.neighbouring is Neighbouring.ADD_OR_REMOVE
-    others = (x[:0], right[:0]) if nobody else (x, right)
-    return shadows.target("worst found", Unit.RECORD, party, row, x, wrong, others)
+    return LoudRecord(*best)
+
+
+def with_copies(everything: Shadows, rows: np.ndarray) -> tuple[Shadows, Target]:
+    """The worst record where the attacker adds to the public rows: half of what is asked are near-duplicates of it, the
+    others as before (Jagielski et al. 2023, arXiv 2303.03446, who duplicate queries and poison them).
+
+    everything : of the whole pool. rows : of the pool, what the student asks.
+    """
+    loud, case = loudest_record(everything.on(rows)), everything.case
+    generator, half = everything.generator(10), max(len(rows) // 2, 1)
+    off = generator.normal(0, 1e-3, (half, loud.x.shape[1])) * case.pool_x.std(axis=0)
+    copies = (loud.x + off).astype(np.float32)
+    data, kept = case.dataset, case.partition.queries[rows[half:]]
+    whose = {
+        key: np.concatenate([value, np.full(half, value[kept[0]] if len(kept) else value[0])])
+        for key in ("owner", "patient", "time")
+        if (value := getattr(data, key)) is not None
+    }
+    larger = replace(
+        data, x=np.concatenate([data.x, copies]), y=np.concatenate([data.y, loud.wrong.repeat(half)]), **whose
+    )
+    public = np.concatenate([kept, np.arange(len(data.x), len(data.x) + half)])
+    poisoned = replace(case, dataset=larger, partition=replace(case.partition, queries=public))
+    shadows = Shadows(poisoned, np.arange(len(public)), everything.seed, halves=0)
+    return shadows, loud.on(shadows)
 
 
 def typical_parties(shadows: Shadows, count: int) -> list[Target]:
