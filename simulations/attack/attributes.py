@@ -29,7 +29,10 @@ from consilium.simulations.release import replay
 
 MOST_ROWS = 2000
 """Rows that trained, and rows that did not, of which attributes are guessed."""
+LEAST = 0.1
+"""Of the public rows on either side of an attribute."""
 OUTCOME = "the outcome"
+BY_HEART = "a model that learnt its rows by heart"
 SUBJECT, TRAINED = "the subject of a query", "a row that trained"
 
 
@@ -100,8 +103,8 @@ def _most_told(
     """The feature of which exact counts tell most beyond `anyway`, on these rows."""
     best, choice = -np.inf, (names[0], _above(x[:, 0], x[:, 0]))
     first, second = rows[::2], rows[1::2]
-    for place, name in enumerate(names):
-        positive = _above(x[:, place], x[:, place])
+    for place in _divided(x):
+        name, positive = names[place], _above(x[:, place], x[:, place])
         if _one_kind(positive[first]) or _one_kind(positive[second]):
             continue
         with_counts = _guesses(np.concatenate([anyway, _shares(votes)], axis=1), positive, first)[second]
@@ -129,13 +132,11 @@ def _of_rows(everything: Shadows, asked: np.ndarray) -> list[Guessed]:
         "the student's model": replay(case, votes).student.predict_proba,
         "a student without noise": replay(case, votes, lambda batch: NoNoise()).student.predict_proba,
         "a model of all rows": lambda x: _pooled(case, x),
-        "a model that learnt its rows by heart": _by_heart(case, private),
+        BY_HEART: _by_heart(case, private),
     }
-    medians = np.median(case.pool_x, axis=0)
-    heaviest = _heaviest(case, replay(case, votes).student, medians)
-    found = []
+    heaviest, found = _heaviest(case, replay(case, votes).student), list[Guessed]()
     for by, model in students.items():
-        for attribute in (OUTCOME, data.features[heaviest]):
+        for attribute in (OUTCOME,) if by == BY_HEART else (OUTCOME, data.features[heaviest]):
             parts = []
             for rows in (inside, outside):
                 x, y = data.x[rows], data.y[rows]
@@ -151,7 +152,7 @@ def _of_rows(everything: Shadows, asked: np.ndarray) -> list[Guessed]:
                 continue
             beyond = float(parts[0].mean() - parts[1].mean())
             spread = float(np.hypot(*(part.std() / np.sqrt(len(part)) for part in parts)))
-            control = by == "a model that learnt its rows by heart"
+            control = by == BY_HEART
             value = float(parts[0].mean())
             found.append(
                 Guessed(TRAINED, attribute, by, control, value, beyond, normal_interval(beyond, spread), len(inside))
@@ -159,13 +160,19 @@ def _of_rows(everything: Shadows, asked: np.ndarray) -> list[Guessed]:
     return found
 
 
-def _heaviest(case: Case, student: Published, medians: np.ndarray) -> int:
+def _divided(x: np.ndarray) -> list[int]:
+    """Features of which a tenth of the rows at least is on either side."""
+    shares = [float(_above(column, column).mean()) for column in x.T]
+    return [place for place, share in enumerate(shares) if min(share, 1 - share) >= LEAST]
+
+
+def _heaviest(case: Case, student: Published) -> int:
     """The feature whose other value changes the student's answer most, in the mean over public rows."""
-    changes = []
-    for place in range(case.pool_x.shape[1]):
+    changes, places = [], _divided(case.pool_x)
+    for place in places:
         low, high = (_with(case.pool_x, place, value) for value in _values(case, place))
         changes.append(float(np.abs(student.predict_proba(low) - student.predict_proba(high)).mean()))
-    return int(np.argmax(changes))
+    return places[int(np.argmax(changes))] if places else 0
 
 
 def _values(case: Case, place: int) -> tuple[float, float]:

@@ -23,7 +23,11 @@ def attack_command(
     where: Annotated[str, typer.Argument(metavar="RUN|SCENARIO", help="A simulated run's folder, or a scenario.")],
     only: Annotated[
         list[str] | None,
-        typer.Option("--only", metavar="PART", help="faults, votes, liars or membership; all by default. Repeat."),
+        typer.Option(
+            "--only",
+            metavar="PART",
+            help="faults, votes, differences, attributes, liars or membership; all by default. Repeat.",
+        ),
     ] = None,
     budget: Annotated[float, typer.Option(metavar="MINUTES", help="Of one processor, about.")] = 10.0,
     overrides: Annotated[

@@ -28,7 +28,7 @@ from consilium.node.progress import FAULTS
 from consilium.protocol.errors import BudgetExceeded
 from consilium.protocol.label_source import NO_LABEL, Progress, no_progress
 from consilium.protocol.releases import ReleaseKind
-from consilium.simulations.attack.membership import OnRows, outcome_law
+from consilium.simulations.attack.membership import OnRows, drawn_on, outcome_law
 from consilium.simulations.attack.shadows import Shadows
 from consilium.simulations.divide import Case
 from consilium.simulations.release import RecordedVotes, replay
@@ -145,7 +145,7 @@ def _contested(case: Case, count: int) -> np.ndarray:
     """Votes int64 (count, classes) whose outcome is the noise's alone: the first two classes are tied, as high as they
     get; where a check asks for more, the first is at its threshold."""
     total = len(case.parties) * case.config.teachers_per_party
-    top = max(total // 2, min(case.config.mechanism.votes_needed, total))
+    top = max(total // 2, min(getattr(case.config.mechanism, "threshold", 0), total))
     votes = np.zeros((count, len(case.classes)), dtype=np.int64)
     votes[:, 0], votes[:, 1] = top, total - top
     return votes
@@ -225,7 +225,7 @@ def _too_often_right(everything: Shadows, rows: np.ndarray) -> tuple[bool | None
     won = answered = batch = 0
     while answered < _TRIALS and batch < 10_000:
         batch += 1
-        labels = mechanism.draw(np.tile(votes, (len(rows), 1)), noise_for(config)(batch)).labels
+        labels = drawn_on(mechanism, np.tile(votes, (len(rows), 1)), noise_for(config)(batch)).labels
         answered, won = answered + int((labels != NO_LABEL).sum()), won + int((labels == len(votes) - 1).sum())
     if not answered:
         return None, "nothing is answered at such votes"

@@ -10,6 +10,8 @@ import numpy as np
 
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.label_source import Progress, no_progress
+from consilium.simulations.attack.attributes import guessed_attributes
+from consilium.simulations.attack.differences import differences
 from consilium.simulations.attack.faults import look_for_faults
 from consilium.simulations.attack.liars import poisoned_students
 from consilium.simulations.attack.membership import ERROR, asked_rows, membership
@@ -18,7 +20,7 @@ from consilium.simulations.attack.shadows import Shadows, check_playable
 from consilium.simulations.divide import Case
 
 FORMAT = 1
-PARTS = ("faults", "votes", "liars", "membership")
+PARTS = ("faults", "votes", "differences", "attributes", "liars", "membership")
 """What `--only` takes."""
 MINUTES = 10.0
 """Of one processor, by default."""
@@ -72,6 +74,10 @@ def attacked(
         values["faults"] = [finding.to_json() for finding in look_for_faults(everything, progress)]
     if "votes" in parts:
         values["votes"] = [one.to_json() for one in recovered_votes(everything)]
+    if "differences" in parts:
+        values["differences"] = [one.to_json() for one in differences(everything)]
+    if "attributes" in parts:
+        values["attributes"] = [one.to_json() for one in guessed_attributes(everything, rows)]
     if "liars" in parts:
         values["liars"] = [one.to_json() for one in poisoned_students(everything, rows)]
     if "membership" in parts:
@@ -84,9 +90,15 @@ def attacked(
 def broken(values: dict[str, Any]) -> list[str]:
     """What was refuted or found, in a sentence each; empty where nothing was."""
     mistakes = [f"{one['fault']}: {one['evidence']}" for one in values.get("faults", []) if one["state"] == "found"]
-    return mistakes + [
+    refuted = [
         f"{one['observer']}, {one['target']} {one['unit']}: epsilon is at least {one['epsilon_at_least']:.3f}"
         f" (Gaussian {one['epsilon_at_least_gaussian'] or 0:.3f}), {one['epsilon_promised']:.3f} is promised"
         for one in values.get("membership", [])
         if one["broken"]
     ]
+    alone = [
+        f"{one['rule']}: a party's vote came out of {one['read']} of {one['histories']} searches"
+        for one in values.get("differences", [])
+        if one["read"] and not one["control"] and not one["deviation"]
+    ]
+    return mistakes + refuted + alone

@@ -26,7 +26,7 @@ from scipy.special import ndtr
 from consilium.accounting.target import worst_case
 from consilium.accounting.units import Towards, Unit
 from consilium.coordinator.config import FederationConfig
-from consilium.coordinator.mechanisms.base import Mechanism
+from consilium.coordinator.mechanisms.base import Drawn, Mechanism
 from consilium.node.progress import MEMBERSHIP
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.label_source import NO_LABEL, Progress, no_progress
@@ -186,7 +186,7 @@ class ReleaseObserver:
     def scores(self, games: Games, world: int, seed: int, noise: bool) -> np.ndarray:
         """See `Observer.scores`."""
         votes = games.votes[:, world]
-        drawn = self._mechanism.draw(votes.reshape(-1, votes.shape[2]), SeededNoise(seed) if noise else NoNoise())
+        drawn = drawn_on(self._mechanism, votes.reshape(-1, votes.shape[2]), SeededNoise(seed) if noise else NoNoise())
         if drawn.counts is not None:
             return self._line.scores(drawn.counts.reshape(votes.shape))
         labels = drawn.labels.reshape(votes.shape[:2])
@@ -349,6 +349,12 @@ def _label_ratio(mechanism: Mechanism | None, away: np.ndarray, there: np.ndarra
         laws.append(summed / summed.sum(axis=1, keepdims=True))
     floor = 1e-6 if mechanism is not None else 0.5 / (len(away) + 1)
     return np.log(laws[1] + floor) - np.log(laws[0] + floor)
+
+
+def drawn_on(mechanism: Mechanism, votes: np.ndarray, noise: NoiseSource) -> Drawn:
+    """What a mechanism releases at votes (queries, classes). One that takes what the student thinks is asked by an
+    attacker who has no opinion, as a student has none at first: any opinion is within the guarantee."""
+    return mechanism.draw(votes, noise, np.zeros(votes.shape) if mechanism.needs_probabilities else None)
 
 
 def outcome_law(mechanism: Mechanism | None, votes: np.ndarray) -> np.ndarray:

@@ -21,7 +21,7 @@ from consilium.coordinator.mechanisms.base import Mechanism
 from consilium.coordinator.memory_ledger import MemoryLedger
 from consilium.protocol.label_source import NO_LABEL
 from consilium.protocol.noise import SeededNoise
-from consilium.simulations.attack.membership import OnRows, outcome_law
+from consilium.simulations.attack.membership import OnRows, drawn_on, outcome_law
 from consilium.simulations.attack.shadows import Shadows
 from consilium.simulations.release import RecordedVotes
 
@@ -98,7 +98,7 @@ def _through_the_service(everything: Shadows, rows: np.ndarray, votes: np.ndarra
 
 def _estimate(mechanism: Mechanism, histogram: np.ndarray, seed: int, times: int) -> np.ndarray:
     """Votes float64 (classes,) by fresh answers."""
-    drawn = mechanism.draw(np.tile(histogram, (times, 1)), SeededNoise(seed))
+    drawn = drawn_on(mechanism, np.tile(histogram, (times, 1)), SeededNoise(seed))
     if drawn.counts is not None:
         return drawn.counts.mean(axis=0)
     labels = drawn.labels[drawn.labels != NO_LABEL]

@@ -39,16 +39,18 @@ def check_playable(case: Case) -> None:
     """Raise ConfigError for a federation whose attacks are not played."""
     simulation, federation = case.scenario.simulation, case.scenario.federation
     reasons = {
-        "a schedule": bool(federation.schedule),
-        "parties of several weights": federation.most_weight > 1,
-        "policies of single parties": bool(simulation.policies),
-        "parties with teachers of their own": bool(simulation.teachers),
-        "an interactive mechanism": federation.mechanism.needs_probabilities,
+        "a schedule": (bool(federation.schedule), "what it asks later depends on what was released before"),
+        "parties of several weights": (federation.most_weight > 1, "one party's part in a sum is not one vote"),
+        "policies of single parties": (bool(simulation.policies), "who answers depends on each party's own limits"),
+        "parties with teachers of their own": (
+            bool(simulation.teachers),
+            "shadows train every party's teachers in the same way",
+        ),
     }
-    for name, there in reasons.items():
+    for name, (there, why) in reasons.items():
         if there:
             raise ConfigError(
-                f"attacks are not played on a federation with {name}",
+                f"attacks are not played on a federation with {name}: {why}",
                 "Leave it out with --set, or take another scenario",
             )
 
@@ -306,7 +308,7 @@ def loudest_record(shadows: Shadows) -> LoudRecord:
     sizes = np.array([len(rows) for rows in case.partition.parties.values()])
     several = np.argsort(sizes, kind="stable")[(np.sort(sizes) > 1).argmax() :]
     small = several[: max(len(several) // 3, 1)]  # a teacher of few rows depends on each of them
-    most, best = -1, (0, *(np.zeros(0, dtype=np.int64) for _ in range(4)))
+    tried = list[tuple[int, LoudRecord]]()
     for number in range(TRIES):
         party = int(generator.choice(small))
         mine = case.partition.parties[case.parties[party]]
@@ -318,9 +320,8 @@ def loudest_record(shadows: Shadows) -> LoudRecord:
         variants = [(np.concatenate([data.x[rest], x]), np.concatenate([data.y[rest], y])) for y in (right, wrong)]
         votes = shadows.votes_of(party, variants)
         moved = int(np.abs(votes[1] - votes[0]).sum())
-        if moved > most:
-            most, best = moved, (party, row, x, right, wrong)
-    return LoudRecord(*best)
+        tried.append((moved, LoudRecord(party, row, x, right, wrong)))
+    return max(tried, key=lambda one: one[0])[1]
 
 
 def with_copies(everything: Shadows, rows: np.ndarray) -> tuple[Shadows, Target]:

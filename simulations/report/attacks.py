@@ -46,7 +46,16 @@ def attacks_part(values: Mapping[str, Any], look: str = "") -> PagePart:
         return PagePart("attacks", "What an attacker finds out", ())
     try:
         exhibits = without_blanks(
-            [_plain(values), _best(values), _votes(values), _liars(values), _faults(values), _all(values)]
+            [
+                _plain(values),
+                _best(values),
+                _votes(values),
+                _differences(values),
+                _attributes(values),
+                _liars(values),
+                _faults(values),
+                _all(values),
+            ]
         )
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise DataError("attack.json is not that of a run", "Run: consilium attack RUN") from error
@@ -156,6 +165,70 @@ def _votes(values: Mapping[str, Any]) -> Exhibit | None:
     )
 
 
+def _differences(values: Mapping[str, Any]) -> Exhibit | None:
+    """Whether sums over different parties have one party's vote in them; nothing of plaintext votes."""
+    searches = values.get("differences", [])
+    lines = tuple(
+        TableLine(
+            one["rule"],
+            (
+                Cell("no: it looks right, and is not" if one["control"] else "yes"),
+                Cell(f"{one['asked']:,}"),
+                Cell(f"{one['granted']:,}"),
+                Cell(f"{one['read']} of {one['histories']}"),
+                Cell("–" if one["deviation"] is None else f"{one['deviation']:.0f} votes"),
+            ),
+        )
+        for one in searches
+    )
+    words = (
+        "A sum with a party and a sum without it differ by its vote. Somebody who asks for many sums, over parties of"
+        " its choice, searches for a combination in which one party is left alone. It asks about cases that are nearly"
+        " the same, leaves parties out, and founds further federations.",
+        "Where noise is in each sum, such a combination is easily had. It is one vote, more or less, under noise of the"
+        " deviation in the last column, and each sum is charged.",
+    )
+    columns = ("what stands in the way", "in use here", "sums asked for", "sums had", "a vote alone", "noise on it")
+    table = Table(columns, lines, frozenset(range(2, 6)))
+    return (
+        Exhibit("attacks-differences", "Is one party's vote the difference of sums?", words, table, secret=True)
+        if lines
+        else None
+    )
+
+
+def _attributes(values: Mapping[str, Any]) -> Exhibit | None:
+    """What releases tell of attributes, beyond what a model of all rows says."""
+    guesses = values.get("attributes", [])
+    lines = tuple(
+        TableLine(
+            f"{one['attribute']} of {one['whose']}",
+            (
+                Cell(f"{one['by']} (control)" if one["control"] else one["by"]),
+                Cell(f"{one['auc']:.3f}"),
+                Cell(f"{one['beyond']:+.3f}"),
+                Cell(f"{one['interval'][0]:+.3f} to {one['interval'][1]:+.3f}"),
+            ),
+        )
+        for one in guesses
+    )
+    words = (
+        "What all parties together teach, such as how a symptom goes with an outcome, is what a federation is for, and"
+        " no guarantee hides it. So the question is what somebody learns beyond that. Of the subject of a query: with"
+        " the released counts, more than a model of all rows says anyway. Of a row that trained: more than of rows"
+        " which did not.",
+        "The area under the curve (AUC) is .5 for who guesses blindly, and 1 for who knows. An interval that reaches"
+        " across 0 shows nothing.",
+    )
+    columns = ("attribute", "guessed by", "AUC", "beyond", "95 % interval")
+    table = Table(columns, lines, frozenset(range(2, 5)))
+    return (
+        Exhibit("attacks-attributes", "What is told of somebody's attributes?", words, table, secret=True)
+        if lines
+        else None
+    )
+
+
 def _liars(values: Mapping[str, Any]) -> Exhibit | None:
     """What lying parties do to the student."""
     lines = tuple(
@@ -166,18 +239,23 @@ def _liars(values: Mapping[str, Any]) -> Exhibit | None:
                 Cell(f"{100 * one['moved']:.0f} of 100"),
                 Cell("–" if one["value"] is None else f"{one['metric']} {one['value']:.3f}"),
                 Cell("–" if one["hit"] is None else f"{100 * one['hit']:.0f} of 100"),
+                Cell("–" if one["own"] is None else f"{one['own']:.3f}, honest {one['own_honest']:.3f}"),
             ),
         )
         for one in values.get("liars", [])
     )
     words = (
         f"Liars among the {plural(values['party_label'])} vote against what most others say (flip), or for one class"
-        f" where a feature is large, so that the student learns that (trigger). A lie that is a vote cannot be told"
-        f" from an opinion: it counts as one. Where votes are hidden under masks nothing checks them, and one liar"
-        f" may add as much as the noise explains.",
+        f" where a feature is large, so that the student learns that (trigger), or for the last class throughout"
+        f" (class), or for what a model of their patients alone says, so that the student is good for these (gain). A"
+        f" lie that is a vote cannot be told from an opinion: it counts as one. Where votes are hidden under masks"
+        f" nothing checks them, and one liar may add as much as the noise explains.",
     )
-    columns = ("lie", "liars", "cases turned", "student on public test rows", "rows with the trigger called so")
-    table = Table(columns, lines, frozenset(range(1, 5)))
+    columns = (
+        "lie", "liars", "cases turned", "student on public test rows", "rows called what they want",
+        "on the liars' own patients",
+    )  # fmt: skip
+    table = Table(columns, lines, frozenset(range(1, 6)))
     return Exhibit("attacks-liars", "What can liars do?", words, table, secret=True) if lines else None
 
 
