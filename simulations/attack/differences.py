@@ -38,7 +38,7 @@ _PLAN = 5
 
 
 @dataclass(frozen=True)
-class Asked:
+class SumQuery:
     """One sum. question, federation, roster: which row, name and roster, by number. keys: of each party, 0 where it has
     left. numbers: of the block of each, 0 of none. summed: places of the parties in it."""
 
@@ -50,13 +50,13 @@ class Asked:
     summed: frozenset[int]
 
 
-class Blocks:
+class BlockRule:
     """The rule: an exact sum has all of a block, and a party's block is for ever that of its first sum."""
 
     def __init__(self) -> None:
         self._first: dict[int, frozenset[str]] = {}
 
-    def grants(self, asked: Asked) -> bool:
+    def grants(self, asked: SumQuery) -> bool:
         """Whether all parties of the sum give to it; they remember it then."""
         blocks = blocks_of(asked.numbers)
         try:
@@ -75,39 +75,39 @@ class Blocks:
         return True
 
 
-class BlocksOfRoster(Blocks):
+class ForgetfulBlocks(BlockRule):
     """A control: what is remembered is forgotten with the roster."""
 
     _roster = 0
 
-    def grants(self, asked: Asked) -> bool:
-        """See `Blocks.grants`."""
+    def grants(self, asked: SumQuery) -> bool:
+        """See `BlockRule.grants`."""
         if asked.roster != self._roster:
             self._first, self._roster = {}, asked.roster
         return super().grants(asked)
 
 
-class Once:
+class OnceRule:
     """A control: a question is summed once in a federation."""
 
     def __init__(self) -> None:
         self._questions: set[tuple[int, int]] = set()
 
-    def grants(self, asked: Asked) -> bool:
-        """See `Blocks.grants`."""
+    def grants(self, asked: SumQuery) -> bool:
+        """See `BlockRule.grants`."""
         new = (asked.question, asked.federation) not in self._questions
         self._questions.add((asked.question, asked.federation))
         return new
 
 
-class Pairs:
+class PairRule:
     """A control: two sums have the same parties, or differ by some on each side."""
 
     def __init__(self, least: int = 2) -> None:
         self._sets, self._least = list[frozenset[int]](), least
 
-    def grants(self, asked: Asked) -> bool:
-        """See `Blocks.grants`."""
+    def grants(self, asked: SumQuery) -> bool:
+        """See `BlockRule.grants`."""
         near = [one for one in self._sets if one != asked.summed]
         if any(min(len(asked.summed - one), len(one - asked.summed)) < self._least for one in near):
             return False
@@ -118,9 +118,9 @@ class Pairs:
 BLOCKS = "whole blocks, for ever"
 NOISE = "noise in each sum"
 CONTROLS: dict[str, Callable[[], Any]] = {
-    "whole blocks, until there is a new roster": BlocksOfRoster,
-    "two sums differ by two parties on each side": Pairs,
-    "a question is summed once in a federation": Once,
+    "whole blocks, until there is a new roster": ForgetfulBlocks,
+    "two sums differ by two parties on each side": PairRule,
+    "a question is summed once in a federation": OnceRule,
 }
 """Rules that look right. Each is beaten."""
 
@@ -211,7 +211,7 @@ class Searcher:
         self._numbers = self._divided()
         self._rosters.append((self._keys, self._numbers))
 
-    def choices(self) -> list[Asked]:
+    def choices(self) -> list[SumQuery]:
         """Sums that it might ask for next, under the roster of now; sometimes it makes another one first."""
         if self.generator.random() < 0.2:
             self._another_roster()
@@ -220,12 +220,12 @@ class Searcher:
         there = frozenset(place for place, key in enumerate(self._keys) if key)
         federation = int(self.generator.integers(3))
         return [
-            Asked(self._question, federation, self._roster, self._keys, self._numbers, one)
+            SumQuery(self._question, federation, self._roster, self._keys, self._numbers, one)
             for one in dict.fromkeys(members & there for members in sets)
             if len(one) >= self.smallest
         ]
 
-    def best(self, choices: list[Asked]) -> list[Asked]:
+    def best(self, choices: list[SumQuery]) -> list[SumQuery]:
         """Those that bring some party nearest to being alone, first; a quarter of the time by lot."""
         if self.generator.random() < 0.25:
             return [choices[place] for place in self.generator.permutation(len(choices))]
@@ -299,7 +299,7 @@ def differences(everything: Shadows) -> list[Difference]:
         return (
             [] if drawn is None else [searched(everything, NOISE, None, False, (parties, least, smallest), drawn.sigma)]
         )
-    rules = {BLOCKS: Blocks, **CONTROLS}
+    rules = {BLOCKS: BlockRule, **CONTROLS}
     sizes = (parties, least, smallest)
     return [searched(everything, name, rule, name != BLOCKS, sizes, 0.0) for name, rule in rules.items()]
 

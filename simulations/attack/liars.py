@@ -148,6 +148,7 @@ class _Judge:
             x, own_y = case.dataset.x[mine], case.dataset.y[mine]
             of_own = leading_metric(own_y, len(case.classes))
             if of_own == metric:
-                own = [float(row_scores(one.predict_proba(x), own_y, of_own).mean()) for one in (student, self._honest)]
+                own = float(row_scores(student.predict_proba(x), own_y, of_own).mean())
+                honest = float(row_scores(self._honest.predict_proba(x), own_y, of_own).mean())
         moved = float((votes.argmax(axis=1) != self._most.argmax(axis=1)).mean())
         return Poisoned(attack, count, metric, value, hit, own, honest, moved)

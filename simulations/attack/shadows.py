@@ -325,15 +325,21 @@ def loudest_record(shadows: Shadows) -> LoudRecord:
 
 
 def with_copies(everything: Shadows, rows: np.ndarray) -> tuple[Shadows, Target]:
-    """The worst record where the attacker adds to the public rows: half of what is asked are near-duplicates of it, the
-    others as before (Jagielski et al. 2023, arXiv 2303.03446, who duplicate queries and poison them).
+    """The worst record where the attacker adds to the public rows: half of what is asked are near-duplicates of one row
+    on which the record moves votes, the nearest to it; the others as before (Jagielski et al. 2023, arXiv
+    2303.03446, who duplicate queries and poison them).
 
     everything : of the whole pool. rows : of the pool, what the student asks.
     """
     loud, case = loudest_record(everything.on(rows)), everything.case
     generator, half = everything.generator(10), max(len(rows) // 2, 1)
-    off = generator.normal(0, 1e-3, (half, loud.x.shape[1])) * case.pool_x.std(axis=0)
-    copies = (loud.x + off).astype(np.float32)
+    moved = np.abs(np.diff(loud.on(everything).whole, axis=0)[0]).sum(axis=1)
+    copied = loud.x
+    if moved.any():
+        places = np.flatnonzero(moved == moved.max())
+        copied = case.pool_x[places[np.argmin(np.abs(case.pool_x[places] - loud.x).sum(axis=1))]][None]
+    off = generator.normal(0, 1e-4, (half, loud.x.shape[1])) * case.pool_x.std(axis=0)
+    copies = (copied + off).astype(np.float32)
     data, kept = case.dataset, case.partition.queries[rows[half:]]
     whose = {
         key: np.concatenate([value, np.full(half, value[kept[0]] if len(kept) else value[0])])

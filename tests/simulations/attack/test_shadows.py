@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from consilium.coordinator.mechanisms import Interactive
 from consilium.protocol.errors import ConfigError
 from consilium.simulations.attack import shadows as module
 from consilium.simulations.attack.shadows import (
     check_playable,
     typical_parties,
     typical_records,
+    with_copies,
     worst_party,
     worst_record,
 )
@@ -77,11 +77,26 @@ def test_halves_have_whole_patients() -> None:
     ("changes", "reason"),
     [
         ({"most_weight": 2}, "several weights"),
-        ({"mechanism": Interactive(threshold=5, sigma1=5, sigma2=5, confidence=0.9)}, "interactive"),
+        ({"schedule": ("a stage",)}, "a schedule: what it asks later depends on"),
     ],
 )
 def test_what_is_not_played_is_refused_by_name(changes: dict[str, Any], reason: str) -> None:
     case = small()
     federation = case.scenario.federation.model_copy(update=changes)
-    with pytest.raises(ConfigError, match=reason):
+    with pytest.raises(ConfigError, match=reason) as refusal:
         check_playable(replace(case, scenario=case.scenario.model_copy(update={"federation": federation})))
+    assert "with --set" in str(refusal.value)
+
+
+def test_copies_of_a_record_are_asked_and_it_moves_more_of_them() -> None:
+    """Half of the queries are near-duplicates of one row, and the record moves votes on nearly all of them."""
+    mine = everything()
+    rows = np.arange(len(mine.rows))[:60]
+    poisoned, target = with_copies(mine, rows)
+    assert poisoned.queries == len(set(poisoned.case.pool_ids)) == 60
+    copies = poisoned.case.pool_x[30:]
+    assert (np.ptp(copies, axis=0) <= 0.001 * mine.case.pool_x.std(axis=0) + 1e-6).all()
+    moved = np.abs(target.whole[1] - target.whole[0]).sum(axis=1)
+    assert (moved[30:] > 0).mean() > 0.8 > (moved[:30] > 0).mean()
+    others = np.delete(poisoned.whole, target.party, axis=0)
+    assert np.array_equal(others[:, :30], np.delete(mine.whole, target.party, axis=0)[:, 30:60])

@@ -40,7 +40,7 @@ def test_one_liar_within_its_vote_does_little_and_one_that_nobody_checks_does_al
     mine = everything()
     results = poisoned_students(mine, asked_rows(mine))
     flips = [one for one in results if one.attack == "flip"]
-    honest, unverified = flips[0], results[-1]
+    honest, unverified = flips[0], results[-2]
     assert honest.liars == 0
     assert honest.moved == 0
     assert [one.moved for one in flips] == sorted(one.moved for one in flips)
