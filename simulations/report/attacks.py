@@ -63,7 +63,8 @@ def attacks_part(values: Mapping[str, Any], look: str = "") -> PagePart:
 
 
 def _plain(values: Mapping[str, Any]) -> Exhibit:
-    return Exhibit("attacks-meaning", words=(PROVES_NOTHING, _verdict(values)), secret=True)
+    words = [PROVES_NOTHING, _verdict(values), *_in_short(values)]
+    return Exhibit("attacks-meaning", words=tuple(filter(None, words)), secret=True)
 
 
 def _verdict(values: Mapping[str, Any]) -> str:
@@ -75,6 +76,41 @@ def _verdict(values: Mapping[str, Any]) -> str:
     if wrong:
         return f"{len(wrong)} of {len(played)} attacks prove more than the guarantee allows: the guarantee is false."
     return f"None of {len(played)} attacks found more than the guarantee allows." if played else ""
+
+
+def _in_short(values: Mapping[str, Any]) -> list[str]:
+    """What the tables below say, a sentence each."""
+    words = list[str]()
+    party, in_use = values["party_label"], [one for one in values.get("differences", []) if not one["control"]]
+    for one in in_use:
+        if one["deviation"]:
+            words.append(
+                f"Sums that are taken apart tell one {party}'s vote under noise of {one['deviation']:.0f} votes; each"
+                " is charged."
+            )
+        elif not one["read"]:
+            words.append(f"No search among {one['granted']:,} exact sums found one {party}'s vote.")
+    released = [one for one in values.get("attributes", []) if one["by"] in ("released counts", "the student's model")]
+    if released:
+        more = sum(one["interval"][0] > 0 for one in released)
+        words.append(
+            f"Of {len(released)} guesses at somebody's attributes, {more or 'none'} did better, beyond luck, with what"
+            " was released than without it."
+        )
+    flips = [one for one in values.get("liars", []) if one["attack"].startswith("flip")]
+    if flips:
+        most = max(flips[:-1], key=lambda one: one["liars"])
+        words.append(
+            f"{most['liars']} lying {plural(party)} turn {100 * most['moved']:.0f} of 100 cases. One whose votes nobody"
+            f" checks, as under masks, turns {100 * flips[-1]['moved']:.0f}."
+        )
+    return words
+
+
+def _signed(value: float) -> str:
+    """With its sign, and none of what rounds to 0."""
+    text = f"{value:+.3f}".replace("-", "−")
+    return text if text[1:] != "0.000" else "0.000"
 
 
 def _hundred(detected: Mapping[str, Any]) -> str:
@@ -172,11 +208,13 @@ def _differences(values: Mapping[str, Any]) -> Exhibit | None:
         TableLine(
             one["rule"],
             (
-                Cell("no: it looks right, and is not" if one["control"] else "yes"),
+                Cell("no (control)" if one["control"] else "yes"),
                 Cell(f"{one['asked']:,}"),
                 Cell(f"{one['granted']:,}"),
                 Cell(f"{one['read']} of {one['histories']}"),
-                Cell("–" if one["deviation"] is None else f"{one['deviation']:.0f} votes"),
+                Cell(
+                    "–" if one["deviation"] is None else f"{one['deviation']:.0f} votes" if one["deviation"] else "none"
+                ),
             ),
         )
         for one in searches
@@ -184,7 +222,8 @@ def _differences(values: Mapping[str, Any]) -> Exhibit | None:
     words = (
         "A sum with a party and a sum without it differ by its vote. Somebody who asks for many sums, over parties of"
         " its choice, searches for a combination in which one party is left alone. It asks about cases that are nearly"
-        " the same, leaves parties out, and founds further federations.",
+        " the same, leaves parties out, and founds further federations. The controls are rules that look right, and"
+        " are not.",
         "Where noise is in each sum, such a combination is easily had. It is one vote, more or less, under noise of the"
         " deviation in the last column, and each sum is charged.",
     )
@@ -197,6 +236,12 @@ def _differences(values: Mapping[str, Any]) -> Exhibit | None:
     )
 
 
+def _noise(deviation: float | None) -> str:
+    if deviation is None:
+        return "–"
+    return f"{deviation:.0f} votes" if deviation else "none"
+
+
 def _attributes(values: Mapping[str, Any]) -> Exhibit | None:
     """What releases tell of attributes, beyond what a model of all rows says."""
     guesses = values.get("attributes", [])
@@ -206,8 +251,8 @@ def _attributes(values: Mapping[str, Any]) -> Exhibit | None:
             (
                 Cell(f"{one['by']} (control)" if one["control"] else one["by"]),
                 Cell(f"{one['auc']:.3f}"),
-                Cell(f"{one['beyond']:+.3f}"),
-                Cell(f"{one['interval'][0]:+.3f} to {one['interval'][1]:+.3f}"),
+                Cell(_signed(one["beyond"])),
+                Cell(f"{_signed(one['interval'][0])} to {_signed(one['interval'][1])}"),
             ),
         )
         for one in guesses
@@ -223,7 +268,9 @@ def _attributes(values: Mapping[str, Any]) -> Exhibit | None:
     columns = ("attribute", "guessed by", "AUC", "beyond", "95 % interval")
     table = Table(columns, lines, frozenset(range(2, 5)))
     return (
-        Exhibit("attacks-attributes", "What is told of somebody's attributes?", words, table, secret=True)
+        Exhibit(
+            "attacks-attributes", "What is told of somebody's attributes?", words, table, look="folded", secret=True
+        )
         if lines
         else None
     )

@@ -10,10 +10,14 @@ from pathlib import Path
 import pytest
 
 from consilium.accounting.units import Unit
+from consilium.report.exhibits import as_text
 from consilium.simulations.attack import laboratory, shadows
+from consilium.simulations.attack.attributes import SUBJECT, Guessed
 from consilium.simulations.attack.bounds import Detection, Hits, ProvedEpsilon
+from consilium.simulations.attack.differences import Difference
+from consilium.simulations.attack.liars import Poisoned
 from consilium.simulations.attack.membership import MembershipAttack
-from consilium.simulations.report.attacks import PROVES_NOTHING
+from consilium.simulations.report.attacks import PROVES_NOTHING, attacks_part
 from tests.command_line import consilium
 from tests.simulations.attack.small import SMALL
 
@@ -71,6 +75,34 @@ def test_a_scenario_gets_a_folder(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert PROVES_NOTHING in done.output
     assert {path.name for path in folder.iterdir()} == {"attack.json", "attack.html"}
+
+
+def test_the_chapter_says_in_short_what_was_found() -> None:
+    values = {
+        "party_label": "hospital",
+        "delta": 1e-5,
+        "differences": [
+            Difference("whole blocks, for ever", False, 20, 0, 900, 80, 0.5, None).to_json(),
+            Difference("a question is summed once", True, 20, 20, 40, 40, 1.0, 0.0).to_json(),
+        ],
+        "attributes": [
+            Guessed(SUBJECT, "age", "released counts", False, 0.7, 0.02, [0.01, 0.03], 900).to_json(),
+            Guessed(SUBJECT, "age", "counts without noise", True, 0.9, 0.2, [0.1, 0.3], 900).to_json(),
+        ],
+        "liars": [
+            Poisoned("flip", 37, "auc", 0.76, None, None, None, 0.15).to_json(),
+            Poisoned("gain", 37, "auc", 0.77, None, 0.76, 0.75, 0.06).to_json(),
+            Poisoned("flip, of unverified votes", 1, "auc", 0.24, None, None, None, 1.0).to_json(),
+        ],
+    }
+    text = as_text([attacks_part(values)])
+    assert "No search among 80 exact sums found one hospital's vote." in text
+    assert "Of 1 guesses at somebody's attributes, 1 did better" in text
+    assert "37 lying hospitals turn 15 of 100 cases. One whose votes nobody checks, as under masks, turns 100." in text
+    assert "+0.010 to +0.030" in text
+    assert "0.760, honest 0.750" in text
+    noisy = {**values, "differences": [Difference("noise in each sum", False, 20, 20, 40, 40, 1.0, 129.0).to_json()]}
+    assert "tell one hospital's vote under noise of 129 votes; each is charged." in as_text([attacks_part(noisy)])
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from consilium.accounting.units import Unit
+from consilium.coordinator.mechanisms import Interactive
+from consilium.protocol.noise import SeededNoise
 from consilium.simulations.attack import repeats
 from consilium.simulations.attack.liars import poisoned_students
-from consilium.simulations.attack.membership import asked_rows
+from consilium.simulations.attack.membership import asked_rows, drawn_on, outcome_law
 from consilium.simulations.attack.repeats import recovered_votes
 from consilium.simulations.attack.shadows import outcome_shares
 from tests.simulations.attack.small import everything, shadows
@@ -49,6 +51,29 @@ def test_one_liar_within_its_vote_does_little_and_one_that_nobody_checks_does_al
     assert unverified.moved > 0.9
     assert (unverified.value or 1) < 0.5 < (flips[1].value or 0)
     assert {one.hit is None for one in results if one.attack == "trigger"} == {False}
+
+
+def test_liars_for_their_own_gain_get_little_by_votes_and_more_where_nobody_checks() -> None:
+    mine = everything()
+    results = poisoned_students(mine, asked_rows(mine))
+    gains = [one for one in results if one.attack == "gain" and one.liars]
+    checked, unchecked = max(gains, key=lambda one: one.liars), results[-1]
+    assert unchecked.attack == "gain, of unverified votes"
+    for one in (checked, unchecked):
+        assert one.own is not None
+        assert one.own_honest is not None
+    assert checked.moved < unchecked.moved < 1
+    assert unchecked.moved > 0.1
+    assert abs((checked.own or 0) - (checked.own_honest or 0)) < 0.05
+    shares = [one.hit for one in results if one.attack == "class"]
+    assert shares == sorted(shares, key=lambda share: share or 0)
+
+
+def test_an_interactive_mechanism_is_asked_by_who_has_no_opinion() -> None:
+    mechanism = Interactive(threshold=120, sigma1=60, sigma2=50, confidence=0.9)
+    votes = np.tile([[150, 90]], (4000, 1))
+    passed = (drawn_on(mechanism, votes, SeededNoise(1)).labels >= 0).mean()
+    assert passed == pytest.approx(1 - outcome_law(mechanism, votes[:1])[0][-1], abs=0.03)
 
 
 def test_a_share_of_outcomes_is_a_target_of_its_party() -> None:
