@@ -74,17 +74,19 @@ def test_halves_have_whole_patients() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "reason"),
+    ("part", "changes", "reason"),
     [
-        ({"most_weight": 2}, "several weights"),
-        ({"schedule": ("a stage",)}, "a schedule: what it asks later depends on"),
+        ("federation", {"most_weight": 2}, "several weights"),
+        ("federation", {"schedule": ("a stage",)}, "a schedule: what it asks later depends on"),
+        ("simulation", {"policies": ("a policy",)}, "policies of single parties"),
+        ("simulation", {"teachers": ("a kind",)}, "teachers of their own"),
     ],
 )
-def test_what_is_not_played_is_refused_by_name(changes: dict[str, Any], reason: str) -> None:
+def test_what_is_not_played_is_refused_by_name(part: str, changes: dict[str, Any], reason: str) -> None:
     case = small()
-    federation = case.scenario.federation.model_copy(update=changes)
+    changed = getattr(case.scenario, part).model_copy(update=changes)
     with pytest.raises(ConfigError, match=reason) as refusal:
-        check_playable(replace(case, scenario=case.scenario.model_copy(update={"federation": federation})))
+        check_playable(replace(case, scenario=case.scenario.model_copy(update={part: changed})))
     assert "with --set" in str(refusal.value)
 
 
