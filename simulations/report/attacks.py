@@ -284,7 +284,7 @@ def _liars(values: Mapping[str, Any]) -> Exhibit | None:
             (
                 Cell(f"{one['liars']:,}"),
                 Cell(f"{100 * one['moved']:.0f} of 100"),
-                Cell("–" if one["value"] is None else f"{one['metric']} {one['value']:.3f}"),
+                Cell("–" if one["value"] is None else f"{one['metric'].replace('auc', 'AUC')} {one['value']:.3f}"),
                 Cell("–" if one["hit"] is None else f"{100 * one['hit']:.0f} of 100"),
                 Cell("–" if one["own"] is None else f"{one['own']:.3f}, honest {one['own_honest']:.3f}"),
             ),
@@ -303,7 +303,7 @@ def _liars(values: Mapping[str, Any]) -> Exhibit | None:
         "on the liars' own patients",
     )  # fmt: skip
     table = Table(columns, lines, frozenset(range(1, 6)))
-    return Exhibit("attacks-liars", "What can liars do?", words, table, secret=True) if lines else None
+    return Exhibit("attacks-liars", "What can liars do?", words, table, look="folded", secret=True) if lines else None
 
 
 def _faults(values: Mapping[str, Any]) -> Exhibit | None:

@@ -10,6 +10,8 @@ import pytest
 from benchmarks.attack import PLANTED, RELEASES, SHARED_ROWS
 from benchmarks.attack_audits import audit_of_mechanism, audit_of_run, audit_of_teachers
 
+pytestmark = pytest.mark.slow
+
 BY_RUN = {
     "the ledger forgets what was asked": ["ledger.db: query budget never passed"],
     "epsilon of the votes at hand is printed": ["coordinator.json: epsilon"],
