@@ -7,6 +7,7 @@
     python -m benchmarks.attack attributes                # of the subject of a query, and of a row that trained
     python -m benchmarks.attack liars                     # false votes, a trigger, votes for the liars' own gain
     python -m benchmarks.attack releases                  # who is found in what was released, by collection and release
+    python -m benchmarks.attack few                       # the same, of labels of few parties
     python -m benchmarks.attack students                  # who is found in the student
 
 A fault is planted by one function that is replaced in this process. The federations are those hospitals of `stroke`
@@ -244,9 +245,11 @@ FEDERATIONS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "verified, counts": ("stroke", ("federation.collection=verified",), OBSERVERS[1:2]),
     "verified, labels": ("stroke-labels", ("federation.collection=verified",), OBSERVERS[1:2]),
     "few parties, counts": ("stroke", FEW, OBSERVERS[:1]),
+    "few parties, labels": ("stroke", (*FEW, 'federation.mechanism={name="gnmax",sigma=80.0}'), OBSERVERS[:1]),
 }
 """By collection and release, what is attacked, and by whom. Towards a student all collections are alike. Of few
-parties, those with 180 patients or more, whoever knows where rows come from finds targets too, without noise."""
+parties, those with 180 patients or more, targets are found without noise too by who knows where rows come from, and
+in labels, which one of their votes decides."""
 COLUMNS = (
     "collection, release", "looked for", "observer", "knows", "found of 100 at .1 false alarms", "at 1 false alarm",
     "without noise", "proved without noise", "epsilon at least", "guaranteed", "ratio", "games", "seconds",
@@ -433,7 +436,8 @@ PARTS: dict[str, Callable[[], None]] = {
     "differences": _differences,
     "attributes": _attributes,
     "liars": _liars,
-    "releases": lambda: _attacks("membership", "releases", list(FEDERATIONS), False, 0.0),
+    "releases": lambda: _attacks("membership", "releases", list(FEDERATIONS)[:-1], False, 0.0),
+    "few": lambda: _attacks("few", "few", list(FEDERATIONS)[-1:], False, 0.0),
     "students": lambda: _attacks("students", "students", WITH_STUDENTS, True, STUDENT_SECONDS),
 }
 
