@@ -26,20 +26,28 @@ from consilium.protocol.queries import query_ids, query_set_hash
 from consilium.simulations.divide import Case
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.teach import teach
+from consilium.student.selection import Strategy
 
 HALVES = 16
 """Random halves of its rows on which each party's teachers are trained."""
 TRIES = 60
 """Records that are tried in search of the worst."""
+BY_MODEL: tuple[Strategy, ...] = ("least_confident", "margin", "entropy")
+"""Ways to choose queries that look at the student so far."""
 _NUMBERS = 1 << 20
 """Votes that are looked at in one go."""
 
 
 def check_playable(case: Case) -> None:
     """Raise ConfigError for a federation whose attacks are not played."""
-    simulation, federation = case.scenario.simulation, case.scenario.federation
+    simulation, federation, student = case.scenario.simulation, case.scenario.federation, case.scenario.student
+    by_model = student.rounds > 1 and student.selection in BY_MODEL
     reasons = {
         "a schedule": (bool(federation.schedule), "what it asks later depends on what was released before"),
+        "a student that chooses rows by its model": (
+            by_model,
+            "what it asks later depends on what was released before",
+        ),
         "parties of several weights": (federation.most_weight > 1, "one party's part in a sum is not one vote"),
         "policies of single parties": (bool(simulation.policies), "who answers depends on each party's own limits"),
         "parties with teachers of their own": (
