@@ -324,7 +324,7 @@ def _attacks(name: str, part: str, federations: Sequence[str], students: bool, b
                 table.add(label, *line)
 
 
-WITH_STUDENTS = ("plaintext, counts", "few parties, counts")
+WITH_STUDENTS = ("few parties, counts",)
 COUNTS_AND_LABELS = ("plaintext, counts", "plaintext, labels")
 
 

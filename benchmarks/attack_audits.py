@@ -29,6 +29,7 @@ from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.mechanisms import GNMax
 from consilium.protocol.errors import BudgetExceeded
 from consilium.protocol.noise import SeededNoise
+from consilium.simulations.attack.faults import LESS, REUSED
 from consilium.simulations.attack.membership import OnRows
 from consilium.simulations.audit import audit_path
 from consilium.simulations.audit_teachers import AuditEffort, audit_teachers, subject_of_scenario
@@ -36,6 +37,7 @@ from consilium.simulations.release import RecordedVotes
 from docs.figures import figure
 
 RUN, MECHANISM, TEACHERS = "`audit RUN`", "`audit mechanism`", "`audit teachers`"
+NOISY = ("", REUSED, LESS)
 MANY_TEACHERS = ("federation.teachers_per_party=20",)
 """Of few rows each, so that one row decides votes."""
 
@@ -83,19 +85,20 @@ def audit_of_teachers(seed: int, plant: Callable[[], Any]) -> bool:
 
 
 def audited(runs: int) -> Iterator[tuple[str, list[str]]]:
-    """Each fault, and how often each audit speaks against it; the audit of teachers has no other fault in its way."""
+    """Each fault, and how often each audit speaks against it: that of a mechanism where the fault is in noise, that of
+    teachers where it is in their rows. Neither runs through any other."""
     logging.getLogger("consilium.party").setLevel(logging.ERROR)
     for name, (_, plant, mechanisms) in {"nothing": ("", nullcontext, RELEASES), **PLANTED}.items():
         failed = [audit_of_run(run, mechanisms[run % len(mechanisms)], plant) for run in range(runs)]
         checks = Counter(check for one in failed for check in one)
-        in_way = name in ("nothing", SHARED_ROWS)
+        noise, rows = ("" if name == "nothing" else PLANTED[name][0]), name in ("nothing", SHARED_ROWS)
         yield (
             name,
             [
                 f"{sum(map(bool, failed))} of {runs}",
                 "; ".join(sorted(checks)) or "–",
-                f"{sum(audit_of_mechanism(run, plant) for run in range(runs))} of {runs}",
-                f"{sum(audit_of_teachers(run, plant) for run in range(runs))} of {runs}" if in_way else "–",
+                f"{sum(audit_of_mechanism(run, plant) for run in range(runs))} of {runs}" if noise in NOISY else "–",
+                f"{sum(audit_of_teachers(run, plant) for run in range(runs))} of {runs}" if rows else "–",
             ],
         )
 
