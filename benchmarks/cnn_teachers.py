@@ -1,20 +1,11 @@
-"""Networks as teachers as in 2017: MNIST by lot at 250 parties, each with a CNN on pixels; over several seeds.
+"""Networks as teachers as in 2017, for other benchmarks: MNIST by lot at 250 parties, each with a CNN on pixels.
 
-    python -m benchmarks.cnn_teachers [--teachers 250] [--seeds 0 1 2] [--kept FOLDER]
-
-It prints what one teacher gets right, and the plurality, on the held-out thousand and on every third image of the
-pool; how large the gap is; how many labels are right in expectation with the noise of 2017 (scale 20); and what a
-hundred and a thousand labels cost by their method and in the worst case: mean and standard deviation over the seeds.
-Their figures stand beside. FOLDER keeps what the teachers said, votes and averaged probabilities, a file for each seed:
-secret.
-
-250 teachers take two to three processor minutes a seed. Needs the MNIST files.
+What they get right stands in the first row of `consilium run pate-2017`. 250 take two to three processor minutes a
+seed. Needs the MNIST files.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,38 +13,18 @@ from pathlib import Path
 import numpy as np
 from scipy.special import softmax
 
-from benchmarks.composition import costs
-from benchmarks.label_accuracy import pr_label_laplace
-from benchmarks.papers import Place, spread
-from consilium import accounting
-from consilium.accounting.curves.conversion import rdp_to_epsilon
-from consilium.accounting.curves.laplace import PAPER_MOMENTS, log_q_lnmax, sum_rdp_lnmax
-from consilium.accounting.units import Noise
+from benchmarks.papers import Place
 from consilium.data.private_rows import Rows
 from consilium.models.teachers import Teacher
 from consilium.party.teach import simulated_seeds, train_all
 
 DELTA = 1e-5
-GAMMA = 0.05
 TEMPERATURES = (1.0, 5.0)
 """Those of the first version's appendix C.1."""
 
 CNN = ("federation.teacher.model=cnn", "data.representation=none", "data.standardise=false",
        "student.trainer={name='graph'}")  # fmt: skip
 """The network of 2017 on pixels. The student only has to fit the rows: nobody trains it."""
-
-PAPER = {
-    "one teacher, test": "83.86",
-    "plurality, pool": "",
-    "plurality, test": "",
-    "labels right, gamma .05": "93.18",
-    "gap": "> 60",
-    "eight moments, 100": "2.04",
-    "eight moments, 1,000": "8.03",
-    "worst case, 100": "",
-    "worst case, 1,000": "",
-}
-"""Row -> what F prints of 250 teachers; percent, and epsilon at delta 1e-5."""
 
 
 def cnn_place(seed: int) -> Place:
@@ -123,49 +94,3 @@ def ensemble(place: Place, kept: Path, teachers: int) -> tuple[Spoken, Spoken]:
     kept.mkdir(parents=True, exist_ok=True)
     np.savez(path, **{f"{part}.{name}": getattr(told, name) for part, told in parts.items() for name in _NAMES})
     return pool, test
-
-
-def figures(place: Place, pool: Spoken, test: Spoken) -> dict[str, float]:
-    """One seed's column; queries are the first of `asked_rows`."""
-    asked = place.pool_truth[asked_rows(place)]
-    top = np.sort(pool.votes, axis=1)[:, -2:]
-    found = {
-        "one teacher, test": 100 * float(test.right.mean()),
-        "plurality, pool": 100 * float((pool.votes.argmax(axis=1) == asked).mean()),
-        "plurality, test": 100 * float((test.votes.argmax(axis=1) == place.truth).mean()),
-        "labels right, gamma .05": 100 * float(pr_label_laplace(pool.votes, GAMMA, asked).mean()),
-        "gap": 100 * float((top[:, 1] - top[:, 0]).mean()) / len(pool.right),
-    }
-    for queries, text in ((100, "100"), (1000, "1,000")):
-        worst = costs(accounting.LNMax(GAMMA), pool.votes[:queries], DELTA, exact=False)[-1]
-        found |= {f"eight moments, {text}": eight_moments(pool.votes[:queries]), f"worst case, {text}": worst}
-    return found
-
-
-def eight_moments(votes: np.ndarray) -> float:
-    """Epsilon of labels by LNMax on these votes, as Papernot et al. 2017 compute it. A function of votes: secret."""
-    orders = PAPER_MOMENTS + 1
-    log_q = log_q_lnmax(votes, GAMMA, Noise.CONTINUOUS)
-    curve = sum_rdp_lnmax(log_q, GAMMA, orders, noise=Noise.CONTINUOUS, baseline="paper")
-    return rdp_to_epsilon(curve, orders, DELTA, "classic").epsilon
-
-
-def main(arguments: list[str] | None = None) -> None:
-    """Measure, and print the table."""
-    parser = argparse.ArgumentParser(description="Networks as teachers, as in 2017.")
-    parser.add_argument("--teachers", type=int, default=250, help="of the first so many of the 250 parties")
-    parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2])
-    parser.add_argument("--kept", type=Path, default=Path("runs/cnn-teachers"))
-    chosen = parser.parse_args(arguments or [])
-    found = []
-    for seed in chosen.seeds:
-        place = cnn_place(seed)
-        found.append(figures(place, *ensemble(place, chosen.kept, chosen.teachers)))
-        print(f"seed {seed}: {found[-1]}", flush=True)
-    print(f"\n{chosen.teachers} teachers, seeds {chosen.seeds}\n| | paper (250) | here |\n|---|---|---|")
-    for name, paper in PAPER.items():
-        print(f"| {name} | {paper} | {spread(found, name)} |")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -1,23 +1,19 @@
 """Tables 1 and 2 and the constants of the near-zero-cost paper, with what each row really costs.
 
-    python -m benchmarks.near_zero [--students [--rows ROW ...] [--seeds 0] [--out FILE]]
+    python -m benchmarks.near_zero [--tables NAME ...]
 
 Its 250 MNIST teachers are those of Papernot et al. 2017, so the votes published with Papernot et al. 2018 stand in
-for them (9,000 test images): labels and costs are from votes alone. --students trains, for each row, a plain network
-on that row's labels (trainer `cnn` of the scenario mnist-250, 2,000 steps) and judges it on the last 1,000 images; and
-it trains the 5 teachers (CNN on pixels, 12,000 images each). It takes minutes a seed and needs the MNIST files; FILE
-keeps what was measured. SVHN's half of the tables cannot be had here: neither images nor votes are at hand. The tables
-are those of docs/laboratory/papers.md (docs/figures.py).
+for them (9,000 test images). Nothing is trained: its students are those of `consilium run near-zero`. SVHN's half of
+the tables cannot be had here: neither images nor votes are at hand. The tables are those of docs/laboratory/papers.md
+(docs/figures.py).
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import math
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -25,7 +21,6 @@ from benchmarks.cells import Cell, Table, power, show_tables
 from benchmarks.composition import costs, mnist_truth
 from benchmarks.exact import published_votes
 from benchmarks.label_accuracy import pr_label_laplace
-from benchmarks.papers import Kept, Place, spread, student, teachers_votes
 from consilium import accounting
 from consilium.accounting.curves.immutable import (
     actual_epsilon,
@@ -37,28 +32,21 @@ from consilium.accounting.curves.immutable import (
 )
 from consilium.coordinator.mechanisms import AnyMechanism, Immutable, ImmutableGaussian, LNMax
 from consilium.protocol.noise import SeededNoise
-from docs.figures import figure
 
 DELTA = 1e-5
-FIVE = ("data.parties=5", "federation.minimum_parties=5", "federation.teacher.model=cnn", "data.representation=none",
-        "data.standardise=false", "student.trainer={name='cnn', augment='digits'}",
-        "federation.mechanism={name='gnmax', sigma=40}")  # fmt: skip
-"""Five parties of 12,000 images, with networks on pixels."""
-
 PAPER = {
-    "LNMax 100": ("2.04", "63.5"),
-    "LNMax 500": ("", ""),
-    "LNMax 1,000": ("8.03", "89.8"),
-    "LNMax 5,000": ("> 8.03", "94.1"),
-    "LNMax 9,000": ("> 8.03", "93.4"),
-    "NZC 9,000": ("about 0", "95.1"),
-    "NZC Gaussian 9,000": ("", ""),
-    "clean votes 9,000": ("", "94.5"),
-    "5 teachers 9,000": ("about 0", "97.8"),
-    "truth 9,000": ("", "98.1"),
+    "LNMax 100": "2.04",
+    "LNMax 500": "",
+    "LNMax 1,000": "8.03",
+    "LNMax 5,000": "> 8.03",
+    "LNMax 9,000": "> 8.03",
+    "NZC 9,000": "about 0",
+    "NZC Gaussian 9,000": "",
+    "clean votes 9,000": "",
+    "truth 9,000": "",
 }
-"""Row -> epsilon and student's accuracy in percent, as table 1 prints them. 500 queries are of the first version of
-Papernot et al. 2017 (4.2), which prints no figure of them."""
+"""Row -> epsilon, as table 1 prints it. 500 queries are of the first version of Papernot et al. 2017 (4.2), which
+prints no figure of them."""
 
 IMMUTABLE: dict[str, tuple[AnyMechanism, float]] = {
     "NZC 9,000": (
@@ -108,11 +96,10 @@ def labels_and_costs() -> Table:
     votes, truth = published_votes("mnist"), mnist_truth()
 
     def rows() -> Iterator[Sequence[Cell]]:
-        for row, (epsilon, _) in PAPER.items():
-            if not row.startswith("5 teachers"):
-                labels = labels_of(row, votes, truth, 0)
-                right = f"{100 * (labels == truth[: len(labels)]).mean():.2f}"
-                yield row, epsilon or None, right, truly(row, votes)
+        for row, epsilon in PAPER.items():
+            labels = labels_of(row, votes, truth, 0)
+            right = f"{100 * (labels == truth[: len(labels)]).mean():.2f}"
+            yield row, epsilon or None, right, truly(row, votes)
 
     return ("row", "paper: epsilon", "labels right, %", "what it costs"), rows()
 
@@ -160,58 +147,12 @@ def distances() -> Table:
 TABLES = {each.__name__: each for each in (labels_and_costs, labels_right, constants, distances)}
 
 
-def measure(kept: Kept, seeds: list[int], rows: list[str]) -> None:
-    """Students on the labels of these rows."""
-    votes = published_votes("mnist")
-    for seed in seeds:
-        place = Place("mnist-250", seed)
-        for row in rows:
-            if kept.has(row=row, seed=seed):
-                continue
-            if row.startswith("5 teachers"):
-                five = teachers_votes(Place("mnist-250", seed, FIVE), kept.path.with_name(f"five-{kept.path.name}"))
-                labels = five.pool.argmax(axis=1)
-            else:
-                labels = labels_of(row, votes, place.pool_truth, seed)
-            right = float((labels == place.pool_truth[: len(labels)]).mean())
-            digest = hashlib.sha256(labels.astype(np.int64).tobytes()).hexdigest()[:16]
-            same = [item for item in kept.found if item["seed"] == seed and item.get("labels") == digest]
-            taught = (
-                {key: same[0][key] for key in ("accuracy", "seconds")}
-                if same
-                else student(place, "cnn", np.arange(len(labels)), labels)
-            )
-            kept.add(row=row, seed=seed, right=right, labels=digest, **taught)
-
-
-def students(kept: Kept) -> None:
-    """Table 1, MNIST: students on those labels, mean and standard deviation of the seeds."""
-    command = "python -m benchmarks.near_zero --students --seeds 0 1 2"
-    split = "judged on the last 1,000 test images, which all seeds share; nothing was chosen on them"
-    seeds = sorted({item["seed"] for item in kept.found})
-    columns = ("row", "paper, %", "labels right, %", "student, %")
-    with figure("papers/near-zero-students", command, columns, split=split, seeds=seeds) as table:
-        table.seconds = kept.seconds
-        for row, (_, accuracy) in PAPER.items():
-            if mine := [item for item in kept.found if item["row"] == row]:
-                table.add(row, accuracy or None, spread(mine, "right", 100), spread(mine, "accuracy", 100))
-
-
 def main(arguments: list[str] | None = None) -> None:
-    """Print the tables of votes, or that of the students."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description="The near-zero-cost paper's tables, and what they cost.")
     parser.add_argument("--tables", nargs="*", default=list(TABLES), choices=list(TABLES))
-    parser.add_argument("--students", action="store_true")
-    parser.add_argument("--rows", nargs="*", default=list(PAPER), choices=list(PAPER), help="that get a student")
-    parser.add_argument("--seeds", type=int, nargs="*", default=[0])
-    parser.add_argument("--out", type=Path, default=Path("near-zero.jsonl"))
     chosen = parser.parse_args(arguments or [])
-    if not chosen.students:
-        show_tables({name: TABLES[name] for name in chosen.tables}, "benchmarks.near_zero", ())
-        return
-    kept = Kept(chosen.out)
-    measure(kept, chosen.seeds, chosen.rows)
-    students(kept)
+    show_tables({name: TABLES[name] for name in chosen.tables}, "benchmarks.near_zero", ())
 
 
 if __name__ == "__main__":

@@ -407,6 +407,7 @@ class FeatureMatchingStudent(TrainerKind):
     """The student of PATE-G as published: dense networks, a generator that matches features (Salimans et al. 2016)."""
 
     inputs: ClassVar[Inputs] = "features"
+    mixed_floats: ClassVar[bool] = True
 
     name: Literal["feature_matching"] = "feature_matching"
     epochs: int = Field(default=300, ge=1, le=100_000, description="times that every public row is seen, 100 at a time")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import new_here, writing
 from consilium.protocol.output import Format, FormatOption, QuietOption, show, tell_warnings
 from consilium.simulations.attack.command import attack_command
@@ -45,6 +46,9 @@ class DeviceName(StrEnum):
 
 
 ScenarioArgument = Annotated[str, typer.Argument(help="Name of a shipped scenario, or path of a .toml file.")]
+RunArgument = Annotated[
+    str, typer.Argument(help="Name of a shipped scenario or of a paper, or path of a scenario's .toml file.")
+]
 SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Override one key, e.g. federation.mechanism.sigma=120."),
@@ -54,7 +58,7 @@ SeedOption = Annotated[int, typer.Option(min=0, help="Split, teachers, student a
 
 def run(
     context: typer.Context,
-    scenario: ScenarioArgument = "stroke",
+    scenario: RunArgument = "stroke",
     engine: Annotated[
         EngineName,
         typer.Option(
@@ -89,9 +93,21 @@ def run(
     keep_work: Annotated[bool, typer.Option(help="Keep simulated parties' rows and teachers in private/work.")] = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Run a federation and write its report. Progress goes to stderr, as lines if it is no terminal."""
-    from consilium.node.progress import LOAD, showing
+    """Run a federation and write its report. Progress goes to stderr, as lines if it is no terminal.
 
+    pate-2017, pate-2018 and near-zero are papers: a table of their figures beside ours. Keys of --set are then rows,
+    seeds, workers and fast.
+    """
+    from consilium.node.progress import LOAD, showing
+    from consilium.simulations.papers import ORDER
+
+    if (resume / ORDER).exists() if resume else scenario in Shipped.PAPER.files():
+        options = ("engine", "address", "party_cpus", "party_gpus", "keep_work")
+        if unused := [name for name in options if _was_given(context, name)]:
+            raise ConfigError(f"--{unused[0].replace('_', '-')} is of no use for a paper", "Leave it out")
+        seeds = [f"seeds=[{seed}]"] if _was_given(context, "seed") else []
+        run_paper(scenario, resume, out, [*(overrides or []), *seeds], device.value, output, quiet)
+        return
     if resume is None:
         Shipped.SCENARIO.path(scenario)  # a name that is none is said before seconds of loading
     name = Path(scenario).stem
@@ -147,6 +163,22 @@ def run(
         tell_warnings(summary["warnings"], output)
 
 
+def run_paper(
+    name: str, resume: Path | None, out: Path | None, overrides: list[str], device: str, output: Format, quiet: bool
+) -> None:
+    """Run a paper, or go on with it, and show its table."""
+    from consilium.models.devices import using_device
+    from consilium.node.progress import showing
+    from consilium.simulations.papers.description import choice_of
+    from consilium.simulations.papers.run import PaperRun, as_lines, choice_in, named
+
+    folder = resume or out or Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
+    choice = choice_in(folder) if resume and not overrides else choice_of(overrides)
+    with showing(quiet) as display, writing(folder), using_device(device):  # pyright: ignore[reportArgumentType]
+        results = PaperRun(named(name, resume), choice, folder).run(display)
+    show(output, results, () if quiet else as_lines(results))
+
+
 def _was_given(context: typer.Context, name: str) -> bool:
     """Whether an option of the command line, or SCENARIO, stands there or is its default."""
     source = context.get_parameter_source(name.removeprefix("--").lower().replace("-", "_"))
@@ -179,6 +211,7 @@ def watch(
 
 def scenarios(output: FormatOption = Format.text) -> None:
     """List the scenarios that come with the package."""
+    from consilium.simulations.papers.description import load_paper
     from consilium.simulations.scenario import load_scenario
 
     entries = []
@@ -186,8 +219,10 @@ def scenarios(output: FormatOption = Format.text) -> None:
         loaded = load_scenario(name, [])
         described = loaded.federation.describe()
         entries.append({"name": name, "title": loaded.federation.name, "mechanism": described})
-    lines = (f"{entry['name']:16} {entry['title']}. {entry['mechanism']}" for entry in entries)
-    show(output, {"scenarios": entries}, lines)
+    lines = [f"{entry['name']:16} {entry['title']}. {entry['mechanism']}" for entry in entries]
+    known = [{"name": name, "title": load_paper(path).title} for name, path in Shipped.PAPER.files().items()]
+    lines += [f"{entry['name']:16} {entry['title']}. A paper's own rows" for entry in known]
+    show(output, {"scenarios": entries, "papers": known}, lines)
 
 
 def report(

@@ -14,6 +14,7 @@ class Shipped(Enum):
     """What comes with the package: its word, the package and folder of its files, and what lists them."""
 
     SCENARIO = ("scenario", "consilium.simulations.scenarios", "", "consilium scenarios")
+    PAPER = ("paper", "consilium.simulations.papers", "", "consilium scenarios")
     STUDY = ("study", "consilium.simulations.study", "shipped", "consilium study list")
 
     def files(self) -> dict[str, Path]:
@@ -42,4 +43,4 @@ class Shipped(Enum):
         raise ConfigError(f"no {word} {name!r}: neither a file nor one that ships{meant}", f"List them: {listing}")
 
 
-_RUN = {Shipped.SCENARIO: "run", Shipped.STUDY: "study"}
+_RUN = {Shipped.SCENARIO: "run", Shipped.PAPER: "run", Shipped.STUDY: "study"}

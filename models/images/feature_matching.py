@@ -18,7 +18,7 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional
 
 from consilium.models.base import SILENT, Job
-from consilium.models.devices import asked_device, resolve_device
+from consilium.models.devices import asked_device, in_training_floats, resolve_device
 from consilium.models.images.loop import checkpoint_path, read_checkpoint, write_checkpoint
 from consilium.models.images.network import DenseModel, few_threads
 from consilium.models.images.pixels import Pixels
@@ -61,7 +61,8 @@ class Normed(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Float (n, inputs) -> (n, outputs)."""
-        return functional.linear(x, self.direction) * self._scale() + self.offset
+        # what comes out is scaled, not the weights: there are ten times as many of those
+        return torch.addcmul(self.offset, functional.linear(x, self.direction), self._scale())
 
     def first_look(self, x: Tensor) -> None:
         """Scale and shift so that every output has mean 0 and variance 1 over the rows `x`."""
@@ -118,7 +119,7 @@ class Discriminator(nn.Module):
         return (NOISE_OF_PIXELS, *[NOISE_OF_FEATURES] * (len(HIDDEN) - 1))
 
     def _noisy(self, x: Tensor, deviation: float) -> Tensor:
-        return x + deviation * torch.randn(x.shape, generator=self._generator).to(x.device)
+        return torch.add(x, torch.randn(x.shape, generator=self._generator).to(x.device), alpha=deviation)
 
 
 class Maker(nn.Module):
@@ -171,7 +172,7 @@ class FlooredAdam:
             for parameter, gradient, first, second in rows:
                 first.lerp_(gradient, 1 - MOMENTUM)
                 second.mul_(SQUARES).addcmul_(gradient, gradient, value=1 - SQUARES)
-                parameter.addcmul_(first, second.div(unseen).add_(FLOOR).rsqrt_(), value=-rate)
+                parameter.addcmul_(first, second.add(FLOOR * unseen).rsqrt_(), value=-rate * unseen**0.5)
 
     def state_dict(self) -> dict[str, Any]:
         """What `load_state_dict` takes."""
@@ -241,23 +242,29 @@ class Duel:
 
     def step(self) -> None:
         """One step of the discriminator, then one of the generator."""
+        # two contexts, since what one of them remembers of the weights does not hold after a step
+        device = self._images.device.type
         rows = self._decks["labelled"].draw(BATCH)
-        with torch.no_grad():
-            made = self._made()
-        logits = self.discriminator(torch.cat([self._images[rows], self._real("real"), made]))
-        supervised = functional.cross_entropy(logits[:BATCH], self._labels[rows])
-        # an image is real with probability Z / (Z + 1), Z = sum exp logits
-        real, false = torch.logsumexp(logits[BATCH:], dim=1).split(BATCH)
-        doubt = (functional.softplus(-real).mean() + functional.softplus(false).mean()) / 2
+        with in_training_floats(device):
+            with torch.no_grad():
+                made = self._made()
+            logits = self.discriminator(torch.cat([self._images[rows], self._real("real"), made]))
+            supervised = functional.cross_entropy(logits[:BATCH], self._labels[rows])
+            # an image is real with probability Z / (Z + 1), Z = sum exp logits
+            real, false = torch.logsumexp(logits[BATCH:], dim=1).split(BATCH)
+            doubt = (functional.softplus(-real).mean() + functional.softplus(false).mean()) / 2
         self._learn.step(supervised + UNLABELLED_WEIGHT * doubt)
         share = AVERAGED / (1 - (1 - AVERAGED) ** self._learn.steps)
         with torch.no_grad():
             for mean, now in zip(self.averaged.parameters(), self.discriminator.parameters(), strict=True):
                 mean.lerp_(now, share)
 
-        with torch.no_grad():
-            aim = self.discriminator.features(self._real("matched")).mean(dim=0)
-        self._make.step((self.discriminator.features(self._made()).mean(dim=0) - aim).square().mean())
+        with in_training_floats(device):
+            made = self.discriminator.features(self._made()).mean(dim=0)
+            with torch.no_grad():
+                aim = self.discriminator.features(self._real("matched")).mean(dim=0)
+            loss = (made - aim).square().mean()
+        self._make.step(loss)
 
     def _real(self, deck: str) -> Tensor:
         return self._images[self._decks[deck].draw(BATCH)]

@@ -28,7 +28,6 @@ from benchmarks import (
     interactive,
     liar,
     papers,
-    pate_gan,
     schedule,
     secagg,
     skewed,
@@ -150,16 +149,6 @@ RUNS = {
             for fold in range(10)
         ],
         {"results/mnist-250-held-out": 11},
-    ),
-    "pate_gan": (
-        pate_gan.main,
-        ["--labels", "published", "--counts", "100", "--seeds", "0", "1", "--bfloat16"],
-        [
-            {"labels": "published", "count": 100, "seed": seed, "bfloat16": True, "judged": True, "epochs": 300}
-            | {"labels_right": 0.98, "last 1,000": 0.96, "last 2,000": 0.97}
-            for seed in (0, 1)
-        ],
-        {"results/pate-g": 1},
     ),
 }
 """Benchmark -> its main function, its arguments, what was measured before, and the rows of each table."""

@@ -28,6 +28,7 @@ from tests.docs.pages import ROOT, Command, commands
 
 ONLY_PARSED = {
     r"run --engine ray": "half a minute for Ray to start: tests/simulations/engines/test_engines_agree.py",
+    r"run (pate-2017|pate-2018|near-zero)": "needs MNIST: tests/simulations/test_papers.py",
     r"run mnist-250": "needs MNIST, two minutes: tests/simulations/test_small_scenarios.py",
     r"run --format json": "as `consilium run`; what it prints: tests/test_every_command.py",
     r"run .*--engine ray --address": "a cluster: tests/simulations/engines/cluster/test_two_machines.py",

@@ -1,0 +1,202 @@
+"""What a paper measured, row by row, and the files that it takes, in TOML; three of them come with the package.
+
+A row says which labels a student learns from, what released them, and which rows judge; `measure` does the rest.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from consilium.coordinator.mechanisms import AnyMechanism
+from consilium.models.specs import TrainerSpec
+from consilium.protocol.config_files import read_table, validate
+from consilium.protocol.errors import ConfigError, DataError
+from consilium.protocol.models import Frozen
+from consilium.simulations.datasets.folder import data_file, read_arrays
+
+DataSet = Literal["mnist", "svhn"]
+SCRIPT_POOL = 8000
+"""Public images of the script with which the student of 2017 was trained; its draw can be repeated with no other."""
+
+
+class File(Frozen):
+    """A file that rows need, by its place in the folder of data sets.
+
+    sha256: of its content: of a .gz file unpacked, of an .npz file `name, shape, int64 numbers` of each array in the
+    order of their names. Empty where no copy was at hand. source: where to get it, and how it is made of that.
+    """
+
+    name: str
+    sha256: str = Field(default="", pattern="^([0-9a-f]{64})?$")
+    source: str
+    needed_for: tuple[Literal["mnist", "svhn", "votes of mnist", "votes of svhn", "labels of mnist"], ...]
+
+
+class Printed(Frozen):
+    """Figures as the paper prints them; empty where it prints none. Shares are in percent."""
+
+    epsilon: str = ""
+    answers: str = ""
+    labels: str = ""
+    student: str = ""
+    teacher: str = ""
+    plurality: str = ""
+    gap: str = ""
+
+
+class Row(Frozen):
+    """One row of a paper's table.
+
+    name: short, for `--set rows`. title: for people. teachers: 0 for the votes that were published, else so many
+    networks that are trained here, each on at most `shard` images (0: equal parts of all). labels: `drawn` by the
+    mechanism with seeded noise, `published` ones (the mechanism says what they cost), the `plurality`, or the `truth`.
+    queries: 0 for all public rows. choice: of the queries: the `first`, as many of each class (`balanced`), or the draw
+    of the `script` of 2017. pool, judges: public rows from the front of the test set and rows that judge from its end,
+    after a shuffle by the seed where `shuffled`. more: training images that the student sees besides, without labels.
+    minutes: of one processor for one seed. extra: runs only where it is named. differs: what is not the paper's.
+    """
+
+    name: str
+    title: str
+    paper: Printed = Printed()
+    data: DataSet = "mnist"
+    teachers: int = Field(default=0, ge=0)
+    shard: int = Field(default=0, ge=0)
+    labels: Literal["drawn", "published", "plurality", "truth"] = "drawn"
+    mechanism: AnyMechanism | None = None
+    queries: int = Field(default=0, ge=0)
+    choice: Literal["first", "balanced", "script"] = "first"
+    pool: int = Field(default=9000, ge=1)
+    judges: int = Field(default=1000, ge=1)
+    shuffled: bool = False
+    more: int = Field(default=0, ge=0)
+    student: TrainerSpec | None = None
+    delta: float = Field(default=1e-5, gt=0, lt=1)
+    minutes: float = Field(default=0.0, ge=0)
+    extra: bool = False
+    differs: str = ""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Row:
+        if self.labels in ("drawn", "published") and self.mechanism is None:
+            raise ValueError(f"{self.name}: labels that are {self.labels} need a mechanism")
+        if self.choice == "script" and (self.shuffled or self.pool != SCRIPT_POOL):
+            raise ValueError(f"{self.name}: the script's draw is of the first {SCRIPT_POOL} rows")
+        return self
+
+    @property
+    def digest(self) -> str:
+        """Of all that its figures depend on, 12 hexadecimal digits."""
+        words = {"title", "paper", "minutes", "extra", "differs"}
+        return hashlib.sha256(self.model_dump_json(exclude=words).encode()).hexdigest()[:12]
+
+    @property
+    def needs(self) -> set[str]:
+        """Kinds of files, as `File.needed_for` calls them."""
+        published = {f"votes of {self.data}"} if self.teachers == 0 and self.labels != "truth" else set()
+        labels = {f"labels of {self.data}"} if self.labels == "published" else set()
+        return {self.data, *published, *labels}
+
+
+class Absent(Frozen):
+    """What no row can measure, and why."""
+
+    title: str
+    paper: Printed
+    why: str
+
+
+class Paper(Frozen):
+    """title, link: of the paper. seeds: of division, teachers, noise and student. teachers_minutes: of one processor
+    for a set of networks on all training images, by data set."""
+
+    title: str
+    link: str
+    seeds: tuple[int, ...]
+    teachers_minutes: dict[DataSet, float] = Field(default_factory=dict)
+    files: tuple[File, ...]
+    rows: tuple[Row, ...]
+    absent: tuple[Absent, ...] = ()
+
+    def chosen(self, names: Sequence[str]) -> tuple[Row, ...]:
+        """Rows of these names, in the paper's order; without any, all that are not extra.
+
+        Raises
+        ------
+        ConfigError : there is no row of a name.
+        """
+        known = [row.name for row in self.rows]
+        if unknown := sorted(set(names) - set(known)):
+            raise ConfigError(f"rows: there is no {unknown[0]!r}", f"Rows are {', '.join(known)}")
+        return tuple(row for row in self.rows if (row.name in names if names else not row.extra))
+
+    def checked(self, row: Row, folder: Path) -> list[Path]:
+        """The files of a row, each compared with its checksum.
+
+        Raises
+        ------
+        DataError : one is not there, or has another content: which, its checksum, and where to get it.
+        """
+        return [checked(file, folder) for file in self.files if row.needs & set(file.needed_for)]
+
+
+def load_paper(path: Path) -> Paper:
+    """Raises PathError, ConfigError."""
+    return validate(read_table(path), Paper, str(path))
+
+
+def content_digest(path: Path) -> str:
+    """SHA-256 of what a file holds, see `File`. Raises DataError where it cannot be read."""
+    try:
+        if path.suffix == ".npz":
+            digest = hashlib.sha256()
+            for name, array in sorted(read_arrays(path, "its source").items()):
+                digest.update(f"{name} {array.shape} ".encode())
+                digest.update(np.ascontiguousarray(array.astype("<i8")).tobytes())
+            return digest.hexdigest()
+        with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()  # pyright: ignore[reportArgumentType]
+    except (OSError, EOFError) as error:
+        raise DataError(f"cannot read {path}: {error}", "Get it anew") from None
+
+
+def checked(file: File, folder: Path) -> Path:
+    """The path of a file whose content is right; DataError, see `Paper.checked`."""
+    wanted = f"{file.source}. SHA-256 of its content: {file.sha256 or 'unknown'}"
+    path = data_file(folder, file.name, wanted)
+    if file.sha256 and (digest := content_digest(path)) != file.sha256:
+        raise DataError(f"{path} has another content: SHA-256 {digest} in place of {file.sha256}",
+                        f"Get it anew from {file.source}")  # fmt: skip
+    return path
+
+
+class Choice(Frozen):
+    """What `--set` may say of a run. fast: a few images, teachers and steps, to see that all of it works. workers: most
+    processes at once, 0 for one on each processor."""
+
+    rows: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = ()
+    fast: bool = False
+    workers: int = Field(default=0, ge=0)
+
+
+def choice_of(overrides: Sequence[str]) -> Choice:
+    """The options of a run, of `key=value` with the value in TOML. Raises ConfigError."""
+    table: dict[str, object] = {}
+    for override in overrides:
+        key, separator, text = override.partition("=")
+        try:
+            table[key.strip()] = tomllib.loads(f"value = {text}")["value"] if separator else text
+        except tomllib.TOMLDecodeError:
+            raise ConfigError(
+                f"--set {override!r}: the value is no TOML", "For example --set 'rows=[\"mnist-100\"]'"
+            ) from None
+    return validate(table, Choice, "--set")

@@ -1,0 +1,337 @@
+"""`consilium run` of a paper: its plan, its rows in worker processes, and the table of its figures beside ours.
+
+A row that is done is not done again, teachers' votes and a student's steps stay in the folder: `--resume` goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import consilium
+from consilium.models.devices import ONE_THREAD, asked_device, one_thread, resolve_device, training_floats
+from consilium.node.progress import Display, about
+from consilium.protocol.errors import ConfigError, DataError, EngineError, OutputExists
+from consilium.protocol.files import replace_text
+from consilium.report.exhibits import Cell, Exhibit, PagePart, Table, TableLine, as_text
+from consilium.report.page import Page, as_html
+from consilium.simulations.datasets.folder import data_folder
+from consilium.simulations.metrics import wilson
+from consilium.simulations.papers import ORDER
+from consilium.simulations.papers.description import Choice, Printed, Row, load_paper
+from consilium.simulations.papers.measure import Images, at_once, measure, train_teachers, votes_file
+from consilium.simulations.shipped import Shipped
+
+RESULTS, REPORT = "results.json", "report.html"
+POLL_SECONDS = 0.5
+FLOAT32_SECONDS = 2.0
+"""A student's steps in 32 bits take so many times what they take in 16."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A row with a seed, or its teachers alone."""
+
+    row: Row
+    seed: int
+    kept: Path
+    data: Path
+    teachers: bool
+
+    @property
+    def name(self) -> str:
+        """Of its files."""
+        return f"{'teachers of ' if self.teachers else ''}{self.row.name}-{self.seed}-{self.row.digest}"
+
+    @property
+    def result(self) -> Path:
+        """What it leaves where it is done."""
+        return self.kept / "rows" / f"{self.name}.json"
+
+    @property
+    def progress(self) -> Path:
+        """Its share that is done, as text."""
+        return self.kept / "rows" / f"{self.name}.progress"
+
+
+def work(job: Job) -> None:
+    """In a worker process: do it, and leave its result."""
+    row, told = job.row, 0.0
+
+    def progress(stage: str, done: int, total: int) -> None:
+        nonlocal told
+        if time.monotonic() >= told + POLL_SECONDS:
+            told = time.monotonic()
+            job.progress.write_text(f"{done / max(total, 1):.4f}", encoding="ascii")
+
+    images = Images.of(row.data, job.data)
+    before = time.process_time()
+    if job.teachers:
+        train_teachers(row, job.seed, images, job.kept, progress)
+        found: dict[str, Any] = {}
+    else:
+        found = measure(row, job.seed, images, job.kept, job.data, progress)
+    found["seconds"] = round(time.process_time() - before, 1)
+    replace_text(job.result, json.dumps(found))
+    job.progress.unlink(missing_ok=True)
+
+
+def _begin_worker() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command's to handle
+
+
+class PaperRun:
+    """One run: of which rows, with which seeds, in which folder. left_out: rows without their files, and why.
+
+    Raises
+    ------
+    DataError : files of the paper are not there, or not these. ConfigError : no such row; or the folder is another's.
+    """
+
+    def __init__(self, path: Path, choice: Choice, folder: Path) -> None:
+        self.path, self.folder, self.choice = path, folder, choice
+        self.paper = load_paper(path)
+        self.seeds = choice.seeds or (self.paper.seeds[:1] if choice.fast else self.paper.seeds)
+        self.data = data_folder("")
+        self.rows: list[Row] = []
+        self.left_out: dict[str, str] = {}
+        for row in self.paper.chosen(choice.rows):
+            try:
+                self.paper.checked(row, self.data)
+                self.rows.append(at_once(row) if choice.fast else row)
+            except DataError as error:
+                if row.data == "mnist":  # the papers' own; what else they used may be absent
+                    raise
+                self.left_out[row.name] = str(error)
+
+    def _jobs(self, teachers: bool) -> list[Job]:
+        """Those that are to be done; rows with the same teachers have them once."""
+        jobs: dict[object, Job] = {}
+        for row in self.rows:
+            for seed in self.seeds:
+                job = Job(row, seed, self.folder, self.data, teachers)
+                if not teachers:
+                    jobs[job.name] = job
+                elif row.teachers and not (votes := votes_file(self.folder, row, seed)).exists():
+                    jobs[votes] = job
+        return [job for job in jobs.values() if teachers or not job.result.exists()]
+
+    @property
+    def processes(self) -> int:
+        """Workers, one for each processor at most."""
+        most = self.choice.workers or len(os.sched_getaffinity(0))
+        return max(1, min(most, len(self.rows) * len(self.seeds)))
+
+    def plan(self) -> list[str]:
+        """What will be done, for people; with minutes, unless it is fast."""
+        names = [row.name for row in self.rows]
+        slow = FLOAT32_SECONDS if training_floats(resolve_device(asked_device())) == "float32" else 1.0
+        minutes = sum(slow * job.row.minutes for job in self._jobs(False))
+        minutes += sum(self.paper.teachers_minutes.get(job.row.data, 0.0) for job in self._jobs(True))
+        lines = [self.paper.title, f"rows: {', '.join(names)}", f"seeds: {', '.join(map(str, self.seeds))}"]
+        if not self.choice.fast:
+            lines.append(f"{about(60 * minutes / self.processes)} on {self.processes} idle processors")
+        lines += [f"left out: {name}: {why}" for name, why in self.left_out.items()]
+        if extra := [row.name for row in self.paper.rows if row.extra and row.name not in names]:
+            lines.append(f"not among them, --set rows=[...] runs them: {', '.join(extra)}")
+        return lines
+
+    def run(self, display: Display) -> dict[str, Any]:
+        """Do what is not done, and write the table. Raises EngineError where a worker ends; see `measure` too."""
+        self._claim()
+        for line in self.plan():
+            display.say(line, time.time())
+        for stage, teachers in (("train", True), ("rows", False)):
+            if jobs := self._jobs(teachers):
+                self._do(jobs, lambda done, total, stage=stage: display.update(stage, done, total, time.time()))
+        return self.write()
+
+    def _claim(self) -> None:
+        """Make the folder, or see that it is of the same paper. Other rows and seeds join what is in it."""
+        written = self.folder / ORDER
+        if written.exists():
+            before = json.loads(written.read_text(encoding="utf-8"))["paper"]
+            if before != self.path.stem:
+                raise ConfigError(f"{self.folder} holds a run of {before}", "Name a new folder with --out")
+        elif self.folder.exists() and any(self.folder.iterdir()):
+            raise OutputExists(f"{self.folder} is there and holds no run of a paper", "Name another with --out")
+        (self.folder / "rows").mkdir(parents=True, exist_ok=True)
+        replace_text(written, json.dumps({"paper": self.path.stem, "choice": self.choice.model_dump(mode="json")}))
+
+    def _do(self, jobs: Sequence[Job], tell: Callable[[int, int], None]) -> None:
+        """All of them in worker processes, which end with this, however it ends; in this one where it is alone."""
+        if self.processes == 1:
+            with one_thread():
+                for place, job in enumerate(jobs):
+                    tell(100 * place, 100 * len(jobs))
+                    work(job)
+            tell(100 * len(jobs), 100 * len(jobs))
+            return
+        from joblib.externals.loky.process_executor import ProcessPoolExecutor
+
+        pool = ProcessPoolExecutor(
+            min(self.processes, len(jobs)), initializer=_begin_worker, env={**ONE_THREAD, "PYTHONSAFEPATH": "1"}
+        )
+        try:
+            pending: set[Future[None]] = {pool.submit(work, job) for job in jobs}
+            while pending:
+                done, pending = wait(pending, POLL_SECONDS, FIRST_COMPLETED)
+                for future in done:
+                    future.result()
+                tell(round(100 * sum(map(_share, jobs))), 100 * len(jobs))
+        except BrokenProcessPool:
+            raise EngineError(
+                "a worker process ended, perhaps for want of memory", f"What is done stays: --resume {self.folder}"
+            ) from None
+        finally:
+            pool.shutdown(kill_workers=True)
+
+    def write(self) -> dict[str, Any]:
+        """The table as data and as a page; returns the data."""
+        rows = [
+            {"name": row.name, "title": row.title, "paper": _printed(row.paper), "ours": self._mean(row),
+             "differs": row.differs, "data": row.data, "delta": row.delta}
+            for row in self.rows
+        ]  # fmt: skip
+        absent = [
+            {"title": row.title, "paper": _printed(row.paper), "why": self.left_out[row.name]}
+            for row in self.paper.rows if row.name in self.left_out
+        ]  # fmt: skip
+        absent += [{"title": item.title, "paper": _printed(item.paper), "why": item.why} for item in self.paper.absent]
+        results = {
+            "paper": self.path.stem, "title": self.paper.title, "link": self.paper.link, "seeds": list(self.seeds),
+            "fast": self.choice.fast, "version": consilium.__version__, "rows": rows, "absent": absent,
+            "seconds": sum(row["ours"]["seconds"] for row in rows), "out": str(self.folder),
+        }  # fmt: skip
+        replace_text(self.folder / RESULTS, json.dumps(results, indent=1))
+        parts = exhibits(results)
+        page = Page("Papers", self.paper.title, parts, (f"Consilium {results['version']}; {self.paper.link}",))
+        replace_text(self.folder / REPORT, as_html(page))
+        return results
+
+    def _mean(self, row: Row) -> dict[str, Any]:
+        """Over the seeds: mean and sample deviation of each figure, and what each seed gave."""
+        jobs = [Job(row, seed, self.folder, self.data, False) for seed in self.seeds]
+        each = [json.loads(job.result.read_text(encoding="utf-8")) for job in jobs]
+        found: dict[str, Any] = {"each": each, "judges": each[0]["judges"], "asked": each[0]["asked"],
+            "unbounded": each[0]["unbounded"],
+                                 "seconds": sum(item["seconds"] for item in each)}  # fmt: skip
+        for name in ("answers", "labels", "epsilon", "worst", "teacher", "plurality", "gap", "student"):
+            values = [item[name] for item in each if item[name] is not None]
+            if values:
+                found[name] = [float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0]
+        if "student" in found:
+            mean, judges = found["student"][0], found["judges"]
+            found["interval"] = wilson(mean * judges, judges)
+        return found
+
+
+def _share(job: Job) -> float:
+    """Of a job that is done."""
+    if job.result.exists():
+        return 1.0
+    try:
+        return float(job.progress.read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return 0.0
+
+
+def _printed(printed: Printed) -> dict[str, str]:
+    return {name: value for name, value in printed.model_dump().items() if value}
+
+
+COLUMNS = (
+    ("answers", "answers", 1, 0), ("labels", "labels right, %", 100, 2),
+    ("epsilon", "epsilon, as the paper counts", 1, 3),
+    ("worst", "worst case", 1, 3), ("student", "student, %", 100, 2),
+)  # fmt: skip
+ENSEMBLE = (("teacher", "one teacher, %", 100, 2), ("plurality", "plurality, %", 100, 2), ("gap", "gap, %", 100, 1))
+
+
+def exhibits(results: dict[str, Any]) -> list[PagePart]:
+    """The paper's figures beside ours, what teachers are like, and what could not be had."""
+    seeds = ", ".join(map(str, results["seeds"]))
+    words = (
+        f"Mean and standard deviation over seeds {seeds}. The interval is 95 % (Wilson) for as many rows as judge one"
+        " student. The worst case holds whatever the votes are; epsilon as the paper counts is a function of the votes,"
+        " and secret where they are.",
+    )
+    if results["fast"]:
+        words = ("A fast run: a few images and steps. Its figures mean nothing.", *words)
+    rows = results["rows"]
+    parts = [PagePart("rows", "Rows", (Exhibit("rows", "", words, _table(rows, COLUMNS)),))]
+    ensembles = {row["ours"]["plurality"][0]: row for row in reversed(rows) if "plurality" in row["ours"]}
+    if ensembles:
+        table = _table(list(reversed(ensembles.values())), ENSEMBLE)
+        parts.append(PagePart("teachers", "Teachers", (Exhibit("teachers", "", (), table),)))
+    if notes := [f"{row['title']}: {row['differs']}" for row in rows if row["differs"]]:
+        parts.append(PagePart("differs", "What is not the paper's", (Exhibit("differs", "", (), items=tuple(notes)),)))
+    if results["absent"]:
+        columns = ("row", "paper", "why it is not here")
+        lines = [TableLine(item["title"], (Cell(_all(item["paper"])), Cell(item["why"]))) for item in results["absent"]]
+        parts.append(PagePart("absent", "Not measured", (Exhibit("absent", "", (), Table(columns, tuple(lines))),)))
+    return parts
+
+
+def _all(paper: dict[str, str]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in paper.items())
+
+
+def _table(rows: Sequence[dict[str, Any]], columns: Sequence[tuple[str, str, float, int]]) -> Table:
+    """Each figure with the paper's before it, where the paper prints one anywhere."""
+    printed = {name for row in rows for name in row["paper"]}
+    headings, judged = ["row"], any("interval" in row["ours"] for row in rows) and columns is COLUMNS
+    for name, words, _, _ in columns:
+        headings += [f"paper: {words}"] * (name in printed) + [words]
+    lines = []
+    for row in rows:
+        cells = []
+        for name, _, scale, digits in columns:
+            cells += [Cell(row["paper"].get(name, ""))] * (name in printed) + [Cell(figure(row, name, scale, digits))]
+        if judged:
+            low, high = row["ours"].get("interval", (None, None))
+            cells.append(Cell("" if low is None else f"{100 * low:.2f} to {100 * high:.2f}"))
+        lines.append(TableLine(row["title"], tuple(cells)))
+    return Table((*headings, *["interval"] * judged), tuple(lines), frozenset(range(1, len(headings) + judged)))
+
+
+def figure(row: dict[str, Any], name: str, scale: float = 100, digits: int = 2) -> str:
+    """A figure of a row of the results as tables have it: mean ± deviation over seeds; empty where there is none."""
+    if name == "worst" and row["ours"]["unbounded"]:
+        return "unbounded"
+    if name not in row["ours"]:
+        return ""
+    mean, deviation = (scale * value for value in row["ours"][name])
+    return f"{mean:,.{digits}f}" + (f" ± {deviation:.{digits}f}" if round(deviation, digits) else "")
+
+
+def as_lines(results: dict[str, Any]) -> Iterator[str]:
+    """The same for a terminal."""
+    yield from (results["title"], as_text(exhibits(results)))
+    yield f"{results['out']}/{REPORT}, {results['out']}/{RESULTS}"
+
+
+def named(name: str, resume: Path | None) -> Path:
+    """The description of a paper, or of that of which a folder holds a run.
+
+    Raises
+    ------
+    ConfigError : it does not come with the package.
+    """
+    name = name if resume is None else json.loads((resume / ORDER).read_text(encoding="utf-8"))["paper"]
+    return Shipped.PAPER.path(name)
+
+
+def choice_in(folder: Path) -> Choice:
+    """What a run that is there was asked."""
+    return Choice.model_validate(json.loads((folder / ORDER).read_text(encoding="utf-8"))["choice"])

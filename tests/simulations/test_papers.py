@@ -1,0 +1,316 @@
+"""The papers by name: what they describe, whose figures they give, what they refuse, and that they go on."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from consilium.coordinator.mechanisms import Confident, Immutable
+from consilium.protocol.errors import ConfigError, DataError, OutputExists
+from consilium.protocol.label_source import NO_LABEL, no_progress
+from consilium.protocol.noise import SeededNoise
+from consilium.simulations.papers import ORDER, run
+from consilium.simulations.papers.description import Choice, Row, choice_of, content_digest, load_paper
+from consilium.simulations.papers.measure import (
+    Images,
+    Votes,
+    at_once,
+    costs,
+    drawn_by_the_script,
+    measure,
+    queries_of,
+    train_teachers,
+)
+from consilium.simulations.papers.run import PaperRun, as_lines
+from consilium.simulations.shipped import Shipped
+from tests.command_line import consilium
+
+LNMAX = {"name": "lnmax", "gamma": 0.05}
+TEST = 9_060
+
+
+def idx(array: np.ndarray) -> bytes:
+    header = b"\0\0\x08" + bytes([array.ndim]) + b"".join(size.to_bytes(4, "big") for size in array.shape)
+    return gzip.compress(header + array.astype(np.uint8).tobytes(), 1)
+
+
+@pytest.fixture(scope="module")
+def made_up(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with images of two bars for each of ten classes, and with votes on them."""
+    folder = tmp_path_factory.mktemp("data")
+    (folder / "mnist").mkdir()
+    generator = np.random.default_rng(0)
+    for part, count in (("train", 500), ("t10k", TEST)):
+        y = np.arange(count) % 10
+        images = np.zeros((count, 28, 28), dtype=np.uint8)
+        for row in range(4):
+            images[np.arange(count), 2 * y + row, 3:25] = generator.integers(150, 256, (count, 22))
+        (folder / "mnist" / f"{part}-images-idx3-ubyte.gz").write_bytes(idx(images))
+        (folder / "mnist" / f"{part}-labels-idx1-ubyte.gz").write_bytes(idx(y))
+    y = np.arange(9000) % 10
+    votes = generator.multinomial(50, [0.1] * 10, size=9000)
+    votes[np.arange(9000), y] += 200
+    np.savez(folder / "pate2018_votes_mnist.npz", votes=votes.astype(np.int16))
+    np.savez(folder / "pate2017_mnist_student.npz", labels_lap20=y.astype(np.uint8), indices100=np.arange(100))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PaperRun, "processes", 1)
+
+
+@pytest.fixture
+def here(made_up: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
+    """The shipped descriptions with the checksums of the made-up files, where the command finds them."""
+    monkeypatch.setenv("CONSILIUM_DATA", str(made_up))
+    changed = {}
+    shipped = Shipped.files
+    for name, path in Shipped.PAPER.files().items():
+        text = path.read_text(encoding="utf-8")
+        for file in load_paper(path).files:
+            if file.sha256:
+                text = text.replace(file.sha256, content_digest(made_up / file.name))
+        changed[name] = tmp_path / f"{name}.toml"
+        changed[name].write_text(text, encoding="utf-8")
+    monkeypatch.setattr(Shipped, "files", lambda kind: changed if kind is Shipped.PAPER else shipped(kind))
+    return changed
+
+
+def row(**keys: object) -> Row:
+    return Row.model_validate({"name": "x", "title": "x", "mechanism": LNMAX, **keys})
+
+
+@pytest.mark.parametrize("name", ["pate-2017", "pate-2018", "near-zero"])
+def test_a_fast_run_from_votes_to_the_table(name: str, here: dict[str, Path], tmp_path: Path) -> None:
+    """Every row that is not extra: what the paper prints stands beside a figure of ours, and no row is lost."""
+    results = PaperRun(here[name], Choice(fast=True), tmp_path / "out").run(_display())
+    paper = load_paper(here[name])
+    titles = {item["title"] for item in (*results["rows"], *results["absent"])}
+    assert titles == {each.title for each in (*paper.rows, *paper.absent) if not getattr(each, "extra", False)}
+    for measured in results["rows"]:
+        assert set(measured["paper"]) <= set(measured["ours"]), measured["name"]
+        assert measured["ours"].get("student", [0])[0] <= 1
+    assert json.loads((tmp_path / "out" / "results.json").read_text(encoding="utf-8")) == results
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    lines = "\n".join(as_lines(results))
+    for printed in ("98.00", "8.03") if name == "pate-2017" else ("98.5",) if name == "pate-2018" else ("63.5", "97.8"):
+        assert printed in page and printed in lines
+    assert "train_32x32.mat is not there" in lines  # of SVHN
+    assert "Its figures mean nothing" in page
+
+
+def test_students_of_a_fast_run_learn(here: dict[str, Path], tmp_path: Path) -> None:
+    """Made-up images are easy. Control: guessing is right on a tenth."""
+    chosen = Choice(fast=True, rows=("truth-9000",), seeds=(1,))
+    (measured,) = PaperRun(here["near-zero"], chosen, tmp_path / "out").run(_display())["rows"]
+    assert measured["ours"]["student"][0] > 0.3
+    low, high = measured["ours"]["interval"]
+    assert low < measured["ours"]["student"][0] <= high
+
+
+def test_it_goes_on_where_it_was_stopped(
+    here: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is done is not done again; other rows and seeds join the folder, another paper does not."""
+    done: list[str] = []
+    work = run.work
+
+    def stopped(job: run.Job) -> None:
+        if len(done) == 1:
+            raise KeyboardInterrupt
+        done.append(job.row.name)
+        work(job)
+
+    monkeypatch.setattr(run, "work", stopped)
+    chosen, folder = Choice(fast=True, rows=("lnmax-100", "clean-9000")), tmp_path / "out"
+    with pytest.raises(KeyboardInterrupt):
+        PaperRun(here["near-zero"], chosen, folder).run(_display())
+    monkeypatch.setattr(run, "work", lambda job: (done.append(job.row.name), work(job)))
+    first = PaperRun(here["near-zero"], chosen, folder).run(_display())
+    assert done == ["lnmax-100", "clean-9000"]
+    assert PaperRun(here["near-zero"], chosen, folder).run(_display()) == first
+    more = PaperRun(here["near-zero"], chosen.model_copy(update={"seeds": (0, 1)}), folder).run(_display())
+    assert done == ["lnmax-100", "clean-9000"] * 2
+    assert [len(each["ours"]["each"]) for each in more["rows"]] == [2, 2]
+    with pytest.raises(ConfigError, match="holds a run of near-zero"):
+        PaperRun(here["pate-2018"], Choice(fast=True), folder).run(_display())
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "letter.txt").write_text("mine")
+    with pytest.raises(OutputExists, match="no run of a paper"):
+        PaperRun(here["pate-2018"], Choice(fast=True), tmp_path / "other").run(_display())
+
+
+def test_the_command(here: dict[str, Path], tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    arguments = ["--set", "fast=true", "--set", 'rows=["published-votes"]', "--format", "json", "--quiet"]
+    done = consilium("run", "pate-2017", *arguments, "--seed", "3", "--out", folder)
+    assert done.exit_code == 0, done.output
+    results = done.json()
+    assert (results["seeds"], [each["name"] for each in results["rows"]]) == ([3], ["published-votes"])
+    assert (folder / ORDER).exists()
+    assert consilium("run", "--resume", folder, "--format", "json", "--quiet").json() == results
+    assert "near-zero " in consilium("scenarios").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--set", "rows=['nothing']"], r"there is no 'nothing'. Rows are teachers, published-votes, mnist-100"),
+        (["--set", "epochs=3"], "epochs"),
+        (["--set", "seeds=x"], "is no TOML"),
+        (["--engine", "ray"], "--engine is of no use for a paper"),
+    ],
+)
+def test_what_the_command_refuses(arguments: list[str], message: str, here: dict[str, Path]) -> None:
+    done = consilium("run", "pate-2017", *arguments)
+    assert done.exit_code == 2 and re.search(message, done.stderr), done.output
+
+
+def test_a_file_that_is_absent_or_another(here: dict[str, Path], made_up: Path, tmp_path: Path) -> None:
+    """The error says which, its checksum and where to get it. Control: the folder as it is."""
+    path = here["pate-2018"]
+    chosen = Choice(fast=True, rows=("mnist-confident",))
+    assert PaperRun(path, chosen, tmp_path / "out").rows
+    text = path.read_text(encoding="utf-8")
+    images = load_paper(path).files[2]
+    assert "t10k-images" in images.name
+    path.write_text(text.replace(images.sha256, "0" * 64), encoding="utf-8")
+    with pytest.raises(DataError, match=f"{images.name} has another content: SHA-256 {images.sha256} in place of 00+"):
+        PaperRun(path, chosen, tmp_path / "out")
+    path.write_text(text.replace(images.name, "mnist/none.gz"), encoding="utf-8")
+    with pytest.raises(DataError, match=rf"none.gz is not there. Get it from https://.*{images.sha256}"):
+        PaperRun(path, chosen, tmp_path / "out")
+
+
+def test_a_checksum_is_of_the_content(tmp_path: Path) -> None:
+    """However it is packed; another number or another name changes it."""
+    for level in (1, 9):
+        (tmp_path / f"{level}.gz").write_bytes(gzip.compress(b"content" * 99, level))
+    assert (tmp_path / "1.gz").read_bytes() != (tmp_path / "9.gz").read_bytes()
+    assert content_digest(tmp_path / "1.gz") == content_digest(tmp_path / "9.gz")
+    np.savez(tmp_path / "a.npz", votes=np.arange(4, dtype=np.int16))
+    np.savez_compressed(tmp_path / "b.npz", votes=np.arange(4))
+    np.savez(tmp_path / "c.npz", votes=np.arange(4).reshape(2, 2))
+    np.savez(tmp_path / "d.npz", labels=np.arange(4))
+    same, also, *others = (content_digest(tmp_path / f"{name}.npz") for name in "abcd")
+    assert same == also and len({same, *others}) == 3
+
+
+def test_choices_are_of_toml() -> None:
+    assert choice_of(["fast=true", "seeds=[4, 5]"]) == Choice(fast=True, seeds=(4, 5))
+
+
+@pytest.mark.parametrize("keys", [{}, {"shuffled": True}, {"pool": 7000, "judges": 2000}])
+@pytest.mark.parametrize("choice", ["first", "balanced"])
+def test_no_row_that_judges_is_asked_or_seen(
+    keys: dict, choice: str, made_up: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the student is judged on other rows than it saw, with and without labels."""
+    from consilium.simulations.papers import measure as module
+
+    images = Images.of("mnist", made_up)
+    images.test[:, 0] = np.arange(TEST)  # so that a row can be known again
+    seen, judged = [], []
+
+    class Model:
+        def predict_proba(self, x: np.ndarray) -> np.ndarray:
+            judged.append(x[:, 0].astype(int))
+            return np.eye(10)[np.zeros(len(x), dtype=int)]
+
+    def train(x: np.ndarray, y: np.ndarray, rest: np.ndarray, *_: object) -> Model:
+        seen.append((x[:, 0].astype(int), y, rest[:, 0].astype(int)))
+        return Model()
+
+    monkeypatch.setattr(module, "train", train)
+    keys = {"pool": 8000, "judges": 1000, **keys, "queries": 100, "student": {"name": "feature_matching"}}
+    found = measure(row(choice=choice, **keys), 0, images, tmp_path, made_up, no_progress)
+    (asked, labels, rest), (judges,) = seen[0], judged
+    assert len(asked) == 100 and len({*asked, *rest}) == keys["pool"] and len({*judges}) == keys["judges"]
+    assert not {*judges} & {*asked, *rest}
+    assert found["student"] == (images.test_y[judges] == 0).mean()
+    assert (labels == images.test_y[asked]).mean() == found["labels"] > 0.9
+    assert np.bincount(images.test_y[asked]).tolist() == [10] * 10 or choice == "first"
+    assert (np.sort(judges) != np.arange(TEST - keys["judges"], TEST)).any() == keys.get("shuffled", False)
+
+
+def test_teachers_of_equal_parts_vote_for_all_test_images(made_up: Path, tmp_path: Path) -> None:
+    images = Images.of("mnist", made_up)
+    few = row(teachers=3)
+    train_teachers(few, 0, images, tmp_path, no_progress)
+    (path,) = tmp_path.glob("votes-*")
+    with np.load(path) as file:
+        assert file["votes"].shape == (TEST, 10) and (file["votes"].sum(axis=1) == 3).all()
+        assert file["right"] > 0.5
+    written = path.stat().st_mtime_ns
+    train_teachers(few, 0, images, tmp_path, no_progress)
+    assert path.stat().st_mtime_ns == written
+    train_teachers(few, 1, images, tmp_path, no_progress)
+    assert len(list(tmp_path.glob("votes-*"))) == 2
+
+
+def test_costs_are_those_of_the_papers(shared_data: Path) -> None:
+    """On the published votes: 2.04 of the first hundred by eight moments, 1.97 of the Confident row; and what is not
+    private has the claim of its paper, and no worst case."""
+    votes = np.load(shared_data / "pate2018_votes_mnist.npz")["votes"].astype(np.int64)
+    first = costs(row().mechanism, votes[:100], np.ones(100, dtype=bool), 1e-5)  # type: ignore[arg-type]
+    assert first["epsilon"] == pytest.approx(2.043, abs=1e-3) and first["worst"] > first["epsilon"] / 2
+    confident = Confident(threshold=200, sigma1=150.0, sigma2=40.0)
+    known = confident.draw(votes[:640], SeededNoise(0)).labels != NO_LABEL
+    assert known.sum() == pytest.approx(286, abs=30)
+    assert costs(confident, votes[:640], known, 1e-5)["epsilon"] == pytest.approx(1.97, abs=0.15)
+    immutable = Immutable(gamma=1e-10, constant=10**12, unsafe_not_private=True)
+    assert costs(immutable, votes, np.ones(9000, dtype=bool), 1e-5) == {
+        "epsilon": pytest.approx(0.023, abs=1e-3), "unbounded": True,
+    }  # fmt: skip
+
+
+def test_the_published_indices_are_drawn_by_lot_from_the_first_8000(shared_data: Path) -> None:
+    truth = Images.of("mnist", shared_data).test_y
+    votes = np.load(shared_data / "pate2018_votes_mnist.npz")["votes"].astype(np.int64)
+    published = np.load(shared_data / "pate2017_mnist_student.npz")
+    hundred, thousand = (drawn_by_the_script(truth[:8000], count) for count in (100, 1000))
+    assert (hundred == published["indices100"]).all()
+    by_rows = [queries_of(row(choice="script", pool=8000, queries=count), np.arange(8000), truth, 9000)
+               for count in (100, 1000)]  # fmt: skip
+    assert all((a == b).all() for a, b in zip(by_rows, (hundred, thousand), strict=True))
+    epsilons = [costs(row().mechanism, votes[rows], rows >= 0, 1e-5)["epsilon"] for rows in (hundred, thousand)]  # type: ignore[arg-type]
+    found = {
+        "classes": np.bincount(truth[hundred], minlength=10).tolist(),  # meant to be ten of each
+        "right of 100": int((published["labels_lap20"][hundred] == truth[hundred]).sum()),
+        "rows of 1,000": len(np.unique(thousand)),
+        "right of 1,000": int((published["labels_lap20"][thousand] == truth[thousand]).sum()),
+        "epsilons": [f"{value:.2f}" for value in epsilons],
+    }
+    assert found == {
+        "classes": [13, 13, 13, 10, 15, 7, 8, 4, 8, 9],
+        "right of 100": 98,
+        "rows of 1,000": 1000,
+        "right of 1,000": 929,
+        "epsilons": ["1.96", "7.10"],
+    }
+
+
+def test_a_fast_row_is_small_and_another_one() -> None:
+    """A result of it is never taken for one of the row."""
+    large = load_paper(Shipped.PAPER.files()["pate-2017"]).chosen(["script-100"])[0]
+    small = at_once(large)
+    assert (small.pool, small.queries, small.student.epochs) == (300, 60, 1)  # type: ignore[union-attr]
+    assert small.digest != large.digest
+    assert large.model_copy(update={"title": "", "minutes": 9.0}).digest == large.digest
+
+
+def test_votes_do_not_show_themselves() -> None:
+    assert "250" not in repr(Votes(np.array([[250, 0]]), math.nan))
+
+
+def _display():
+    from consilium.node.progress import Display
+
+    return Display()
