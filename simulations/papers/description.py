@@ -52,7 +52,7 @@ class Printed(Frozen):
     gap: str = ""
 
 
-class Row(Frozen):
+class PaperRow(Frozen):
     """One row of a paper's table.
 
     name: short, for `--set rows`. title: for people. teachers: 0 for the votes that were published, else so many
@@ -85,7 +85,7 @@ class Row(Frozen):
     differs: str = ""
 
     @model_validator(mode="after")
-    def _fits(self) -> Row:
+    def _fits(self) -> PaperRow:
         if self.labels in ("drawn", "published") and self.mechanism is None:
             raise ValueError(f"{self.name}: labels that are {self.labels} need a mechanism")
         if self.choice == "script" and (self.shuffled or self.pool != SCRIPT_POOL):
@@ -106,7 +106,7 @@ class Row(Frozen):
         return {self.data, *published, *labels}
 
 
-class Absent(Frozen):
+class NotMeasured(Frozen):
     """What no row can measure, and why."""
 
     title: str
@@ -123,10 +123,10 @@ class Paper(Frozen):
     seeds: tuple[int, ...]
     teachers_minutes: dict[DataSet, float] = Field(default_factory=dict)
     files: tuple[File, ...]
-    rows: tuple[Row, ...]
-    absent: tuple[Absent, ...] = ()
+    rows: tuple[PaperRow, ...]
+    absent: tuple[NotMeasured, ...] = ()
 
-    def chosen(self, names: Sequence[str]) -> tuple[Row, ...]:
+    def chosen(self, names: Sequence[str]) -> tuple[PaperRow, ...]:
         """Rows of these names, in the paper's order; without any, all that are not extra.
 
         Raises
@@ -138,7 +138,7 @@ class Paper(Frozen):
             raise ConfigError(f"rows: there is no {unknown[0]!r}", f"Rows are {', '.join(known)}")
         return tuple(row for row in self.rows if (row.name in names if names else not row.extra))
 
-    def checked(self, row: Row, folder: Path) -> list[Path]:
+    def checked(self, row: PaperRow, folder: Path) -> list[Path]:
         """The files of a row, each compared with its checksum.
 
         Raises

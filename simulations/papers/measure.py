@@ -24,7 +24,7 @@ from consilium.protocol.noise import SeededNoise
 from consilium.protocol.teachers import CnnSpec
 from consilium.simulations.datasets.folder import read_arrays
 from consilium.simulations.datasets.source import load_dataset
-from consilium.simulations.papers.description import SCRIPT_POOL, DataSet, Row
+from consilium.simulations.papers.description import SCRIPT_POOL, DataSet, PaperRow
 from consilium.student.config import StudentSpec
 from consilium.student.learn import train
 
@@ -61,7 +61,7 @@ class Votes:
     right: float
 
 
-def at_once(row: Row) -> Row:
+def at_once(row: PaperRow) -> PaperRow:
     """The row with so few images, teachers and steps that it takes a second."""
     sizes = ("pool", "judges", "teachers", "more")
     changed: dict[str, Any] = {name: min(getattr(row, name), FAST[name]) for name in sizes}
@@ -73,12 +73,12 @@ def at_once(row: Row) -> Row:
     return row.model_copy(update={**changed, "choice": "first" if row.choice == "script" else row.choice})
 
 
-def votes_file(kept: Path, row: Row, seed: int) -> Path:
+def votes_file(kept: Path, row: PaperRow, seed: int) -> Path:
     """Where the votes of teachers that are trained here stay."""
     return kept / f"votes-{row.data}-{row.teachers}-{row.shard}-{seed}.npz"
 
 
-def train_teachers(row: Row, seed: int, images: Images, kept: Path, progress: Progress) -> None:
+def train_teachers(row: PaperRow, seed: int, images: Images, kept: Path, progress: Progress) -> None:
     """Train `row.teachers` networks on equal parts of the private images, by lot, and keep what they vote for all test
     images; nothing where that is there."""
     path = votes_file(kept, row, seed)
@@ -95,14 +95,14 @@ def train_teachers(row: Row, seed: int, images: Images, kept: Path, progress: Pr
         part = part[: row.shard or None]
         rows = Rows(images.private[part], images.private_y[part])
         (teacher,) = train_all(rows, spec, [np.arange(len(part))], [int(state)], classes)
-        said = teacher.predict(images.test)  # pyright: ignore[reportAttributeAccessIssue]
-        votes[np.arange(len(said)), said] += 1
-        right.append(float((said == images.test_y).mean()))
+        labels = teacher.predict(images.test)  # pyright: ignore[reportAttributeAccessIssue]
+        votes[np.arange(len(labels)), labels] += 1
+        right.append(float((labels == images.test_y).mean()))
     with replacing(path) as file:
         np.savez(file, votes=votes, right=np.mean(right))
 
 
-def votes_of(row: Row, seed: int, kept: Path, folder: Path) -> Votes:
+def votes_of(row: PaperRow, seed: int, kept: Path, folder: Path) -> Votes:
     """What teachers say of the test images, in their order. Raises DataError."""
     if row.teachers:
         with np.load(votes_file(kept, row, seed)) as file:
@@ -126,7 +126,7 @@ def drawn_by_the_script(truth: np.ndarray, count: int) -> np.ndarray:
     return np.concatenate([shuffled[truth == digit][: count // classes] for digit in range(classes)])
 
 
-def queries_of(row: Row, pool: np.ndarray, truth: np.ndarray, answerable: int) -> np.ndarray:
+def queries_of(row: PaperRow, pool: np.ndarray, truth: np.ndarray, answerable: int) -> np.ndarray:
     """Test rows int64 that the teachers are asked for: of the `pool`, below `answerable`. truth: of all test rows."""
     candidates = pool[pool < answerable]
     count = min(row.queries or len(candidates), len(candidates))
@@ -138,7 +138,7 @@ def queries_of(row: Row, pool: np.ndarray, truth: np.ndarray, answerable: int) -
     return candidates[:count]
 
 
-def measure(row: Row, seed: int, images: Images, kept: Path, folder: Path, progress: Progress) -> dict[str, Any]:
+def measure(row: PaperRow, seed: int, images: Images, kept: Path, folder: Path, progress: Progress) -> dict[str, Any]:
     """Figures of a row: shares from 0 to 1, epsilons, counts; None where there is none.
 
     Votes of own teachers are there (`train_teachers`). A student that was stopped goes on.
@@ -152,21 +152,21 @@ def measure(row: Row, seed: int, images: Images, kept: Path, folder: Path, progr
     pool, judges = order[: row.pool], order[-row.judges :]
     if row.pool + (row.judges if row.student else 0) > count:
         raise DataError(f"{row.data} has {count} test images, {row.name} needs {row.pool} and {row.judges}")
-    said = None if row.labels == "truth" else votes_of(row, seed, kept, folder)
-    asked = queries_of(row, pool, truth, count if said is None else len(said.votes))
-    labels = _labels(row, seed, asked, truth, said, folder)
+    ensemble = None if row.labels == "truth" else votes_of(row, seed, kept, folder)
+    asked = queries_of(row, pool, truth, count if ensemble is None else len(ensemble.votes))
+    labels = _labels(row, seed, asked, truth, ensemble, folder)
     known = labels != NO_LABEL
-    found: dict[str, Any] = {
+    figures: dict[str, Any] = {
         "asked": len(asked),
         "answers": int(known.sum()),
         "labels": float((labels[known] == truth[asked][known]).mean()) if known.any() else None,
         "epsilon": None, "worst": None, "teacher": None, "plurality": None, "gap": None,
         "student": None, "judges": row.judges, "unbounded": row.labels == "plurality",
     }  # fmt: skip
-    if said is not None:
-        found |= _ensemble(said, truth)
+    if ensemble is not None:
+        figures |= ensemble_figures(ensemble, truth)
         if row.mechanism is not None:
-            found |= costs(row.mechanism, said.votes[asked], known, row.delta)
+            figures |= costs(row.mechanism, ensemble.votes[asked], known, row.delta)
     if row.student is not None:
         rows = asked[known]
         more = images.private[: row.more]
@@ -176,16 +176,18 @@ def measure(row: Row, seed: int, images: Images, kept: Path, folder: Path, progr
         spec = StudentSpec(trainer=row.student)
         model = train(images.test[rows], labels[known], rest, classes, spec, seed, job)
         right = model.predict_proba(images.test[judges]).argmax(axis=1) == truth[judges]
-        found["student"] = float(right.mean())
-        found["thousands"] = [float(some.mean()) for some in np.array_split(right, math.ceil(len(right) / 1000))]
-    return found
+        figures["student"] = float(right.mean())
+        figures["thousands"] = [float(some.mean()) for some in np.array_split(right, math.ceil(len(right) / 1000))]
+    return figures
 
 
-def _labels(row: Row, seed: int, asked: np.ndarray, truth: np.ndarray, said: Votes | None, folder: Path) -> np.ndarray:
+def _labels(
+    row: PaperRow, seed: int, asked: np.ndarray, truth: np.ndarray, ensemble: Votes | None, folder: Path
+) -> np.ndarray:
     """int64 (asked,), NO_LABEL where nothing is released."""
-    if said is None:
+    if ensemble is None:
         return truth[asked]
-    counts = said.votes[asked]
+    counts = ensemble.votes[asked]
     if row.labels == "plurality" or row.mechanism is None:
         return counts.argmax(axis=1)
     if row.labels == "published":
@@ -194,14 +196,14 @@ def _labels(row: Row, seed: int, asked: np.ndarray, truth: np.ndarray, said: Vot
     return row.mechanism.draw(counts, SeededNoise(1_000_000 * seed + len(asked))).labels
 
 
-def _ensemble(said: Votes, truth: np.ndarray) -> dict[str, float | None]:
+def ensemble_figures(ensemble: Votes, truth: np.ndarray) -> dict[str, float | None]:
     """Of all rows that they voted on. `right`: by the votes themselves where nothing else says it."""
-    votes, true = said.votes, truth[: len(said.votes)]
+    votes, true = ensemble.votes, truth[: len(ensemble.votes)]
     top = np.sort(votes, axis=1)[:, -2:]
     teachers = votes.sum(axis=1)
     one = float((votes[np.arange(len(true)), true] / teachers).mean())
     return {
-        "teacher": one if math.isnan(said.right) else said.right,
+        "teacher": one if math.isnan(ensemble.right) else ensemble.right,
         "plurality": float((votes.argmax(axis=1) == true).mean()),
         "gap": float(((top[:, 1] - top[:, 0]) / teachers).mean()),
     }

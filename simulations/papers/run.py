@@ -28,7 +28,7 @@ from consilium.report.page import Page, as_html
 from consilium.simulations.datasets.folder import data_folder
 from consilium.simulations.metrics import wilson
 from consilium.simulations.papers import ORDER
-from consilium.simulations.papers.description import Choice, Printed, Row, load_paper
+from consilium.simulations.papers.description import Choice, PaperRow, Printed, load_paper
 from consilium.simulations.papers.measure import Images, at_once, measure, train_teachers, votes_file
 from consilium.simulations.shipped import Shipped
 
@@ -39,10 +39,10 @@ FLOAT32_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
-class Job:
+class RowJob:
     """A row with a seed, or its teachers alone."""
 
-    row: Row
+    row: PaperRow
     seed: int
     kept: Path
     data: Path
@@ -64,25 +64,25 @@ class Job:
         return self.kept / "rows" / f"{self.name}.progress"
 
 
-def work(job: Job) -> None:
+def work(job: RowJob) -> None:
     """In a worker process: do it, and leave its result."""
-    row, told = job.row, 0.0
+    row, written = job.row, 0.0
 
     def progress(stage: str, done: int, total: int) -> None:
-        nonlocal told
-        if time.monotonic() >= told + POLL_SECONDS:
-            told = time.monotonic()
+        nonlocal written
+        if time.monotonic() >= written + POLL_SECONDS:
+            written = time.monotonic()
             job.progress.write_text(f"{done / max(total, 1):.4f}", encoding="ascii")
 
     images = Images.of(row.data, job.data)
     before = time.process_time()
     if job.teachers:
         train_teachers(row, job.seed, images, job.kept, progress)
-        found: dict[str, Any] = {}
+        figures: dict[str, Any] = {}
     else:
-        found = measure(row, job.seed, images, job.kept, job.data, progress)
-    found["seconds"] = round(time.process_time() - before, 1)
-    replace_text(job.result, json.dumps(found))
+        figures = measure(row, job.seed, images, job.kept, job.data, progress)
+    figures["seconds"] = round(time.process_time() - before, 1)
+    replace_text(job.result, json.dumps(figures))
     job.progress.unlink(missing_ok=True)
 
 
@@ -103,7 +103,7 @@ class PaperRun:
         self.paper = load_paper(path)
         self.seeds = choice.seeds or (self.paper.seeds[:1] if choice.fast else self.paper.seeds)
         self.data = data_folder("")
-        self.rows: list[Row] = []
+        self.rows: list[PaperRow] = []
         self.left_out: dict[str, str] = {}
         for row in self.paper.chosen(choice.rows):
             try:
@@ -114,12 +114,12 @@ class PaperRun:
                     raise
                 self.left_out[row.name] = str(error)
 
-    def _jobs(self, teachers: bool) -> list[Job]:
+    def _jobs(self, teachers: bool) -> list[RowJob]:
         """Those that are to be done; rows with the same teachers have them once."""
-        jobs: dict[object, Job] = {}
+        jobs: dict[object, RowJob] = {}
         for row in self.rows:
             for seed in self.seeds:
-                job = Job(row, seed, self.folder, self.data, teachers)
+                job = RowJob(row, seed, self.folder, self.data, teachers)
                 if not teachers:
                     jobs[job.name] = job
                 elif row.teachers and not (votes := votes_file(self.folder, row, seed)).exists():
@@ -168,7 +168,7 @@ class PaperRun:
         (self.folder / "rows").mkdir(parents=True, exist_ok=True)
         replace_text(written, json.dumps({"paper": self.path.stem, "choice": self.choice.model_dump(mode="json")}))
 
-    def _do(self, jobs: Sequence[Job], tell: Callable[[int, int], None]) -> None:
+    def _do(self, jobs: Sequence[RowJob], tell: Callable[[int, int], None]) -> None:
         """All of them in worker processes, which end with this, however it ends; in this one where it is alone."""
         if self.processes == 1:
             with one_thread():
@@ -219,24 +219,24 @@ class PaperRun:
         replace_text(self.folder / REPORT, as_html(page))
         return results
 
-    def _mean(self, row: Row) -> dict[str, Any]:
+    def _mean(self, row: PaperRow) -> dict[str, Any]:
         """Over the seeds: mean and sample deviation of each figure, and what each seed gave."""
-        jobs = [Job(row, seed, self.folder, self.data, False) for seed in self.seeds]
+        jobs = [RowJob(row, seed, self.folder, self.data, False) for seed in self.seeds]
         each = [json.loads(job.result.read_text(encoding="utf-8")) for job in jobs]
-        found: dict[str, Any] = {"each": each, "judges": each[0]["judges"], "asked": each[0]["asked"],
+        figures: dict[str, Any] = {"each": each, "judges": each[0]["judges"], "asked": each[0]["asked"],
             "unbounded": each[0]["unbounded"],
                                  "seconds": sum(item["seconds"] for item in each)}  # fmt: skip
         for name in ("answers", "labels", "epsilon", "worst", "teacher", "plurality", "gap", "student"):
             values = [item[name] for item in each if item[name] is not None]
             if values:
-                found[name] = [float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0]
-        if "student" in found:
-            mean, judges = found["student"][0], found["judges"]
-            found["interval"] = wilson(mean * judges, judges)
-        return found
+                figures[name] = [float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0]
+        if "student" in figures:
+            mean, judges = figures["student"][0], figures["judges"]
+            figures["interval"] = wilson(mean * judges, judges)
+        return figures
 
 
-def _share(job: Job) -> float:
+def _share(job: RowJob) -> float:
     """Of a job that is done."""
     if job.result.exists():
         return 1.0

@@ -16,7 +16,7 @@ from consilium.protocol.errors import ConfigError, DataError, OutputExists
 from consilium.protocol.label_source import NO_LABEL, no_progress
 from consilium.protocol.noise import SeededNoise
 from consilium.simulations.papers import ORDER, run
-from consilium.simulations.papers.description import Choice, Row, choice_of, content_digest, load_paper
+from consilium.simulations.papers.description import Choice, PaperRow, choice_of, content_digest, load_paper
 from consilium.simulations.papers.measure import (
     Images,
     Votes,
@@ -83,8 +83,8 @@ def here(made_up: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict
     return changed
 
 
-def row(**keys: object) -> Row:
-    return Row.model_validate({"name": "x", "title": "x", "mechanism": LNMAX, **keys})
+def row(**keys: object) -> PaperRow:
+    return PaperRow.model_validate({"name": "x", "title": "x", "mechanism": LNMAX, **keys})
 
 
 @pytest.mark.parametrize("name", ["pate-2017", "pate-2018", "near-zero"])
@@ -122,7 +122,7 @@ def test_it_goes_on_where_it_was_stopped(
     done: list[str] = []
     work = run.work
 
-    def stopped(job: run.Job) -> None:
+    def stopped(job: run.RowJob) -> None:
         if len(done) == 1:
             raise KeyboardInterrupt
         done.append(job.row.name)
