@@ -71,7 +71,8 @@ def main(arguments: list[str] | None = None) -> None:
             for part in exhibits({**results, "rows": [row for row in results["rows"] if row not in tried]})
         }
         for place, part in (("", "rows"), ("-teachers", "teachers")):
-            if table := parts.get(part):
+            table = parts.get(part)
+            if table is not None and any(column.startswith("paper:") for column in table.columns):
                 record(folder, name + place, table.columns, lines_of(table), results)
         columns = ("experiment", "labels right, %", "student, %", "the thousand before the last, %", "last 1,000, %")
         lines = [
