@@ -18,6 +18,7 @@ import pytest
 from benchmarks import (
     audit,
     availability,
+    by_name,
     cells,
     cost,
     default_scenario,
@@ -170,6 +171,28 @@ def test_what_was_measured_before_makes_the_tables(name: str, tmp_path, monkeypa
     assert set(made) <= MARKED, "no page shows it"
     assert not any(each.quick or "kept.jsonl" in each.command for each in made.values())
     assert all(each.seconds and each.seconds >= 1.5 for each in made.values())
+
+
+def test_runs_of_papers_make_tables_with_the_command_that_was_typed(tmp_path: Path, written) -> None:
+    def row(title: str, **ours: Any) -> dict[str, Any]:
+        each = [{"thousands": [0.997, 0.975]}]
+        figures = {name: [0.98, 0.0] for name in ("labels", "student", "teacher", "plurality", "gap")}
+        ours = {**figures, "interval": [0.97, 0.99], "unbounded": False, "each": each, **ours}
+        return {"title": title, "paper": {"student": "98.00", "teacher": "83.86"}, "differs": "", "ours": ours}
+
+    rows = [row("MNIST"), row("experiment: all labels")]
+    results = {"paper": "pate-2017", "seeds": [0], "fast": False, "absent": [], "seconds": 2.0, "rows": rows}
+    (tmp_path / "results.json").write_text(json.dumps(results))
+    order = {"paper": "pate-2017", "choice": {"rows": ["a", "b"], "seeds": [0], "fast": False}}
+    (tmp_path / "paper.json").write_text(json.dumps(order))
+    by_name.main([str(tmp_path)])
+    made = {figure.name: figure for figure in written().values()}
+    assert set(made) == {"papers/pate-2017", "papers/pate-2017-teachers", "papers/pate-2017-why"} <= MARKED
+    assert {figure.command for figure in made.values()} == {
+        "consilium run pate-2017 --set 'rows=[\"a\", \"b\"]' --set 'seeds=[0]'"
+    }
+    assert sorted(figure.rows[0][0] for figure in made.values()) == ["MNIST", "MNIST", "all labels"]
+    assert made["papers/pate-2017-why"].rows[0][-2:] == ("99.7", "97.5")
 
 
 def run_of(**changes: Any) -> dict[str, Any]:
