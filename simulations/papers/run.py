@@ -64,8 +64,8 @@ class RowJob:
         return self.kept / "rows" / f"{self.name}.progress"
 
 
-def work(job: RowJob) -> None:
-    """In a worker process: do it, and leave its result."""
+def work(job: RowJob, show: Callable[[float], None] = lambda share: None) -> None:
+    """Do it, and leave its result. show: is called with the share that is done, as well as `job.progress` has it."""
     row, written = job.row, 0.0
 
     def progress(stage: str, done: int, total: int) -> None:
@@ -73,6 +73,7 @@ def work(job: RowJob) -> None:
         if time.monotonic() >= written + POLL_SECONDS:
             written = time.monotonic()
             job.progress.write_text(f"{done / max(total, 1):.4f}", encoding="ascii")
+            show(done / max(total, 1))
 
     images = Images.of(row.data, job.data)
     before = time.process_time()
@@ -173,8 +174,7 @@ class PaperRun:
         if self.processes == 1:
             with one_thread():
                 for place, job in enumerate(jobs):
-                    tell(100 * place, 100 * len(jobs))
-                    work(job)
+                    work(job, lambda share, place=place: tell(round(100 * (place + share)), 100 * len(jobs)))
             tell(100 * len(jobs), 100 * len(jobs))
             return
         from joblib.externals.loky.process_executor import ProcessPoolExecutor

@@ -109,7 +109,9 @@ def test_a_fast_run_from_votes_to_the_table(name: str, here: dict[str, Path], tm
 def test_students_of_a_fast_run_learn(here: dict[str, Path], tmp_path: Path) -> None:
     """Made-up images are easy. Control: guessing is right on a tenth."""
     chosen = Choice(fast=True, rows=("truth-9000",), seeds=(1,))
-    (measured,) = PaperRun(here["near-zero"], chosen, tmp_path / "out").run(_display())["rows"]
+    display = _display()
+    (measured,) = PaperRun(here["near-zero"], chosen, tmp_path / "out").run(display)["rows"]
+    assert (display.stages.all["rows"].done, display.stages.all["rows"].total) == (100, 100)
     assert measured["ours"]["student"][0] > 0.3
     low, high = measured["ours"]["interval"]
     assert low < measured["ours"]["student"][0] <= high
@@ -122,7 +124,7 @@ def test_it_goes_on_where_it_was_stopped(
     done: list[str] = []
     work = run.work
 
-    def stopped(job: run.RowJob) -> None:
+    def stopped(job: run.RowJob, *_: object) -> None:
         if len(done) == 1:
             raise KeyboardInterrupt
         done.append(job.row.name)
@@ -132,7 +134,7 @@ def test_it_goes_on_where_it_was_stopped(
     chosen, folder = Choice(fast=True, rows=("lnmax-100", "clean-9000")), tmp_path / "out"
     with pytest.raises(KeyboardInterrupt):
         PaperRun(here["near-zero"], chosen, folder).run(_display())
-    monkeypatch.setattr(run, "work", lambda job: (done.append(job.row.name), work(job)))
+    monkeypatch.setattr(run, "work", lambda job, *_: (done.append(job.row.name), work(job)))
     first = PaperRun(here["near-zero"], chosen, folder).run(_display())
     assert done == ["lnmax-100", "clean-9000"]
     assert PaperRun(here["near-zero"], chosen, folder).run(_display()) == first
