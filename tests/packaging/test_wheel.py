@@ -31,7 +31,12 @@ def test_the_wheel_holds_one_package_with_every_file_of_it(checkout: Path, wheel
         assert {name for name in archive.namelist() if name.startswith("consilium/")} == tracked(checkout)
         for name in archive.namelist():
             assert PLANTED.encode() not in archive.read(name), name
-    for name in ("py.typed", "simulations/datasets/stroke.npz", "simulations/scenarios/stroke.toml"):
+    for name in (
+        "py.typed",
+        "simulations/datasets/stroke.npz",
+        "simulations/scenarios/stroke.toml",
+        "simulations/papers/near-zero.toml",
+    ):
         assert f"consilium/{name}" in tracked(checkout)
     assert {Path(name).suffix for name in tracked(checkout)} == {*DATA, ".py", ".typed"}
 
