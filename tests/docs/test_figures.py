@@ -149,6 +149,21 @@ def test_what_does_not_fit_is_named(docs: Path, file: str, old: str, new: str, p
     assert any(problem in line for line in figures.problems(docs)), figures.problems(docs)
 
 
+def test_an_excerpt_is_of_the_figure(docs: Path) -> None:
+    """Columns under another name, rows in another order; one that is not there is named."""
+    mark = "<!-- excerpt page/table :: right, % = right + page/table :: right, % @ some | all -->\n"
+    with (docs / "page.md").open("a", encoding="utf-8") as page:
+        page.write(f"\n{mark}<!-- end excerpt -->\n")
+    assert figures.problems(docs) == ["page.md: stale; run `make figures`"]
+    figures.render(docs)
+    lines = (docs / "page.md").read_text(encoding="utf-8").split(mark)[1].splitlines()
+    assert lines[0].split(" | ")[1:] == ["right", "right, % |"]
+    assert lines[2:4] == ["| some | 12 | 12 |", "| all | 98.6 | 98.6 |"]
+    assert figures.problems(docs) == []
+    edit(docs / "page.md", "right, % @ some", "left @ some")
+    assert "0 columns are 'left'" in figures.problems(docs)[0]
+
+
 def test_a_page_that_does_not_fit_keeps_no_other_from_being_written(docs: Path) -> None:
     edit(docs / "page.md", "98.6<!--", "98.7<!--")
     (docs / "another.md").write_text("<!-- figure another/none -->\n<!-- end figure -->\n", encoding="utf-8")

@@ -8,9 +8,10 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
+from mkdocs.exceptions import PluginError
 
 import consilium
 from tests.docs.pages import ROOT
@@ -59,6 +60,16 @@ def test_public_names_are_those_of_the_package() -> None:
 )
 def test_docstrings_as_markdown(docstring: str, markdown: str) -> None:
     assert docstrings.as_markdown(docstring) == markdown
+
+
+def test_a_link_to_a_record_becomes_its_path() -> None:
+    """What the site has not, and what stands at the top of the repository; one that is nowhere ends the build."""
+    page = SimpleNamespace(meta={}, file=SimpleNamespace(src_uri="notebooks/a.md"))
+    text = "[a](../laboratory/results.md#x), [b](../data.md#y), [c](../../CONTRIBUTING.md), [d](https://e.org)"
+    shown = "a (`docs/laboratory/results.md`), [b](../data.md#y), [c](../contributing.md), [d](https://e.org)"
+    assert hooks.on_page_markdown(text, page=page) == shown
+    with pytest.raises(PluginError, match="nowhere"):
+        hooks.on_page_markdown("[a](../decisions/nowhere.md)", page=page)
 
 
 @pytest.mark.slow
