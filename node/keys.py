@@ -133,7 +133,8 @@ AGAIN = "Ask the node's people for its NAME.enrol.json again, and compare the fi
 class Enrolment(Frozen):
     """identity: Ed25519, hex. node: P-384, one OpenSSH line. The signatures, hex, are of name and all keys.
 
-    sealing: X25519, hex, of a second aggregator; a party has none.
+    sealing: X25519, hex, of a second aggregator; a party has none. replaces: the identity of the keys before these, if
+    that signed too, with `replaces_signature`.
     """
 
     format: Literal[1] = 1
@@ -143,10 +144,14 @@ class Enrolment(Frozen):
     sealing: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""
     identity_signature: Annotated[str, Field(pattern=r"^[0-9a-f]{128}$")]
     node_signature: Annotated[str, Field(pattern=r"^([0-9a-f]{2}){8,104}$")]
+    replaces: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""
+    replaces_signature: Annotated[str, Field(pattern=r"^([0-9a-f]{128})?$")] = ""
 
     @classmethod
-    def create(cls, name: str, identity: Identity, node: NodeKey, sealing: str = "") -> Enrolment:
-        """Of a node's own keys. Raises ConfigError if the name is none."""
+    def create(
+        cls, name: str, identity: Identity, node: NodeKey, sealing: str = "", before: Identity | None = None
+    ) -> Enrolment:
+        """Of a node's own keys. before: the identity that they replace. Raises ConfigError if the name is none."""
         try:
             parts = _signed(name, identity.public.hex(), node.public, sealing)
             return cls(
@@ -156,6 +161,8 @@ class Enrolment(Frozen):
                 sealing=sealing,
                 identity_signature=identity.sign("enrolment", *parts).hex(),
                 node_signature=node.sign("enrolment", *parts).hex(),
+                replaces=before.public.hex() if before else "",
+                replaces_signature=before.sign("enrolment-replaces", *parts).hex() if before else "",
             )
         except ValueError:
             raise ConfigError(f"{name!r} is no name", "Use letters, digits, dot, dash and underscore") from None
@@ -172,7 +179,7 @@ class Enrolment(Frozen):
 
     def save(self, path: Path) -> None:
         """Write JSON."""
-        left_out = set() if self.sealing else {"sealing"}
+        left_out = {name for name in ("sealing", "replaces", "replaces_signature") if not getattr(self, name)}
         path.write_text(self.model_dump_json(indent=1, exclude=left_out) + "\n", encoding="utf-8")
 
 
@@ -245,6 +252,10 @@ def read_enrolment(path: Path, name: str, kind: EnrolledKind = "party") -> Enrol
     signed = verify(bytes.fromhex(found.identity), bytes.fromhex(found.identity_signature), "enrolment", *parts)
     if not signed or not node_verify(found.node, bytes.fromhex(found.node_signature), "enrolment", *parts):
         raise ConfigError(f"{path}: its keys did not sign it: altered, or mixed from two files", AGAIN)
+    if found.replaces and not verify(
+        bytes.fromhex(found.replaces), bytes.fromhex(found.replaces_signature), "enrolment-replaces", *parts
+    ):
+        raise ConfigError(f"{path}: the key that it says it replaces did not sign it", AGAIN)
     if found.name != name:
         raise ConfigError(f"{path}: enrols {found.name!r}, not {name!r}", "Give each node its own file")
     return found
@@ -267,6 +278,7 @@ KEYS: Mapping[EnrolledKind, Mapping[str, Any]] = {
     "aggregator": {IDENTITY: Identity, NODE_KEY: NodeKey, SEALING: SealingKey},
 }
 """Private keys of a node, by its kind and their file."""
+REPLACED = ".replaced"
 FOREIGN = "identity.pem is not the one that was provisioned: ask the operator"
 
 
@@ -307,9 +319,9 @@ class OwnKeys:
         """X25519, public, hex; empty at a party."""
         return self.keys[SEALING].public.hex() if SEALING in self.keys else ""
 
-    def enrolment(self, name: str) -> Enrolment:
-        """What tells the operator of them. Raises ConfigError if the name is none."""
-        return Enrolment.create(name, self.keys[IDENTITY], self.keys[NODE_KEY], self.sealing)
+    def enrolment(self, name: str, before: Identity | None = None) -> Enrolment:
+        """What tells the operator of them. before: see `Enrolment.create`. Raises ConfigError if the name is none."""
+        return Enrolment.create(name, self.keys[IDENTITY], self.keys[NODE_KEY], self.sealing, before)
 
     def fingerprint(self, name: str) -> str:
         """As that of the enrolment."""
@@ -321,15 +333,16 @@ class OwnKeys:
             key.save(folder / name)
 
 
-def make(kind: EnrolledKind, name: str, out: Path) -> Enrolment:
-    """All private keys of a node, and its enrolment, in the new folder `out`, mode 0700.
+def make(kind: EnrolledKind, name: str, out: Path, replaces: Path | None = None) -> Enrolment:
+    """All private keys of a node, and its enrolment, in the new folder `out`, mode 0700. replaces: folder with the keys
+    before these, which sign too.
 
     Raises
     ------
-    OutputExists : `out` is there. ConfigError : the name is none.
+    OutputExists : `out` is there. ConfigError : the name is none, or the old key cannot be used.
     """
     keys = OwnKeys.generate(kind)
-    enrolment = keys.enrolment(name)
+    enrolment = keys.enrolment(name, None if replaces is None else Identity.load(replaces / IDENTITY))
     try:
         out.mkdir(mode=0o700, parents=True)
     except FileExistsError:
@@ -368,21 +381,31 @@ def own_keys_for(kit: Kit, kind: EnrolledKind, folder: Path) -> OwnKeys:
 
 
 def put_into(kit: Kit, keys: OwnKeys) -> None:
-    """Copy private keys into the kit that was made for them; again does nothing.
+    """Copy private keys into the kit that lists them; again does nothing. Keys that these replace are set aside.
 
     Raises
     ------
     OutputExists : other keys are there. ConfigError : they cannot be written.
     """
+    replaced = _replaced(kit, keys)
     for name, key in keys.keys.items():
         path = kit / name
         if path.exists() and type(key).load(path).public != key.public:
-            raise OutputExists(f"{path} is another key", "Unpack the kit into a new folder, and join that one")
+            if not replaced:
+                raise OutputExists(f"{path} is another key", "Unpack the kit into a new folder, and join that one")
+            path.rename(kit / f"{name}{REPLACED}")
         try:
             if not path.exists():
                 key.save(path)
         except OSError as error:
             raise ConfigError(f"{path}: {error.strerror}", "Run this as the owner of the kit") from None
+
+
+def _replaced(kit: Kit, keys: OwnKeys) -> bool:
+    """Whether the keys that are there, or were set aside before, are those that these replace."""
+    before = read_enrolment(kit / ENROLMENT, kit.name, keys.kind).replaces
+    places = [kit / IDENTITY, kit / f"{IDENTITY}{REPLACED}"]
+    return bool(before) and any(Identity.load(path).public.hex() == before for path in places if path.exists())
 
 
 def lacks_own_keys(kit: Kit, kind: EnrolledKind) -> bool:

@@ -142,12 +142,26 @@ def _weighted(text: str) -> tuple[str, int]:
 
 
 @app.command()
-def renew(kits: Kits, name: str, output: FormatOption = Format.text) -> None:
-    """A new certificate, for the same key, of `coordinator` or of a student."""
+def renew(
+    kits: Kits,
+    name: str,
+    keys: Annotated[
+        Path | None, typer.Option(help="Of a party: NAME.enrol.json of its new keys, which take the place of the old.")
+    ] = None,
+    lost: Annotated[
+        str,
+        typer.Option(
+            metavar="FINGERPRINT",
+            help="Of a party whose old keys are lost: that of the new ones, as it read them out in a call you made.",
+        ),
+    ] = "",
+    output: FormatOption = Format.text,
+) -> None:
+    """A new certificate, for the same key, of `coordinator` or of a student; new keys of a party, for its old name."""
     from consilium.coordinator.provision import kits as make_kits
 
     with writing(kits):
-        made = make_kits.renew(kits, name)
+        made = make_kits.renew(kits, name, keys, lost)
     _tell(made, output)
 
 

@@ -35,6 +35,7 @@ from consilium.coordinator.provision.registry import (
     keys_of,
     load_registry,
     with_aggregator,
+    with_keys,
     with_party,
     without,
 )
@@ -256,14 +257,22 @@ def revoke(kits: Path, name: str) -> Made:
     return replace(_write(kits, changed, authority, files), note=note, outlook=shown)
 
 
-def renew(kits: Path, name: str) -> Made:
+def renew(kits: Path, name: str, keys: Path | None = None, lost: str = "") -> Made:
     """A new certificate for the coordinator's or a student's old key. Until a student has it, the old one is good too.
+    Of a party, new keys under its old name, so that its account goes on.
+
+    keys: of a party, the enrolment of its new keys, which the old identity signed. lost: where that is lost, the
+    fingerprint of the new ones, as the party read it out.
 
     Raises
     ------
-    ConfigError : the node has no certificate.
+    ConfigError : the node has no certificate; or the new keys are not the party's, as far as anybody can tell.
     """
     registry, authority = load_registry(kits), Authority.load(kits / OPERATOR)
+    if name in registry.parties:
+        return _rotate(kits, registry, authority, name, keys, lost)
+    if keys is not None or lost:
+        raise ConfigError(f"{name!r} is no party", "Leave --keys and --lost out")
     if name not in registry.certificates or name in registry.revoked:
         raise ConfigError(f"{name!r} has no certificate", "Give coordinator, or a student; no other node has one")
     new = authority.again(x509.load_pem_x509_certificate(registry.certificates[name].encode()))
@@ -275,6 +284,32 @@ def renew(kits: Path, name: str) -> Made:
     changed = registry.next(certificates=certificates, students=pinned)
     student, coordinator = {"client.crt": pem(new)}, {"students.json": students(changed)}
     return _write(kits, changed, authority, {node_id("student", name): student, "coordinator": coordinator})
+
+
+def _rotate(kits: Path, registry: Registry, authority: Authority, name: str, keys: Path | None, lost: str) -> Made:
+    if keys is None:
+        raise ConfigError(
+            f"{name!r} has keys, and no certificate", "Give --keys NAME.enrol.json, of: consilium node keys --replaces"
+        )
+    before, made = registry.parties[name], keys_of(name, keys)
+    enrolment = made.enrolment
+    if enrolment is None:
+        raise ConfigError(f"{keys} is no enrolment", "Have the party make its keys")
+    told = "".join(lost.split()) == "".join(enrolment.fingerprint.split())
+    if enrolment.replaces != before.identity and not told:
+        wrong = "the fingerprint is another one" if lost else f"the key of {name!r} that is known did not sign them"
+        raise ConfigError(
+            f"{keys}: {wrong}",
+            "The party makes them with --replaces, and its old keys; if these are lost, have it read the new"
+            " fingerprint out, in a call that you make, and give that as --lost",
+        )
+    changed = with_keys(registry, name, made)
+    party = {"enrolment.json": keys.read_text(encoding="utf-8")}
+    node = node_id("party", name)
+    files = _members(changed)
+    files[node] = {**files.get(node, {}), **party}
+    shown = told_of(registry, changed, [f"new keys of {name}"])
+    return replace(_write(kits, changed, authority, files), enrolled=_enrolled({name: made}), outlook=shown)
 
 
 def _enrolled(keys: Mapping[str, MemberKeys]) -> dict[str, str]:

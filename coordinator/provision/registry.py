@@ -359,6 +359,18 @@ def with_party(
     return changed
 
 
+def with_keys(registry: Registry, name: str, keys: MemberKeys) -> Registry:
+    """With other keys of a party, under its name; the old ones are nobody's any more. Raises as `with_party`."""
+    before = registry.parties[name]
+    parties = {**registry.parties, name: keys.party(before.port, before.weight)}
+    changed = _next(registry, parties, registry.aggregator)
+    gone = [*registry.revoked_keys, before.identity, before.node]
+    changed = changed.model_copy(update={"revoked_keys": gone})
+    check_distinct(changed)
+    changed.federation()
+    return changed
+
+
 def checked_aggregator(registry: Registry, name: str, port: int) -> AggregatorPlan:
     """One that may be added. Raises ConfigError: there is one already, votes need none, or the name is unfit."""
     try:

@@ -23,6 +23,7 @@ from consilium.coordinator.provision.plan import POOL_IDS, POOL_ROWS
 from consilium.coordinator.provision.registry import OPERATOR, AggregatorRecord, CoordinatorKeys, MemberKeys, Registry
 from consilium.coordinator.rosters import NodesFile
 from consilium.node.checks import SECOND_FILE, SecondFile
+from consilium.node.keys import ENROLMENT, IDENTITY, NODE_KEY
 from consilium.node.kit import KIT_FILE, KitFile, NodeKind, node_id
 from consilium.node.manifest import ALGORITHM, MANIFEST, Manifest, SignedManifest, digests_of, is_setting
 from consilium.node.signed_statement import SIGNING, SigningKey
@@ -81,6 +82,7 @@ def write_start_files(folder: Path, kit: KitFile) -> None:
 
 
 MANIFESTS = "manifests"
+PRIVATE = frozenset({Path(IDENTITY).stem, Path(NODE_KEY).stem})
 
 
 def manifests_of(out: Path, version: int) -> Path:
@@ -104,7 +106,10 @@ def sign_update(out: Path, folder: Path, registry: Registry, authority: Authorit
     places = (manifests_of(out, version) / f"{folder.name}.json" for version in range(registry.version - 1, 0, -1))
     earlier = next((path for path in places if path.exists()), None)
     before: Mapping[str, str] = load(earlier, SignedManifest).content.files if earlier else {}
-    _write(out, folder, _manifest(registry, folder.name, {**before, **digests_of(folder)}, {}), authority)
+    listed = {**before, **digests_of(folder)}
+    if (folder / ENROLMENT).exists():  # keys of the node's own take the place of those that came with the kit
+        listed = {name: digest for name, digest in listed.items() if Path(name).stem not in PRIVATE}
+    _write(out, folder, _manifest(registry, folder.name, listed, {}), authority)
 
 
 def _manifest(registry: Registry, node: str, files: Mapping[str, str], settings: Mapping[str, str]) -> Manifest:

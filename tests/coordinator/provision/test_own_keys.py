@@ -253,7 +253,7 @@ def test_a_key_that_was_shut_out_stays_out(tmp_path: Path) -> None:
     kits.add_party(out, "ward-d", keys=tmp_path / "ward-d")
     kits.revoke(out, "ward-d")
     with pytest.raises(ConfigError, match="a node that was revoked"):
-        kits.add_party(out, "ward-e", keys=tmp_path / "ward-e")
+        kits.add_party(out, "ward-e", keys=tmp_path / "ward-e", new_patients=True)
 
 
 def test_a_registry_of_before_says_who_made_the_keys(tmp_path: Path) -> None:
