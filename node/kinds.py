@@ -375,7 +375,9 @@ class MemberKind(NodeKind):
                 return
             yield one("queries_given", f"Queries {self.counted}, of queries_most.", status.queries)
             if said := status.coordinator:
-                yield one("queries_unanswered", "Of the federation's, voted on and not answered.", said.unanswered)
+                yield one(
+                    "queries_unanswered", "Of the federation's, put to parties and not answered.", said.unanswered
+                )
                 yield MetricFamily(
                     "standing", "1 for the state that the coordinator says it is in.", {(said.state,): 1.0}, ("state",)
                 )

@@ -70,10 +70,10 @@ class LabelTerms:
 
 @dataclass(frozen=True)
 class Unanswered:
-    """Questions on which parties voted, and of which no answer came. parties: who was asked for votes on any of them;
+    """Questions that were put to parties, and of which no answer came. parties: who was asked for votes on any of them;
     none are named where that is nobody's business.
 
-    They count as asked at the parties, who wrote them down before their votes left, and so at the coordinator.
+    Parties that voted count them as asked, before their votes leave, and so does the coordinator.
     """
 
     queries: int = 0
@@ -86,13 +86,13 @@ class Unanswered:
         >>> Unanswered().words
         'nothing was used up'
         >>> Unanswered(4, ("ward-a", "ward-b")).words
-        '4 questions were voted on by ward-a, ward-b and not answered: asking them again uses up nothing more'
+        '4 questions were put to ward-a, ward-b and not answered: asking them again uses up nothing more'
         """
         if not self.queries:
             return "nothing was used up"
-        whom = f" by {', '.join(self.parties)}" if self.parties else ""
+        whom = ", ".join(self.parties) or "parties"
         number = "1 question was" if self.queries == 1 else f"{self.queries} questions were"
-        return f"{number} voted on{whom} and not answered: asking them again uses up nothing more"
+        return f"{number} put to {whom} and not answered: asking them again uses up nothing more"
 
 
 @dataclass(frozen=True)

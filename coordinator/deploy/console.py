@@ -284,7 +284,7 @@ def coordinator_metrics(view: ConsoleView, serves_students: bool) -> Iterator[Me
         )  # fmt: skip
     yield one("label_service_listens", "1 while students can connect.", serves_students)
     yield one("queries_asked", "Queries that students have asked, of queries_most.", view.queries_asked, counter=True)
-    yield one("queries_unanswered", "Of queries_asked, those voted on and not answered.", view.unanswered)
+    yield one("queries_unanswered", "Of queries_asked, those put to parties and not answered.", view.unanswered)
     yield one("queries_most", "Queries that may ever be asked.", view.queries_most)
     yield one("epsilon_so_far", "Epsilon if every query so far had been answered. No guarantee.", view.epsilon_so_far)
     yield one(

@@ -295,7 +295,7 @@ def test_queries_of_a_failed_question_are_told_apart_from_those_that_are_missing
         ledger.voted_on(failed, ["ward-a", "ward-b"])
     statement = statement_of(run)
     assert wrong(run, statement) == {}
-    assert "20 charged; 3 questions were voted on and not answered" in found(run, statement)["queries"].what
+    assert "20 charged; 3 questions were put to parties and not answered" in found(run, statement)["queries"].what
     assert "queries" in wrong(run, told(run, lambda batches: batches, unanswered=[]))
     released = told(run, lambda batches: batches, unanswered=[*statement.unanswered, statement.batches[0].queries[0]])
     assert "and said to be not answered" in wrong(run, released)["queries"]

@@ -191,7 +191,7 @@ def check_all(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         for sample in family.samples
     }
     html = page(view).body.decode()
-    unanswered = Unanswered(len(world.failed)).words.partition(" voted on")[0] if world.failed else ""
+    unanswered = Unanswered(len(world.failed)).words.partition(" put to")[0] if world.failed else ""
     # the federation
     assert found.closed == view.closed == world.closed
     assert found.queries_asked == view.queries_asked == world.asked == samples["consilium_queries_asked_total",]

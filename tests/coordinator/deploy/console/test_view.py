@@ -207,7 +207,7 @@ def test_what_a_failed_question_used_up_is_the_same_at_every_surface(kit: Kit) -
     run = begin(kit)
     with closing(Ledger(run / "ledger.db", run.config.digest(), "")) as ledger:
         ledger.voted_on(["f" * 64, "e" * 64], ["ward-a", "ward-c"])
-    words = "2 questions were voted on by ward-a, ward-c and not answered"
+    words = "2 questions were put to ward-a, ward-c and not answered"
     found, view = status(kit), ConsoleReader(kit, silent()).view()
     assert (found.queries_asked, found.unanswered, found.queries_left) == (5, 2, 35)
     assert words in "\n".join(found.lines()) and words in found.not_answered
