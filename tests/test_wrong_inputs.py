@@ -177,7 +177,7 @@ ROWS = [
     Wrong("provision add --kind student kits s", 2, "not an EC key", change=cut("kits/operator/ca.key")),
     Wrong("provision add kits s --kind student --weight 2", 2, "--weight is not for a node of kind student"),
     Wrong("provision revoke kits nobody", 2, "no party or student 'nobody'"),
-    Wrong("provision renew kits ward-a", 2, "'ward-a' has no certificate"),
+    Wrong("provision renew kits ward-a", 2, "'ward-a' has keys, and no certificate"),
     Wrong(f"node start {PARTY} --go-on", 2, "--go-on is a coordinator's"),
     Wrong(f"node close {COORDINATOR} --wait -1", 2, "-1"),
     Wrong("status absent", 2, "absent is no kit"),
