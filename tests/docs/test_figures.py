@@ -18,7 +18,7 @@ from consilium.simulations.scenario import load_scenario
 from docs import figures
 from docs.figures import Figure, FigureError, Table, figure
 from docs.marked import DOCS, names
-from docs.pictures import PICTURES
+from docs.pictures import GALLERY, PICTURES, page, svg
 
 NAMES = sorted(f"{path.parent.name}/{path.stem}" for path in DOCS.glob("figures/*/*.json"))
 FIGURES = list(figures.read_all().values())
@@ -291,8 +291,15 @@ def test_readme_repeats_the_promise_of_mnist() -> None:
     assert f"worst-case epsilon of {promise:.3f} (delta 1e-5," in text
 
 
-def test_pictures_are_drawn_from_their_tables() -> None:
-    assert {name for name, draw in PICTURES.items() if (DOCS / name).read_text(encoding="utf-8") != draw()} == set()
+@pytest.mark.parametrize("name", PICTURES)
+def test_pictures_are_drawn_from_their_tables(name: str) -> None:
+    assert (GALLERY / f"{name}.svg").read_text(encoding="utf-8") == svg(name)
+
+
+def test_the_gallery_shows_each_picture_with_its_code() -> None:
+    assert (DOCS / "gallery.md").read_text(encoding="utf-8") == page()
+    assert len(PICTURES) >= 10
+    assert {path.stem for path in GALLERY.iterdir()} == set(PICTURES)
 
 
 def test_the_interval_of_mnist_is_over_the_thousands() -> None:
