@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.models.specs import TrainerSpec
 from consilium.protocol.config_files import read_table, validate
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.models import Frozen
-from consilium.simulations.datasets.folder import data_file, read_arrays
+from consilium.simulations.datasets.folder import read_arrays
 
 DataSet = Literal["mnist", "svhn"]
 SCRIPT_POOL = 8000
@@ -170,8 +170,12 @@ def content_digest(path: Path) -> str:
 
 def checked(file: File, folder: Path) -> Path:
     """The path of a file whose content is right; DataError, see `Paper.checked`."""
-    wanted = f"{file.source}. SHA-256 of its content: {file.sha256 or 'unknown'}"
-    path = data_file(folder, file.name, wanted)
+    path = folder / file.name
+    if not path.is_file():
+        raise DataError(
+            f"{path} is not there (SHA-256 of its content: {file.sha256 or 'unknown'})",
+            f"Get it from {file.source}, or name another folder with --set data.path=FOLDER",
+        )
     if file.sha256 and (digest := content_digest(path)) != file.sha256:
         raise DataError(f"{path} has another content: SHA-256 {digest} in place of {file.sha256}",
                         f"Get it anew from {file.source}")  # fmt: skip
@@ -180,23 +184,26 @@ def checked(file: File, folder: Path) -> Path:
 
 class Choice(Frozen):
     """What `--set` may say of a run. fast: a few images, teachers and steps, to see that all of it works. workers: most
-    processes at once, 0 for one on each processor."""
+    processes at once, 0 for one on each processor. data.path: the folder of data sets."""
+
+    model_config = ConfigDict(populate_by_name=True)
 
     rows: tuple[str, ...] = ()
     seeds: tuple[int, ...] = ()
     fast: bool = False
     workers: int = Field(default=0, ge=0)
+    folder: str = Field(default="", alias="data.path")
 
 
 def choice_of(overrides: Sequence[str]) -> Choice:
-    """The options of a run, of `key=value` with the value in TOML. Raises ConfigError."""
+    """The options of a run, of `key=value`; a value is read as TOML, and as text where it is none. Raises ConfigError."""
     table: dict[str, object] = {}
     for override in overrides:
         key, separator, text = override.partition("=")
+        if not separator:
+            raise ConfigError(f"--set {override!r} is not key=value", "For example --set seeds=[0]")
         try:
-            table[key.strip()] = tomllib.loads(f"value = {text}")["value"] if separator else text
+            table[key.strip()] = tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError:
-            raise ConfigError(
-                f"--set {override!r}: the value is no TOML", "For example --set 'rows=[\"mnist-100\"]'"
-            ) from None
+            table[key.strip()] = text
     return validate(table, Choice, "--set")

@@ -103,7 +103,7 @@ class PaperRun:
         self.path, self.folder, self.choice = path, folder, choice
         self.paper = load_paper(path)
         self.seeds = choice.seeds or (self.paper.seeds[:1] if choice.fast else self.paper.seeds)
-        self.data = data_folder("")
+        self.data = data_folder(choice.folder)
         self.rows: list[PaperRow] = []
         self.left_out: dict[str, str] = {}
         for row in self.paper.chosen(choice.rows):

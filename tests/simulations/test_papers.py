@@ -166,7 +166,8 @@ def test_the_command(here: dict[str, Path], tmp_path: Path) -> None:
     [
         (["--set", "rows=['nothing']"], r"there is no 'nothing'. Rows are teachers, published-votes, mnist-100"),
         (["--set", "epochs=3"], "epochs"),
-        (["--set", "seeds=x"], "is no TOML"),
+        (["--set", "seeds=x"], "seeds"),
+        (["--set", "fast"], "is not key=value"),
         (["--engine", "ray"], "--engine is of no use for a paper"),
     ],
 )
@@ -187,7 +188,7 @@ def test_a_file_that_is_absent_or_another(here: dict[str, Path], made_up: Path, 
     with pytest.raises(DataError, match=f"{images.name} has another content: SHA-256 {images.sha256} in place of 00+"):
         PaperRun(path, chosen, tmp_path / "out")
     path.write_text(text.replace(images.name, "mnist/none.gz"), encoding="utf-8")
-    with pytest.raises(DataError, match=rf"none.gz is not there. Get it from https://.*{images.sha256}"):
+    with pytest.raises(DataError, match=rf"none.gz is not there .*{images.sha256}.*Get it from https://.*data.path"):
         PaperRun(path, chosen, tmp_path / "out")
 
 
@@ -207,6 +208,7 @@ def test_a_checksum_is_of_the_content(tmp_path: Path) -> None:
 
 def test_choices_are_of_toml() -> None:
     assert choice_of(["fast=true", "seeds=[4, 5]"]) == Choice(fast=True, seeds=(4, 5))
+    assert choice_of(["data.path=a/folder"]).folder == "a/folder"
 
 
 @pytest.mark.parametrize("keys", [{}, {"shuffled": True}, {"pool": 7000, "judges": 2000}])
