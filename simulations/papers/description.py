@@ -196,7 +196,7 @@ class Choice(Frozen):
 
 
 def choice_of(overrides: Sequence[str]) -> Choice:
-    """The options of a run, of `key=value`; a value is read as TOML, and as text where it is none. Raises ConfigError."""
+    """The options of a run, of `key=value`; a value is TOML, and text where it is none. Raises ConfigError."""
     table: dict[str, object] = {}
     for override in overrides:
         key, separator, text = override.partition("=")
