@@ -118,6 +118,7 @@ class MembershipAttack:
                     "share": one.hits.share,
                     "interval": one.hits.interval(),
                     "false_alarms": one.alarms.share,
+                    "alarms_interval": one.alarms.interval(),
                 }
                 for one in self.detected
             ],

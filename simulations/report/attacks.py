@@ -21,8 +21,9 @@ PROVES_NOTHING = (
 _HOW = (
     "Each attack is played on many federations with the target in them, and on as many without. The attacker says in"
     " which ones the target is. It is cautious: of 100 federations without the target it accuses about one by"
-    " mistake. Who guesses blindly then finds the target in 1 of 100. Each attack is also played on the same"
-    " federation without its noise. That shows that the attack works."
+    " mistake. Who guesses blindly then finds the target in 1 of 100. What the guarantee allows is for as many mistakes"
+    " as there may have been in so many games. Each attack is also played on the same federation without its noise."
+    " That shows that the attack works."
 )
 _KNOWS = (
     "Who knows all other rows is the attacker that a guarantee is about. Who knows where rows come from has no row of"
@@ -134,13 +135,13 @@ def _best(values: Mapping[str, Any]) -> Exhibit | None:
                 continue
             best = max(noisy, key=lambda one: one["detected"][1]["interval"][0])
             control = max((one["detected"][1]["share"] for one in bare), default=None)
-            promised = best["epsilon_promised"]
+            promised, found = best["epsilon_promised"], best["detected"][1]
             lines.append(
                 TableLine(
                     f"{_unit(values, unit)}, by {_whom(observer)}",
                     (
-                        Cell(_hundred(best["detected"][1])),
-                        Cell("all" if promised is None else f"{_allowed(promised, values['delta']):.1f}"),
+                        Cell(_hundred(found)),
+                        Cell("all" if promised is None else f"{_allowed(promised, values['delta'], found):.1f}"),
                         Cell("–" if control is None else f"{100 * control:.0f}"),
                         Cell(_epsilon(max(_bound(one) for one in noisy))),
                         Cell("nothing: it is trusted" if promised is None else _epsilon(promised)),
@@ -157,9 +158,11 @@ def _best(values: Mapping[str, Any]) -> Exhibit | None:
     return Exhibit("attacks-membership", "Was it in the federation?", (_HOW,), table, secret=True)
 
 
-def _allowed(epsilon: float, delta: float) -> float:
-    """Of 100 targets those that may be found at most, at one false alarm in 100: both sides of the definition."""
-    return 100 * min(math.exp(epsilon) * 0.01 + delta, 1 - math.exp(-epsilon) * (0.99 - delta))
+def _allowed(epsilon: float, delta: float, detected: Mapping[str, Any]) -> float:
+    """Of 100 targets those that may be found at most, at as many false alarms as there may have been: both sides of the
+    definition."""
+    alarms = detected["alarms_interval"][1]
+    return 100 * min(math.exp(epsilon) * alarms + delta, 1 - math.exp(-epsilon) * (1 - alarms - delta))
 
 
 def _bound(attack: Mapping[str, Any]) -> float:

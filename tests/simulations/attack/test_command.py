@@ -77,6 +77,14 @@ def test_a_scenario_gets_a_folder(tmp_path: Path) -> None:
     assert {path.name for path in folder.iterdir()} == {"attack.json", "attack.html"}
 
 
+def test_what_the_guarantee_allows_is_for_the_mistakes_that_may_have_been_made() -> None:
+    """2 of 100 accused by mistake, so up to 7.04 of 100: e^.8 times that."""
+    values = {"party_label": "hospital", "delta": 1e-5, "membership": [PLAYED.to_json()]}
+    line = next(line for line in as_text([attacks_part(values)]).splitlines() if line.strip().startswith("a whole"))
+    assert "3.0 (0.6 to 8.5)" in line
+    assert "15.7" in line
+
+
 def test_the_chapter_says_in_short_what_was_found() -> None:
     values = {
         "party_label": "hospital",
