@@ -11,13 +11,13 @@ CONSTRAINTS := constraints.txt
 $(VENV)/.base: pyproject.toml $(CONSTRAINTS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Consilium needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version). Set PYTHON=python3.11 and try again."; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "Installing Consilium into $(VENV) (a few minutes the first time)"
-	@# torch first and alone: a build that satisfies the pin is then kept, and nothing bigger is fetched for others
-	$(PIP) install -q -c $(CONSTRAINTS) torch
+	@echo "Installing Consilium into $(VENV) (a minute the first time)"
 	$(PIP) install -q -c $(CONSTRAINTS) -e .
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.base
+	@# torch first and alone: a build that satisfies the pin is then kept, and nothing bigger is fetched for others
+	$(PIP) install -q -c $(CONSTRAINTS) torch
 	$(PIP) install -q -c $(CONSTRAINTS) -e '.[dev]'
 	@touch $@
 

@@ -24,8 +24,8 @@ from consilium.coordinator.collection.clear import CLEAR, Collecting, Standing, 
 from consilium.coordinator.collection.exchange import Member, Transport
 from consilium.coordinator.conclusion import Participation, conclude
 from consilium.coordinator.config import FederationConfig, check_sanitised, check_threshold
+from consilium.coordinator.door import OPEN_DOOR, Door
 from consilium.coordinator.events import EventLog
-from consilium.coordinator.label_server import OPEN_DOOR, Door, serving, wait_for_close
 from consilium.coordinator.label_service import LabelService, NotedCollector, SumsOfRun, noise_for
 from consilium.coordinator.ledger import Ledger
 from consilium.coordinator.privacy import expected
@@ -190,6 +190,11 @@ def _pin(config: FederationConfig, ledger: Ledger, members: Sequence[Member]) ->
 
 
 def _serve(services: Sequence[LabelService], config: FederationConfig, log: EventLog, door: Door) -> None:
+    from consilium.coordinator.label_server import (  # with gRPC, which a simulation does not need
+        serving,
+        wait_for_close,
+    )
+
     first, *later = services
     most_rows = max(phase.query_budget.queries for phase in config.phases)
     with serving(first, door.address or config.service, most_rows, door, later=later) as address:

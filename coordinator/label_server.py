@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent import futures
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import grpc
 import numpy as np
 
+from consilium.coordinator.door import OPEN_DOOR, Door
 from consilium.coordinator.label_service import LabelService
 from consilium.protocol.errors import BudgetExceeded, ConfigError, ConsiliumError, MalformedMessage, ServiceError
 from consilium.protocol.files import more_descriptors
@@ -35,7 +35,7 @@ from consilium.protocol.labels import labels_pb2 as pb
 from consilium.protocol.messages import PROTOCOL_VERSION
 from consilium.protocol.queries import QUERY_DTYPE
 from consilium.protocol.schema import Schema
-from consilium.protocol.tls import AllowList, TlsFiles, server_credentials
+from consilium.protocol.tls import AllowList, server_credentials
 
 Message = TypeVar("Message")
 PROBABILITY_BYTES = 8
@@ -283,29 +283,6 @@ OPTIONS = {
     "grpc.max_connection_idle_ms": 300_000,
     "grpc.max_connection_age_ms": 3_600_000,  # calls under way are brought to their end
 }
-
-
-@dataclass(frozen=True)
-class Door:
-    """Who may come in, and until when.
-
-    tls, allowed: mutual TLS, and the file with the students whose certificates are accepted (`labels.tls.AllowList`).
-        Without them everyone who can connect may ask: on loopback only.
-    close_file: with it the service stays open for the next student when one has finished, until this file is there.
-    address: host:port that it is at; empty for the one of the federation's configuration.
-    """
-
-    tls: TlsFiles | None = None
-    allowed: Path | None = None
-    close_file: Path | None = None
-    address: str = ""
-
-    def closing(self) -> bool:
-        """Whether the service is to be closed."""
-        return self.close_file is not None and self.close_file.exists()
-
-
-OPEN_DOOR = Door()
 
 
 LAST = ("answers", "refusal")

@@ -16,23 +16,21 @@ import json
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from flwr.app import Context
-from flwr.serverapp import Grid, ServerApp
-
 from consilium.coordinator.collection.clear import CLEAR, VoteKeys
 from consilium.coordinator.collection.exchange import FlowerTransport, Transport
 from consilium.coordinator.collection.secure import SecureKeys
 from consilium.coordinator.collection.verified import VerifiedKeys
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.deploy.runs import CLOSE, KitRun, asked_before
+from consilium.coordinator.door import OPEN_DOOR, Door
 from consilium.coordinator.events import EventLog
 from consilium.coordinator.federation import FederationRun, Student
-from consilium.coordinator.label_server import OPEN_DOOR, Door
 from consilium.coordinator.rosters import RegisteredNodes
 from consilium.node.kit import Kit, joined, open_kit
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, ConsiliumError
 from consilium.protocol.files import replace_private, typed
+from consilium.protocol.flower import Context, Grid, ServerApp
 from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.messages import CollectionMode
 from consilium.protocol.pool import PoolTree

@@ -8,9 +8,8 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import grpc
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
@@ -19,6 +18,9 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import read_private, unreadable
 from consilium.protocol.proxies import LABELS, ProxyRefused, connect, proxy_for
+
+if TYPE_CHECKING:
+    import grpc
 
 log = logging.getLogger("consilium.tls")
 
@@ -85,6 +87,8 @@ def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
 
     A certificate that is renewed in its file is shown from the next handshake on.
     """
+    import grpc  # a tenth of a second, which a simulation does not need
+
     renewed = RenewedFiles(files)
 
     def fetch() -> grpc.ServerCertificateConfiguration | None:
@@ -99,11 +103,15 @@ def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
 
 
 def _configuration(key: bytes, certificate: bytes, authority: bytes) -> grpc.ServerCertificateConfiguration:
+    import grpc
+
     return grpc.ssl_server_certificate_configuration([(key, certificate)], root_certificates=authority)
 
 
 def channel_credentials(files: TlsFiles) -> grpc.ChannelCredentials:
     """Of a client that shows its certificate. Raises ConfigError."""
+    import grpc
+
     key, certificate, authority = files.read()
     return grpc.ssl_channel_credentials(authority, key, certificate)
 

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import polars as pl
 
 from consilium.coordinator.collection.clear import PATTERN, kept_votes
 from consilium.coordinator.config import FederationConfig
@@ -21,6 +20,7 @@ from consilium.models.evaluation import evaluate
 from consilium.models.published.model import CARD_FILE, Published
 from consilium.node.progress import ACCOUNTING, BASELINES, POOLED, RIVALS, stage
 from consilium.protocol.label_source import NO_LABEL, Progress, no_progress
+from consilium.protocol.parquet import from_parquet
 from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.releases import ReleaseKind
 from consilium.simulations.beside import Begin, Pending, TimeLimit, when_wanted
@@ -328,7 +328,7 @@ def _begin_worth(
     """What the published student is worth in labels by hand, see `methods.worth`; `answered` bool (queries,)."""
     if scenario.simulation.hand_labels == "none":
         return None
-    queried = pl.read_parquet(space.run_dir / "labels.parquet")["row"].to_numpy()[: len(answered)]
+    queried = np.array(_labels(space)["row"][: len(answered)], dtype=np.int64)
     student, released, mode = judged.probabilities, int(answered.sum()), scenario.simulation.hand_labels
     return begin(worth, judged.truth, student, judged.spec, released, queried, judged.seed, mode)
 
@@ -360,10 +360,18 @@ def _open_figures(space: Workspace, case: Case, judged: _Student) -> dict[str, A
     }
 
 
+def _labels(space: Workspace) -> dict[str, Sequence[Any]]:
+    """The columns of the student's table."""
+    columns = from_parquet((space.run_dir / "labels.parquet").read_bytes())
+    return {name: column.values for name, column in columns.items()}
+
+
 def _released(space: Workspace, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """Rows of the pool int64 (n,) of the queries that were answered, and the classes int64 (n,) released for them."""
-    table = pl.read_parquet(space.run_dir / "labels.parquet").filter(pl.col("outcome") == "answered")
-    return table["row"].to_numpy(), np.array([names.index(name) for name in table["label"].to_list()], dtype=np.int64)
+    table = _labels(space)
+    places = [place for place, outcome in enumerate(table["outcome"]) if outcome == "answered"]
+    rows, released = [table["row"][place] for place in places], [names.index(table["label"][place]) for place in places]
+    return np.array(rows, dtype=np.int64), np.array(released, dtype=np.int64)
 
 
 class _Answers(NamedTuple):
@@ -382,10 +390,13 @@ def _answers(space: Workspace, config: FederationConfig, batches: list[Batch]) -
 
     Rows that are alike are one query: they may stand here several times, and in the ledger once.
     """
-    table = pl.read_parquet(space.run_dir / "labels.parquet").filter(pl.col("outcome") != "not_asked")
+    table = _labels(space)
+    places = [place for place, outcome in enumerate(table["outcome"]) if outcome != "not_asked"]
     names = {name: index for index, name in enumerate(config.rows.classes)}
-    labels = np.array([NO_LABEL if name is None else names[name] for name in table["label"].to_list()], dtype=np.int64)
-    rows, queries = table["row"].to_numpy(), table["query_id"].to_list()
+    classes = [table["label"][place] for place in places]
+    labels = np.array([NO_LABEL if name is None else names[name] for name in classes], dtype=np.int64)
+    rows = np.array([table["row"][place] for place in places], dtype=np.int64)
+    queries = [table["query_id"][place] for place in places]
     if config.disclosure.release is not ReleaseKind.COUNTS:
         return _Answers(ReleasedAnswers(rows, labels), queries)
     noisy = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import math
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from consilium.coordinator.events import read_events
 from consilium.coordinator.privacy import NODES, expected
 from consilium.models.provenance import of_own_votes, well_formed
 from consilium.protocol.files import replace_private
+from consilium.protocol.parquet import TypedValues, to_parquet
 from consilium.protocol.refusals import FOR_DATA
 from consilium.protocol.strict_json import number, strict
 from consilium.report.warnings import (
@@ -273,8 +273,6 @@ def write_metrics(space: Workspace, analysis: Analysis, summary: dict[str, Any])
 
     Exact votes stay under `private/`; the rest is secret all the same, and so is the run folder.
     """
-    import polars as pl  # at a run's end, when the student has loaded it
-
     rows: list[tuple[str, str, str, float]] = []
 
     def add(scope: str, name: str, metric: str, value: object) -> None:
@@ -294,12 +292,10 @@ def write_metrics(space: Workspace, analysis: Analysis, summary: dict[str, Any])
     for metric in ("epsilon_spent", "epsilon_data_dependent", "answered"):
         for index, value in enumerate(getattr(analysis, metric)):
             add("query", str(index), metric, float(value))
-    frame = pl.DataFrame(
-        rows, schema={"scope": pl.String, "name": pl.String, "metric": pl.String, "value": pl.Float64}, orient="row"
-    )
-    content = io.BytesIO()
-    frame.write_parquet(content)  # to a full disk, polars itself would raise an error of its own
-    replace_private(space.run_dir / "metrics.parquet", content.getvalue())
+    names, values = ("scope", "name", "metric"), list(zip(*rows, strict=True))
+    columns = {name: TypedValues("text", column) for name, column in zip(names, values, strict=False)}
+    content = to_parquet({**columns, "value": TypedValues("number", values[-1])})
+    replace_private(space.run_dir / "metrics.parquet", content)
 
 
 def left_out(space: Workspace) -> list[LeftOutParty]:

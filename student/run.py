@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from consilium.models.base import SILENT, Job, Model
 from consilium.models.evaluation import calibration, evaluate, operating_point
@@ -19,6 +17,7 @@ from consilium.models.published.model import MODEL_FILE, Published, brought_to, 
 from consilium.node.progress import ASK, ROUND, TRAIN_STUDENT, stage
 from consilium.protocol.errors import BudgetExceeded, ConfigError
 from consilium.protocol.label_source import NO_LABEL, LabelSource, LabelTerms, Outcome, Progress, no_progress
+from consilium.protocol.parquet import TypedValues, to_parquet
 from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.releases import ReleaseKind
 from consilium.student.ask import Asked, AskingStage, PublicRows, asked_before, planned_phases, students_of
@@ -278,25 +277,15 @@ def _write_labels(out: Path, terms: LabelTerms, queries: np.ndarray, record: Ask
     ids = query_ids(queries[record.rows])
     out.mkdir(parents=True, exist_ok=True)
     names = terms.schema.classes
-    table = pl.DataFrame(
-        {
-            "row": record.rows,
-            "query_id": ids,
-            "outcome": [Outcome(outcome).name.lower() for outcome in record.outcomes],
-            "label": [None if label == NO_LABEL else names[label] for label in record.labels],
-            "counts": [
-                None if label == NO_LABEL or record.histograms is None else record.histograms.counts[place].tolist()
-                for place, label in enumerate(record.labels)
-            ],
-        },
-        schema={
-            "row": pl.Int64,
-            "query_id": pl.String,
-            "outcome": pl.String,
-            "label": pl.String,
-            "counts": pl.List(pl.Int64),
-        },
-    )
-    content = io.BytesIO()
-    table.write_parquet(content)  # to a full disk, polars itself would raise an error of its own
-    (out / "labels.parquet").write_bytes(content.getvalue())
+    counts = [
+        None if label == NO_LABEL or record.histograms is None else record.histograms.counts[place].tolist()
+        for place, label in enumerate(record.labels)
+    ]
+    columns = {
+        "row": TypedValues("integer", np.asarray(record.rows).tolist()),
+        "query_id": TypedValues("text", list(ids)),
+        "outcome": TypedValues("text", [Outcome(outcome).name.lower() for outcome in record.outcomes]),
+        "label": TypedValues("text", [None if label == NO_LABEL else names[label] for label in record.labels]),
+        "counts": TypedValues("integers", counts),
+    }
+    (out / "labels.parquet").write_bytes(to_parquet(columns))

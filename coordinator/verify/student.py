@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Any
 
 from consilium.coordinator.verify.charges import close_to, number
 from consilium.coordinator.verify.files import Checks, Contradiction, Damaged, Files, agree, entry
 from consilium.coordinator.verify.recorded import Recorded
-from consilium.protocol.errors import DataError
+from consilium.protocol.errors import DataError, MissingExtra
 from consilium.protocol.label_source import NO_LABEL, Outcome
 from consilium.protocol.old_names import OF_CARD, renamed, todays_stages
+from consilium.protocol.parquet import from_parquet
 
 LABELS, CARD, PLAN = "labels.parquet", "student/student.json", "student/plan.json"
 
@@ -54,23 +54,20 @@ def read_labels(files: Files) -> dict[str, list[Any]]:
     ------
     Damaged, Unfinished : no such table.
     """
-    import polars as pl  # a fifth of a second, which no coordinator needs
-
-    types = {"row": pl.Int64, "query_id": pl.String, "outcome": pl.String, "label": pl.String}
-    types["counts"] = pl.List(pl.Int64)
+    types = {"row": "integer", "query_id": "text", "outcome": "text", "label": "text", "counts": "integers"}
     content = files.content(LABELS)
     if content[:4] != b"PAR1" or content[-4:] != b"PAR1":  # before the parser, which says more than one line of it
         raise files.broken(LABELS, "it is empty" if not content else "it is no whole Parquet file")
     try:
-        frame = pl.read_parquet(io.BytesIO(content))
-    except (KeyboardInterrupt, SystemExit):
+        columns = from_parquet(content)
+    except (KeyboardInterrupt, SystemExit, MissingExtra):
         raise
     except BaseException as error:  # the parser's panic is no Exception
         raise files.broken(LABELS, f"{type(error).__name__}") from None
     for name, wanted in types.items():
-        if name not in frame.columns or frame.schema[name] != wanted:
+        if name not in columns or columns[name].kind != wanted:
             raise Damaged(f"{LABELS} has no column {name} of type {wanted}")
-    return {name: frame[name].to_list() for name in types}
+    return {name: list(columns[name].values) for name in types}
 
 
 def _labels(files: Files, recorded: Recorded, table: Labels) -> str:

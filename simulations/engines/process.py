@@ -20,8 +20,7 @@ from consilium.node.flower import python_module
 from consilium.simulations.beside import Advance, Finished, Task
 
 if TYPE_CHECKING:
-    from flwr.app import Context, Message, RecordDict
-
+    from consilium.protocol.flower import Context, Message, RecordDict
     from consilium.protocol.teachers import TeacherKind
 
 
