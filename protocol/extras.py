@@ -18,7 +18,7 @@ EXTRA_OF = {
     "flwr": "deploy",
     "grpc": "deploy",
     "google": "deploy",
-    "opendp": "deploy",
+    "opendp": "tables",
     "httpx": "deploy",
     "starlette": "deploy",
     "uvicorn": "deploy",
