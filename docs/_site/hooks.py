@@ -4,9 +4,8 @@
   collector of docstrings follows none.
 - A page of the reference is made of the public names, `consilium.__all__`, and one for every room, with all of its
   public modules. A name that is not there ends the build.
-- CONTRIBUTING.md, which stands at the top of the repository, becomes a page.
-- A link to a file that is no page (the laboratory, decisions, changelog) becomes its text and the file's path in the
-  repository; a link to a file that is not there is an error.
+- A link to a file that is no page (the laboratory, decisions, changelog, CONTRIBUTING.md) becomes its text and the
+  file's path in the repository; a link to a file that is not there is an error.
 - Search works where pages are opened from a folder: what the theme's plugin `offline` would fetch for that is here.
 - The finished site is looked through for anything that a browser would fetch from elsewhere.
 """
@@ -40,8 +39,7 @@ ROOMS = (
     "student",
     "simulations",
 )
-FROM_THE_TOP = {"CONTRIBUTING.md": "contributing.md"}
-RECORDS = ("docs/laboratory/", "docs/decisions/", "CHANGELOG.md")
+RECORDS = ("docs/laboratory/", "docs/decisions/", "CHANGELOG.md", "CONTRIBUTING.md")
 """What the repository has and the site has not."""
 FIRST = ("glossary.md", "data.md", "tables.md", "planning.md", "tutorial-5.md")
 """Pages that a search finds before others."""
@@ -94,9 +92,6 @@ def on_post_build(config: Any) -> None:
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages that no file in docs/ holds."""
-    for source, target in FROM_THE_TOP.items():
-        text = (ROOT / source).read_text(encoding="utf-8")
-        files.append(File.generated(config, target, content=LINK.sub(_from_the_top, text)))
     files.append(File.generated(config, PUBLIC_NAMES, content=_public_names()))
     for folder, modules in rooms():
         files.append(File.generated(config, page_of(folder), content=_reference(folder, modules)))
@@ -112,10 +107,6 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         if "://" in found["target"]:
             return found[0]
         path = Path(os.path.relpath(folder / found["target"], ROOT)).as_posix()
-        if path in FROM_THE_TOP:
-            return (
-                f"[{found['text']}]({'../' * page.file.src_uri.count('/')}{FROM_THE_TOP[path]}{found['anchor'] or ''})"
-            )
         if not path.startswith(RECORDS):
             return found[0]
         if not (ROOT / path).exists():
@@ -171,15 +162,6 @@ def _reference(folder: str, modules: list[str]) -> str:
     told = ast.get_docstring(ast.parse((ROOT / folder / "__init__.py").read_text(encoding="utf-8"))) or ""
     name = "consilium." + folder.replace("/", ".")
     return "\n\n".join([f"# {name}", told, *(f"::: {module}" for module in modules)]) + "\n"
-
-
-def _from_the_top(found: re.Match[str]) -> str:
-    """A link of a file at the top of the repository, as it is within docs/."""
-    target = found["target"]
-    if "://" in target:
-        return found[0]
-    inside = FROM_THE_TOP.get(target, target.removeprefix("docs/") if target.startswith("docs/") else f"../{target}")
-    return f"[{found['text']}]({inside}{found['anchor'] or ''})"
 
 
 def _expanded(entry: Any) -> Any:
