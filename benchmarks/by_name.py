@@ -21,7 +21,7 @@ from consilium.simulations.papers import ORDER
 from consilium.simulations.papers.run import RESULTS, exhibits
 from docs.figures import figure
 
-SPLIT = "settings are the papers', nothing was chosen; intervals are 95 % for as many images as judge one student"
+SPLIT = "nothing was chosen on images that judge; intervals are 95 % for as many images as judge one student"
 EXPERIMENT = "experiment: "
 """How titles of rows begin that are no rows of the paper."""
 
@@ -36,12 +36,18 @@ def command_of(folder: Path) -> str:
     return " ".join(words)
 
 
+def not_the_papers(rows: Sequence[dict[str, Any]]) -> str:
+    """Settings of these rows that are none of the paper's, for below a table."""
+    differs = "; ".join(f"{row['title']}: {row['differs']}" for row in rows if row["differs"])
+    return f"Settings are the papers'{f', but for these. {differs}' if differs else ''}"
+
+
 def record(folder: Path, name: str, columns: Sequence[str], lines: Sequence[Sequence[str]], results: dict[str, Any]
            ) -> None:  # fmt: skip
     """A table, unless it has no lines."""
     if lines:
-        seeds = results["seeds"]
-        with figure(name, command_of(folder), columns, seeds=seeds, split=SPLIT, quick=False) as table:
+        seeds, note = results["seeds"], not_the_papers(results["rows"])
+        with figure(name, command_of(folder), columns, seeds=seeds, split=SPLIT, note=note, quick=False) as table:
             for line in lines:
                 table.add(*(text or None for text in line))
             table.seconds = results["seconds"]
