@@ -257,7 +257,7 @@ COLUMNS = (
 SEEDS = range(3)
 GAMES = 2600
 """Shadow federations of each world; ten times as many games where noise alone is drawn. By who knows all other rows."""
-STUDENT_SECONDS = 140.0
+STUDENT_SECONDS = 400.0
 """Of one processor, for the students of one federation: some 200 federations of each world for each attack."""
 
 
@@ -324,7 +324,7 @@ def _attacks(name: str, part: str, federations: Sequence[str], students: bool, b
                 table.add(label, *line)
 
 
-WITH_STUDENTS = ("few parties, counts",)
+WITH_STUDENTS = ("few parties, counts", "few parties, labels")
 COUNTS_AND_LABELS = ("plaintext, counts", "plaintext, labels")
 
 

@@ -13,7 +13,7 @@ from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilo
 from consilium.accounting.curves.laplace import PAPER_MOMENTS, log_q_lnmax, sum_rdp_lnmax
 from consilium.accounting.label_costs import worst_case
 from consilium.accounting.units import Neighbouring, Noise, Unit
-from consilium.coordinator.mechanisms import AnyMechanism, LNMax
+from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.data.private_rows import Rows
 from consilium.models.base import Job
 from consilium.party.teach import train_all
@@ -219,10 +219,10 @@ def costs(mechanism: AnyMechanism, votes: np.ndarray, known: np.ndarray, delta: 
         asked=len(votes), answered=int(known.sum()), unit=Unit.PARTY, neighbouring=Neighbouring.REPLACE,
         teachers_per_party=1,
     )  # fmt: skip
-    if isinstance(mechanism, LNMax):
+    if (gamma := event.laplace_gamma) is not None:
         curve = sum_rdp_lnmax(
-            log_q_lnmax(votes, mechanism.gamma, Noise.CONTINUOUS),
-            mechanism.gamma, PAPER_MOMENTS + 1, noise=Noise.CONTINUOUS, baseline="paper",
+            log_q_lnmax(votes, gamma, Noise.CONTINUOUS),
+            gamma, PAPER_MOMENTS + 1, noise=Noise.CONTINUOUS, baseline="paper",
         )  # fmt: skip
         epsilon = rdp_to_epsilon(curve, PAPER_MOMENTS + 1, delta, "classic").epsilon
     elif not mechanism.private:
