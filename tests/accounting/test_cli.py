@@ -38,6 +38,7 @@ def mnist_command(path):
     return [*command, "--noise", "continuous", "--format", "json"]
 
 
+@pytest.mark.proofs
 @pytest.mark.slow
 def test_published_mnist_votes(mnist_votes, tmp_path):
     """282.7 expected answers, 1.7117 by CKS: with the options of the paper and its continuous noise."""
@@ -180,6 +181,7 @@ def test_unreadable_files(tmp_path):
         assert invoke("epsilon", "--votes", tmp_path / name, *CONFIDENT).exit_code == code
 
 
+@pytest.mark.proofs
 @pytest.mark.slow
 def test_calibrate_keeps_a_threshold_and_the_ratio_of_two_noises():
     found = json.loads(invoke(*CALIBRATE, "--format", "json").stdout)

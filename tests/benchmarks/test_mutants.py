@@ -41,6 +41,7 @@ def test_long(): pass
 """
 
 
+@pytest.mark.proofs
 def test_every_outcome_is_counted(tmp_path: Path) -> None:
     (tmp_path / "test_some.py").write_text(TESTS)
     assert run_tests("not proofs", [str(tmp_path)]) == (1, 2, 1)

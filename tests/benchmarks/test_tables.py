@@ -276,6 +276,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, Callable[[], o
     yield "schedule", lambda: schedule.main(["--sets", "stroke", "--seeds", "2"]), tables
 
 
+@pytest.mark.proofs
 def test_a_tiny_size_makes_the_tables(monkeypatch: pytest.MonkeyPatch, written) -> None:
     already: set[str] = set()
     for name, run, tables in small(monkeypatch):

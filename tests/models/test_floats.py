@@ -55,6 +55,7 @@ def teachers(monkeypatch: pytest.MonkeyPatch, spec: NetworkSpec, x: np.ndarray, 
     return made
 
 
+@pytest.mark.proofs
 def test_teachers_of_both_floats_are_as_good(monkeypatch: pytest.MonkeyPatch, shared_data: Path) -> None:
     """Six networks of 240 images, each on the same 2,000: the mean of a difference is known to about .004."""
     from consilium.simulations.datasets.source import load_dataset

@@ -87,6 +87,7 @@ def complaints(installed: Installed, file: Path) -> list[tuple[int, str]]:
     return [(each["range"]["start"]["line"] + 1, each.get("rule", "")) for each in found["generalDiagnostics"]]
 
 
+@pytest.mark.proofs
 @pytest.mark.slow
 def test_a_script_of_the_public_names_passes_the_type_checker(installed: Installed, tmp_path: Path) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "api.md").read_text(encoding="utf-8"), re.DOTALL)

@@ -30,6 +30,7 @@ SCATTERING = {
 }
 
 
+@pytest.mark.proofs
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "ways"), [pytest.param("svhn", NETWORKS, marks=pytest.mark.proofs), ("cifar10", SCATTERING)]

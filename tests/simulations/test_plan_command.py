@@ -281,6 +281,7 @@ def test_what_votes_cost_stands_in_a_table_and_the_former_flag_says_where(tmp_pa
     assert "docs/scale.md" in done.stderr
 
 
+@pytest.mark.proofs
 def test_every_unit_is_planned_and_said_what_it_protects(tmp_path: Path) -> None:
     text = consilium("plan", written(tmp_path), "--units").stdout
     assert text.count("student's AUC") == 3

@@ -97,6 +97,7 @@ def given(folder: Path) -> int:
         return connection.execute("SELECT COUNT(*) FROM given").fetchone()[0]
 
 
+@pytest.mark.proofs
 def test_a_run_killed_between_a_sum_and_its_ledger_ends_like_one_that_was_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

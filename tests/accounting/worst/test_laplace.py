@@ -194,6 +194,7 @@ def test_never_above_the_counts_or_pure_privacy_and_convex(gamma, noise):
     assert np.all(np.diff(curve) >= -1e-12 * curve[1:])
 
 
+@pytest.mark.proofs
 @settings(max_examples=25, deadline=None)
 @given(st.floats(2e-3, 5.0), st.floats(1.0, 1.5), st.sampled_from(list(Noise)), st.integers(1, 3))
 def test_more_noise_never_costs_more(gamma, factor, noise, together):
