@@ -6,6 +6,7 @@ the bundle.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import threading
@@ -74,7 +75,9 @@ def test_another_version_is_refused(monkeypatch: pytest.MonkeyPatch, version: st
 def test_the_versions_are_those_of_the_package() -> None:
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
     first, before = (".".join(map(str, end)) for end in (FIRST, BEFORE))
-    assert f"flwr>={first},<{before}" in project["dependencies"]
+    named = [text for extra in project["optional-dependencies"].values() for text in extra if re.match(r"flwr\W", text)]
+    ranges = {re.sub(r"\[.*?\]", "", text) for text in named if "flwr-datasets" not in text}
+    assert ranges == {f"flwr>={first},<{before}"}
 
 
 def old_ignore_bundles() -> None:
