@@ -16,7 +16,7 @@ BY_RUN = {
     "the ledger forgets what was asked": ["ledger.db: query budget never passed"],
     "epsilon of the votes at hand is printed": ["coordinator.json: epsilon"],
 }
-BY_MECHANISM = {"half the noise", "all queries of a batch have the same noise"}
+BY_MECHANISM = ("half the noise", "all queries of a batch have the same noise")
 
 
 def planting(name: str) -> Any:
