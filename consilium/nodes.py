@@ -385,6 +385,15 @@ def _statement(
     status(kit, file, output)
 
 
+def _party_audit(
+    kit: Annotated[Path, typer.Argument(metavar="KIT", help="The party's kit.")],
+    file: Annotated[Path, typer.Argument(metavar="STATEMENT.json", help="What the coordinator wrote.")],
+    output: FormatOption = Format.text,
+) -> None:
+    """Check the coordinator's ledger against this party's own account. Exit code 1: something does not hold."""
+    audit(kit, None, file, output)
+
+
 def _seal(
     archives: Annotated[list[Path], typer.Argument(metavar="KIT.tar.gz...", help="Kits as `provision` packed them.")],
     passwords: Annotated[Path, typer.Option(help="File that the new passwords are added to, for you alone.")],
@@ -442,6 +451,7 @@ _COMMON = {
 OLD_OF_PARTY = {
     "keys": Renamed(keys, "consilium node keys", {"kind": Kind.party, "replaces": None}),
     "check": Renamed(dry_run_command, "consilium party dry-run --data-only", {"queries": None, "data_only": True}),
+    "audit": Renamed(_party_audit, "consilium audit KIT --statement FILE.json"),
     **_COMMON,
 }
 OLD_OF_STUDENT = {"start": Renamed(student_run, "consilium student run", {"coordinator": None})}

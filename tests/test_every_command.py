@@ -147,12 +147,20 @@ OLD_NAMES = [
     "coordinator start",
     "coordinator close",
 ]
-OLD_NAMES += ["coordinator statement", "kit open", "party check", "provision add-student", "student start"]
+OLD_NAMES += [
+    "coordinator statement",
+    "kit open",
+    "party audit",
+    "party check",
+    "provision add-student",
+    "student start",
+]
 ARGUMENTS = {
     "keys": ["--out", "keys"],
     "join": ["--keys", "keys"],
     "open": ["--into", "kits"],
     "statement": ["statement.json"],
+    "audit": ["statement.json"],
     "check": ["federation.json"],
     "add-student": ["college"],
 }

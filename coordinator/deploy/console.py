@@ -195,9 +195,7 @@ class ConsoleReader:
             "closed": found.closed,
             "queries_most": config.whole_budget.queries,
             "rows_open": None if found.closed else found.rows_open,
-            "epsilon_so_far": most_so_far(
-                config, {phase.number: phase.asked - phase.unanswered.queries for phase in used}
-            ),
+            "epsilon_so_far": most_so_far(config, {phase.number: phase.asked for phase in used}),
             "epsilon_guaranteed": found.epsilon_guaranteed,
             "epsilon_student": found.epsilon_student,
             "epsilon_nodes": found.epsilon_nodes,

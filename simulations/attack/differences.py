@@ -296,11 +296,8 @@ def differences(everything: Shadows) -> list[Difference]:
     sizes = (parties, least, smallest)
     if config.noise_in_sums:
         drawn = config.node_event(0, 0).party_noise(1)
-        return (
-            [] if drawn is None else [searched(everything, NOISE, None, False, (parties, least, smallest), drawn.sigma)]
-        )
+        return [] if drawn is None else [searched(everything, NOISE, None, False, sizes, drawn.sigma)]
     rules = {BLOCKS: BlockRule, **CONTROLS}
-    sizes = (parties, least, smallest)
     return [searched(everything, name, rule, name != BLOCKS, sizes, 0.0) for name, rule in rules.items()]
 
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 import shutil
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,6 +46,7 @@ from consilium.sums.errors import (
 )
 from consilium.sums.packing import unpack
 from consilium.sums.roster import least_sum
+from tests import federation
 from tests.federation import FakeTransport, drop, hello_of, make_config, make_homes, make_secure, standing
 from tests.secagg.across import pairs_only
 from tests.secagg.adversary import four_sums
@@ -93,6 +95,25 @@ def test_the_sum_is_that_of_clear_votes(small: VerifiedSmall) -> None:
     assert list((small.root / "run" / "sessions").glob("*.verified")) == []
     (kept,) = read_records(small.root / "run" / RECORDS, small.keys.roster)
     assert (kept.ids, kept.record.accepted, kept.record.sigma) == (tuple(query_ids(QUERIES)), tuple(range(5)), 0.0)
+
+
+def test_whom_is_asked_is_written_down_before_anybody_is(small: VerifiedSmall, monkeypatch) -> None:
+    """Parties count what they answer from then on, and so does the coordinator, whatever becomes of the sum."""
+    told: list[tuple[list[str], list[str], int]] = []
+
+    def voting(queries: np.ndarray, parties: Sequence[str]) -> None:
+        uploads = sum(kind == "query.va_upload" for _, kind in small.transport.requests)
+        told.append((query_ids(queries), sorted(parties), uploads))
+
+    monkeypatch.setattr(federation, "standing", lambda: replace(standing(), voting=voting))
+    small.transport.faults = dict.fromkeys(((node, "query.va_upload") for node in range(4)), drop)
+    with pytest.raises(ThresholdNotMet):
+        small.ask(QUERIES)
+    everybody = [f"p{node:02d}" for node in range(5)]
+    assert told == [(query_ids(QUERIES), everybody, 0)]
+    small.transport.faults = {}
+    small.ask(QUERIES)
+    assert [(parties, uploads) for _, parties, uploads in told[1:]] == [(everybody, 5)]
 
 
 @pytest.mark.parametrize("lie", [decisive, two_hot, no_vote])
