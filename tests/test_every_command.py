@@ -147,14 +147,8 @@ OLD_NAMES = [
     "coordinator start",
     "coordinator close",
 ]
-OLD_NAMES += [
-    "coordinator statement",
-    "kit open",
-    "party audit",
-    "party check",
-    "provision add-student",
-    "student start",
-]
+OLD_NAMES += ["coordinator statement", "kit open", "party audit", "party check"]
+OLD_NAMES += ["provision add-student", "student start"]
 ARGUMENTS = {
     "keys": ["--out", "keys"],
     "join": ["--keys", "keys"],
