@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from importlib.util import find_spec
 
@@ -57,7 +57,7 @@ def missing(module: str, extra: str = "") -> MissingExtra:
 
 
 @contextmanager
-def typed_imports() -> Iterator[None]:
+def typed_imports() -> Generator[None]:
     """Raise MissingExtra in place of the ModuleNotFoundError for a library of an extra, whoever imports it here."""
     try:
         yield

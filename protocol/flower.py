@@ -25,11 +25,12 @@ try:
     from flwr.clientapp import ClientApp
     from flwr.serverapp import Grid, ServerApp
 
-    INSTALLED = True
+    _there = True
 except ModuleNotFoundError as error:
     if error.name is None or error.name.partition(".")[0] != "flwr":
         raise  # Flower is there, and broken
-    INSTALLED = False
+    _there = False
+INSTALLED = _there
 
 if not TYPE_CHECKING and not INSTALLED:
 

@@ -292,4 +292,5 @@ def _decoded(content: bytes, place: int, kind: int) -> tuple[Any, int]:
             return values, place
         case 12:
             return _parsed(content, place)
-    raise ValueError("a type that is not in such files")
+        case _:
+            raise ValueError("a type that is not in such files")
