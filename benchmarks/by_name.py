@@ -21,7 +21,10 @@ from consilium.simulations.papers import ORDER
 from consilium.simulations.papers.run import RESULTS, exhibits
 from docs.figures import figure
 
-SPLIT = "nothing was chosen on images that judge; intervals are 95 % for as many images as judge one student"
+SPLIT = (
+    "nothing was chosen on images that judge; intervals are 95 %, over seeds and test images together, of one seed over"
+    " images"
+)
 EXPERIMENT = "experiment: "
 """How titles of rows begin that are no rows of the paper."""
 

@@ -139,7 +139,8 @@ def queries_of(row: PaperRow, pool: np.ndarray, truth: np.ndarray, answerable: i
 
 
 def measure(row: PaperRow, seed: int, images: Images, kept: Path, folder: Path, progress: Progress) -> dict[str, Any]:
-    """Figures of a row: shares from 0 to 1, epsilons, counts; None where there is none.
+    """Figures of a row: shares from 0 to 1, epsilons, counts; None where there is none. `right_of`: of each test image
+    that judges the student, by its number, 1 where the student is right and else 0.
 
     Votes of own teachers are there (`train_teachers`). A student that was stopped goes on.
 
@@ -178,6 +179,7 @@ def measure(row: PaperRow, seed: int, images: Images, kept: Path, folder: Path, 
         right = model.predict_proba(images.test[judges]).argmax(axis=1) == truth[judges]
         figures["student"] = float(right.mean())
         figures["thousands"] = [float(some.mean()) for some in np.array_split(right, math.ceil(len(right) / 1000))]
+        figures["right_of"] = dict(zip(map(str, judges.tolist()), map(int, right), strict=True))
     return figures
 
 

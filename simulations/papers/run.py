@@ -26,11 +26,12 @@ from consilium.protocol.files import replace_text
 from consilium.report.exhibits import Cell, Exhibit, PagePart, Table, TableLine, as_text
 from consilium.report.page import Page, as_html
 from consilium.simulations.datasets.folder import data_folder
-from consilium.simulations.metrics import wilson
+from consilium.simulations.metrics import Interval, wilson
 from consilium.simulations.papers import ORDER
 from consilium.simulations.papers.description import Choice, PaperRow, Printed, load_paper
 from consilium.simulations.papers.measure import Images, at_once, measure, train_teachers, votes_file
 from consilium.simulations.shipped import Shipped
+from consilium.simulations.study.summaries.inference import crossed
 
 RESULTS, REPORT = "results.json", "report.html"
 POLL_SECONDS = 0.5
@@ -231,9 +232,26 @@ class PaperRun:
             if values:
                 figures[name] = [float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0]
         if "student" in figures:
-            mean, judges = figures["student"][0], figures["judges"]
-            figures["interval"] = wilson(mean * judges, judges)
+            figures["interval"] = _interval([item.pop("right_of") for item in each])
         return figures
+
+
+def _interval(right_of: Sequence[dict[str, int]]) -> Interval:
+    """Of the mean of the seeds' students, over seeds and test images together; of one seed over images (Wilson).
+
+    right_of: of each seed, `measure`'s.
+    """
+    values = np.array([np.mean(list(right.values())) for right in right_of])
+    if len(values) == 1:
+        return wilson(float(sum(right_of[0].values())), len(right_of[0]))
+    place = {image: number for number, image in enumerate(sorted(set().union(*right_of)))}
+    scores, weights = np.zeros((2, len(values), len(place)))
+    for seed, right in enumerate(right_of):
+        where = [place[image] for image in right]
+        weights[seed, where] = 1 / len(right)
+        scores[seed, where] = (np.array(list(right.values())) - values[seed]) / len(right)
+    low, high = crossed(values, scores, weights, "image").share_interval(mean := float(values.mean()))
+    return [mean if low is None else low, mean if high is None else high]
 
 
 def _share(job: RowJob) -> float:
@@ -262,9 +280,9 @@ def exhibits(results: dict[str, Any]) -> list[PagePart]:
     """The paper's figures beside ours, what teachers are like, and what could not be had."""
     seeds = ", ".join(map(str, results["seeds"]))
     words = (
-        f"Mean and standard deviation over seeds {seeds}. The interval is 95 % (Wilson) for as many rows as judge one"
-        " student. The worst case holds whatever the votes are; epsilon as the paper counts is a function of the votes,"
-        " and secret where they are.",
+        f"Mean and standard deviation over seeds {seeds}. The interval is 95 %, over seeds and test images together, of"
+        " one seed over images (Wilson). The worst case holds whatever the votes are; epsilon as the paper counts is a"
+        " function of the votes, and secret where they are.",
     )
     if results["fast"]:
         words = ("A fast run: a few images and steps. Its figures mean nothing.", *words)

@@ -117,6 +117,18 @@ def test_students_of_a_fast_run_learn(here: dict[str, Path], tmp_path: Path) -> 
     assert low < measured["ours"]["student"][0] <= high
 
 
+def test_an_interval_is_over_seeds_and_images() -> None:
+    """Seeds that judge the same images by the same student are one; with images of their own they say more."""
+    right = np.random.default_rng(0).random(3000) < 0.9
+    alone = run._interval([{str(i): int(right[i]) for i in range(1000)}])
+    copies = run._interval([{str(i): int(right[i]) for i in range(1000)}] * 3)
+    apart = run._interval([{str(i): int(right[i]) for i in range(k, k + 1000)} for k in (0, 1000, 2000)])
+    assert copies == pytest.approx(alone, abs=0.003)
+    assert apart[0] < np.mean(right) < apart[1]
+    worse = run._interval([{str(i): int(right[i] and i % (5 + k)) for i in range(1000)} for k in range(3)])
+    assert worse[1] - worse[0] > 1.3 * (alone[1] - alone[0])  # seeds differ
+
+
 def test_it_goes_on_where_it_was_stopped(
     here: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
