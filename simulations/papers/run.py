@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -86,10 +85,6 @@ def work(job: RowJob, show: Callable[[float], None] = lambda share: None) -> Non
     figures["seconds"] = round(time.process_time() - before, 1)
     replace_text(job.result, json.dumps(figures))
     job.progress.unlink(missing_ok=True)
-
-
-def _begin_worker() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command's to handle
 
 
 class PaperRun:
@@ -180,8 +175,13 @@ class PaperRun:
             return
         from joblib.externals.loky.process_executor import ProcessPoolExecutor
 
+        from consilium.simulations.study.schedule import begin_worker
+
         pool = ProcessPoolExecutor(
-            min(self.processes, len(jobs)), initializer=_begin_worker, env={**ONE_THREAD, "PYTHONSAFEPATH": "1"}
+            min(self.processes, len(jobs)),
+            initializer=begin_worker,
+            initargs=(os.getpid(),),
+            env={**ONE_THREAD, "PYTHONSAFEPATH": "1"},
         )
         try:
             pending: set[Future[None]] = {pool.submit(work, job) for job in jobs}

@@ -297,7 +297,7 @@ class LocalPool:
     def _start(self) -> None:
         environment = {**ONE_THREAD, "PYTHONSAFEPATH": "1"}  # a module in the user's folder is none of a worker's
         self._processes = ProcessPoolExecutor(
-            self.workers, initializer=_begin_worker, initargs=(os.getpid(),), env=environment
+            self.workers, initializer=begin_worker, initargs=(os.getpid(),), env=environment
         )
 
     def submit(self, steps: list[StudyStep]) -> Future[BatchDone]:
@@ -331,17 +331,18 @@ _DESK = StepDesk()
 POLL_SECONDS = 1.0
 
 
-def _begin_worker(study: int) -> None:
-    """In a worker process: signals are the study's to handle, and what libraries print is no output of the command."""
+def begin_worker(command: int) -> None:
+    """In a worker process: signals are the command's to handle, what libraries print is no output of it, and no worker
+    outlives the process of this number."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
-    threading.Thread(target=_end_with, args=(study,), daemon=True).start()
+    threading.Thread(target=_end_with, args=(command,), daemon=True).start()
 
 
-def _end_with(study: int) -> None:
-    """End this process soon after the study's has gone, in whatever step it is: nobody waits for it any more."""
-    while os.getppid() == study:
+def _end_with(command: int) -> None:
+    """End this process soon after the command's has gone, in whatever step it is: nobody waits for it any more."""
+    while os.getppid() == command:
         time.sleep(POLL_SECONDS)
     os._exit(1)
 
