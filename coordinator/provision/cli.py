@@ -16,6 +16,7 @@ from consilium.report.warnings import listed
 
 if TYPE_CHECKING:
     from consilium.coordinator.provision.kits import Made
+    from consilium.coordinator.provision.outlook import Asked
 
 app = typer.Typer(no_args_is_help=True, help="Make kits for all nodes (`provision FEDERATION.toml --out KITS`).")
 
@@ -27,6 +28,15 @@ SealOption = Annotated[
         metavar="PASSWORDS",
         help="Seal each kit with a new password, for a way that others read. File that the passwords are added to, for"
         " you alone: each is told by telephone.",
+    ),
+]
+
+AskedOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="FEDERATION:ROWS",
+        help="What was asked, as `consilium status` at the coordinator prints it: for each federation, so that those"
+        " without questions do not count; or one number over all.",
     ),
 ]
 
@@ -68,6 +78,7 @@ def add(
     weight: Annotated[
         int, typer.Option(help="Of a party: times that its answers count, as agreed with it.", min=1)
     ] = 1,
+    asked: AskedOption = None,
     succeeds: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Of a party: one that left, whose patients and whose account it takes over."),
@@ -90,9 +101,10 @@ def add(
         raise ConfigError(f"{option} is not for a node of kind {kind.value}", "Leave it out")
     with writing(kits):
         if kind is NewKind.party:
-            made = make_kits.add_party(kits, name, port, keys, weight, succeeds or (), new_patients)
+            so_far = _asked(asked)
+            made = make_kits.add_party(kits, name, port, keys, weight, succeeds or (), new_patients, so_far)
         elif kind is NewKind.aggregator:
-            made = make_kits.add_aggregator(kits, name, port, keys)
+            made = make_kits.add_aggregator(kits, name, port, keys, _asked(asked))
         else:
             made = make_kits.add_student(kits, name)
         sealed = _sealed(made, seal)
@@ -100,12 +112,12 @@ def add(
 
 
 @app.command()
-def revoke(kits: Kits, name: str, output: FormatOption = Format.text) -> None:
+def revoke(kits: Kits, name: str, asked: AskedOption = None, output: FormatOption = Format.text) -> None:
     """Shut a party, a student or the second aggregator out."""
     from consilium.coordinator.provision import kits as make_kits
 
     with writing(kits):
-        made = make_kits.revoke(kits, name)
+        made = make_kits.revoke(kits, name, _asked(asked))
     _tell(made, output)
 
 
@@ -118,16 +130,30 @@ def plan(
     revoke: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="A party that would be shut out; may be repeated.")
     ] = None,
-    asked: Annotated[
-        int | None, typer.Option(min=0, help="Rows asked so far, over all federations, as `consilium status` says.")
-    ] = None,
+    asked: AskedOption = None,
     output: FormatOption = Format.text,
 ) -> None:
     """What a change of the parties would mean for each of them. Changes nothing."""
     from consilium.coordinator.provision.outlook import outlook_of
 
-    shown = outlook_of(kits, dict(map(_weighted, add or [])), revoke or [], asked)
+    shown = outlook_of(kits, dict(map(_weighted, add or [])), revoke or [], _asked(asked))
     show(output, shown.to_json(), shown.lines())
+
+
+def _asked(texts: Sequence[str] | None) -> Asked:
+    from consilium.protocol.errors import ConfigError
+
+    if not texts:
+        return None
+    found: dict[str, int] = {}
+    for text in texts:
+        federation, _, rows = text.rpartition(":")
+        if not (rows.isascii() and rows.isdigit()) or (not federation and len(texts) > 1):
+            raise ConfigError(
+                f"--asked {text!r} is no FEDERATION:ROWS", "Give each as consilium status at the coordinator prints it"
+            )
+        found[federation] = int(rows)
+    return found.get("", found)
 
 
 def _weighted(text: str) -> tuple[str, int]:
@@ -146,22 +172,24 @@ def renew(
     kits: Kits,
     name: str,
     keys: Annotated[
-        Path | None, typer.Option(help="Of a party: NAME.enrol.json of its new keys, which take the place of the old.")
+        Path | None, typer.Option(help="NAME.enrol.json of new keys, which take the place of the old.")
     ] = None,
     lost: Annotated[
         str,
         typer.Option(
             metavar="FINGERPRINT",
-            help="Of a party whose old keys are lost: that of the new ones, as it read them out in a call you made.",
+            help="Where the old keys are lost: that of the new ones, as they were read out in a call you made.",
         ),
     ] = "",
+    asked: AskedOption = None,
     output: FormatOption = Format.text,
 ) -> None:
-    """A new certificate, for the same key, of `coordinator` or of a student; new keys of a party, for its old name."""
+    """A new certificate, for the same key, of `coordinator` or of a student; new keys of a party or
+    the second aggregator, for its old name."""
     from consilium.coordinator.provision import kits as make_kits
 
     with writing(kits):
-        made = make_kits.renew(kits, name, keys, lost)
+        made = make_kits.renew(kits, name, keys, lost, _asked(asked))
     _tell(made, output)
 
 

@@ -21,7 +21,7 @@ from consilium.accounting.guarantee import Guarantee
 from consilium.coordinator.planning.plan import PlannedFederation
 from consilium.coordinator.privacy import expected, promise_in_words, promised, towards_nodes
 from consilium.coordinator.provision.authority import Authority
-from consilium.coordinator.provision.outlook import ChangeOutlook, told_of
+from consilium.coordinator.provision.outlook import Asked, ChangeOutlook, told_of
 from consilium.coordinator.provision.plan import read_planned, read_pool, read_reference, remarks
 from consilium.coordinator.provision.registry import (
     OPERATOR,
@@ -54,7 +54,8 @@ from consilium.coordinator.provision.write import (
     students,
 )
 from consilium.coordinator.rosters import least_together
-from consilium.node.kit import node_id
+from consilium.node.keys import ENROLMENT
+from consilium.node.kit import EnrolledKind, node_id
 from consilium.node.manifest import authority_fingerprint
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.files import new_here, private_folder
@@ -175,12 +176,13 @@ def add_party(
     weight: int = 1,
     succeeds: Sequence[str] = (),
     new_patients: bool = False,
+    asked: Asked = None,
 ) -> Made:
     """A kit for one more party, and updates for the others: for plaintext votes only the coordinator has one.
 
     keys: the enrolment of a party that made its own; None: they are made here. weight: times that its answers count.
     succeeds: parties that left, among whose patients are this one's: what these cost goes with the kit. new_patients:
-    that there are none, where parties have left.
+    that there are none, where parties have left. asked: see `Asked`; what is inherited does not depend on it.
 
     For secure and distributed votes the roster changes, and with it the federation: it starts a new ledger.
 
@@ -194,16 +196,16 @@ def add_party(
     check_whose(registry, name, succeeds, new_patients)
     changed = with_party(registry, party, made, weight, succeeds)
     node = node_id("party", name)
+    after = f", with the account of {', '.join(succeeds)}" if succeeds else ""
+    shown = told_of(registry, changed, [f"add {name}, weight {weight}{after}"], asked)
     written = _write(
         kits, changed, authority, _members(changed, but=node), node,
         lambda: party_kit(kits, changed, authority, name, made),
     )  # fmt: skip
-    after = f", with the account of {', '.join(succeeds)}" if succeeds else ""
-    shown = told_of(registry, changed, [f"add {name}, weight {weight}{after}"])
     return replace(written, enrolled=_enrolled({name: made}), outlook=shown)
 
 
-def add_aggregator(kits: Path, name: str, port: int = 9094, keys: Path | None = None) -> Made:
+def add_aggregator(kits: Path, name: str, port: int = 9094, keys: Path | None = None, asked: Asked = None) -> Made:
     """A kit for a second aggregator, in place of one that was revoked, and updates for all others: a new federation.
 
     Raises
@@ -215,11 +217,11 @@ def add_aggregator(kits: Path, name: str, port: int = 9094, keys: Path | None = 
     record = made.second(name, second.port)
     changed = with_aggregator(registry, record)
     node = node_id("aggregator", name)
+    shown = told_of(registry, changed, [f"add aggregator {name}"], asked)
     written = _write(
         kits, changed, authority, _members(changed, but=node), node,
         lambda: aggregator_kit(kits, changed, authority, record, made),
     )  # fmt: skip
-    shown = told_of(registry, changed, [f"add aggregator {name}"])
     return replace(written, enrolled=_enrolled({name: made}), outlook=shown)
 
 
@@ -238,7 +240,7 @@ def add_student(kits: Path, name: str) -> Made:
     )  # fmt: skip
 
 
-def revoke(kits: Path, name: str) -> Made:
+def revoke(kits: Path, name: str, asked: Asked = None) -> Made:
     """Updates after which a party cannot connect, and is in no sum, or a student is not answered.
 
     It must always be possible: where the others are too few for a federation, or it was the second aggregator, the node
@@ -253,26 +255,26 @@ def revoke(kits: Path, name: str) -> Made:
         files = _members(changed)
     except ConfigError as error:
         files, note = {"coordinator": {"nodes.json": nodes(changed)}}, str(error)
-    shown = told_of(registry, changed, [f"revoke {name}"])
+    shown = told_of(registry, changed, [f"revoke {name}"], asked)
     return replace(_write(kits, changed, authority, files), note=note, outlook=shown)
 
 
-def renew(kits: Path, name: str, keys: Path | None = None, lost: str = "") -> Made:
+def renew(kits: Path, name: str, keys: Path | None = None, lost: str = "", asked: Asked = None) -> Made:
     """A new certificate for the coordinator's or a student's old key. Until a student has it, the old one is good too.
-    Of a party, new keys under its old name, so that its account goes on.
+    Of a party or the second aggregator, new keys under its old name, so that its account goes on.
 
-    keys: of a party, the enrolment of its new keys, which the old identity signed. lost: where that is lost, the
-    fingerprint of the new ones, as the party read it out.
+    keys: the enrolment of its new keys, which the old identity signed. lost: where that is lost, the fingerprint of the
+    new ones, as the node's people read it out.
 
     Raises
     ------
-    ConfigError : the node has no certificate; or the new keys are not the party's, as far as anybody can tell.
+    ConfigError : the node has no certificate; or the new keys are not its, as far as anybody can tell.
     """
     registry, authority = load_registry(kits), Authority.load(kits / OPERATOR)
-    if name in registry.parties:
-        return _rotate(kits, registry, authority, name, keys, lost)
+    if name in registry.node_ports:
+        return _rotate(kits, registry, authority, name, keys, lost, asked)
     if keys is not None or lost:
-        raise ConfigError(f"{name!r} is no party", "Leave --keys and --lost out")
+        raise ConfigError(f"{name!r} is no party and no second aggregator", "Leave --keys and --lost out")
     if name not in registry.certificates or name in registry.revoked:
         raise ConfigError(f"{name!r} has no certificate", "Give coordinator, or a student; no other node has one")
     new = authority.again(x509.load_pem_x509_certificate(registry.certificates[name].encode()))
@@ -286,29 +288,32 @@ def renew(kits: Path, name: str, keys: Path | None = None, lost: str = "") -> Ma
     return _write(kits, changed, authority, {node_id("student", name): student, "coordinator": coordinator})
 
 
-def _rotate(kits: Path, registry: Registry, authority: Authority, name: str, keys: Path | None, lost: str) -> Made:
+def _rotate(
+    kits: Path, registry: Registry, authority: Authority, name: str, keys: Path | None, lost: str, asked: Asked
+) -> Made:
+    kind: EnrolledKind = "party" if name in registry.parties else "aggregator"
+    second = {} if registry.aggregator is None else {registry.aggregator.name: registry.aggregator}
+    before = {**registry.parties, **second}[name]
     if keys is None:
         raise ConfigError(
             f"{name!r} has keys, and no certificate", "Give --keys NAME.enrol.json, of: consilium node keys --replaces"
         )
-    before, made = registry.parties[name], keys_of(name, keys)
+    made = keys_of(name, keys, kind)
     enrolment = made.enrolment
     if enrolment is None:
-        raise ConfigError(f"{keys} is no enrolment", "Have the party make its keys")
+        raise ConfigError(f"{keys} is no enrolment", f"Have the {kind} make its keys")
     told = "".join(lost.split()) == "".join(enrolment.fingerprint.split())
     if enrolment.replaces != before.identity and not told:
         wrong = "the fingerprint is another one" if lost else f"the key of {name!r} that is known did not sign them"
         raise ConfigError(
             f"{keys}: {wrong}",
-            "The party makes them with --replaces, and its old keys; if these are lost, have it read the new"
+            f"The {kind} makes them with --replaces, and its old keys; if these are lost, have it read the new"
             " fingerprint out, in a call that you make, and give that as --lost",
         )
-    changed = with_keys(registry, name, made)
-    party = {"enrolment.json": keys.read_text(encoding="utf-8")}
-    node = node_id("party", name)
+    changed, node = with_keys(registry, name, made), node_id(kind, name)
     files = _members(changed)
-    files[node] = {**files.get(node, {}), **party}
-    shown = told_of(registry, changed, [f"new keys of {name}"])
+    files[node] = {**files.get(node, {}), ENROLMENT: keys.read_text(encoding="utf-8")}
+    shown = told_of(registry, changed, [f"new keys of {name}"], asked)
     return replace(_write(kits, changed, authority, files), enrolled=_enrolled({name: made}), outlook=shown)
 
 

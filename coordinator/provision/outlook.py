@@ -1,13 +1,14 @@
 """What a change of membership means for each hospital, before it is made: epsilon, queries, rows, and what is to do.
 
-Everything follows from the registry: what each federation promised at its query budget, whatever was asked in it. A
-party charges a federation from its first question on, so that the truth is this or less.
+Everything follows from the registry: what each federation promised at its query budget. A party charges a federation
+from its first question on, so that the truth is this or less; one in which nothing was asked is left out where the
+operator says what was asked in which (`Asked`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -31,6 +32,10 @@ from consilium.protocol.errors import ConfigError
 from consilium.report.disclosure import times_as_likely
 from consilium.report.warnings import MOST_EPSILON
 
+Asked = int | Mapping[str, int] | None
+"""Queries asked so far, as `consilium status` at the coordinator says: over all federations, or by the first letters of
+their digests, where none is left out but those without questions. None where it is unknown."""
+TELL = "give --asked, as consilium status at the coordinator prints it"
 SMALLEST = 2.5
 """Standard deviations that the smallest shard of n rows is below the mean, n/k, of which each is sqrt(n/k)."""
 
@@ -63,7 +68,8 @@ class ChangeOutlook:
     before, after: digests of the federation, as far as people compare them; the same where it stays the same. least:
     parties that must be there. pool: rows that were fixed beforehand, asked: of them so far, as the operator was told;
     None where unknown. impossible: why there is no federation after the change, or nothing. once: whether a party
-    answers each row once, since noise is in the sums. alone: parties in no block, and so in no exact sum.
+    answers each row once, since noise is in the sums. alone: parties in no block, and so in no exact sum. unasked:
+    digests of federations that are not counted, since nothing was asked in them.
     """
 
     changes: tuple[str, ...]
@@ -80,6 +86,7 @@ class ChangeOutlook:
     impossible: str = ""
     once: bool = True
     alone: tuple[str, ...] = ()
+    unasked: tuple[str, ...] = ()
 
     @property
     def is_new(self) -> bool:
@@ -109,8 +116,10 @@ class ChangeOutlook:
         for party in self.parties:
             told.append(f"party       {party.name}: {self._of(party)}")
         told += [f"note        {name}: in no exact sum, since the roster has it in no block" for name in self.alone]
-        if any(party.federations > 1 for party in self.parties):
-            told.append("note        a federation in which nothing was asked costs a party nothing")
+        if self.unasked:
+            told.append(f"note        not counted, as nothing was asked there: {', '.join(self.unasked)}")
+        elif any(party.federations > 1 for party in self.parties):
+            told.append(f"note        a federation in which nothing was asked costs a party nothing: {TELL}")
         if self.rows_open is not None:
             told.append(f"public rows {self._rows()}")
         return told + [f"do          {at}. {step}" for at, step in enumerate(self.steps(), 1)]
@@ -143,11 +152,7 @@ class ChangeOutlook:
             return f"{self.pool} rows; those that were asked stay free"
         if not self.once:
             return f"{self.pool} rows; all can be asked again, and are charged again"
-        known = (
-            ""
-            if self.asked is not None
-            else " (by the query budget; consilium status tells how many, give it as --asked)"
-        )
+        known = "" if self.asked is not None else f" (by the query budget; {TELL})"
         least = "" if self.asked is not None else "at least "
         told = f"{least}{self.rows_open} of {self.pool} rows can still be asked: a party answers each row once{known}"
         few = self.rows_open is not None and self.rows_open < self.query_budget
@@ -155,17 +160,17 @@ class ChangeOutlook:
 
 
 def outlook(
-    registry: Registry, add: Mapping[str, int] | None = None, revoke: Sequence[str] = (), asked: int | None = None
+    registry: Registry, add: Mapping[str, int] | None = None, revoke: Sequence[str] = (), asked: Asked = None
 ) -> ChangeOutlook:
     """What these changes together would mean; nothing is made.
 
     Parameters
     ----------
-    add : weight by name. asked : queries asked so far, as `consilium status` at the coordinator says.
+    add : weight by name.
 
     Raises
     ------
-    ConfigError : a name is taken or unknown, a weight is not allowed.
+    ConfigError : a name is taken or unknown, a weight is not allowed, or a federation is none of these.
     """
     changed, impossible = registry, ""
     for name in revoke:
@@ -181,17 +186,20 @@ def outlook(
 
 
 def told_of(
-    before: Registry, after: Registry, changes: Sequence[str], asked: int | None = None, impossible: str = ""
+    before: Registry, after: Registry, changes: Sequence[str], asked: Asked = None, impossible: str = ""
 ) -> ChangeOutlook:
-    """The outlook of a change that is known by the registry before it and after it."""
+    """The outlook of a change that is known by the registry before it and after it. Raises ConfigError: `asked` names
+    a federation that is none of these."""
     config = after.plan.federation
     try:
         old = before.federation().digest()[:12]
     except ConfigError:
         old = ""
+    unasked = _unasked(before, old, asked)
+    total = sum(asked.values()) if isinstance(asked, Mapping) else asked
     shown = ChangeOutlook(
         tuple(changes), config.collection, old, "", config.privacy.delta, config.privacy.unit.value, 0, (),
-        config.whole_budget.queries, None if after.public is None else after.public.size, asked, impossible,
+        config.whole_budget.queries, None if after.public is None else after.public.size, total, impossible,
         config.noise_in_sums,
     )  # fmt: skip
     try:
@@ -207,10 +215,25 @@ def told_of(
     def cost(weights: tuple[int, ...]) -> float:
         return _epsilon(new, weights)
 
-    parties = tuple(_party(name, before, after, cost, least) for name in after.parties)
+    parties = tuple(_party(name, before, after, cost, least, unasked) for name in after.parties)
     together = least_together(after.plan.federation, 0 if roster is None else roster.least_sum)
     alone = () if config.noise_in_sums or roster is None else (each.id for each in roster.parties if not each.block)
-    return replace(shown, after=new.digest()[:12], least=together, parties=parties, alone=tuple(alone))
+    left_out = () if old == new.digest()[:12] else unasked
+    return replace(
+        shown, after=new.digest()[:12], least=together, parties=parties, alone=tuple(alone), unasked=left_out
+    )
+
+
+def _unasked(before: Registry, now: str, asked: Asked) -> tuple[str, ...]:
+    """Of the federations so far, those in which nothing was asked, as far as that is known. Raises ConfigError."""
+    known = [each.digest[:12] for each in before.earlier]
+    known += [now] if now and now not in known else []
+    if asked is None or (isinstance(asked, int) and asked):
+        return ()
+    named: Mapping[str, int] = {} if isinstance(asked, int) else asked
+    if strangers := sorted({*named} - {*known}):
+        raise ConfigError(f"--asked {strangers[0]!r}: no federation of these kits", f"There are {', '.join(known)}")
+    return tuple(digest for digest in known if not named.get(digest))
 
 
 def rows_for(teachers: int) -> int:
@@ -225,22 +248,28 @@ def rows_for(teachers: int) -> int:
     return 10 * math.ceil(each * teachers / 10)
 
 
-def _weights(name: str, registry: Registry) -> tuple[int, ...]:
-    """Of a party in every federation that it is or was in, sorted."""
-    earlier = [each.parties[old] for old in registry.names_of(name) for each in registry.earlier if old in each.parties]
+def _weights(name: str, registry: Registry, unasked: Collection[str]) -> tuple[int, ...]:
+    """Of a party in every federation that it is in or that may have cost it something, sorted."""
+    counted = [each for each in registry.earlier if each.digest[:12] not in unasked]
+    earlier = [each.parties[old] for old in registry.names_of(name) for each in counted if old in each.parties]
     return tuple(sorted([*earlier, registry.parties[name].weight]))
 
 
 def _party(
-    name: str, before: Registry, after: Registry, cost: Callable[[tuple[int, ...]], float], least: int | None
+    name: str,
+    before: Registry,
+    after: Registry,
+    cost: Callable[[tuple[int, ...]], float],
+    least: int | None,
+    unasked: Collection[str],
 ) -> PartyOutlook:
-    config, weights = after.plan.federation, _weights(name, after)
+    config, weights = after.plan.federation, _weights(name, after, unasked)
     epsilon = cost(weights)
     return PartyOutlook(
         name=name,
         weight=after.parties[name].weight,
         federations=len(weights),
-        now=cost(_weights(name, before)) if name in before.parties else None,
+        now=cost(_weights(name, before, unasked)) if name in before.parties else None,
         epsilon=epsilon,
         most_epsilon=limit_for(epsilon),
         most_queries=config.whole_budget.queries * len(weights),
@@ -260,7 +289,7 @@ def _epsilon(config: FederationConfig, weights: Sequence[int]) -> float:
         return math.inf
 
 
-def outlook_of(kits: Path, add: Mapping[str, int], revoke: Sequence[str], asked: int | None) -> ChangeOutlook:
+def outlook_of(kits: Path, add: Mapping[str, int], revoke: Sequence[str], asked: Asked) -> ChangeOutlook:
     """`outlook` for an operator's folder. Raises ConfigError."""
     if not add and not revoke:
         raise ConfigError("no change is named", "Give --add NAME or --revoke NAME")

@@ -360,11 +360,17 @@ def with_party(
 
 
 def with_keys(registry: Registry, name: str, keys: MemberKeys) -> Registry:
-    """With other keys of a party, under its name; the old ones are nobody's any more. Raises as `with_party`."""
-    before = registry.parties[name]
-    parties = {**registry.parties, name: keys.party(before.port, before.weight)}
-    changed = _next(registry, parties, registry.aggregator)
-    gone = [*registry.revoked_keys, before.identity, before.node]
+    """With other keys of a party or the second aggregator, under its name; the old ones are nobody's any more. Raises
+    as `with_party`."""
+    second = registry.aggregator
+    if second is not None and second.name == name:
+        gone = [*registry.revoked_keys, *second.keys]
+        changed = _next(registry, registry.parties, keys.second(name, second.port))
+    else:
+        before = registry.parties[name]
+        gone = [*registry.revoked_keys, before.identity, before.node]
+        parties = {**registry.parties, name: keys.party(before.port, before.weight)}
+        changed = _next(registry, parties, second)
     changed = changed.model_copy(update={"revoked_keys": gone})
     check_distinct(changed)
     changed.federation()

@@ -130,7 +130,8 @@ def test_a_coordinator_that_is_to_close_runs_no_more_attempts(kit: Kit, monkeypa
 
 def test_rows_of_an_earlier_federation_are_known_to_the_next(kit: Kit, provisioned: Path, monkeypatch) -> None:
     """Of noisy sums, each of which is given once; an exact one may be asked again."""
-    ids = asked(kit, begin(kit), 7)
+    first = begin(kit)
+    ids = asked(kit, first, 7)
     close(kit, 1)
     unpack_update(kit, provisioned)
     new = begin(kit)
@@ -139,6 +140,8 @@ def test_rows_of_an_earlier_federation_are_known_to_the_next(kit: Kit, provision
     assert asked_before(kit, new) == frozenset(ids)
     size = len(PoolTree.load(kit / "public.npy").leaves)
     assert (status(kit).rows_open, status(kit).rows_spent) == (size - 7, 7)
+    assert status(kit).asked == {first.short: 7}  # as `provision plan --asked` takes it
+    assert f"asked        {first.short}:7" in status(kit).lines()
 
 
 def test_a_run_of_an_older_program_is_found_by_its_ledger(kit: Kit, provisioned: Path) -> None:

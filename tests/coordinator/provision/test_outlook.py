@@ -18,6 +18,7 @@ from consilium.coordinator.provision.registry import load_registry
 from consilium.party.home import open_home
 from consilium.party.node import PartyNode
 from consilium.protocol.config_files import load
+from consilium.protocol.errors import ConfigError
 from consilium.protocol.messages import PROTOCOL_VERSION, HelloReply, HelloRequest, Terms
 from consilium.protocol.refusals import Refused, Rule
 from tests.command_line import consilium
@@ -127,6 +128,39 @@ def test_changes_add_up(tmp_path: Path) -> None:
     assert replace(planned, pool=200).rows_open == 120  # by the query budgets of two federations
 
 
+def test_a_federation_in_which_nothing_was_asked_costs_nobody_anything(tmp_path: Path) -> None:
+    """As where a revocation and a new party come together: the federation between was never begun."""
+    out = make_kits(tmp_path, **NOISY, minimum_parties=2)
+    first = load_registry(out).federation()
+    kits.revoke(out, "ward-b")
+    between = load_registry(out).federation().digest()[:12]
+    begun = {first.digest()[:12]: 24}
+    shown = outlook(load_registry(out), add={"ward-d": 1}, asked=begun)
+    assert {party.name: party.federations for party in shown.parties} == {"ward-a": 2, "ward-c": 2, "ward-d": 1}
+    assert {party.most_queries for party in shown.parties if party.name != "ward-d"} == {80}
+    assert (shown.unasked, shown.asked) == ((between,), 24)
+    assert f"not counted, as nothing was asked there: {between}" in "\n".join(shown.lines())
+    registry = load_registry(out)
+    made = kits.add_party(out, "ward-d", new_patients=True, asked=begun).outlook
+    assert made is not None and made.parties == shown.parties
+    control = outlook(registry, add={"ward-d": 1}, asked=24)  # which, nobody says: each may have cost something
+    assert {party.federations for party in control.parties} == {1, 3}
+    assert {party.federations for party in outlook(registry, add={"ward-d": 1}, asked=0).parties} == {1}
+    with pytest.raises(ConfigError, match=f"no federation of these kits.*There are {first.digest()[:12]}, {between}"):
+        outlook(registry, add={"ward-d": 1}, asked={"0" * 12: 1})
+
+
+def test_what_was_asked_is_no_word_for_the_account_that_is_taken_over(tmp_path: Path) -> None:
+    """Whoever follows an earlier party is charged for all that may have been: the operator's word takes nothing off."""
+    out = make_kits(tmp_path, **NOISY, minimum_parties=2)
+    shutil.copytree(out, tmp_path / "control")
+    for folder, asked in ((out, 0), (tmp_path / "control", None)):
+        kits.revoke(folder, "ward-b", asked)
+        kits.add_party(folder, "ward-d", succeeds=["ward-b"], asked=asked)
+    told = [load_registry(folder).inheritance("ward-d").federations for folder in (out, tmp_path / "control")]
+    assert told[0] == told[1] and len(told[0]) == 1
+
+
 def test_the_same_parties_again_are_another_federation(secure: Path, tmp_path: Path) -> None:
     """The first one may be closed: a coordinator that took the second for it would serve nobody ever again."""
     out = Path(shutil.copytree(secure, tmp_path / "kits"))
@@ -181,6 +215,11 @@ def test_clear_votes_stay_one_federation(tmp_path: Path) -> None:
         (["--add", "ward-d:x"], 2, "'x' is no weight"),
         (["--add", "ward-d:9"], 2, "most_weight"),
         (["--revoke", "ward-z"], 2, "no party or student 'ward-z'"),
+        (["--add", "ward-d", "--asked", "24"], 0, "give --asked"),
+        (["--add", "ward-d", "--asked", "0"], 0, "not counted"),
+        (["--add", "ward-d", "--asked", "0123456789ab:24"], 2, "no federation of these kits"),
+        (["--add", "ward-d", "--asked", "0123456789ab:x"], 2, "is no FEDERATION:ROWS"),
+        (["--add", "ward-d", "--asked", "24", "--asked", "12"], 2, "is no FEDERATION:ROWS"),
     ],
 )
 def test_the_command(secure: Path, arguments: list[str], code: int, said: str) -> None:
