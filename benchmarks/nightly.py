@@ -3,6 +3,8 @@
 - `whole`: all tests of `make test`, with every case of brute force and every random example.
 - `proofs`: tests of minutes each; those in network namespaces need root, and are skipped without.
 - `mutants`: each rule broken in turn (`benchmarks.mutants`); passed are those that a test noticed.
+- `drill`, `kills`, `soak`: federations of machines (`benchmarks.deployment`), with root in network namespaces; passed
+  are steps, kills and federations that went as they should. Tables: docs/laboratory/deployment-results.md.
 
 The last result of each part is kept in docs/figures/tests/nightly.json, from where `make figures` renders it
 into docs/laboratory/tests.md.
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -30,7 +33,9 @@ from docs.marked import DOCS
 NAME = "tests/nightly"
 TESTS = {"whole": "not proofs", "proofs": "proofs"}
 """Parts that are tests, and the marker expression of each."""
-PARTS = (*TESTS, "mutants")
+DEPLOYED = {"drill": ["drill"], "kills": ["kills"], "soak": ["soak", "--second"]}
+"""Parts that are modules of `benchmarks.deployment`, with their options; each ends with `N done, M not ...`."""
+PARTS = (*TESTS, "mutants", *DEPLOYED)
 COLUMNS = ("part", "last run", "seconds", "passed", "failed", "skipped")
 
 
@@ -62,11 +67,36 @@ def run_tests(markers: str, paths: Sequence[str]) -> tuple[int, int, int]:
         return counts(report)
 
 
+def run_deployed(command: Sequence[str]) -> tuple[int, int, int]:
+    """Counts of what it says at its end; where it says nothing, it failed. Skipped without root: nodes on loopback."""
+    module, *options = command
+    options += [] if module == "soak" or os.geteuid() == 0 else ["--loopback"]
+    done = subprocess.run(
+        [sys.executable, "-m", f"benchmarks.deployment.{module}", *options],
+        cwd=ROOT, env={"RECORD_FIGURES": "1"} | os.environ, stdout=subprocess.PIPE, text=True, check=False,
+    )  # fmt: skip
+    print(done.stdout, flush=True)
+    return ended(done.stdout)
+
+
+def ended(output: str) -> tuple[int, int, int]:
+    """Passed and failed.
+
+    >>> ended("| a | b |\n200 steps, 3 not as they should be, 90 s\n")
+    (197, 3, 0)
+    """
+    found = re.findall(r"^(\d+) [a-z]+, (\d+) not as they should be", output, re.MULTILINE)
+    total, failed = map(int, found[-1]) if found else (1, 1)
+    return total - failed, failed, 0
+
+
 def run_part(part: str, paths: Sequence[str]) -> Result:
     """Run it, and say what came out."""
     start = time.monotonic()
     if part in TESTS:
         passed, failed, skipped = run_tests(TESTS[part], paths)
+    elif part in DEPLOYED:
+        passed, failed, skipped = run_deployed(DEPLOYED[part])
     else:
         killed = list(outcomes(MUTANTS))
         passed, failed, skipped = sum(killed), len(killed) - sum(killed), 0

@@ -1,14 +1,21 @@
 """The drill of an IT department, from kits to the report: what docs/deploy.md says, done, timed and judged.
 
-A coordinator, five hospitals (the fifth joins later) and a student, each in a network namespace of its own, with CSV
-exports none like another, by the commands of the page alone. What goes wrong on purpose goes wrong where it did for
-others: a policy that forbids, an update too early, a node that is killed. Exit status 1 if a step is not as it should
-be.
+Federations one after another, each node in a network namespace of its own, with CSV exports none like another, by the
+commands of the page alone:
 
-    python -m benchmarks.deployment.drill [--loopback] [--keep FOLDER]
+- `first-label`: five hospitals, the straight way to the first label, as a stranger types it.
+- `distributed`: four hospitals and what goes wrong for others: a policy that forbids, an update too early, a node that
+  is killed, a full disk; a fifth hospital joins, one is revoked.
+- `verified`: with a second aggregator: all kills, cuts, full disk, clock, restored state, new keys, another one.
+- `secure`: secure votes, all kills and cuts.
+- `from-0.8`, `from-0.9`: begun by that version, upgraded while it is open.
+
+Exit status 1 if a step is not as it should be, or the pages have a command that nothing runs.
+
+    python -m benchmarks.deployment.drill [FEDERATION ...] [--loopback] [--keep FOLDER]
 
 Namespaces need Linux, root and iproute2; --loopback needs none of them. FOLDER keeps all files, and transcript.txt:
-every command with all that it printed.
+every command with all that it printed. RECORD_FIGURES=1 records the tables, beside rows of federations not run now.
 """
 
 from __future__ import annotations
@@ -21,13 +28,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.deployment import other_votes, pages, upgrades
 from benchmarks.deployment.exports import EXPORTS
 from benchmarks.deployment.machines import Machine, machines
 from benchmarks.deployment.record import DrillEnded, Record
 from benchmarks.deployment.site import PASSWORDS, POOL, Site
+from docs.figures import figure, read
+from docs.marked import DOCS
 from tests.deploy import netns
 
 FIRST, FIFTH, REVOKED, OWN_KEYS = tuple(EXPORTS)[:4], "basel", "zurich", "cleveland"
@@ -218,7 +229,7 @@ def add_fifth(site: Site) -> None:
     """The plan first; an update that came too early; close, audit, report; then a new federation of five."""
     record, coordinator = site.record, site.coordinator
     asked = 200 - site.status().get("queries_left", 0)
-    site.outlook(f"--add {FIFTH} --asked {asked}")
+    record.run(site.operator, f"provision plan kits --add {FIFTH} {site.asked()}", says="result", needed=True)
     made = site.add_party(FIFTH)
     site.join(FIFTH)
     site.send_and_open([(site.party(FIFTH), f"party-{FIFTH}")])
@@ -227,7 +238,7 @@ def add_fifth(site: Site) -> None:
     site.open_update(coordinator, made)  # too early: the old federation is open
     site.at(coordinator, "status .", says=r"next +the kit holds another federation")
     site.at(coordinator, "doctor .", code=1, says="is open, and the kit holds another one")
-    close(site, asked)
+    site.close(asked)
     for name in FIRST:
         site.open_update(site.party(name), made)
     site.at(site.party(FIRST[0]), "doctor .", code=1, says="than was accepted: most_epsilon, most_queries")
@@ -245,22 +256,10 @@ def add_fifth(site: Site) -> None:
     record.check("student", "rows of the federation before", "named as spent" if told else "not told", told)
 
 
-def close(site: Site, asked: int) -> None:
-    """Close, and what is checked and drawn then."""
-    coordinator = site.coordinator
-    site.at(coordinator, "node close . --wait 300", says=f"closed: {asked} queries asked", needed=True)
-    assert coordinator.node is not None
-    begun = time.monotonic()
-    code = coordinator.node.wait(120)
-    site.record.add("coordinator", "its process ends", time.monotonic() - begun, f"exit {code}", code == 0)
-    site.at(coordinator, "audit .", says="the run is what it claims to be")
-    site.at(coordinator, "report .", says="html")
-
-
 def revoke(site: Site) -> None:
     """A hospital is shut out; the next federation is without it."""
     record, coordinator, out = site.record, site.coordinator, site.party(REVOKED)
-    site.outlook(f"--revoke {REVOKED} --asked {3 * QUERIES}")
+    record.run(site.operator, f"provision plan kits --revoke {REVOKED} {site.asked()}", says="result", needed=True)
     said = out.position()
     made = record.run(site.operator, f"provision revoke kits {REVOKED}", says="result", needed=True)
     site.open_update(coordinator, made)
@@ -277,7 +276,7 @@ def revoke(site: Site) -> None:
     begun = time.monotonic()
     code = out.stop()
     record.add(REVOKED, "SIGTERM", time.monotonic() - begun, f"exit {code}", code == 0)
-    close(site, QUERIES)
+    site.close(QUERIES)
     site.parties.remove(REVOKED)
     for name in site.parties:
         site.open_update(site.party(name), made)
@@ -286,7 +285,7 @@ def revoke(site: Site) -> None:
     site.serving(after)
     all_in(site, len(site.parties))
     site.ask(STUDENTS[1], "student-4", QUERIES, says=f"asked {QUERIES}, answered {QUERIES}")
-    close(site, QUERIES)
+    site.close(QUERIES)
 
 
 def end(site: Site) -> None:
@@ -321,40 +320,128 @@ PARTS: tuple[Callable[[Site], None], ...] = (
 )
 
 
-def drill(folder: Path, loopback: bool) -> Record:
-    """All of it, in a folder that is there. A step that all others rest on ends it when it fails."""
-    record = Record(folder / "transcript.txt", [str(folder)])
+def straight(site: Site) -> None:
+    """Five CSV exports on five machines, the commands of the page in their order, to the first label."""
+    record, begun = site.record, time.monotonic()
+    site.write_plan(site.parties, [], {"minimum_parties": 3})
+    record.run(site.operator, f"provision federation.toml --out kits --seal {PASSWORDS}", needed=True)
+    site.send_and_open([(site.coordinator, "coordinator")])
+    site.at(site.coordinator, "doctor .", says="parties may connect")
+    after = site.start(site.coordinator)
+    for name in site.parties:
+        machine = site.party(name)
+        site.send_and_open([(machine, f"party-{name}")])
+        site.export(name)
+        site.say_columns(name)
+        site.at(machine, "party dry-run . federation.json --data-only", says="The data fit", needed=True)
+        site.at(machine, "party dry-run . federation.json", says="would send")
+        site.at(machine, "node accept . --print", says="in words")
+        site.accept([name])
+        site.at(machine, "doctor .", says="ok +coordinator")
+        site.start(machine)
+    site.serving(after)
+    site.send_and_open([(site.student, f"student-{STUDENTS[0]}")])
+    site.at(site.student, "doctor . --public ../pool.csv", says=f"{POOL} rows")
+    site.ask(STUDENTS[0], "student-1", QUERIES, says=f"asked {QUERIES}, answered {QUERIES}")
+    record.check("all", "from the first command to the first label", f"{time.monotonic() - begun:.0f} s", True)
+    site.close(QUERIES)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One federation of the drill: its parts, the hospitals that are in from the start, whether there is a second
+    aggregator."""
+
+    parts: tuple[Callable[[Site], None], ...]
+    first: tuple[str, ...] = FIRST
+    second: bool = False
+
+
+SCENARIOS: Mapping[str, Scenario] = {
+    "first-label": Scenario((straight,), tuple(EXPORTS)),
+    "distributed": Scenario(PARTS),
+    "verified": Scenario(other_votes.VERIFIED, FIRST[:3], second=True),
+    "secure": Scenario(other_votes.SECURE),
+    "from-0.8": Scenario((upgrades.from_0_8,)),
+    "from-0.9": Scenario((upgrades.from_0_9,)),
+}
+
+
+def drill(folder: Path, loopback: bool, name: str = "distributed") -> Record:
+    """One federation, in a folder that is there. A step that all others rest on ends it when it fails."""
+    record, scenario = Record(folder / "transcript.txt", [str(folder)]), SCENARIOS[name]
     with machines(folder, loopback) as made:
-        site = Site(made, record, FIRST)
+        site = Site(made, record, scenario.first, scenario.second)
         try:
-            for part in PARTS:
+            for part in scenario.parts:
                 record.begin(part.__doc__.splitlines()[0] if part.__doc__ else part.__name__)
                 part(site)
-        except (DrillEnded, subprocess.TimeoutExpired) as error:
+        except (DrillEnded, subprocess.TimeoutExpired, OSError) as error:
             record.check("drill", "it could not go on", str(error)[-2000:], False)
             print(error, file=sys.stderr)
     return record
 
 
+def earlier_rows(name: str) -> list[tuple[str, ...]]:
+    """Of a figure, as it was recorded last."""
+    path = DOCS / "figures" / f"{name}.json"
+    return list(read(path).rows) if path.exists() else []
+
+
+COMMAND = "python -m benchmarks.deployment.drill"
+SPLIT = "no data but made-up exports"
+
+
+def write_steps(records: Mapping[str, Record]) -> None:
+    """The table of parts: of what was run now, and of the other federations what was there."""
+    columns = ("federation", "part", "steps", "seconds", "not as it should be")
+    before = [row for row in earlier_rows("deployment-results/drill") if row[0] not in records]
+    with figure("deployment-results/drill", COMMAND, columns, split=SPLIT, timings=columns[3:4], quick=False) as table:
+        for name in SCENARIOS:
+            for row in before:
+                if row[0] == name:
+                    table.add(*row)
+            if name in records:
+                for row in records[name].summary():
+                    table.add(name, *row)
+
+
+def lacking(records: Mapping[str, Record]) -> list[str]:
+    """Commands of the pages that neither these federations nor anything else ran."""
+    found = pages.run_by((name, text) for name, record in records.items() for _, text in record.commands)
+    return [f"{page}: {command}" for (page, command), by in found.items() if not by]
+
+
 def main() -> None:
     """Entry point of `python -m benchmarks.deployment.drill`."""
     given = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    given.add_argument("federations", nargs="*", metavar="FEDERATION", help=f"of {', '.join(SCENARIOS)}; none for all")
     given.add_argument("--loopback", action="store_true", help="without namespaces, and so without root")
-    given.add_argument("--keep", type=Path, help="new folder for all files and the transcript")
+    given.add_argument("--keep", type=Path, help="new folder for all files and the transcripts")
     options = given.parse_args()
+    if unknown := {*options.federations} - {*SCENARIOS}:
+        given.error(f"no federation {', '.join(sorted(unknown))}: {', '.join(SCENARIOS)}")
     if not options.loopback and (why := netns.why_not()):
         sys.exit(f"not run: {why}. Run it as root, or with --loopback, where all nodes share this machine's addresses")
-    begun = time.monotonic()
+    begun, records = time.monotonic(), {}
     with tempfile.TemporaryDirectory() as scratch:
         folder = options.keep or Path(scratch)
         folder.mkdir(parents=True, exist_ok=options.keep is None)
-        record = drill(folder.resolve(), options.loopback)
-        table = f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n\n{record.table()}\n\n{record.summary()}\n"
-        print(f"\n{table}\n{len(record.steps)} steps, {record.failed} not as they should be,"
-              f" {time.monotonic() - begun:.0f} s")  # fmt: skip
-        if options.keep:
-            (folder / "table.md").write_text(table, encoding="utf-8")
-    sys.exit(1 if record.failed else 0)
+        for name in options.federations or SCENARIOS:
+            print(f"== {name}: {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}", flush=True)
+            place = folder.resolve() / name
+            place.mkdir()
+            records[name] = drill(place, options.loopback, name)
+            if options.keep:
+                (place / "table.md").write_text(records[name].table() + "\n", encoding="utf-8")
+        write_steps(records)
+    nobody = [] if options.federations else lacking(records)
+    steps, failed = (
+        sum(counts) for counts in zip(*((len(each.steps), each.failed) for each in records.values()), strict=True)
+    )
+    print(f"\n{steps} steps, {failed} not as they should be, {time.monotonic() - begun:.0f} s")
+    print(*(f"nothing runs {command}" for command in nobody), sep="\n")
+    sys.exit(1 if failed or nobody else 0)
 
 
 if __name__ == "__main__":

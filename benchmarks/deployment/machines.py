@@ -28,13 +28,14 @@ SMALL_DISK = 64_000_000
 class Machine:
     """One computer: a folder for its kits, an address, and the node that was started there last.
 
-    prefix: what stands before a command that is to run there.
+    prefix: what stands before a command that is to run there. source: the checkout of Consilium that is installed.
     """
 
     name: str
     folder: Path
     address: str
     prefix: tuple[str, ...] = ()
+    source: Path = netns.ROOT
     node: subprocess.Popen[bytes] | None = field(default=None, repr=False)
     _mounted: list[Path] = field(default_factory=list, repr=False)
 
@@ -115,7 +116,7 @@ class Machine:
             subprocess.run(["umount", folder], check=False)
 
     def _environment(self) -> dict[str, str]:
-        return {**os.environ, **ONE_THREAD, "PYTHONPATH": str(netns.ROOT), "COLUMNS": "200", MARK: self.mark}
+        return {**os.environ, **ONE_THREAD, "PYTHONPATH": str(self.source), "COLUMNS": "200", MARK: self.mark}
 
 
 class Machines:

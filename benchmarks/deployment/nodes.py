@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from benchmarks.deployment.federation import ADDRESS, COORDINATOR, PARTIES, Federation, federation, row, told, wrong
 from consilium.coordinator.provision import kits
@@ -61,19 +62,26 @@ def node_faults() -> None:
         certificate_faults(these)
 
 
+def false_clock(folder: Path, seconds: int) -> dict[str, str]:
+    """The environment of processes whose clock is so much ahead; nothing where there is no C compiler."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        return {}
+    source, library = folder / "clock.c", folder / "clock.so"
+    source.write_text(CLOCK)
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", str(library), str(source), "-ldl"], check=True)
+    return {"LD_PRELOAD": str(library), "CLOCK_AHEAD": str(seconds)}
+
+
 def clock_fault(these: Federation) -> None:
     """A SuperNode whose clock is ahead; needs a C compiler."""
     begun, party = time.monotonic(), PARTIES[0]
-    compiler = shutil.which("cc")
-    if compiler is None:
+    false = false_clock(these.folder, 60)
+    if not false:
         row("party's clock 60 s ahead", "not tried: no C compiler for a false clock", begun)
         return
-    source, library = these.folder / "clock.c", these.folder / "clock.so"
-    source.write_text(CLOCK)
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", str(library), str(source), "-ldl"], check=True)
     these.kill(party, signal.SIGTERM)
     position = these.position(party)
-    false = {"LD_PRELOAD": str(library), "CLOCK_AHEAD": "60"}
     host = these.hosts[party]
     prefix = [*host.prefix(), "env", *(f"{key}={value}" for key, value in false.items())]
     with these.log(party) as log:

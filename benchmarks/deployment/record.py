@@ -30,11 +30,14 @@ class DrillEnded(Exception):
 
 
 class Record:
-    """The steps so far, printed as they come, and a transcript of every command with all that it printed."""
+    """The steps so far, printed as they come, and a transcript of every command with all that it printed.
+
+    commands: who ran them, and what stands after `consilium`."""
 
     def __init__(self, transcript: Path, hidden: Sequence[str] = (), quiet: bool = False) -> None:
         """hidden: paths of this machine that are not to be shown. quiet: print only what is not as it should be."""
         self.steps: list[Step] = []
+        self.commands: list[tuple[str, str]] = []
         self._quiet, self._part = quiet, ""
         self._transcript, self._hidden = transcript, sorted(hidden, key=len, reverse=True)
 
@@ -58,6 +61,7 @@ class Record:
         code: the exit status that is right. says: a pattern that must be in what it prints, and whose line is the
         outcome; never: one that must not be. needed: whether all that follows rests on it.
         """
+        self.commands.append((machine.name, command))
         begun = time.monotonic()
         done = machine.consilium(*command.split(), cwd=cwd)
         seconds, output = time.monotonic() - begun, done.stdout
@@ -123,14 +127,14 @@ class Record:
             lines.append(f"| {step.who} | {step.what} | {step.seconds:.1f} | {step.outcome} | {right} |")
         return "\n".join(lines)
 
-    def summary(self) -> str:
-        """The parts, as a table of Markdown."""
-        lines = ["| part | steps | seconds | not right |", "|---|---|---|---|"]
+    def summary(self) -> list[tuple[str, int, int, int]]:
+        """The parts: steps, seconds, and how many are not as they should be."""
+        rows = []
         for part in dict.fromkeys(step.part for step in self.steps):
             of = [step for step in self.steps if step.part == part]
             wrong = sum(not step.right for step in of)
-            lines.append(f"| {part} | {len(of)} | {sum(step.seconds for step in of):.0f} | {wrong} |")
-        return "\n".join(lines)
+            rows.append((part, len(of), round(sum(step.seconds for step in of)), wrong))
+        return rows
 
     @property
     def failed(self) -> int:

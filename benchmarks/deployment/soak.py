@@ -1,11 +1,12 @@
 """Federations one after another on the same nodes, with a node killed in each: what grows, what is left, what is lost.
 
-Four hospitals on loopback, from kits; a guest is added and revoked in turn, which makes a new roster, and so a new
-federation, each time. The hospitals' nodes run on through all of them, as docs/deploy.md has it. In each, a student
-asks, and one node, by lot, is killed with SIGKILL at a moment by lot and started again. After its close it is audited,
-and the nodes' memory, open files, listening ports, processes and bytes of state are counted.
+Four hospitals on loopback, from kits; with --second three, verified votes and a second aggregator. A guest is added and
+revoked in turn, which makes a new roster, and so a new federation, each time. The nodes run on through all of them, as
+docs/deploy.md has it. In each, a student asks, and one node, by lot, is killed with SIGKILL at a moment by lot and
+started again. After its close it is audited, and the nodes' memory, open files, listening ports, processes and bytes of
+state are counted.
 
-    python -m benchmarks.deployment.soak [--federations 50] [--seed 0] [--keep FOLDER]
+    python -m benchmarks.deployment.soak [--second] [--federations 50] [--minutes 600] [--seed 0] [--keep FOLDER]
 
 Needs no root. About two minutes for each federation on two idle cores. Exit status 1 if something is lost or left
 over.
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import math
 import os
 import random
 import subprocess
@@ -32,6 +34,7 @@ from benchmarks.deployment.exports import EXPORTS
 from benchmarks.deployment.machines import Machine, machines
 from benchmarks.deployment.record import DrillEnded, Record
 from benchmarks.deployment.site import PASSWORDS, STUDENT_FILE, Site
+from docs.figures import figure
 
 FIRST = tuple(EXPORTS)[:4]
 QUERIES, TRIES, LATEST, MOST_SECONDS = 4, 8, 60.0, 1800.0
@@ -102,16 +105,10 @@ class Soak:
     def begin(self) -> None:
         """Kits of the first federation, data, policies that allow all that are to come, and the hospitals' nodes."""
         site = self.site
-        site.write_plan(FIRST, [], SMALL)
-        site.record.run(site.operator, f"provision federation.toml --out kits --seal {PASSWORDS}", needed=True)
-        nodes = [(site.party(name), f"party-{name}") for name in FIRST]
-        site.send_and_open([(site.coordinator, "coordinator"), *nodes, (site.student, "student-university")])
-        for name in FIRST:
-            site.export(name)
-            site.say_columns(name)
-            site.accept([name])
-            site.policy(name, most_epsilon=1e4, most_queries=1e6, least_parties=2)
-            site.start_party(name)
+        site.prepare(SMALL | {"collection": "distributed" if site.second is None else "verified"})
+        for machine in site.nodes[1:]:
+            site.policy(machine.name, most_epsilon=1e4, most_queries=1e6, least_parties=2)
+            site.start(machine)
 
     def change(self, number: int) -> None:
         """Updates for a new roster at all nodes."""
@@ -162,10 +159,10 @@ class Soak:
             / (site.kit(site.coordinator) / "state" / "serving").read_text().strip()
         )
         asked = json.loads((run / "coordinator.json").read_text())["asked"]
-        hospitals = [site.party(name) for name in FIRST]
+        nodes = site.nodes[1:]
         return Round(
             victim.name, tries, asked, not told.get("failed"),
-            count(hospitals, [site.kit(machine) for machine in hospitals]),
+            count(nodes, [site.kit(machine) for machine in nodes]),
             count([site.coordinator], [site.kit(site.coordinator)]), time.monotonic() - begun,
         )  # fmt: skip
 
@@ -178,13 +175,13 @@ class Soak:
         if victim is self.site.coordinator:
             self.site.start_coordinator()
         else:
-            self.site.start_party(victim.name)
+            self.site.start(victim)
 
     def _ask(self, number: int, tries: int) -> subprocess.Popen[bytes]:
         folder = self.site.student.folder
         (folder / STUDENT_FILE).write_text(f"queries = {QUERIES}\n", encoding="utf-8")
         self.site.student.start(
-            "student", "start", ".", "--public", "../pool.csv", "--config", f"../{STUDENT_FILE}", "--wait", "100",
+            "student", "run", ".", "--public", "../pool.csv", "--config", f"../{STUDENT_FILE}", "--wait", "100",
             "--out", f"../student-{number}-{tries}", cwd=self.site.kit(self.site.student),
         )  # fmt: skip
         assert self.site.student.node is not None
@@ -236,14 +233,17 @@ def table(rounds: list[Round]) -> str:
     return "\n".join(lines)
 
 
-def soak(folder: Path, federations: int, seed: int) -> Soak:
-    """All of them, in a folder that is there."""
+def soak(folder: Path, federations: int, seed: int, second: bool = False, seconds: float = math.inf) -> Soak:
+    """All of them, in a folder that is there; none is begun after so many seconds. second: with a second aggregator."""
+    begun = time.monotonic()
     record = Record(folder / "transcript.txt", [str(folder)], quiet=True)
     with machines(folder, loopback=True) as made:
-        going = Soak(Site(made, record, FIRST), seed)
+        going = Soak(Site(made, record, FIRST[:3] if second else FIRST, second), seed)
         try:
             going.begin()
             for number in range(federations):
+                if time.monotonic() > begun + seconds:
+                    break
                 going.rounds.append(going.federation(number))
                 done = going.rounds[-1]
                 print(f"{number}: {done.killed} killed, asked {done.tries} times, {done.seconds:.0f} s", flush=True)
@@ -252,20 +252,59 @@ def soak(folder: Path, federations: int, seed: int) -> Soak:
     return going
 
 
+def write(going: Soak, second: bool, seed: int) -> None:
+    """The table: what all nodes but the coordinator hold after the first, some and the last federation."""
+    columns = (
+        "federation",
+        "killed",
+        "student asked",
+        "s",
+        "processes",
+        "MB",
+        "open files",
+        "ports",
+        "state MB",
+        "left over",
+    )
+    kept = [at for at in range(len(going.rounds)) if at % 10 == 0 or at == len(going.rounds) - 1]
+    words = f"{len(going.rounds)} federations, {'; '.join(going.lost()) or 'nothing lost, nothing left over'}; "
+    words += "; ".join(
+        f"{name}: {trend([getattr(done.parties, name) for done in going.rounds])}"
+        for name in ("processes", "memory", "files", "ports")
+    )
+    name, option = ("soak-verified", " --second") if second else ("soak", "")
+    with figure(
+        f"deployment-results/{name}", f"python -m benchmarks.deployment.soak{option}", columns, seeds=[seed],
+        split=f"made-up exports; {words}", timings=columns[1:], quick=False,
+    ) as made:  # fmt: skip
+        for at in kept:
+            done = going.rounds[at]
+            of, left = done.parties, done.coordinator
+            made.add(
+                at, done.killed, f"{done.tries} times", round(done.seconds), of.processes, f"{of.memory / 1e6:.0f}",
+                of.files, of.ports, f"{of.state / 1e6:.2f}", f"{left.processes} processes, {left.ports} ports",
+            )  # fmt: skip
+
+
 def main() -> None:
     """Entry point of `python -m benchmarks.deployment.soak`."""
     given = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     given.add_argument("--federations", type=int, default=50)
     given.add_argument("--seed", type=int, default=0)
+    given.add_argument("--second", action="store_true", help="verified votes, three hospitals and a second aggregator")
+    given.add_argument("--minutes", type=float, default=600, help="after which none is begun")
     given.add_argument("--keep", type=Path, help="new folder for all files")
     options = given.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         folder = options.keep or Path(scratch)
         folder.mkdir(parents=True, exist_ok=options.keep is None)
-        going = soak(folder.resolve(), options.federations, options.seed)
+        going = soak(folder.resolve(), options.federations, options.seed, options.second, options.minutes * 60)
+        write(going, options.second, options.seed)
         lost = going.lost()
         print(f"{table(going.rounds)}\n\n{len(going.rounds)} of {options.federations} federations;"
               f" {'; '.join(lost) or 'nothing lost, nothing left over'}")  # fmt: skip
+        missing = options.federations - len(going.rounds)
+        print(f"\n{options.federations} federations, {missing + len(lost)} not as they should be")
     sys.exit(1 if lost or len(going.rounds) < options.federations else 0)
 
 

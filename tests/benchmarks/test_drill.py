@@ -7,15 +7,18 @@ import re
 import signal
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import cast
 
 import pytest
 
-from benchmarks.deployment import drill
+from benchmarks import nightly
+from benchmarks.deployment import drill, kills, other_votes, pages
 from benchmarks.deployment import site as site_module
 from benchmarks.deployment.drill import FIRST, FORGOTTEN
 from benchmarks.deployment.exports import EXPORTS
+from benchmarks.deployment.interrupted import Answered
 from benchmarks.deployment.machines import Machine, machines
 from benchmarks.deployment.record import DrillEnded, Record
 from benchmarks.deployment.site import ROWS, Site
@@ -125,7 +128,8 @@ def test_whoever_ends_the_script_leaves_nothing_running(tmp_path: Path) -> None:
 def test_only_commands_of_the_page_are_used() -> None:
     """What the drill and its site write after `consilium`, by their first words, and what docs/deploy.md has."""
     groups = "provision|node|party|student"
-    source = "".join(Path(module.__file__ or "").read_text(encoding="utf-8") for module in (drill, site_module))
+    modules = (drill, site_module, other_votes)
+    source = "".join(Path(module.__file__ or "").read_text(encoding="utf-8") for module in modules)
     used = {
         *re.findall(rf'f?"((?:{groups}) [a-z-]+)[ ."]', source),
         *re.findall(r'"(doctor|status|audit|report) \.[ "]', source),
@@ -133,6 +137,68 @@ def test_only_commands_of_the_page_are_used() -> None:
     page = (netns.ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
     assert len(used) > 13
     assert [command for command in sorted(used) if f"consilium {command}" not in page] == []
+
+
+def test_every_command_of_the_pages_is_run() -> None:
+    """By the drill, as its modules write it, or by what a table names; a new one on a page has to come into either."""
+    drills = (drill, site_module, other_votes)
+    by = pages.run_by(("the drill", text) for module in drills for text in pages.written(module))
+    assert [f"{page}: {command}" for (page, command), where in by.items() if not where] == []
+    files = {path for where in by.values() for path in re.findall(r"(?:tests|benchmarks)/[\w/]+\.py", where)}
+    assert [path for path in sorted(files) if not (netns.ROOT / path).exists()] == []
+    assert sum(where == "the drill" for where in by.values()) > 25
+
+
+@pytest.mark.parametrize(
+    ("ran", "covers"),
+    [
+        ("provision add kits basel --seal kits/operator/passwords.txt", True),
+        ("provision add kits basel --keys basel.enrol.json --weight 2", True),
+        ("provision add --kind student kits institute", False),  # another kind of node
+        ("provision add kits", False),
+        ("provision revoke kits basel", False),
+    ],
+)
+def test_which_commands_are_the_same(ran: str, covers: bool) -> None:
+    assert pages.shape(ran).covers(pages.shape("provision add kits basel")) == covers
+
+
+def test_control_a_command_that_nothing_runs_is_named() -> None:
+    by = pages.run_by([("distributed", "node join . --keys ../keys"), ("verified", "node join . --keys ../new")])
+    assert by["deploy.md", "consilium node join . --keys ../keys"] == "distributed, verified"
+    assert by["deploy.md", "consilium provision federation.toml --out kits"] == ""
+
+
+def test_a_stranger_types_fifteen_commands_at_most() -> None:
+    """To the first label, by deploy.md: whoever has most to do, and different ones in all."""
+    counts = pages.counts()
+    assert max(counts[who] for who in ("operator", "coordinator", "each party", "student", "different ones")) <= 15
+
+
+def test_victims_are_of_all_kinds_in_turn() -> None:
+    parts = kills.shares(50, 3, 60, 0, loopback=True)
+    counts = Counter(kind for part in parts for kind, _ in kills.victims(part))
+    assert sum(counts.values()) == 50
+    assert sorted(counts) == sorted(kills.KINDS) and max(counts.values()) - min(counts.values()) <= 2
+
+
+def test_a_kill_that_is_not_answered_is_counted_as_such() -> None:
+    right, wrong = Answered("votes", True, 20.0, True), Answered("votes", False, 900.0, False)
+    rows = dict((row[0], row[1:]) for row in kills.rows_of([kills.Kill("party", right), kills.Kill("party", wrong)]))
+    assert rows == {"party": (2, 2, 1, 1, 460, 900), "all": (2, 2, 1, 1, 460, 900)}
+    assert right.right and not wrong.right and "NOT ANSWERED" in wrong.words
+
+
+@pytest.mark.parametrize(
+    ("output", "counts"),
+    [
+        ("| a |\n50 kills, 2 not as they should be\n", (48, 2, 0)),
+        ("130 steps, 0 not as they should be, 584 s\n", (130, 0, 0)),
+        ("Traceback", (0, 1, 0)),  # it said nothing at its end
+    ],
+)
+def test_what_the_night_counts_of_a_drill(output: str, counts: tuple[int, int, int]) -> None:
+    assert nightly.ended(output) == counts
 
 
 def test_the_fifth_joins_later() -> None:

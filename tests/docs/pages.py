@@ -14,8 +14,8 @@ PAGES = sorted([*ROOT.glob("docs/**/*.md"), ROOT / "README.md", ROOT / "CONTRIBU
 FENCE = re.compile(r"^```(?P<language>[a-z]*)[^\n]*\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL)
 # fmt: off
 SHELL = frozenset({
-    "chown", "consilium", "cp", "docker", "export", "flwr", "journalctl", "make", "mkdir", "pip",
-    "python", "python3", "sqlite3", "systemctl", "tar", "useradd",
+    "chown", "consilium", "cp", "curl", "docker", "export", "flwr", "journalctl", "make", "mkdir", "pip",
+    "python", "python3", "sqlite3", "systemctl", "systemd-run", "tar", "useradd",
 })
 # fmt: on
 """First words by which a fence without a language is known to hold commands."""

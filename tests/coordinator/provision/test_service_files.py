@@ -94,7 +94,7 @@ def test_the_compose_file(made: Path, kind: str) -> None:
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
-@pytest.mark.parametrize("kind", ["coordinator", "party"])
+@pytest.mark.parametrize("kind", ["coordinator", "party", "aggregator"])
 def test_systemd_knows_every_option(made: Path, tmp_path: Path, kind: str) -> None:
     unit = (made / NODES[kind] / f"consilium-{kind}.service").read_text()
     there = tmp_path / f"consilium-{kind}.service"
