@@ -41,8 +41,7 @@ def looked() -> Iterator[tuple[str, str, str, int]]:
                 there = Path(folder) / unit.name
                 there.write_text(text.replace("User=consilium", "User=root"), encoding="utf-8")
                 words, code = said("systemd-analyze", "verify", str(there))
-                words = " ".join(line for line in words.split("\n") if unit.name in line)
-                yield version, f"`verify {unit.name}`", words or "nothing", code
+                yield version, f"`verify {unit.name}`", words if unit.name in words else "nothing", code
                 words, code = said("systemd-analyze", "security", "--offline=true", "--no-pager", str(there))
                 yield (
                     version,
