@@ -44,7 +44,7 @@ SMALL = {
     "query_budget": {"queries": POOL, "answers": POOL},
     "timeouts": {"join": 1, "student": 36_000},
 }
-KINDS = ("coordinator and gateway", "second aggregator", "party", "student")
+KINDS: tuple[str, ...] = ("coordinator and gateway", "second aggregator", "party", "student")
 
 
 @dataclass(frozen=True)
