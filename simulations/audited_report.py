@@ -87,6 +87,7 @@ def _data(audited: Audited, recorded: Recorded, student: Path | None) -> ReportD
         student=_of_card(student, "metrics"),
         noise_spread=_of_card(student, "noise_spread") or {},
         public_labels=_of_card(student, "public_labels") or {},
+        card={} if student is None else Files(student, finished=True).object(CARD),
         baselines={},
         classes=config.rows.classes,
         seconds=coordinator.get("seconds", {}),

@@ -250,6 +250,7 @@ def report_data(
         student=summary["student"],
         noise_spread=summary["noise_spread"],
         public_labels=summary.get("public_labels", {}),
+        card=_student(space),
         baselines=analysis.baselines,
         worth=analysis.worth,
         classes=dataset.classes,

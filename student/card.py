@@ -1,4 +1,5 @@
-"""The card of a published student: `student.json` for programs, MODEL_CARD.md for people.
+"""The card of a published student: `student.json` for programs, MODEL_CARD.md for people, in the sections of Mitchell
+et al. 2019 ("Model cards for model reporting") under the head that Hugging Face reads.
 
 Everything in it may be known to anybody: public statistics, what was released and what follows from it, and the epsilon
 that was promised before anything was asked, never one that depends on the votes."""
@@ -6,7 +7,7 @@ that was promised before anything was asked, never one that depends on the votes
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -224,35 +225,109 @@ def write_cards(folder: Path, card: dict[str, Any]) -> None:
 
 def for_people(card: dict[str, Any]) -> str:
     """The card as Markdown."""
-    warnings = [("Warnings", [f"- **{warning['code']}**: {_plain(warning['text'])}" for warning in card["warnings"]])]
-    sections = [
-        *(warnings if card["warnings"] else []),
-        ("What it is", _what(card)),
-        ("Data", _data(card)),
-        ("Privacy", _privacy(card)),
-        ("Chosen values", _chosen(card)),
-        ("Quality", _quality(card)),
-        ("Limits", [f"- {limit}" for limit in card["limits"]]),
-        ("File", _file(card)),
-    ]
-    body = "\n\n".join("\n".join([f"## {title}", "", *lines]) for title, lines in sections)
-    return f"# Student of federation {card['federation'][:12]}\n\n{body}\n"
+    words = sentences(card, _plain)
+    below = {
+        "Warnings": [f"- **{warning['code']}**: {_plain(warning['text'])}" for warning in card["warnings"]],
+        "Model details": _file(card),
+        "Training data": [*_data(card), "", "### Chosen values", "", *_chosen(card)],
+        "Quantitative analyses": _quality(card),
+        "Ethical considerations": _privacy(card),
+        "Caveats and recommendations": [f"- {limit}" for limit in card["limits"]],
+    }
+    blocks = [f"# Student of federation {card['federation'][:12]}"]
+    for title in ("Warnings", *SECTIONS):
+        if lines := list(filter(None, (*words.get(title, ()), "\n".join(below.get(title, ()))))):
+            blocks += [f"## {title}", *lines]
+    return _head(card) + "\n\n".join(blocks) + "\n"
 
 
-def _what(card: dict[str, Any]) -> list[str]:
-    spec, classes = card["spec"], ", ".join(map(_plain, card["classes"]))
-    noun = ReleaseKind(card["release"]).noun
-    how = f" and then taught itself ({spec['self_training_rounds']} rounds)" if spec["self_training"] else ""
-    choice = card["choice"]
+def _head(card: dict[str, Any]) -> str:
+    """What Hugging Face reads of a card: fixed words alone, since a name from others could be anything in YAML. The
+    licence is for its publisher to add."""
+    of_images = card["model"]["kind"] in ("network", "both")
+    task = "image-classification" if of_images else "tabular-classification"
+    tags = "".join(f"- {tag}\n" for tag in ("pate", "differential-privacy", "consilium"))
+    return f"---\nlibrary_name: consilium\npipeline_tag: {task}\ntags:\n{tags}metrics:\n- accuracy\n- roc_auc\n---\n\n"
+
+
+SECTIONS = (
+    "Model details",
+    "Intended use",
+    "Factors",
+    "Metrics",
+    "Evaluation data",
+    "Training data",
+    "Quantitative analyses",
+    "Ethical considerations",
+    "Caveats and recommendations",
+)
+"""Of a model card (Mitchell et al. 2019), in their order."""
+
+
+def sentences(card: Mapping[str, Any], safe: Callable[[str], str] = str) -> dict[str, tuple[str, ...]]:
+    """What a model card says in words, by section: for MODEL_CARD.md and for reports, which have tables of their own.
+
+    safe: what makes a text from others harmless where it will stand.
+    """
+    spec, classes = card["spec"], ", ".join(map(safe, card["classes"]))
+    noun, choice, metrics = ReleaseKind(card["release"]).noun, card["choice"], card["metrics"] or {}
+    taught = f" and then taught itself ({spec['self_training_rounds']} rounds)" if spec["self_training"] else ""
     chosen = f": {choice['trainer']}, chosen by the {choice['by']}" if choice else ""
-    return [
-        f"A model ({_trained(spec['trainer'])}{chosen}) that tells {len(card['classes'])} classes apart: {classes}.",
-        "",
-        f"It was trained on {noun}s that were released of the votes of up to {card['parties']} data holders on public"
-        f" rows, and on nothing else of theirs{how}. {card['asked']} rows were asked, {card['answered']} got a {noun}"
-        f" ({_plain(card['mechanism'])}), {card['reinforced']} were confirmed.",
-        *(["", labels] if (labels := labels_sentence(card.get("public_labels"))) else []),
-    ]
+    point = metrics.get("operating_point")
+    return {
+        "Model details": (
+            f"A model ({_trained(spec['trainer'])}{chosen}) that tells {len(card['classes'])} classes apart:"
+            f" {classes}. Method: private aggregation of teacher ensembles (Papernot et al. 2018).",
+        ),
+        "Intended use": (
+            "Made in a simulation, to study the method; it is for nothing else."
+            if card["privacy"]["simulation"]
+            else "To order and classify rows with these columns, of the source that the public rows are from, once it"
+            " has been measured there.",
+            "Out of scope: decisions about a person, which nobody has validated it for; rows from elsewhere that nobody"
+            " has measured it on; conclusions about anybody whose rows are public.",
+        ),
+        "Factors": (
+            "It may serve groups and places differently: other devices, coding, years, case mix. This card has no"
+            " figures by group.",
+        ),
+        "Metrics": (
+            "Accuracy takes the likelier class. AUC is how often, of two cases of different classes, the right one is"
+            " ranked higher. Calibration error and Brier score say how far probabilities are risks. Intervals are of"
+            " 95 %.",
+            *([operating_words(point, safe)] if point else []),
+        ),
+        "Evaluation data": (_tested(card),),
+        "Training data": (
+            f"It was trained on {noun}s that were released of the votes of up to {card['parties']} data holders on"
+            f" public rows, and on nothing else of theirs{taught}. {card['asked']} rows were asked,"
+            f" {card['answered']} got a {noun} ({safe(card['mechanism'])}), {card['reinforced']} were confirmed.",
+            *([labels] if (labels := labels_sentence(card.get("public_labels"))) else []),
+        ),
+    }
+
+
+def operating_words(point: Mapping[str, Any], safe: Callable[[str], str] = str) -> str:
+    """The threshold of a student of two classes, and how it was chosen."""
+    chosen = (
+        "so that the share of the public rows that is flagged equals the prevalence"
+        if point["by"] == BY_PREVALENCE
+        else "the likelier class, since no prevalence is known"
+    )
+    return (
+        f"Operating point: a row is flagged as {safe(point['class'])} where its probability is above"
+        f" {point['threshold']:.4f}, {chosen}."
+    )
+
+
+def _tested(card: Mapping[str, Any]) -> str:
+    test = card["test"]
+    if card["metrics"] is None or test is None:
+        return "Nobody has measured it: there were no labelled test rows."
+    return (
+        f"Measured with this very file on {test['rows']} rows: {test['how']}"
+        f" ({test['rows_that_are_also_in_the_pool']} of them equal a row of the pool)."
+    )
 
 
 def _trained(trainer: dict[str, Any]) -> str:
@@ -359,28 +434,29 @@ def _quality(card: dict[str, Any]) -> list[str]:
     metrics, test = card["metrics"], card["test"]
     spread = spread_sentence(card.get("noise_spread"))
     if metrics is None or test is None:
-        return ["Nobody has measured it: there were no labelled test rows.", *(["", spread] if spread else [])]
+        return [spread or "None."]
     low, high = test["accuracy_95"]
     lines = [
-        f"Measured with this very file on {test['rows']} rows: {test['how']}"
-        f" ({test['rows_that_are_also_in_the_pool']} of them equal a row of the pool).",
-        "",
         "| measure | value |",
         "|---|---|",
         f"| accuracy | {metrics['accuracy']:.4f} (95 % interval {low:.4f} to {high:.4f}) |",
         f"| accuracy of always saying the largest class | {test['accuracy_of_the_largest_class']:.4f} |",
         f"| AUC | {_number(metrics['auc'])} |",
     ]
-    for name, recall in metrics["recall_per_class"].items():
-        rows = test["rows_per_class"][name]
-        lines.append(f"| recall of {_plain(name)} ({rows} rows) | {_number(recall)} |")
+    point = metrics["operating_point"]
+    if point is None:
+        for name, recall in metrics["recall_per_class"].items():
+            lines.append(f"| recall of {_plain(name)} ({test['rows_per_class'][name]} rows) | {_number(recall)} |")
+    else:
+        names = ("flagged", "recall", "specificity", "precision")
+        lines += [f"| {name} at the operating point | {_number(point[name])} |" for name in names]
     lines += [
         f"| calibration error ({BINS} bins of equally many rows) | {metrics['calibration_error']:.4f} |",
         f"| Brier score | {metrics['brier']:.4f} |",
     ]
     for name, mean in metrics["mean_predicted"].items():
         lines.append(f"| mean probability of {_plain(name)}, and its rate | {mean:.4f}, {metrics['rate'][name]:.4f} |")
-    return [*lines, *(["", spread] if spread else []), *_operating(metrics["operating_point"])]
+    return [*lines, *(["", spread] if spread else [])]
 
 
 def spread_sentence(spread: Mapping[str, Any] | None) -> str:
@@ -412,31 +488,6 @@ def spread_sentence(spread: Mapping[str, Any] | None) -> str:
 
 
 _METRICS = {"accuracy": "accuracy", "auc": "AUC"}
-
-
-def _operating(point: dict[str, Any] | None) -> list[str]:
-    """The operating point of a student of two classes, with what it does on the test rows."""
-    if point is None:
-        return []
-    chosen = (
-        "so that the share of the public pool that is flagged equals the prevalence"
-        if point["by"] == BY_PREVALENCE
-        else "the more probable class, since no prevalence is known"
-    )
-    others = point["recall_at_specificity"]
-    return [
-        "",
-        f"Operating point: a row is flagged as {_plain(point['class'])} where its probability is above"
-        f" {point['threshold']:.4f}, {chosen}. Test rows had no part in it.",
-        "",
-        "| at the operating point | value |",
-        "|---|---|",
-        *(f"| {name} | {_number(point[name])} |" for name in ("flagged", "recall", "specificity", "precision")),
-        *(
-            f"| recall where specificity is {level} (to compare; not chosen) | {_number(others[level])} |"
-            for level in others
-        ),
-    ]
 
 
 def _of_probabilities(published: Published) -> str:

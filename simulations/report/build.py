@@ -36,6 +36,7 @@ from consilium.report.exhibits import (
     published,
     without_blanks,
 )
+from consilium.report.glossary import term, words_table
 from consilium.report.page import METHOD, Page, as_html, sources_digest
 from consilium.report.warnings import SECRET
 from consilium.report.words import many, plural, share_text, upper_first
@@ -53,8 +54,13 @@ from consilium.simulations.report.results import (
     tiles,
     worth_exhibits,
 )
+from consilium.student.card import SECTIONS, sentences
 
 TOTAL = "total"
+_WORDS = ("party", "teacher", "student", "mechanism", "epsilon", "unit", "guarantee", "spent", "query budget", "pooled")
+"""That are explained where they first stand."""
+CARD_KEYS = {"classes", "spec", "choice", "release", "parties", "mechanism", "privacy", "metrics", "test", "model"}
+"""What a section of the page takes from the student's card."""
 
 
 def write_report(data: ReportData, path: Path, public: bool = False) -> None:
@@ -96,18 +102,20 @@ def report_page(data: ReportData) -> Page:
     """All exhibits of a run. Of published data those that anybody may see."""
     guarantees = guarantee_rows(data.guarantees)
     parts: tuple[PagePart, ...] = (
-        plain_part(data, guarantees, worth_exhibits(data, guarantees[GUARANTEE])),
-        PagePart("overview", "At a glance", without_blanks([_warnings(data), tiles(data, guarantees), _kind(data)])),
-        results_part(data, guarantees[GUARANTEE]),
+        plain_part(data, guarantees, worth_exhibits(data)),
+        PagePart("overview", "At a glance", without_blanks([_warnings(data), tiles(data), _kind(data)])),
+        results_part(data),
         classes_part(data),
         parties_part(data),
         privacy_part(data, guarantees),
         attacks_part(data.attacks),
+        _model_card(data),
         _left_out(data),
         _missing(data),
         _chosen(data),
         _how(data),
         accountant_part(guarantees),
+        PagePart("words", "Appendix: words of this page", (Exhibit("glossary", table=words_table(_WORDS)),)),
         every_party(data),
     )
     if data.public:
@@ -119,6 +127,7 @@ def report_page(data: ReportData) -> Page:
         summary=(_sentence(data), *([data.description] if data.description else [])),
         top=without_blanks([_unfinished(data), _unbounded(data, guarantees)]),
         footer=(Markup("<strong>Data.</strong> {}").format(data.attribution), METHOD),
+        contents=True,
         window=f"{data.title} – Consilium{' (public version)' if data.public else ''}",
         generator=f"Consilium, drawing {drawing()}",
     )
@@ -138,7 +147,7 @@ def _check(data: ReportData) -> None:
     guarantee_rows(data.guarantees)
 
 
-def _sentence(data: ReportData) -> str:
+def _sentence(data: ReportData) -> Words:
     """What happened, in one or two sentences."""
     queries, answers = len(data.answered), int(np.count_nonzero(data.answered))
     parties = f"{'Up to ' if data.public else ''}{many(data.parties, data.party_label)}"
@@ -152,12 +161,14 @@ def _sentence(data: ReportData) -> str:
     metric = lead(data, student)
     if student.get(metric) is None:
         return f"{happened}. The student was not evaluated."
-    reached = f"{happened}. The student that learnt from them reaches {METRICS[metric]} {share_text(student[metric])}"
+    reached = Markup("{}. The {} that learnt from them reaches {} {} on held-out public cases").format(
+        happened, term("student"), METRICS[metric], share_text(student[metric])
+    )
     pooled = data.baselines.get("pooled", {}).get(metric)
     if pooled is None:
-        return f"{reached} on held-out public cases."
-    against = f"a model without privacy, trained on all {plural(data.party_label)}’ rows pooled, reaches"
-    return f"{reached} on held-out public cases; {against} {share_text(pooled)}."
+        return reached + "."
+    against = Markup("; a model without privacy, trained on all {}’ rows {}, reaches {}.")
+    return reached + against.format(plural(data.party_label), term("pooled"), share_text(pooled))
 
 
 def _unfinished(data: ReportData) -> Exhibit | None:
@@ -213,6 +224,39 @@ def _kind(data: ReportData) -> Exhibit:
         " and public data. Left out, because no guarantee covers them:"
     )
     return Exhibit("version", words=(words,), look="open", items=left_out)
+
+
+def _model_card(data: ReportData) -> PagePart:
+    """The student's model card in the sections of the field, with links to what stands on this page already."""
+    card = data.card
+    if not card.keys() >= CARD_KEYS:  # no student, or one of another version
+        return PagePart("model-card", "Model card", ())
+    words = sentences(card)
+    links = {
+        "Model details": Markup("SHA-256 of its file: <code>{}</code>").format(card["model"]["sha256"]),
+        "Factors": _see("subgroups", "The student by group") if data.open_figures.get("subgroups") else "",
+        "Quantitative analyses": Markup("{}; {}").format(
+            _see("results", "What came out"), _see("classes", "Class by class")
+        ),
+        "Ethical considerations": Markup("{}; {}").format(
+            _see("plain", "Whom the guarantee protects, and whom not"), _see("chosen", "what no guarantee covers")
+        ),
+    }
+    texts = {**words, "Caveats and recommendations": tuple(card["limits"])}
+    lines = tuple(
+        TableLine(title, (Cell(Markup(" ").join(filter(None, (*texts.get(title, ()), links.get(title, ""))))),))
+        for title in SECTIONS
+    )
+    why = Markup("Of the student that is published, in the sections of Mitchell et al. 2019. Beside it lies the whole")
+    return PagePart(
+        "model-card",
+        "Model card",
+        (Exhibit("card", words=(why + Markup(" card, <code>MODEL_CARD.md</code>."),), table=Table((), lines)),),
+    )
+
+
+def _see(name: str, title: str) -> Markup:
+    return Markup('<a href="#{}">{}</a>').format(name, title)
 
 
 def _left_out(data: ReportData) -> PagePart:

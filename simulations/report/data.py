@@ -63,6 +63,7 @@ class ReportData:
         and party table are functions of private data: `public` leaves them out.
     stages: of each stage of a schedule what `ledger.privacy.by_phase` tells; empty where there is none.
     by_party: weight and own epsilon of each party, by name; empty where every party counts once.
+    card: the student's, as `student.card.make_card` gives it; public as the student is. Empty where there is none.
     parties: those whose votes are in the sums. invited: those that might have taken part, known before anybody looked
         at a row. Who of them was left out, and how many, may follow from what their rows are.
     warnings: as `report.warnings.listed` gives them; some are computed from private rows.
@@ -111,6 +112,7 @@ class ReportData:
     worth: dict[str, Any] | None = None
     noise_spread: dict[str, Any] = field(default_factory=dict)
     public_labels: dict[str, Any] = field(default_factory=dict)
+    card: dict[str, Any] = field(default_factory=dict, repr=False)
     invited: int = 0
     missing: list[str] = field(default_factory=list)
     unfinished: str = ""

@@ -19,15 +19,15 @@ from consilium.simulations.report.data import ReportData
 
 GUARANTEE, SPENT = "guarantee", "spent"
 _NAMES = {
-    GUARANTEE: "Guarantee, fixed before the run (whole query budget used)",
-    NODES: "Guarantee towards the nodes that see noisy sums",
+    GUARANTEE: "The guarantee",
+    NODES: "The nodes’ guarantee",
     SPENT: "Spent at the released counts",
     "data_dependent": "Spent at these very votes",
     "sanitised": "Estimate released with noise",
-    "student": "Guarantee towards who sees what is released",
-    "guarantee_record": "What the guarantee means for a record",
-    "guarantee_patient": "What the guarantee means for a patient",
-    "guarantee_party": "What the guarantee means for a whole party",
+    "student": "The student’s guarantee",
+    "guarantee_record": "For a record",
+    "guarantee_patient": "For a patient",
+    "guarantee_party": "For a whole party",
 }
 _KINDS = {
     Kind.WORST_CASE: "Worst case: holds for all data",

@@ -20,8 +20,11 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from markupsafe import Markup
 from scipy.special import expit, logit
 
+from consilium.report.exhibits import Words
+from consilium.report.glossary import term
 from consilium.report.words import many
 
 STRONG, MODERATE = 1.0, 3.0
@@ -45,7 +48,7 @@ class PrivacyVerdict:
     """How much a promise is worth; reasons: sentences, the first of which decided."""
 
     level: Level
-    reasons: tuple[str, ...]
+    reasons: tuple[Words, ...]
 
 
 def surest_belief(before: float, epsilon: float, delta: float) -> float:
@@ -80,7 +83,7 @@ def verdict(epsilon: float, delta: float, parties: int, word: str = "party") -> 
     """
     if math.isinf(epsilon):
         return PrivacyVerdict("none", ("No number bounds what the release tells about one of them.",))
-    reasons = [_of_epsilon(epsilon)]
+    reasons: list[Words] = [_of_epsilon(epsilon)]
     expected = delta * parties
     level: Level = "strong" if epsilon <= STRONG else "moderate" if epsilon <= MODERATE else "weak"
     if expected >= 1:
@@ -91,16 +94,18 @@ def verdict(epsilon: float, delta: float, parties: int, word: str = "party") -> 
         level = "moderate"
         reasons.insert(0, f"Delta times the {many(parties, word)} is {expected:.2g}, above {NEARLY:g}.")
     else:
-        reasons.append(f"Delta, the room left for a mishap, is {expected:.1g} over all {many(parties, word)} together.")
+        mishap = Markup("{}, the room left for a mishap, is {} over all {} together.")
+        reasons.append(mishap.format(term("delta", "Delta"), f"{expected:.1g}", many(parties, word)))
     return PrivacyVerdict(level, tuple(reasons))
 
 
-def _of_epsilon(epsilon: float) -> str:
+def _of_epsilon(epsilon: float) -> Markup:
+    word = term("epsilon", "Epsilon")
     if epsilon <= STRONG:
-        return f"Epsilon is at most {STRONG:g}."
+        return Markup("{} is at most {:g}.").format(word, STRONG)
     if epsilon <= MODERATE:
-        return f"Epsilon is above {STRONG:g} and at most {MODERATE:g}."
-    return (
-        f"Epsilon is above {MODERATE:g}: from an even start somebody could become surer than 19 to 1, which is"
+        return Markup("{} is above {:g} and at most {:g}.").format(word, STRONG, MODERATE)
+    return word + (
+        f" is above {MODERATE:g}: from an even start somebody could become surer than 19 to 1, which is"
         " commonly taken for proof."
     )

@@ -71,11 +71,8 @@ def model_rows(data: ReportData) -> list[ModelRow]:
     return [*([yardstick] if yardstick else []), *rows[:before], *by_hand, *rows[before:]]
 
 
-def against_rivals(data: ReportData, guarantee: str) -> str:
-    """Which of all that have one guarantee did best, the student among them; empty where nobody knows. Secret.
-
-    guarantee: in words, such as "epsilon 0.80 for each hospital".
-    """
+def against_rivals(data: ReportData) -> str:
+    """Which of all that have one guarantee did best, the student among them; empty where nobody knows. Secret."""
     compared = {name: metrics for name, metrics in data.baselines.items() if ABOVE in metrics}
     if not compared or data.student is None:
         return ""
@@ -93,7 +90,7 @@ def against_rivals(data: ReportData, guarantee: str) -> str:
         verdict = f"nothing is clearly better than this student ({METRICS[metric]} {student}): {rival} has {reached}"
     others = "" if len(compared) < 2 else f", the best of {len(compared)} rivals"
     return (
-        f"At the same guarantee ({guarantee}) {verdict} ({how}{others}; 95% interval over test cases and draws of the"
+        f"At the same guarantee {verdict} ({how}{others}; 95% interval over test cases and draws of the"
         " rival’s noise). Rivals take no votes, and choose their settings on the public cases’ true labels."
     )
 
@@ -135,16 +132,17 @@ def _row(label: str, metrics: dict[str, Any]) -> ModelRow:
 def worth_sentence(worth: dict[str, Any], epsilon: str, release: str) -> str:
     """One or two sentences for somebody who knows what it takes to label a case.
 
-    epsilon: as text. release: what the student got for a query, as it is counted.
+    epsilon: as text, or empty where it stands beside it. release: what the student got for a query, as it is counted.
     """
     released, metric = worth["released"], worth["metric"]
     count, reached = released["labels"], f"{METRICS[metric]} is {share_text(released[metric])}"
     cost = worth.get("label_cost", "")  # a run of 0.9 does not say it
     can_be_had = "" if cost else ", if labels can be had by hand"
     takes = f"; one such label takes {cost}" if cost else ""
+    at = f" at epsilon {epsilon}" if epsilon else ""
     return (
         f"This student is worth {_in_labels(worth)}; {many(count, release)} {'was' if count == 1 else 'were'} released"
-        f" at epsilon {epsilon}. With {many(count, 'case')} labelled by hand instead{can_be_had}, {reached}{takes}."
+        f"{at}. With {many(count, 'case')} labelled by hand instead{can_be_had}, {reached}{takes}."
     )
 
 
@@ -152,7 +150,7 @@ def worth_explained(worth: dict[str, Any]) -> str:
     """How the number was found."""
     draws, metric = worth["draws"], METRICS[worth["metric"]]
     return (
-        f"Worth in hand-labelled cases: how many of the {worth['public_rows']:,} public cases, drawn by lot and given"
+        f"Worth in hand-labelled cases: how many of the {worth['public_rows']:,} public cases, drawn at random and given"
         f" their true label, reach the student’s {metric} on the test cases: the mean of up to {draws} draws, by the"
         " student’s own trainer or by ridge regression, whichever does better there (a trainer that takes long is not"
         f" searched with). In parentheses the {worth['level']:.0%} interval over draws of labels and of test cases. It"

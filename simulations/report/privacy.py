@@ -13,6 +13,7 @@ from consilium.coordinator.privacy import NODES
 from consilium.report.charts import Axis, RuleAcross, Series, lines_chart, round_ticks, thin, whole_ticks
 from consilium.report.disclosure import ALWAYS, Bound, People, out_of, people, rounded_up, surest_guess
 from consilium.report.exhibits import Cell, Chart, Exhibit, PagePart, Table, TableLine, without_blanks
+from consilium.report.glossary import term
 from consilium.report.words import many, plural
 from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.guarantees import GUARANTEE, GuaranteeRow, disclosure_of, own_epsilons
@@ -27,10 +28,11 @@ _HEADLINES: dict[Level, str] = {
     "none": "No protection",
 }
 _PRIORS = (0.01, 0.1, 0.9)
+_BEFORE = Markup("Fixed before anything was asked, for the whole {} and one {}. Epsilon is rounded up.")
 
 
 def plain_part(data: ReportData, guarantees: Mapping[str, GuaranteeRow], worth: Sequence[Exhibit]) -> PagePart:
-    """The box of the first screen, for readers without statistics.
+    """The box of the first screen, for readers without statistics: the one place where a guarantee has its number.
 
     From the guarantee alone, which is public: the box is the same in both versions of the report, but for what `worth`
     says of the student.
@@ -41,17 +43,17 @@ def plain_part(data: ReportData, guarantees: Mapping[str, GuaranteeRow], worth: 
     exhibits = (
         Exhibit("verdict", words=(_verdict(data, guarantees),)),
         Exhibit(
-            "meaning",
-            f"What epsilon {promised.epsilon_text} means here",
-            _meaning(data, promised, release),
-            table=_beliefs(promised),
-            look="halves",
+            "guarantee",
+            Markup("The {}").format(term("guarantee")),
+            (_BEFORE.format(term("query budget"), term("unit")),),
+            table=_claims([row for row in guarantees.values() if not row.secret]),
         ),
         Exhibit(
-            "released", "What was released, to whom, and who is not protected", (disclosure_of(data).release.sentence,)
+            "meaning", "What that means", _meaning(data, promised, release), table=_beliefs(promised), look="halves"
         ),
+        Exhibit("released", "What was released, and to whom", (disclosure_of(data).release.sentence,)),
         Exhibit("audiences", table=audiences(data, guarantees)),
-        Exhibit("people", table=_people_table(data, promised)),
+        Exhibit("people", "Whose data are public, and whose are protected", table=_people_table(data, promised)),
         *worth,
     )
     return PagePart(
@@ -60,12 +62,12 @@ def plain_part(data: ReportData, guarantees: Mapping[str, GuaranteeRow], worth: 
 
 
 def privacy_part(data: ReportData, guarantees: Mapping[str, GuaranteeRow]) -> PagePart:
-    """The guarantee, once and whole; what was spent, apart from it; how the cost grew; what it means for each party."""
+    """How votes were collected; what was spent, apart from the guarantee; how the cost grew; what it means for each
+    party."""
     word, queries = data.party_label, len(data.answered)
-    stated = [row for row in guarantees.values() if not row.secret]
     spent = [row for row in guarantees.values() if row.secret]
-    words = [disclosure_of(data).how_collected(), "Epsilon is rounded up. A guarantee holds towards whom it names, and"
-             " nothing is guaranteed towards anybody else. How it was computed stands in the appendix."]  # fmt: skip
+    words = [disclosure_of(data).how_collected(), "The guarantee holds towards whom it names, and nothing is guaranteed"
+             " towards anybody else. How it was computed stands in the appendix."]  # fmt: skip
     if guarantees[GUARANTEE].teachers_per_party == 1:
         words.append(
             f"Each {word} has one teacher, so the guarantee of a record is also the guarantee of the whole {word}."
@@ -77,22 +79,23 @@ def privacy_part(data: ReportData, guarantees: Mapping[str, GuaranteeRow]) -> Pa
         "What privacy cost",
         without_blanks(
             [
-                Exhibit("guarantee", "The guarantee", ("Fixed before anything was asked.",), table=_claims(stated)),
-                Exhibit(
-                    "spent",
-                    "What was spent",
-                    ("Chosen after the fact, or a function of the votes: publish the guarantee instead.",),
-                    table=_claims(spent),
-                    secret=True,
-                )
-                if spent
-                else None,
-                Exhibit("privacy-notes", words=tuple(words), look="small"),
+                Exhibit("privacy-notes", words=tuple(words)),
+                _spent(spent, guarantees[GUARANTEE]) if spent else None,
                 privacy_curve(data, guarantees[GUARANTEE]) if queries and not data.public else None,
                 _weights(data),
             ]
         ),
     )
+
+
+def _spent(spent: Sequence[GuaranteeRow], promised: GuaranteeRow) -> Exhibit:
+    """What the votes came to; in words where that is the whole guarantee. Secret."""
+    title = Markup("What was {}").format(term("spent"))
+    if all(row.epsilon_text == promised.epsilon_text and row.relation == promised.relation for row in spent):
+        whole = "The whole guarantee: the query budget was used up, and these votes gave nothing to save."
+        return Exhibit("spent", title, (whole,), secret=True)
+    why = "Chosen after the fact, or a function of the votes: publish the guarantee instead."
+    return Exhibit("spent", title, (why,), table=_claims(spent), secret=True)
 
 
 def accountant_part(guarantees: Mapping[str, GuaranteeRow]) -> PagePart:
@@ -148,7 +151,7 @@ def _claims(rows: Sequence[GuaranteeRow]) -> Table:
         )
         for row in rows
     )
-    return Table(("", "epsilon, delta", "for whom", "towards whom", "kind"), lines)
+    return Table(("", "epsilon, delta", "for whom (the unit)", "towards whom", "kind"), lines)
 
 
 def privacy_curve(data: ReportData, promised: GuaranteeRow) -> Exhibit:
@@ -178,16 +181,14 @@ def privacy_curve(data: ReportData, promised: GuaranteeRow) -> Exhibit:
         places = [index for index in thin(curve) if np.isfinite(curve[index])]
         heights = [float(curve[index]) for index in places]
         series.append(Series(name, look, [index + 1.0 for index in places], heights))
-    ceiling = f"guaranteed: at most {promised.epsilon_text}"
-    rules = [RuleAcross(promised.epsilon, label=ceiling)] if bounded else []
-    bound = f"at most {promised.epsilon_text}" if bounded else "unbounded"
+    rules = [RuleAcross(promised.epsilon, label="the guarantee")] if bounded else []
     return Exhibit(
         "privacy-curve",
         "Privacy cost, query by query",
         (words,),
         chart=Chart(
-            f"Lines: epsilon at delta {promised.delta_text} after each of {len(data.answered)} queries; guaranteed:"
-            f" {bound}.",
+            f"Lines: epsilon at delta {promised.delta_text} after each of {len(data.answered)} queries, and the"
+            " guarantee across.",
             (("", lines_chart(series, (x.title, y.title), x, y, rules)),),
         ),
         secret=True,
@@ -229,7 +230,7 @@ def _verdict(data: ReportData, guarantees: Mapping[str, GuaranteeRow]) -> Markup
         headline = f"Simulated: {headline.lower()}"
         like = "The numbers below are those of the same run with real noise."
         seeded = Markup("<strong>{}</strong> {} ").format(SEEDED, like)
-    reasons = " ".join([*found.reasons, *_whole_party(data, guarantees)])
+    reasons = Markup(" ").join([*found.reasons, *_whole_party(data, guarantees)])
     return Markup('<span class="level">{}</span> {}{}').format(headline, seeded, reasons)
 
 
@@ -278,7 +279,7 @@ def _beliefs(row: GuaranteeRow) -> Table | None:
 
 def _exceptions(row: GuaranteeRow) -> str:
     chance = EXCEPTIONS * row.delta
-    return "without exception" if chance == 0 else f"save with a chance of at most {_chance(chance)}"
+    return "without exception" if chance == 0 else f"except with a chance of at most {_chance(chance)}"
 
 
 def _chance(chance: float) -> str:
@@ -290,7 +291,8 @@ def _chance(chance: float) -> str:
 
 
 def audiences(data: ReportData, guarantees: Mapping[str, GuaranteeRow]) -> Table:
-    """Who sees what, and what that lets them find out about one unit; epsilon "none" where nothing bounds it."""
+    """Who sees what, which guarantee covers it, and what it lets them find out about one unit; "none" where nothing
+    bounds it."""
     promised = guarantees[GUARANTEE]
     student, nodes = guarantees.get(TOWARDS_STUDENT, promised), guarantees.get(NODES, promised)
     larger = max(student, nodes, key=lambda row: row.epsilon)
@@ -299,7 +301,7 @@ def audiences(data: ReportData, guarantees: Mapping[str, GuaranteeRow]) -> Table
     for view in disclosure_of(data).audiences(data.party_label, plural(data.party_label)):
         bound = _number(rows[view.bound], data.seeded_noise) if view.bound in rows else (view.bound, _WHY[view.bound])
         lines.append(TableLine(view.who, tuple(Cell(str(text)) for text in (view.sees, *bound))))
-    return Table(("who", "sees", "epsilon", "guesses right in at most"), tuple(lines))
+    return Table(("who", "sees", "covered by", "guesses right in at most"), tuple(lines))
 
 
 _WHY = {
@@ -324,9 +326,9 @@ def _people(data: ReportData, promised: GuaranteeRow) -> tuple[People, ...]:
 
 def _number(row: GuaranteeRow, seeded: bool) -> tuple[str, str]:
     if math.isinf(row.epsilon):
-        return row.epsilon_text, "no limit"
+        return row.title, "no limit"
     guess = out_of(surest_guess(row.epsilon, row.delta))
-    return row.epsilon_text, f"{guess}{', were the noise real' if seeded else ''}"
+    return row.title, f"{guess}{', were the noise real' if seeded else ''}"
 
 
 def _whole_party(data: ReportData, guarantees: Mapping[str, GuaranteeRow]) -> list[str]:
@@ -334,4 +336,4 @@ def _whole_party(data: ReportData, guarantees: Mapping[str, GuaranteeRow]) -> li
     if row is None:
         return []
     bound = "no limit" if math.isinf(row.epsilon) else out_of(surest_guess(row.epsilon, row.delta))
-    return [f"For a whole {data.party_label} it is less: epsilon {row.epsilon_text}, a guess right in {bound}."]
+    return [f"For a whole {data.party_label} it is less: a guess is right in {bound}."]

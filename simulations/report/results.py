@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 
-from consilium.coordinator.privacy import NODES
+from consilium.models.evaluation import BY_PREVALENCE
 from consilium.protocol.releases import ReleaseKind
 from consilium.report.charts import (
     SHARES,
@@ -29,10 +30,10 @@ from consilium.report.charts import (
     rows_chart,
 )
 from consilium.report.exhibits import Cell, Chart, Exhibit, PagePart, Table, TableLine, without_blanks
+from consilium.report.glossary import term
 from consilium.report.words import many, plural, range_text, share_text, signed_text, with_interval
 from consilium.simulations.metrics import wilson
 from consilium.simulations.report.data import ReportData
-from consilium.simulations.report.guarantees import GUARANTEE, GuaranteeRow, disclosure_of
 from consilium.simulations.report.models import (
     ABSENT,
     METRICS,
@@ -47,7 +48,7 @@ from consilium.simulations.report.models import (
     worth_sentence,
 )
 from consilium.simulations.report.subgroups import subgroups_exhibit
-from consilium.student.card import labels_sentence, spread_sentence
+from consilium.student.card import labels_sentence, operating_words, spread_sentence
 
 SHADES = 5
 """Steps of the ground of a cell, from nothing to the whole of its row."""
@@ -62,13 +63,9 @@ _AREA = "student, AUC against the rest"
 _NUMBERS = frozenset(range(1, 99))
 
 
-def tiles(data: ReportData, guarantees: dict[str, GuaranteeRow]) -> Exhibit:
+def tiles(data: ReportData) -> Exhibit:
     """The key figures of the first screen."""
-    promised, nodes = guarantees[GUARANTEE], guarantees.get(NODES)
     queries, answers = len(data.answered), int(np.count_nonzero(data.answered))
-    beside = f"; {nodes.epsilon_text} towards the nodes" if nodes else ""
-    if not nodes and not disclosure_of(data).noise_in_sums:
-        beside = "; none towards the coordinator"
     teachers = many(data.teachers, "teacher")
     lines = (
         _tile(plural(data.party_label), f"{data.parties:,}", f"invited, with {teachers}" if data.public else teachers),
@@ -76,11 +73,6 @@ def tiles(data: ReportData, guarantees: dict[str, GuaranteeRow]) -> Exhibit:
             f"{plural(data.release.noun)} released",
             f"{answers:,}",
             f"of {queries:,} asked; at most {data.most_answers:,} of {data.most_queries:,} allowed",
-        ),
-        _tile(
-            "epsilon, worst case",
-            promised.epsilon_text,
-            f"at delta {promised.delta_text} for each {promised.unit}; guaranteed before the run{beside}",
         ),
         _student_tile(data),
         _labels_tile(data, answers),
@@ -96,7 +88,6 @@ def _student_tile(data: ReportData) -> TableLine:
     student, intervals = data.student or {}, data.open_figures.get("intervals") or {}
     first = lead(data, student)
     shown = first if student.get(first) is not None else "accuracy"
-    other = next(name for name in METRICS if name != shown)
     notes = []
     if intervals.get(shown):
         low, high = intervals[shown]
@@ -109,8 +100,8 @@ def _student_tile(data: ReportData) -> TableLine:
         notes.append("not evaluated")
     elif student.get("auc") is None:
         notes.append("no AUC: one class only among the test cases")
-    else:
-        notes.append(f"{METRICS[other]} {with_interval(student.get(other), intervals.get(other))}")
+    elif shown != "auc":  # an accuracy beside the AUC would be of another operating point
+        notes.append(f"AUC {with_interval(student['auc'], intervals.get('auc'))}")
     label = "student AUC" if shown == "auc" or data.student is None else "student accuracy"
     return _tile(label, share_text(student.get(shown)), "; ".join(notes), "accent")
 
@@ -124,13 +115,13 @@ def _labels_tile(data: ReportData, answers: int) -> TableLine:
     return _tile(label, f"{right:.1%}", f"{low:.1%} to {high:.1%} (95%), against the public truth")
 
 
-def worth_exhibits(data: ReportData, promised: GuaranteeRow) -> tuple[Exhibit, ...]:
-    """What the student is worth, in words for everybody."""
-    epsilon = promised.epsilon_text
+def worth_exhibits(data: ReportData) -> tuple[Exhibit, ...]:
+    """What the student is worth, in words for everybody: to those whose patients taught it, then to others."""
     texts = {
-        "against-rivals": against_rivals(data, f"epsilon {epsilon} for each {promised.unit}"),
-        "worth": worth_sentence(data.worth, epsilon, data.release.noun) if data.worth else "",
+        "gain": gain_at_home(data),
         "against-alone": against_alone(data),
+        "against-rivals": against_rivals(data),
+        "worth": worth_sentence(data.worth, "", data.release.noun) if data.worth else "",
         "labels-explained": labels_explained(data),
     }
     names = [name for name, text in texts.items() if text]
@@ -139,13 +130,13 @@ def worth_exhibits(data: ReportData, promised: GuaranteeRow) -> tuple[Exhibit, .
             name,
             "What the student is worth" if name == names[0] else "",
             (texts[name],),
-            secret=name.startswith("against"),
+            secret=name not in ("worth", "labels-explained"),
         )
         for name in names
     )
 
 
-def results_part(data: ReportData, promised: GuaranteeRow) -> PagePart:
+def results_part(data: ReportData) -> PagePart:
     """What came out: models, what became of the queries, what more labels or another epsilon give."""
     models = model_rows(data)
     absent = {name: item[ABSENT] for name, item in data.baselines.items() if ABSENT in item}
@@ -155,7 +146,7 @@ def results_part(data: ReportData, promised: GuaranteeRow) -> PagePart:
     exhibits = [
         _models_chart(data, models),
         _by_labels(data),
-        _by_epsilon(data, promised),
+        _by_epsilon(data),
         _outcome(data),
         _consensus(data),
         Exhibit("nothing-asked", words=("No query was asked: there is no privacy curve and no consensus to show.",))
@@ -184,25 +175,25 @@ def _models_table(data: ReportData, models: Sequence[ModelRow]) -> Exhibit:
     caption = (
         "In parentheses 95% intervals over test cases: Wilson’s for shares, DeLong’s for AUC (on the logit scale). Of"
         f" labels by hand{average}, which are means over draws, the spread of the draws is in them. For labels by hand"
-        " that is the spread of a single draw, which is what a person would have."
+        " that is the spread of a single draw, which is what a person would have. Accuracy takes the likelier class of"
+        " every model alike."
     )
     table = Table(("", *METRICS.values()), tuple(lines), _NUMBERS, caption=caption if data.open_figures else "")
     return Exhibit("models", "On public test cases, with 95% intervals", table=table, secret=not data.public)
 
 
 def _models_chart(data: ReportData, models: Sequence[ModelRow]) -> Exhibit | None:
-    panels, texts = [], []
-    for metric, name in METRICS.items():
-        rows = [
-            ValueRow(row.label, value, row.interval(metric), row.text(metric), marked=row.label == STUDENT_LABEL)
-            for row in models
-            if (value := row.value(metric)) is not None
-        ]
-        if rows:
-            panels.append(("", rows_chart(f"{name} on public test cases", rows, rows_axis(rows, shares=True))))
-            texts += [f"{row.label}: {name} {share_text(row.value)}" for row in rows]
-    if not panels or len(models) < 2:
+    metric = lead(data, data.student or {})
+    name = METRICS[metric]
+    rows = [
+        ValueRow(row.label, value, row.interval(metric), row.text(metric), marked=row.label == STUDENT_LABEL)
+        for row in models
+        if (value := row.value(metric)) is not None
+    ]
+    if len(rows) < 2:
         return None
+    drawing = rows_chart(f"{name} on public test cases", rows, rows_axis(rows, shares=True))
+    texts = "; ".join(f"{row.label}: {name} {share_text(row.value)}" for row in rows)
     words = ["Further right is better."]
     words.append(
         f"Only the student (diamond) learnt from released {data.release.noun}s alone."
@@ -219,26 +210,27 @@ def _models_chart(data: ReportData, models: Sequence[ModelRow]) -> Exhibit | Non
     labels = {row.label for row in models}
     if RIVALS["noisy_average"] in labels:
         words.append(
-            f"Noisy average: the directions of the {parties}’ weights, averaged once with noise at the same epsilon;"
+            f"Noisy average: the directions of the {parties}’ weights, averaged once with noise at the same guarantee;"
             " what is done to it afterwards is what does best on the pool’s true labels."
         )
     if RIVALS["private_gradient"] in labels:
         words.append(
             f"Private gradient descent: one linear model on the rows of all {parties}, by clipped gradients with noise"
-            " at the same epsilon."
+            " at the same guarantee."
         )
     words.append(
-        "Accuracy: share of the cases that are called right. AUC: of two cases of different classes, how often the"
-        " right one is ranked higher; 0.5 is chance. Bars are 95% intervals over test cases. The axes do not start at"
-        " zero."
+        "Accuracy: share of the cases that are called right."
+        if metric == "accuracy"
+        else "AUC: of two cases of different classes, how often the right one is ranked higher; 0.5 is chance."
     )
+    words.append("Bars are 95% intervals over test cases. The axis does not start at zero.")
     return Exhibit(
         "models-chart",
         "The student against what it could have been",
         (" ".join(words),),
-        chart=Chart(f"Dots: {'; '.join(texts)}.", tuple(panels)),
+        chart=Chart(f"Dots: {texts}.", (("", drawing),)),
         secret=not data.public,
-        look="wide stacked",
+        look="wide",
     )
 
 
@@ -254,7 +246,7 @@ def _outcome(data: ReportData) -> Exhibit:
     return Exhibit(
         "outcome",
         "Answered or abstained",
-        (f"The mechanism ({data.mechanism}) {does}",),
+        (Markup("The {} ({}) {}").format(term("mechanism"), data.mechanism, does),),
         chart=Chart(
             f"Bars: {answers} answered, {data.reinforced} predictions of the student confirmed, {abstained} abstained,"
             f" {never} never asked.",
@@ -318,7 +310,7 @@ def _by_labels(data: ReportData) -> Exhibit | None:
     )
 
 
-def _by_epsilon(data: ReportData, promised: GuaranteeRow) -> Exhibit | None:
+def _by_epsilon(data: ReportData) -> Exhibit | None:
     curve = data.secret_figures.get("by_epsilon", {})
     points = [point for point in curve.get("points") or [] if math.isfinite(point["epsilon"])]
     if len(points) < 2:
@@ -331,9 +323,9 @@ def _by_epsilon(data: ReportData, promised: GuaranteeRow) -> Exhibit | None:
         "What a larger or smaller epsilon would give",
         (
             f"The same votes with other noise, and a student each time ({many(draws, 'draw')} of noise; their mean)."
-            f" This run guarantees {promised.epsilon_text}; delta is {promised.delta_text} throughout. Only a"
-            " simulation can draw again. Nothing of this is released, and choosing an epsilon by it would not be"
-            " covered. Bars are 95% intervals over test cases and draws.",
+            " The point in the middle is this run’s own guarantee; delta stays. Only a simulation can draw again."
+            " Nothing of this is released, and choosing an epsilon by it would not be covered. Bars are 95% intervals"
+            " over test cases and draws.",
         ),
         chart=Chart(f"Line: {name} {values}.", (("", drawing),)),
         secret=True,
@@ -363,9 +355,8 @@ def classes_part(data: ReportData) -> PagePart:
     as_label = "label" if noun == "label" else "class as the largest noisy count"
     confusion, labels = student.get("confusion") or [], data.open_figures.get("labels") or []
     votes = data.secret_figures.get("votes") or []
-    exhibits = [
-        _roc(data),
-        _calibration(data),
+    flagged = _operating_point(data)
+    of_classes = [
         recall_exhibit(data, model_rows(data)),
         _matrix_exhibit(
             data,
@@ -374,6 +365,11 @@ def classes_part(data: ReportData) -> PagePart:
             ("What the student calls what", "Test cases of each true class, by the class that the student calls them."),
             ("What the student takes for something else", "test cases", "the test cases is called the other class"),
         ),
+    ]
+    exhibits = [
+        _roc(data),
+        _calibration(data),
+        *([flagged] if flagged else of_classes),
         _matrix_exhibit(
             data,
             "label-confusion",
@@ -397,7 +393,7 @@ def classes_part(data: ReportData) -> PagePart:
             secret=True,
         ),
         subgroups_exhibit(data),
-        *_probabilities(data),
+        _probabilities(data),
     ]
     look = "columns broad" if len(data.classes) > FEW else "columns"
     return PagePart("classes", "Class by class", without_blanks(exhibits), look=look)
@@ -544,11 +540,11 @@ def _areas(data: ReportData) -> dict[str, str]:
     return {curve["name"]: with_interval(curve["auc"], curve["interval"]) for curve in curves}
 
 
-def _probabilities(data: ReportData) -> list[Exhibit]:
-    """How far the student's probabilities are risks, and what it flags; none where it was not judged so."""
+def _probabilities(data: ReportData) -> Exhibit | None:
+    """How far the student's probabilities are risks; None where it was not judged so."""
     student = data.student or {}
     if student.get("calibration_error") is None:
-        return []
+        return None
     lines = [
         TableLine(name, (Cell(share_text(mean)), Cell(share_text(student["rate"][name]))))
         for name, mean in student["mean_predicted"].items()
@@ -558,20 +554,25 @@ def _probabilities(data: ReportData) -> list[Exhibit]:
         lines.append(TableLine(name, (Cell(share_text(student[key]), span=2),)))
     words = "On public test cases. Calibration error: how far probabilities lie from rates, on average (0 is best)."
     table = Table(("class", "mean", "rate"), tuple(lines), _NUMBERS, look="")
-    exhibits = [Exhibit("probabilities", "The student’s probabilities", (words,), table=table)]
-    if point := student.get("operating_point"):
-        shares = [
-            *((name, point[name]) for name in ("flagged", "recall", "specificity", "precision")),
-            *(
-                (f"recall where specificity is {specificity} (to compare; not chosen)", recall)
-                for specificity, recall in point["recall_at_specificity"].items()
-            ),
-        ]
-        lines = [TableLine(name, (Cell(share_text(share)),)) for name, share in shares]
-        words = f"{point['class']}: flagged above {share_text(point['threshold'])} ({point['by']})"
-        table = Table(("of the test cases", "share"), tuple(lines), _NUMBERS, look="")
-        exhibits.append(Exhibit("operating-point", "Where it flags", (words,), table=table))
-    return exhibits
+    return Exhibit("probabilities", "The student’s probabilities", (words,), table=table)
+
+
+def _operating_point(data: ReportData) -> Exhibit | None:
+    """What the published student flags, of two classes: the one threshold of the page. None where it has none."""
+    point = (data.student or {}).get("operating_point")
+    if not point:
+        return None
+    shares = [(name, point[name]) for name in ("recall", "specificity", "precision", "flagged")]
+    means = {
+        "recall": f"of the “{point['class']}”, those flagged",
+        "specificity": "of the others, those not flagged",
+        "precision": f"of the flagged, those “{point['class']}”",
+        "flagged": "of all test cases",
+    }
+    lines = tuple(TableLine(name, (Cell(share_text(share)), Cell(means[name]))) for name, share in shares)
+    words = f"{operating_words(point)} Test cases had no part in it; other thresholds are on the curve."
+    table = Table(("on test cases", "share", "which is"), lines, frozenset({1}), look="")
+    return Exhibit("operating-point", "The operating point", (words,), table=table)
 
 
 def _roc(data: ReportData) -> Exhibit | None:
@@ -613,14 +614,15 @@ def _calibration(data: ReportData) -> Exhibit | None:
     bins = data.open_figures.get("student", {}).get("calibration") or []
     if not bins:
         return None
+    by = ((data.student or {}).get("operating_point") or {}).get("by")
+    shares = "" if by == BY_PREVALENCE else " Without a declared prevalence they are shares of votes, not risks."
     whose = f"of “{data.classes[1]}”" if len(data.classes) == 2 else "of the class that it calls"
     return Exhibit(
         "calibration",
         "Can its probabilities be read as risks?",
         (
             f"Test cases in {len(bins)} groups of about {bins[0]['rows']:,}, by the probability {whose}. On the dotted"
-            " line it is so as often as the student says. Bars are 95% intervals (Wilson). Without a declared"
-            " prevalence probabilities are shares of votes, and no risks.",
+            f" line it is so as often as the student says. Bars are 95% intervals (Wilson).{shares}",
         ),
         chart=Chart(
             "Points: " + "; ".join(f"{point['mean']:.2f} said, {point['rate']:.2f} so" for point in bins) + ".",
@@ -675,17 +677,14 @@ def _at_home(data: ReportData) -> Exhibit | None:
         for group in gains["groups"]
     ]
     whole = gains["all"]
-    change = "gains" if whole["difference"] >= 0 else "loses"
     small = gains["too_small"]
     words = (
-        f"{many(gains['judged'], word)} of {gains['parties']:,}, evenly spread over all sizes, on"
-        f" {whole['tested']:,} rows of their own. Ring: a model of the {word} alone, trained on two thirds of its rows"
-        " and judged on the last third, in turn. Diamond: the student, on the same rows. Behind each line: the"
+        f"{many(gains['judged'], word)}, evenly spread by size over the {gains['parties'] - small:,} with rows"
+        f" enough to hold some out, on {whole['tested']:,} rows of their own. Ring: a model of the {word} alone,"
+        " trained on two thirds of its rows and judged on the last third, in turn. Diamond: the student, on the same"
+        " rows. Behind each line: the"
         f" difference, with its 95% interval over {plural(word)} (bootstrap, 1,000 draws, seed {gains['seed']})."
-        f" All together a {word} {change} {abs(whole['difference']):.3f}; the student is at least as good at"
-        f" {whole['better']:,} of {whole['parties']:,}."
-        + (f" {many(small, word)} {'has' if small == 1 else 'have'} too few rows to hold any out." if small else "")
-        + f" The student learnt from votes of teachers that saw these rows; one {word} moves it by little, by the"
+        f" The student learnt from votes of teachers that saw these rows; one {word} moves it by little, by the"
         " guarantee itself."
     )
     values = "; ".join(f"{row.label}: alone {row.other:.3f}, student {row.value:.3f}" for row in rows)
@@ -697,6 +696,21 @@ def _at_home(data: ReportData) -> Exhibit | None:
         chart=Chart(f"Pairs: {values}.", (("", drawing),)),
         secret=True,
         look="wide",
+    )
+
+
+def gain_at_home(data: ReportData) -> str:
+    """What the student is worth on the parties' own rows, held out; empty where nobody knows. Secret."""
+    gains = data.secret_figures.get("at_home", {})
+    if not gains or ABSENT in gains:
+        return ""
+    word, whole, name = data.party_label, gains["all"], METRICS[gains["metric"]]
+    low, high = whole["interval"]
+    return (
+        f"On its own rows a {word} has {name} {share_text(whole['student'])} by the student and"
+        f" {share_text(whole['alone'])} by a model of its own: {signed_text(whole['difference'])}"
+        f" ({signed_text(low)} to {signed_text(high)}), over {whole['tested']:,} held-out rows of"
+        f" {many(whole['parties'], word)}. The student is at least as good at {whole['better']:,} of them."
     )
 
 
@@ -749,12 +763,8 @@ def _sizes_and_quality(data: ReportData) -> Exhibit | None:
         shown = [points[place] for place in np.sort(lot)]
     words = f"Each point is one {word}: how many rows it has, and how good its teachers are on the public test cases."
     if len(shown) < len(points):
-        words += f" Drawn are {len(shown):,} of {len(points):,}, by lot."
-    if student is not None:
-        words += (
-            f" The line is the student: it beats {sum(value < student for value in values):,} of the"
-            f" {len(values):,} {plural(word)}."
-        )
+        words += f" Drawn are {len(shown):,} of {len(points):,}, at random."
+    words += " The line is the student." if student is not None else ""
     return Exhibit(
         "parties-by-size",
         f"{plural(word).capitalize()} by size and quality",
@@ -789,7 +799,7 @@ def every_party(data: ReportData) -> PagePart:
 
 
 def against_alone(data: ReportData) -> str:
-    """Better or worse than one party by itself, with the interval; empty where nobody knows. Secret."""
+    """The same on the public test cases, which are of others, with the interval; empty where nobody knows. Secret."""
     gain = data.secret_figures.get("alone")
     if not gain:
         return ""
@@ -803,9 +813,12 @@ def against_alone(data: ReportData) -> str:
         if student is not None and values
         else ""
     )
+    blind = sum(value == 0.5 for value in values) if gain["metric"] == "auc" else 0
+    constant = f" {blind:,} of these have models that rank nobody (AUC 0.5)." if blind else ""
     return (
-        f"The student is {how} than what one {word} has by itself: {name} {signed_text(difference)}"
-        f" ({signed_text(low)} to {signed_text(high)}) in the mean over the {plural(word)}.{beaten}"
+        f"On the public test cases, which are others’, it is {how} than the model of one {word}: {name}"
+        f" {signed_text(difference)} ({signed_text(low)} to {signed_text(high)}) in the mean over the"
+        f" {plural(word)}.{beaten}{constant}"
     )
 
 
