@@ -150,7 +150,7 @@ def worth_explained(worth: dict[str, Any]) -> str:
     """How the number was found."""
     draws, metric = worth["draws"], METRICS[worth["metric"]]
     return (
-        f"Worth in hand-labelled cases: how many of the {worth['public_rows']:,} public cases, drawn at random and given"
+        f"Worth in hand-labelled cases: how many of the {worth['public_rows']:,} public cases, drawn at random with"
         f" their true label, reach the student’s {metric} on the test cases: the mean of up to {draws} draws, by the"
         " student’s own trainer or by ridge regression, whichever does better there (a trainer that takes long is not"
         f" searched with). In parentheses the {worth['level']:.0%} interval over draws of labels and of test cases. It"
