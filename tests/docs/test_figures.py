@@ -265,7 +265,6 @@ REPEATED = {
     "results/natural-divisions :: 40 parties or more, mean": {"PATE", "gradient descent"},
     "results/natural-divisions-open :: 40 parties or more, mean": {"local", "pooled"},
     "results/default-runs :: all": {"noisy average of weights", "worth in labels by hand"},
-    "results/pate-g :: published, 100 (98 right) | 300": {"last 2,000 (the script's)"},
 }
 """What README.md repeats of a table; between marks, so that it is stale with the table."""
 
