@@ -103,7 +103,7 @@ def _student_tile(data: ReportData) -> TableLine:
     elif shown != "auc":  # an accuracy beside the AUC would be of another operating point
         notes.append(f"AUC {with_interval(student['auc'], intervals.get('auc'))}")
     label = "student AUC" if shown == "auc" or data.student is None else "student accuracy"
-    return _tile(label, share_text(student.get(shown)), "; ".join(notes), "accent")
+    return _tile(label, share_text(student.get(shown)), "; ".join(notes) or "on public test cases", "accent")
 
 
 def _labels_tile(data: ReportData, answers: int) -> TableLine:
@@ -729,12 +729,19 @@ def _given_back(data: ReportData) -> Exhibit | None:
         TableLine(title, (Cell(f"{back['brier'][side]:.4f}"), Cell(share_text(back["points"][side]))))
         for side, title in _SIDES.items()
     )
-    words = (
-        f"At {many(back['parties'], word)}, by thirds of their own rows. The improved model is better than one of the"
-        f" {word}’s rows alone at {back['share']:.0%} of them (95% interval {low:.0%} to {high:.0%}); in the mean its"
-        f" Brier score is lower by {signed_text(back['gain'])} ({signed_text(back['interval'][0])} to"
-        f" {signed_text(back['interval'][1])}). Both are logistic models with the same priors. This costs no epsilon:"
-        f" each {word} does it for itself, on what was published, and sends nothing back (`consilium party improve`)."
+    words = Markup(
+        "At {}, by thirds of their own rows. The improved model is better than one of the {}’s rows alone at {:.0%} of"
+        " them (95% interval {:.0%} to {:.0%}); in the mean its Brier score is lower by {} ({} to {}). Both are"
+        " logistic models with the same priors. This costs no epsilon: each {} does it for itself, on what was"
+        " published, and sends nothing back (<code>consilium party improve</code>)."
+    ).format(
+        many(back["parties"], word),
+        word,
+        back["share"],
+        low,
+        high,
+        *map(signed_text, (back["gain"], *back["interval"])),
+        word,
     )
     table = Table(("model", "Brier score at home", f"{name} at home"), lines, _NUMBERS)
     return Exhibit("given-back", f"What a {word} gets back", (words,), table=table, secret=True)
@@ -814,7 +821,7 @@ def against_alone(data: ReportData) -> str:
         else ""
     )
     blind = sum(value == 0.5 for value in values) if gain["metric"] == "auc" else 0
-    constant = f" {blind:,} of these have models that rank nobody (AUC 0.5)." if blind else ""
+    constant = f" At {many(blind, word)} the own model ranks nobody (AUC 0.5)." if blind else ""
     return (
         f"On the public test cases, which are others’, it is {how} than the model of one {word}: {name}"
         f" {signed_text(difference)} ({signed_text(low)} to {signed_text(high)}) in the mean over the"
