@@ -40,6 +40,7 @@ class Wanted:
 
     numbers_too: other texts than codes are numbers. factor, offset: each number * factor + offset, of codes too.
     known: values of a category, which is then read as their indices; renamed: one of them, or another name, for a text.
+    either_mark: a number's decimal mark may be a comma or a point.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Wanted:
     offset: float = 0.0
     known: tuple[str, ...] = ()
     renamed: Mapping[str, str] = field(default_factory=dict)
+    either_mark: bool = False
 
     @property
     def where(self) -> str:
@@ -133,6 +135,7 @@ def from_text(texts: pl.Series, wanted: Wanted, decimal_comma: bool = False) -> 
         numbers = texts.cast(pl.Float64, strict=False)
         if not numbers.null_count():
             return from_numbers(numbers.to_numpy(), wanted)
+    decimal_comma |= wanted.either_mark
     text = pl.col("text").str.strip_chars()
     point = text.str.replace(",", ".", literal=True) if decimal_comma else text
     number = point.cast(pl.Float64, strict=False)
@@ -149,7 +152,8 @@ def from_text(texts: pl.Series, wanted: Wanted, decimal_comma: bool = False) -> 
         missing |= number.is_nan() | number.is_in(_as_numbers(wanted.missing))
         value = pl.coalesce(coded, number)
         comma = pl.lit(False) if decimal_comma else text.str.contains(r"^[+-]?\d*,\d+([eE][+-]?\d+)?$")
-        dot = text.str.contains(".", literal=True) if decimal_comma else pl.lit(False)
+        marked = decimal_comma and not wanted.either_mark
+        dot = text.str.contains(".", literal=True) if marked else pl.lit(False)
         wrong = (
             pl.when(comma)
             .then(pl.lit(int(ValueState.DECIMAL_COMMA)))
@@ -192,7 +196,7 @@ class CellRule(Frozen):
         Left out, it is "number" where codes has a bound (`> 89`, `<0.1`, `90+`), which stands beside numbers, else
         "error". values: of a category, the public name for the file's text; other texts are names already.
     factor, offset: to the federation's unit: number * factor + offset, of codes too. missing_codes: texts that mean
-        "missing".
+        "missing". decimal_comma: numbers of this column are written 1,5 or 1.5, and a comma is no mark of thousands.
     """
 
     codes: dict[str, FiniteFloat] | None = Field(default=None, min_length=1)
@@ -201,11 +205,14 @@ class CellRule(Frozen):
     factor: FiniteFloat = 1.0
     offset: FiniteFloat = 0.0
     missing_codes: tuple[str, ...] | None = None
+    decimal_comma: bool = False
 
     @model_validator(mode="after")
     def _numbers_or_categories(self) -> CellRule:
-        if self.values is not None and (self.codes is not None or self.changes_unit):
-            raise ValueError("values are of a category, and codes, factor and offset of numbers: give one or the other")
+        if self.values is not None and (self.codes is not None or self.changes_unit or self.decimal_comma):
+            raise ValueError(
+                "values are of a category; codes, factor, offset and decimal_comma of numbers: give one or the other"
+            )
         if self.other is not None and self.codes is None:
             raise ValueError("other says what stands beside codes, and there are none")
         if self.factor == 0:
@@ -215,7 +222,7 @@ class CellRule(Frozen):
     @model_serializer(mode="wrap")
     def _without_what_is_not_said(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """A rule that needs none of what came later keeps its form, and so teachers of it are not trained anew."""
-        later = {"other": None, "values": None, "factor": 1.0, "offset": 0.0}
+        later = {"other": None, "values": None, "factor": 1.0, "offset": 0.0, "decimal_comma": False}
         return {key: value for key, value in write(self).items() if key not in later or value != later[key]}
 
     @property
@@ -243,6 +250,7 @@ class CellRule(Frozen):
             offset=self.offset,
             known=tuple(known),
             renamed=self.values or {},
+            either_mark=self.decimal_comma,
         )
 
 

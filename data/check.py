@@ -5,11 +5,12 @@ It reads every row: what it says of cells is for whoever may see them. Limits ar
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from consilium.data.odd_cells import (
     stand_ins,
 )
 from consilium.data.spelling import slips, spellings
+from consilium.data.units import conversion
 from consilium.protocol.errors import DataError
 from consilium.protocol.schema import MOST_VALUES
 
@@ -44,7 +46,10 @@ SURELY = 0.9
 MOST_CODES = 100
 """Texts of one column that are written out as keys."""
 LEAST_ROWS = 10
-"""Of an owner: with fewer, a teacher learns little. Of a class: with fewer, nothing says it by chance."""
+"""Of an owner: with fewer, a teacher learns little, and a plan gives it no second one (`scenario.ROWS_PER_TEACHER`).
+Of a class: with fewer, nothing says it by chance."""
+MOST_PLANNED_TEACHERS = 25
+"""Of one owner, by a plan."""
 SAYS_LABEL = 0.99
 """Area under the curve of one column alone, from which on it is the label, or was written down after it."""
 LATER = re.compile(
@@ -84,13 +89,14 @@ class Remedy:
     drop: list[str] = field(default_factory=list)
     decimal_comma: bool = False
     unlabelled: bool = False
+    duplicates: bool = False
     classes: tuple[str, ...] = ()
     in_file: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class TableCheck:
-    """findings: the worst first, in the order of the columns. plain: columns of which there is nothing to say.
+    """findings: what the file must mend first, by column. plain: columns of which there is nothing to say.
 
     numbers: columns of numbers as the remedy reads them, float64 (rows,), NaN where a value is missing; owners and
     label likewise, text (rows,), null where one is missing; None where no column is named, or is no label.
@@ -107,7 +113,7 @@ class TableCheck:
     @property
     def to_mend(self) -> tuple[TableFinding, ...]:
         """Those that stop the table from being read, or make it say something wrong."""
-        return tuple(finding for finding in self.findings if finding.grade is Grade.MEND)
+        return tuple(finding for finding in self.findings if finding.grade is not Grade.LOOK)
 
 
 def check_table(frame: pl.DataFrame, lines: Lines, roles: Roles, quote: bool = True) -> TableCheck:
@@ -130,21 +136,50 @@ _LONGEST = 1500
 """Characters of keys in a message: more are read nowhere."""
 
 
-def all_at_once(error: DataError, where: str, checked: TableCheck, replaces: bool, more: str = "") -> DataError:
+def in_toml(value: Any) -> str:
+    """A value of TOML in one line.
+
+    >>> in_toml({"> 89": 89.0, "values": {"M": "male"}})
+    '{ "> 89" = 89.0, values = { M = "male" } }'
+    """
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{_toml_key(key)} = {in_toml(item)}' for key, item in value.items())} }}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(in_toml, value))}]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _toml_key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else json.dumps(key, ensure_ascii=False)
+
+
+def _keys(remedy: Remedy, python: bool) -> str:
+    """What would read the table, to be pasted: below `[data]` of a scenario, or as arguments of `Council`."""
+    if python:
+        keys = {"missing": remedy.missing, "cells": remedy.cells}
+        return "\n".join(f"{key}={value!r}," for key, value in keys.items() if value)
+    lines = [f"missing = {in_toml(remedy.missing)}"] if remedy.missing else []
+    return "\n".join([*lines, *(f"cells.{_toml_key(name)} = {in_toml(rule)}" for name, rule in remedy.cells.items())])
+
+
+def all_at_once(
+    error: DataError, where: str, checked: TableCheck, replaces: bool, more: str = "", python: bool = False
+) -> DataError:
     """What stopped the reader, with all else that would stop it. where: the table's name, for the first words.
 
     replaces: whether what `error` says depends on which rows are public, and `checked` says it of all rows. more: what
-    to do besides.
+    to do besides. python: whether keys are said as arguments, and not as TOML.
     """
     faults = [finding for finding in checked.to_mend if finding.code != "few-owners"]  # no reader's business
     if not faults or (len(faults) == 1 and not replaces):
         return error
     remedy = checked.remedy
-    keys = {"data.missing": remedy.missing, "data.cells": remedy.cells}
-    text = ", ".join(f"{key} = {value!r}" for key, value in keys.items() if value)
+    keys = _keys(remedy, python)
+    place = "give Council these" if python else "put these below [data]"
+    keys = f"{place}:\n{keys}\n" if keys and len(keys) <= _LONGEST else ""
     left_out = f"leave out {', '.join(map(repr, remedy.drop))} (data.drop)" if remedy.drop else ""
-    mended = " and ".join(filter(None, (f"add {text}" if text and len(text) <= _LONGEST else "", left_out)))
-    more = f". {more}" if more else ""
+    mended = " and ".join(filter(None, (left_out, keys)))
+    more = f"{'' if keys else '. '}{more}" if more else ""
     if len(faults) == 1:
         (finding,) = faults
         action = finding.action.replace("Leave it out", "Leave it out (data.drop)", 1)
@@ -180,7 +215,7 @@ class _Checked:
         """Columns of numbers as the remedy reads them, NaN where a value is missing."""
         self.categories: dict[str, pl.Series] = {}
         """Columns of categories likewise."""
-        self.commas: dict[str, list[str]] = {}
+        self.commas: set[str] = set()
 
     def note(
         self, code: str, grade: Grade, column: str, fault: str, action: str,
@@ -208,6 +243,7 @@ class _Checked:
             self._sizes(owners, label)
             self._two_units(owners)
             self._twice(features, owners)
+        self._copies(columns)
         order = {name: place for place, name in enumerate(["", *self.frame.columns])}
         grades = list(Grade)
         self.findings.sort(key=lambda finding: (grades.index(finding.grade), order.get(finding.column, 0)))
@@ -296,13 +332,20 @@ class _Checked:
             if kind == "unit" and len(forms) > 1:
                 self.remedy.drop.append(name)
                 self.remedy.in_file.append(f"write column {name!r}, which is left out until then, in one unit")
+                self._for_the_file(name)
             if kind == "comma":
-                self.commas[name] = texts
+                self.commas.add(name)
+            if kind == "comma" and not any("," in text for text in cells.of("thousands")):
+                self._cells(name)["decimal_comma"] = True
+                for text in texts:
+                    values[cells.rows([text])] = cells.odd[text].number
+                continue
             codes |= {text: cells.odd[text].number for text in texts}
         texts = cells.of("text", "date", "infinite")
         absent = cells.of("missing", "none")
         if texts:
-            action = "Correct them, name them as missing, or declare the column a category"
+            few = len(cells.counts) - len(cells.of("missing")) <= MOST_VALUES
+            action = "Correct them, or name them as missing" + (", or declare the column a category" if few else "")
             self.note("text-in-numbers", grade, name, "text in a column of numbers", action, cells.rows(texts), texts)
         if absent:
             grade = Grade.MEND if many else Grade.LOOK
@@ -332,9 +375,17 @@ class _Checked:
         if len(codes) + len(written) - len(strong) > MOST_CODES:
             self.remedy.drop.append(name)
             self.remedy.in_file.append(f"mend column {name!r}, which is left out until then")
+            self._for_the_file(name)
         elif len(written) > len(strong):
             self._cells(name)["missing_codes"] = [text for text in written if text not in strong]
         self._plain_number(name, values, many)
+
+    def _for_the_file(self, name: str) -> None:
+        """What was noted of the column is no key's to mend."""
+        self.findings = [
+            replace(finding, grade=Grade.FILE) if (finding.column, finding.grade) == (name, Grade.MEND) else finding
+            for finding in self.findings
+        ]
 
     def _plain_number(self, name: str, values: np.ndarray, many: bool) -> None:
         known = values[~np.isnan(values)]
@@ -349,7 +400,7 @@ class _Checked:
             self.remedy.drop.append(name)
         elif many and (np.abs(known) > np.finfo(np.float32).max).any():
             rows = np.flatnonzero(np.abs(values) > np.finfo(np.float32).max)
-            self.note("too-large", Grade.MEND, name, "numbers beyond float32", "Correct them, or empty them", rows)
+            self.note("too-large", Grade.FILE, name, "numbers beyond float32", "Correct them, or empty them", rows)
 
     def _is_identifier(self, name: str, known: np.ndarray) -> bool:
         """Whole numbers, another one in nearly every row, which count the rows or are called like identifiers."""
@@ -480,17 +531,8 @@ class _Checked:
         if points or others or any(columns[name].numeric for name in self.numbers):
             return
         self.remedy.decimal_comma = True
-        for name, texts in self.commas.items():
-            rule = self._cells(name)
-            rule["codes"] = {text: number for text, number in rule["codes"].items() if text not in texts}
-            if not rule["codes"]:
-                del rule["codes"], rule["other"]
-            if (
-                name in self.remedy.drop
-                and f"mend column {name!r}, which is left out until then" in self.remedy.in_file
-            ):
-                self.remedy.drop.remove(name)
-                self.remedy.in_file.remove(f"mend column {name!r}, which is left out until then")
+        for name in self.commas:
+            del self._cells(name)["decimal_comma"]
 
     # Columns that are no features.
 
@@ -509,7 +551,7 @@ class _Checked:
         if broken or len(values) > MOST_VALUES:
             fault = f"{len(values)} different labels" + (", with fractions" if broken else "") + ": no classes"
             action = "Choose another label, or write classes into it (above or below a limit)"
-            self.note("label-no-classes", Grade.MEND, name, fault, action, cells.rows(broken), broken or values)
+            self.note("label-no-classes", Grade.FILE, name, fault, action, cells.rows(broken), broken or values)
             self.remedy.in_file.append(f"write classes into {name!r}")
             return None
         merged = self._spellings(cells, values, "label-spelling", Grade.MEND)
@@ -520,7 +562,7 @@ class _Checked:
         self.remedy.classes = tuple(classes)
         if len(classes) < 2:
             self.note(
-                "label-one-class", Grade.MEND, name, "all rows have one label", "Choose another label", values=values
+                "label-one-class", Grade.FILE, name, "all rows have one label", "Choose another label", values=values
             )
         elif len(classes) > 2:
             action = "If two are meant, say under values of cells which are one"
@@ -547,7 +589,7 @@ class _Checked:
         empty = np.flatnonzero(cells.texts.is_null().to_numpy() | cells.texts.is_in(absent).fill_null(False).to_numpy())
         if len(empty):
             action = "Complete them, or leave these rows out of the file: nobody knows whose they are"
-            self.note("owner-missing", Grade.MEND, name, "rows have no owner", action, empty)
+            self.note("owner-missing", Grade.FILE, name, "rows have no owner", action, empty)
             self.remedy.in_file.append(f"leave out the rows without {name!r}")
         values = [text for text in cells.counts if text not in absent]
         merged = self._spellings(cells, values, "owner-spelling", Grade.MEND)
@@ -567,7 +609,7 @@ class _Checked:
             )
         if len(left) < 3:
             fault = f"{len(left)} owners, and three at least are needed: two that vote, and one that is public"
-            self.note("few-owners", Grade.MEND, name, fault, "Is it the right column?", values=left)
+            self.note("few-owners", Grade.FILE, name, fault, "Is it the right column?", values=left)
         if len(left) > 0.5 * self.rows and self.rows > LEAST_ROWS:
             fault = f"{len(left)} owners of {self.rows} rows"
             self.note("many-owners", Grade.LOOK, name, fault, "Is it the column of owners, or of patients?")
@@ -581,7 +623,7 @@ class _Checked:
             if wrong:
                 action = "Export times as ISO dates (2024-12-31) or as numbers"
                 self.note(
-                    "time-form", Grade.MEND, name, "times that are no ISO dates", action, cells.rows(wrong), wrong
+                    "time-form", Grade.FILE, name, "times that are no ISO dates", action, cells.rows(wrong), wrong
                 )
                 self.remedy.in_file.append(f"write ISO dates into {name!r}")
             return
@@ -589,7 +631,7 @@ class _Checked:
         if len(empty):
             self.note(
                 "patient-missing",
-                Grade.MEND,
+                Grade.FILE,
                 name,
                 "rows have no patient",
                 "Complete them, or leave the rows out",
@@ -662,7 +704,12 @@ class _Checked:
         tiny = sorted(name for name, count in counts.items() if count < LEAST_ROWS)
         if tiny:
             fault = f"{len(tiny)} of {len(counts)} owners have fewer than {LEAST_ROWS} rows"
-            action = f"least_rows = {LEAST_ROWS} leaves them out; without it they vote with what they have"
+            least = min(max(int(np.median(list(counts.values()))) // LEAST_ROWS, 1), MOST_PLANNED_TEACHERS)
+            action = (
+                "An owner with fewer rows than teachers is left out. A plan gives each about"
+                f" {least} here, by public owners' rows, where the unit is a record or patient."
+                f" least_rows = {LEAST_ROWS} leaves out all of these"
+            )
             self.note("tiny-owners", Grade.LOOK, self.roles.owner, fault, action, values=tiny, count=len(tiny))
         if label is None:
             return
@@ -688,15 +735,14 @@ class _Checked:
                 mine = values[(places == place) & ~np.isnan(values)]
                 if name and len(mine) >= LEAST_ROWS and (mine > 0).mean() > SURELY and len(np.unique(mine)) > 2:
                     inside[str(name)] = np.quantile(mine, (0.1, 0.5, 0.9))
-            factor, lower, upper = _gap(inside)
-            if factor > 1:
-                fewer = lower if len(lower) <= len(upper) else upper
-                fault = f"owners lie apart by a factor of about {factor:.3g}, as in two units: {_some(sorted(fewer))}"
-                rows = np.flatnonzero(owners.is_in(fewer).fill_null(False).to_numpy() & ~np.isnan(values))
-                action = (
-                    f"Bring them to one unit in the file: times {(factor if fewer is lower else 1 / factor):.3g} there"
-                )
-                self.note("two-units", Grade.LOOK, column, fault, action, rows)
+            lower, upper = _gap(inside)
+            if lower:
+                fewer, others = sorted((lower, upper), key=len)
+                theirs = owners.is_in(fewer).fill_null(False).to_numpy() & ~np.isnan(values)
+                usual = owners.is_in(others).fill_null(False).to_numpy() & ~np.isnan(values)
+                fault, action = in_two_units(column, values[theirs], values[usual], _some(sorted(fewer)))
+                self.note("two-units", Grade.FILE, column, fault, action, np.flatnonzero(theirs))
+                self.remedy.in_file.append(f"bring column {column!r} to one unit")
 
     def _twice(self, features: list[str], owners: pl.Series) -> None:
         """Rows that stand at two owners, where so many columns hardly agree by chance."""
@@ -706,13 +752,7 @@ class _Checked:
         columns = [texts_of(self.frame[name]) for name in [*parts, *([self.roles.label] if self.roles.label else [])]]
         if not columns:
             return
-        logs = 0.0
-        for column in columns:
-            shares = np.array(
-                column.value_counts()["count" if column.name != "count" else column.value_counts().columns[1]]
-            )
-            logs += math.log(float(((shares / shares.sum()) ** 2).sum()))
-        by_chance = math.exp(logs) * self.rows * (self.rows - 1) / 2
+        by_chance = self._by_chance(columns)
         hashes = pl.DataFrame(columns).hash_rows(seed=0)
         sides = (
             pl.DataFrame({"row": hashes, "owner": owners}).drop_nulls().group_by("row").agg(pl.col("owner").n_unique())
@@ -723,23 +763,66 @@ class _Checked:
             action = "Remove the copies: the guarantee covers one copy of a patient. Or name the patients"
             self.note("rows-twice", Grade.LOOK, "", fault, action, np.flatnonzero(shared))
 
+    def _by_chance(self, columns: Sequence[pl.Series]) -> float:
+        """Pairs of rows that are expected to agree in all columns, were these independent."""
+        logs = 0.0
+        for column in columns:
+            shares = np.array(column.rename("value").value_counts()["count"])
+            logs += math.log(float(((shares / shares.sum()) ** 2).sum()))
+        return math.exp(logs) * self.rows * (self.rows - 1) / 2
 
-def _gap(inside: dict[str, np.ndarray]) -> tuple[float, list[str], list[str]]:
-    """Factor between two groups of owners, and both; 1 where there are none. inside: quantiles .1, .5 and .9 of each.
+    def _copies(self, columns: Mapping[str, CellColumn]) -> None:
+        """Rows that stand there again, all cells equal, where so many columns hardly agree by chance."""
+        texts = [column.texts.rename(name) for name, column in columns.items()]
+        if not texts:
+            return
+        import polars as pl
+
+        again = ~pl.DataFrame(texts).is_unique().to_numpy()
+        again[again] = ~pl.DataFrame(texts).filter(again).select(pl.struct(pl.all()).is_first_distinct()).to_series()
+        by_chance = self._by_chance([text for text in texts if text.name != self.roles.owner])
+        if again.sum() > 20 * by_chance and by_chance < 0.5:
+            unless = "" if self.roles.patient else ", unless two people are alike in all of it"
+            fault = "rows are exact copies of another row: the same in every column"
+            action = f'Remove them or set duplicates = "drop"{unless}: a copy counts its patient twice'
+            self.remedy.duplicates = bool(self.roles.patient)
+            grade = Grade.MEND if self.remedy.duplicates else Grade.LOOK
+            self.note("rows-copied", grade, "", fault, action, np.flatnonzero(again))
+
+
+def in_two_units(column: str, theirs: np.ndarray, usual: np.ndarray, whose: str) -> tuple[str, str]:
+    """Fault and action where some owners write other numbers than the others: with a formula only where one fits."""
+    known = conversion(column, theirs, usual)
+    if known is None:
+        low, high = sorted(abs(float(np.median(values))) for values in (theirs, usual))
+        size = f"the medians differ by a factor of about {high / low:.3g}" if low else "the medians differ"
+        return (
+            f"owners lie apart, as in two units: {whose} and the others; {size}",
+            "Find out which units, devices or codings these are, and bring them to one in the file. No known pair of"
+            " units explains medians and spreads, and the ratio of medians is no conversion",
+        )
+    return (
+        f"owners write two units: numbers of {whose} are as in {known.theirs}, the others' in {known.usual}",
+        f"If that is so, write {known.formula} there in the file, where x is the number that stands there",
+    )
+
+
+def _gap(inside: dict[str, np.ndarray]) -> tuple[list[str], list[str]]:
+    """Two groups of owners, smaller and larger numbers; none where there are not two. inside: quantiles .1, .5 and .9.
 
     The groups' ranges do not meet, and owners of one group are far more alike than both groups are.
     """
     order = sorted(inside, key=lambda name: float(inside[name][1]))
     if len(order) < 4 or min(inside[name][1] for name in order) <= 0:
-        return 1.0, [], []
+        return [], []
     logs = np.log([inside[name][1] for name in order])
     cut = int(np.argmax(np.diff(logs))) + 1
     lower, upper = order[:cut], order[cut:]
     apart = max(inside[name][2] for name in lower) < min(inside[name][0] for name in upper)
     widest = max(float(np.ptp(logs[:cut])), float(np.ptp(logs[cut:])))
     if not apart or min(len(lower), len(upper)) < 2 or logs[cut] - logs[cut - 1] < max(2 * widest, math.log(1.5)):
-        return 1.0, [], []
-    return float(math.exp(np.median(logs[cut:]) - np.median(logs[:cut]))), lower, upper
+        return [], []
+    return lower, upper
 
 
 def _words(name: str) -> str:

@@ -80,6 +80,7 @@ class Hints:
     encoding: str
     decimal_comma: str
     no_decimal_comma: str
+    mixed_marks: str
 
     def other_separator(self, mark: str) -> str:
         """The advice for a file that is split at `mark`."""
@@ -97,6 +98,7 @@ def in_file(table: str) -> Hints:
         encoding=f'Save it as UTF-8, or set encoding under [{table}] to "cp1252" or "latin-1"',
         decimal_comma=f"Export with a decimal point, or set decimal_comma = true in [{table}]",
         no_decimal_comma="Export without thousands separators",
+        mixed_marks="Some of its numbers have a comma: leave decimal_comma of the file away, and set that of its cells",
     )
 
 
@@ -105,6 +107,7 @@ ON_COMMAND_LINE = Hints(
     encoding="Save it as UTF-8, or use --encoding cp1252",
     decimal_comma="use --decimal-comma",
     no_decimal_comma="leave --decimal-comma away",
+    mixed_marks="some of its numbers have a comma and some a point: write points, without --decimal-comma",
 )
 
 

@@ -26,9 +26,10 @@ SHOWN = 3
 
 
 class Grade(StrEnum):
-    """How bad it is."""
+    """How bad it is, and who mends it: whoever has the file, or keys of the scenario."""
 
-    MEND = "must be mended"
+    FILE = "in the file first"
+    MEND = "the scenario mends it"
     LOOK = "look at it"
 
 
@@ -107,7 +108,7 @@ def read_loosely(paths: Sequence[Path]) -> LooseTable:
     if len(rules) > 1:
         action = "Export all files in one way"
         findings.append(
-            TableFinding("files-differ", Grade.MEND, "", "the files differ in separator or encoding", action)
+            TableFinding("files-differ", Grade.FILE, "", "the files differ in separator or encoding", action)
         )
     return LooseTable(joined, Lines.joined([part.lines for part in parts]), parts[0].csv, tuple(findings))
 
@@ -176,7 +177,7 @@ def _decoded(raw: bytes, findings: list[TableFinding]) -> tuple[str, Encoding]:
         fault = f"most letters are UTF-8 in {len(utf8)} lines and Windows letters in {len(other)}"
         fewer = other if len(other) <= len(utf8) else utf8
         action = "Export it again, as UTF-8: as it is, some letters are read wrongly"
-        findings.append(TableFinding("mixed-encodings", Grade.MEND, "", fault, action, **_numbered(fewer)))
+        findings.append(TableFinding("mixed-encodings", Grade.FILE, "", fault, action, **_numbered(fewer)))
     else:
         action = 'Save it as UTF-8, or read it with encoding = "cp1252"'
         findings.append(
@@ -212,7 +213,7 @@ def _records(path: Path, text: str, mark: str, findings: list[TableFinding]) -> 
         except csv.Error:
             action = 'Look for a " that is opened and not closed, or for text after a closing one'
             fault = "quotes do not match"
-            findings.append(TableFinding("quotes", Grade.MEND, "", fault, action, 1, (f"line {reader.line_num}",)))
+            findings.append(TableFinding("quotes", Grade.FILE, "", fault, action, 1, (f"line {reader.line_num}",)))
     raise BadTable(path, "is not well-formed CSV: its quotes do not match", findings[-1].action)
 
 
@@ -244,7 +245,7 @@ def _whole_rows(
     for code, numbers in torn.items():
         if numbers:
             fault, action = texts[code]
-            findings.append(TableFinding(f"lines-{code}", Grade.MEND, "", fault, action, **_numbered(numbers)))
+            findings.append(TableFinding(f"lines-{code}", Grade.FILE, "", fault, action, **_numbered(numbers)))
     return whole
 
 
@@ -263,7 +264,7 @@ def _frame(names: list[str], rows: list[tuple[int, list[str]]], findings: list[T
         if name and count > 1:
             fault = f"{count} columns have this name"
             findings.append(
-                TableFinding("name-twice", Grade.MEND, name, fault, "Rename all but one", count, ("line 1",))
+                TableFinding("name-twice", Grade.FILE, name, fault, "Rename all but one", count, ("line 1",))
             )
     if counts[""]:
         fault, action = f"{counts['']} columns have no name", "They are left out: name them if they are needed"

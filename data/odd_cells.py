@@ -93,7 +93,11 @@ def _odd(text: str) -> OddCell:
 
 
 NUMERIC = {
-    "comma": ("decimal-comma", "numbers with a decimal comma", "Export with a decimal point, or set decimal_comma"),
+    "comma": (
+        "decimal-comma",
+        "numbers with a decimal comma",
+        "Export with a decimal point, or set decimal_comma under its cells",
+    ),
     "thousands": ("thousands", "numbers with a mark between thousands", "Export without it, or read them with cells"),
     "unit": ("number-with-unit", "numbers with a unit", "Write the number alone, or read them with cells"),
     "bound": ("bound", "bounds instead of numbers", "Say under cells which number stands for each"),

@@ -7,13 +7,13 @@ once, by column, count and place; the value itself only of public rows.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from consilium.data.cells import ValueState, texts_of
+from consilium.data.cells import CellRule, ValueState, texts_of
 from consilium.data.distances import FAR, SHIFTED, compared
 from consilium.data.encoding import Doubt, encode
 from consilium.data.files import BadTable, CsvRule, Hints, open_table
@@ -30,7 +30,8 @@ _LONGEST_SHOWN = 40
 class Reading:
     """How a file is read. `whose`: columns are asked for, in messages. public: whether its values may be quoted.
 
-    missing: texts that mean "missing", besides empty ones. label: name of the column with the classes, if there is one.
+    missing: texts that mean "missing", besides empty ones; cells: rules of some columns. label: name of the column with
+    the classes, if there is one.
     """
 
     csv: CsvRule
@@ -39,6 +40,7 @@ class Reading:
     public: bool = False
     missing: tuple[str, ...] = ()
     label: str | None = None
+    cells: Mapping[str, CellRule] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -46,13 +48,15 @@ class SchemaRows:
     """`x` float32 (n, features), raw, in the schema's order, the public mean where a value is missing.
 
     y: int64 (n,) indices into the classes, NO_LABEL where a row has none; None where no label was asked for. ignored:
-    columns that nobody asked for. remarks: what is odd, though the rows can be used.
+    columns that nobody asked for. remarks: what is odd, though the rows can be used. strange: bool (n,), rows with a
+    category that the schema does not have: all zeros, which of two values means the first.
     """
 
     x: np.ndarray = field(repr=False)
     y: np.ndarray | None = field(repr=False)
     ignored: tuple[str, ...]
     remarks: tuple[str, ...]
+    strange: np.ndarray = field(repr=False)
 
 
 def read_schema_rows(path: Path, schema: Schema, how: Reading) -> SchemaRows:
@@ -82,7 +86,9 @@ class _SchemaFile:
         wanted = tuple(dict.fromkeys([*(column.column for column in self.columns), *label]))
         self._check_names(names, wanted)
         self.ignored = tuple(name for name in names if name and name not in wanted)
-        self.table = read_raw([path], TableRule(csv=how.csv, missing=how.missing, only=wanted), how.hints)
+        cells = {name: rule for name, rule in how.cells.items() if name in wanted}
+        rule = TableRule(csv=how.csv, missing=how.missing, only=wanted, columns=cells)
+        self.table = read_raw([path], rule, how.hints)
 
     def rows(self) -> SchemaRows:
         """See `read_schema_rows`."""
@@ -95,7 +101,10 @@ class _SchemaFile:
         if faults:
             raise BadTable(self.path, _shown(faults), "")
         remarks = (*self._unknown(doubts), *self._filled(), *self._odd(x))
-        return SchemaRows(self.schema.filled(x), y, self.ignored, remarks)
+        strange = np.zeros(len(x), dtype=bool)
+        for doubt in doubts:
+            strange[doubt.rows] |= doubt.state == ValueState.UNKNOWN_CATEGORY
+        return SchemaRows(self.schema.filled(x), y, self.ignored, remarks, strange)
 
     def _check_names(self, names: Sequence[str], wanted: Sequence[str]) -> None:
         if absent := [name for name in wanted if name not in names]:
@@ -116,7 +125,12 @@ class _SchemaFile:
         for doubt in doubts:
             if doubt.state in states:
                 fault, action = states[doubt.state]
+                if doubt.state == ValueState.DECIMAL_COMMA and self._has_points(doubt.column):
+                    action = self.how.hints.mixed_marks
                 yield f"{self._counted(doubt.column, doubt.rows, fault, self.how.public)}; {action}"
+
+    def _has_points(self, column: str) -> bool:
+        return bool(self.table.frame[column].cast(str).str.contains(r"^[+-]?\d*\.\d+$").any())
 
     def _missing(self) -> Iterator[str]:
         """Values that are missing where the public rows that made the schema had all of them."""

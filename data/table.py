@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from pydantic import Field
 
-from consilium.data.cells import CellRule, Column, ValueState, Wanted, read_cells, renamed
+from consilium.data.cells import CellRule, Column, ValueState, Wanted, read_cells, renamed, texts_of
 from consilium.data.files import BadTable, CsvRule, Hints, Lines, TableFile, in_file, open_table
 from consilium.protocol.files import unreadable
 from consilium.protocol.models import Frozen
@@ -47,6 +48,39 @@ class TableRule(Frozen):
     only: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+
+
+class ReadingRule(Frozen):
+    """Texts of a published student's rows, as far as public rows have them. missing: such as mean "missing" in every
+    column; columns: rules of some."""
+
+    missing: tuple[str, ...] = ()
+    columns: dict[str, CellRule] = Field(default_factory=dict)
+
+    @classmethod
+    def seen(cls, missing: Sequence[str], columns: Mapping[str, CellRule], public: pl.DataFrame) -> ReadingRule:
+        """Of rules that somebody made from all rows what public rows, as they are written, bear out: texts of private
+        rows are nobody's to publish."""
+        texts = {name: {*texts_of(public[name]).drop_nulls().unique()} for name in public.columns}
+        common = tuple(text for text in missing if any(text in of for of in texts.values()))
+        rules = {name: _seen(rule, texts[name], common) for name, rule in columns.items() if name in texts}
+        return cls(missing=common, columns={name: rule for name, rule in rules.items() if rule != CellRule()})
+
+
+def _seen(rule: CellRule, texts: Collection[str], common: Collection[str]) -> CellRule:
+    def only(table: Mapping[str, Any] | None) -> dict[str, Any] | None:
+        return {text: value for text, value in (table or {}).items() if text.strip() in texts} or None
+
+    absent = rule.missing_codes
+    codes = only(rule.codes)
+    changed = {
+        "codes": codes,
+        "other": rule.other if codes else None,
+        "values": only(rule.values),
+        "missing_codes": None if absent is None else tuple(text for text in absent if text in (*common, *texts)),
+        "decimal_comma": rule.decimal_comma and any(re.match(_COMMA, text) for text in texts),
+    }
+    return rule.model_copy(update=changed)
 
 
 MOST_FAULTS = 5
@@ -181,7 +215,7 @@ def _ruled(
     name = series.name
     cells = rule.columns.get(name, CellRule())
     wanted = cells.wanted(name, name, rule.missing)
-    if cells.codes is not None or cells.changes_unit:
+    if cells.codes is not None or cells.changes_unit or cells.decimal_comma:
         column = read_cells(series, wanted, decimal_comma)
         faults.cells(name, column, lines, hints)
         return pl.Series(name, column.values).fill_nan(None)
@@ -213,7 +247,8 @@ def _with_points(texts: pl.Series, lines: Lines, hints: Hints, faults: _Faults) 
     whole = texts.str.contains(r"^[+-]?\d+$").fill_null(True)
     if points.any() and (commas.any() or (points | whole).all()):
         where = f"{lines.place(int(np.flatnonzero(points.to_numpy())[0]))}, column {texts.name!r}"
-        faults.append((f"{where}: the value {FAULTS[ValueState.DECIMAL_POINT][0]}", hints.no_decimal_comma))
+        action = hints.mixed_marks if commas.any() else hints.no_decimal_comma
+        faults.append((f"{where}: the value {FAULTS[ValueState.DECIMAL_POINT][0]}", action))
     import polars as pl
 
     return pl.select(pl.when(commas).then(texts.str.replace(",", ".", literal=True)).otherwise(texts)).to_series()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from consilium.protocol.label_source import Progress
@@ -23,6 +25,21 @@ MOST_POINTS = 256
 
 _STEPS = ((20, 5), (60, 10), (600, 60), (3600, 300), (36_000, 600), (math.inf, 3600))
 """Below so many seconds, times are told in steps of so many."""
+
+
+_LOADED = time.monotonic()
+_START = 19
+"""Of the fields behind a process's name in /proc/PID/stat: when it began, in ticks since the machine did."""
+
+
+def seconds_since_start() -> float:
+    """That this process has run for, its libraries' loading included; where the system does not say when it began,
+    since this module was loaded."""
+    try:
+        fields = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[_START]) / os.sysconf("SC_CLK_TCK")
+    except (OSError, AttributeError, ValueError, IndexError):
+        return time.monotonic() - _LOADED
 
 
 class TimeLeft:

@@ -23,6 +23,7 @@ from consilium.protocol.messages import CollectionMode
 from consilium.protocol.releases import ReleaseKind
 
 ALWAYS = "always"
+SEEDED = "The noise came from a seed, so that the run can be repeated: this protects nobody."
 _BASES = (100, 1000, 10_000, 100_000, 1_000_000)
 _LARGEST = math.log(1e6)
 _UNITS: Mapping[str, str] = {

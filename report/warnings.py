@@ -637,7 +637,7 @@ def _rival(student: StudentFacts) -> str | None:
             f"the student's {_WORDS[rival.metric]} {reached:.3f} is below {rival.reached:.3f}, which {rival.name}"
             f" reaches at the same guarantee (by {rival.above:.3f}, {rival.low:.3f} to {rival.high:.3f}). "
             + _sentence(
-                ("use that where a linear model will do", False),
+                ("use that where a linear model will do (a study compares it; no command publishes one)", False),
                 ("release histograms", student.in_place.histogram),
                 (RELATIVE, student.in_place.relative),
             )

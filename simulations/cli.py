@@ -347,7 +347,10 @@ def register(app: typer.Typer) -> None:
 
 def _print_summary(summary: dict[str, Any]) -> None:
     """The summary for people."""
-    from consilium.simulations.council.card import terminal
+    from consilium.node.progress import seconds_since_start
+    from consilium.simulations.council.card import afterwards, terminal
 
     typer.echo(terminal(summary))
-    typer.echo(f"{summary['seconds']['total']:.1f} s. Report: {summary['out']}/report.html")
+    for line in afterwards(summary):
+        typer.echo(line)
+    typer.echo(f"{seconds_since_start():.1f} s. Report: {summary['out']}/report.html")

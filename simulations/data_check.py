@@ -42,7 +42,7 @@ def check_command(
     ] = None,
     output: FormatOption = Format.text,
 ) -> None:
-    """Say all that is wrong with a table at once, and write the scenario that reads it. Exit code 1: mend something.
+    """Say all that is wrong with a table at once, and write the scenario that reads it. Exit code 1: mend the file.
 
     Values are quoted: the rows are yours. A party checks its own with `consilium party dry-run --data-only`.
     """
@@ -58,7 +58,7 @@ def check_command(
         with writing(out):
             replace_text(out, checked.scenario_text(out.parent))
     show(output, checked.to_json(), checked.lines(out))
-    if checked.check.to_mend:
+    if checked.in_file or checked.refused:
         raise typer.Exit(1)
 
 
@@ -101,6 +101,7 @@ def _other_units(check: TableCheck) -> Iterator[TableFinding]:
     """Single owners that write another unit than is usual, by the rule of studies (`recorded.units_part`)."""
     import numpy as np
 
+    from consilium.data.check import in_two_units
     from consilium.data.loose import SHOWN, Grade, TableFinding
     from consilium.simulations.study.measures.between import OwnerRows
     from consilium.simulations.study.measures.recorded import lacking_cells, units_part
@@ -121,9 +122,21 @@ def _other_units(check: TableCheck) -> Iterator[TableFinding]:
     for place in np.flatnonzero(cells.any(axis=0)):
         owners = [str(rows.names[owner]) for owner in np.flatnonzero(cells[:, place])]
         more = f" and {len(owners) - SHOWN} more" if len(owners) > SHOWN else ""
-        fault = f"another unit, or another coding, than is usual: {', '.join(owners[:SHOWN])}{more}"
-        action = "Bring the column to one unit in the file"
+        theirs, values = check.owners.is_in(owners).fill_null(False).to_numpy(), check.numbers[names[place]]
+        seen = ~np.isnan(values)
+        fault, action = in_two_units(
+            names[place], values[theirs & seen], values[~theirs & seen], ", ".join(owners[:SHOWN]) + more
+        )
         yield TableFinding("other-unit", Grade.LOOK, names[place], fault, action, len(owners))
+
+
+_TRAINER = "logistic_regression"
+"""Its file holds no rows, as that of `kernel_ridge` does, which a plan may choose."""
+_REAL_NOISE = """\
+# Without these two lines the noise follows a seed, so that a run can be repeated: it protects nobody.
+# [simulation]
+# noise = "system"
+"""
 
 
 @dataclass(frozen=True)
@@ -143,6 +156,11 @@ class CheckedFiles:
         object.__setattr__(self, "outcome", self._outcome())
 
     @property
+    def refused(self) -> bool:
+        """Whether even the scenario does not read it."""
+        return bool(self.scenario) and "refused" in self.outcome
+
+    @property
     def in_file(self) -> list[str]:
         """What no key mends."""
         forms = {
@@ -159,7 +177,8 @@ class CheckedFiles:
         keys = {
             "set": "table", "path": str(self.pattern), "label": roles.label, "owner": roles.owner,
             "patient": roles.patient, "time": roles.time, "classes": list(remedy.classes),
-            "unlabelled": "drop" if remedy.unlabelled else "", "drop": [*roles.drop, *remedy.drop],
+            "unlabelled": "drop" if remedy.unlabelled else "",
+            "duplicates": "drop" if remedy.duplicates else "", "drop": [*roles.drop, *remedy.drop],
             "missing": remedy.missing, "csv": csv, "cells": remedy.cells,
         }  # fmt: skip
         if not roles.owner:
@@ -178,6 +197,7 @@ class CheckedFiles:
                 "collection": "plaintext",
                 "privacy": {"unit": unit, "neighbouring": "add_or_remove", "delta": 1e-5, "epsilon": 2.0},
             },
+            "student": {"trainer": {"name": _TRAINER}},
         }
 
     def _outcome(self) -> dict[str, Any]:
@@ -223,8 +243,9 @@ class CheckedFiles:
         table["data"]["path"] = str(path.relative_to(folder.absolute()) if inside else path)
         note = (
             "# privacy.unit: whose data the promise is about, a record, a patient or a whole party. Yours to choose.\n"
+            "# student.trainer: a model of numbers alone. Others may hold public rows, of patients of yours.\n"
         )
-        return note + tomli_w.dumps(table)
+        return f"{note}{tomli_w.dumps(table)}\n{_REAL_NOISE}"
 
     def council_text(self) -> str:
         """The same in Python."""
@@ -238,6 +259,8 @@ class CheckedFiles:
         if remedy.decimal_comma:
             commas = r'r"^([+-]?\d*),(\d+)$", "${1}.${2}"'
             lines.append(f"frame = frame.with_columns(pl.all().str.replace({commas}))")
+        if remedy.duplicates:
+            lines.append("frame = frame.unique(maintain_order=True)")
         if remedy.unlabelled:
             absent = f" & ~pl.col({roles.label!r}).str.strip_chars().is_in({['', *remedy.missing]!r})"
             lines.append(f"frame = frame.filter(pl.col({roles.label!r}).is_not_null(){absent})")
@@ -245,6 +268,7 @@ class CheckedFiles:
             lines.append(f"frame = frame.drop({dropped!r})")
         privacy = self.scenario["federation"]["privacy"]
         parameters = {key: repr(privacy[key]) for key in ("epsilon", "delta", "unit", "neighbouring")}
+        parameters["student"] = repr(_TRAINER)
         parameters |= {key: repr(data[key]) for key in ("parties", "classes", "missing") if key in data}
         if "cells" in data:
             inner = "".join(f"\n        {name!r}: {rule!r}," for name, rule in data["cells"].items())
@@ -270,19 +294,20 @@ class CheckedFiles:
             yield f"\nFINE ({len(self.check.plain)})\n  {', '.join(self.check.plain)}"
         yield ""
         if self.in_file:
-            yield f"In the file first: {'; '.join(self.in_file)}."
+            yield f"In the file first: {'; '.join(self.in_file)}. Then check it again."
         result = self.outcome
         if "refused" in result:
             yield f"It cannot be used yet: {result['refused']}"
         else:
             owners = f" of {result['owners']} owners" if result["owners"] else ""
-            rows = f"Read with the keys below: {result['rows']} of {result['of']} rows{owners}"
+            rows = f"The scenario reads {result['rows']} of {result['of']} rows{owners}"
             features = f"{result['columns']} columns as {result['features']} features (as public rows show them)"
             yield f"{rows}, {features}, classes {', '.join(result['classes'])}."
         if not self.scenario:
             return
         if out is not None:
-            yield f"The scenario is in {out}: consilium run {out}"
+            first = ", once the file is mended" if self.in_file else ""
+            yield f"The scenario is in {out}{first}: consilium run {out}"
         else:
             yield f"\nA scenario (--out FILE.toml writes it):\n\n{self.scenario_text().rstrip()}"
         yield f"\nOr in Python:\n\n{self.council_text()}"

@@ -14,16 +14,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from consilium.coordinator.config import check_threshold
 from consilium.coordinator.privacy import promised
 from consilium.coordinator.server_app import app
 from consilium.models.devices import VARIABLE, Device, Floats, one_thread, resolve_device, training_floats, using_device
-from consilium.models.published.model import check_names
+from consilium.models.published.model import CARD_FILE, READING, check_names
 from consilium.node.progress import PREPARE, REPORT, stage
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.extras import require, typed_imports
-from consilium.protocol.files import replace_private, writing
+from consilium.protocol.files import replace_private, replace_text, writing
+from consilium.protocol.strict_json import dumps
 from consilium.protocol.versions import versions
 from consilium.simulations.attempt import FORMAT, Attempt, of_trainer, unfinished, unlike
 from consilium.simulations.beside import Idle
@@ -259,6 +262,7 @@ def _carry_out(
             lay_out(space, case, order.processes)
         prepared = time.monotonic()
         _run_engine(order, space, workers)
+        _say_how_texts_are_read(space, case)
         finished = time.monotonic()
         record.saved(student_facts(space))
         from consilium.simulations.analysis import analyse  # what it needs loads when nobody waits for a student
@@ -326,6 +330,21 @@ def _run_engine(order: Order, space: Workspace, workers: list[Worker]) -> None:
     else:
         with LocalGrid(RUN_ID, run_config, space.nodes, workers) as grid:
             run_local(run_config, grid, app if order.engine == "homes" else server)
+
+
+def _say_how_texts_are_read(space: Workspace, case: Case) -> None:
+    """In the student's card: it is then fit for files as its parties write them, as far as public rows show that."""
+    data, partition = case.scenario.data, case.partition
+    if data.set != "table" or not (data.cells or data.missing):
+        return
+    from consilium.simulations.datasets.own import public_reading
+
+    public = np.concatenate([partition.queries, partition.too_near, partition.test])
+    reading = public_reading(data, public, [column.column for column in case.dataset.columns])
+    path = space.run_dir / "student" / CARD_FILE
+    if told := reading.model_dump(mode="json", exclude_defaults=True):
+        card = json.loads(path.read_text(encoding="utf-8"))
+        replace_text(path, dumps({**card, READING: told}, indent=2) + "\n")
 
 
 def _manifest(order: Order, device: str, case: Case) -> dict[str, Any]:

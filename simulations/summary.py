@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from consilium.coordinator.config import FederationConfig
 from consilium.coordinator.events import LeftOut as LeftOutEvent
 from consilium.coordinator.events import read_events
@@ -184,6 +186,8 @@ def run_summary(manifest: Mapping[str, Any], space: Workspace, case: Case, analy
         **({"parties_absent": gone} if (gone := absent(space)) else {}),
         "owners_left_out": case.partition.left_out,
         "parties_made": looked.parties,
+        **({"public_owners": owners} if (owners := public_owners(case)) else {}),
+        **({"holds_public_rows": True} if case.scenario.data.is_described and holds_rows(student) else {}),
         **{key: coordinator[key] for key in ("by_party", "stages") if key in coordinator},
         "queries": {key: coordinator[key] for key in ("asked", "answered", "reinforced")},
         "privacy": {
@@ -297,6 +301,23 @@ def write_metrics(space: Workspace, analysis: Analysis, summary: dict[str, Any])
     columns = {name: TypedValues("text", column) for name, column in zip(names, values, strict=False)}
     content = to_parquet({**columns, "value": TypedValues("number", values[-1])})
     replace_private(space.run_dir / "metrics.parquet", content)
+
+
+def public_owners(case: Case) -> dict[str, Any]:
+    """How many of the owners of somebody's own rows were made public, whole; nothing where none was."""
+    data, partition = case.dataset, case.partition
+    if not case.scenario.data.is_described or data.owner_names is None:
+        return {}
+    public = np.unique(data.owner[np.concatenate([partition.queries, partition.too_near, partition.test])])
+    private = np.unique(data.owner[np.concatenate(list(partition.parties.values()))])
+    owners = len(np.unique(data.owner))
+    whole = not len(np.intersect1d(public, private))
+    return {"count": len(public), "of": owners, "word": data.owner_label} if whole else {}
+
+
+def holds_rows(card: Mapping[str, Any]) -> bool:
+    """Whether the student's file has public rows in it, as its card says."""
+    return card["model"]["holds_public_rows"]
 
 
 def left_out(space: Workspace) -> list[LeftOutParty]:

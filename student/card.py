@@ -24,7 +24,7 @@ from consilium.protocol.label_source import LabelTerms
 from consilium.protocol.releases import ReleaseKind
 from consilium.protocol.strict_json import dumps
 from consilium.protocol.versions import versions
-from consilium.report.disclosure import epsilon_text, one_histogram, people
+from consilium.report.disclosure import SEEDED, epsilon_text, one_histogram, people
 from consilium.report.warnings import Expected, InPlace, RunWarning, StudentFacts, after_run, before_run, listed
 from consilium.student.config import StudentSpec
 
@@ -160,6 +160,7 @@ def make_card(
             "epsilon": terms.epsilon,
             **({"epsilon_nodes": terms.epsilon_nodes} if terms.epsilon_nodes else {}),
             "simulation": terms.simulation,
+            **({"noise": "system"} if terms.simulation and not terms.seeded_noise else {}),
         },
         "asked": result.queries,
         "answered": result.answered,
@@ -369,7 +370,7 @@ def _columns(columns: list[dict[str, Any]]) -> list[str]:
 def _privacy(card: dict[str, Any]) -> list[str]:
     privacy = card["privacy"]
     epsilon = epsilon_text(privacy["epsilon"]) if math.isfinite(privacy["epsilon"]) else "without bound"
-    unprotected = "this was made in a simulation" if privacy["simulation"] else ""
+    unprotected = "its noise came from a seed" if follows_a_seed(card) else ""
     if math.isinf(privacy["epsilon"]):
         unprotected = "the mechanism has no bound"
     lines = [
@@ -381,11 +382,16 @@ def _privacy(card: dict[str, Any]) -> list[str]:
         f"- {_towards_nodes(privacy)}",
         "- it holds for all students of the federation together, and for whatever anybody computes from the model",
     ]
-    if privacy["simulation"]:
-        lines.append("- **made in a simulation**: noise that follows a seed protects nobody")
+    if follows_a_seed(card):
+        lines.append(f"- **made in a simulation**. {SEEDED}")
     if card["model"]["holds_public_rows"]:
         lines.append("- the file holds public rows of the pool: give it only to those who may have these rows")
     return lines
+
+
+def follows_a_seed(card: Mapping[str, Any]) -> bool:
+    """Whether the noise did, so that nobody is protected. A card of 0.9 does not say which noise a simulation had."""
+    return card["privacy"]["simulation"] and card["privacy"].get("noise") != "system"
 
 
 def _towards_nodes(privacy: dict[str, Any]) -> str:
@@ -410,10 +416,9 @@ def _released(card: dict[str, Any], unprotected: str) -> list[str]:
             f"noise on each count: Gaussian with a standard deviation of {sigma:.4g} votes, where all {card['parties']}"
             f" data holders are in the sum. {one_histogram(sigma)}"
         )
-    return [
-        *lines,
-        *(f"{person.who}: protected: {person.protected}; {person.why}" for person in people(unprotected=unprotected)),
-    ]
+    unit = card["privacy"]["unit"]
+    whom = people(unit="" if unit == "party" else f"one {_plain(unit)} at one party", unprotected=unprotected)
+    return [*lines, *(f"{person.who}: protected: {person.protected}; {person.why}" for person in whom)]
 
 
 def _chosen(card: dict[str, Any]) -> list[str]:

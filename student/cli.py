@@ -119,12 +119,16 @@ def predict(
     decimal_comma: CommaOption = False,
     encoding: EncodingOption = "utf-8",
     missing: MissingOption = None,
+    judge_unknown: Annotated[
+        bool,
+        typer.Option("--judge-unknown", help="Judge rows with a category that the student does not know, as if none."),
+    ] = False,
 ) -> None:
     """Class and probabilities of each row, by a published student. Loading a student runs no code of its maker."""
     from consilium.models.published.predict import predict_file
 
     rule = _csv_rule("predict", separator, decimal_comma, encoding)
-    text = predict_file(model, rows, rule, output.value, out, _note, tuple(missing or ()))
+    text = predict_file(model, rows, rule, output.value, out, _note, tuple(missing or ()), judge_unknown)
     if out is None:
         print(text, end="")
     else:

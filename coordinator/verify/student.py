@@ -13,7 +13,7 @@ from consilium.protocol.label_source import NO_LABEL, Outcome
 from consilium.protocol.old_names import OF_CARD, renamed, todays_stages
 from consilium.protocol.parquet import from_parquet
 
-LABELS, CARD, PLAN = "labels.parquet", "student/student.json", "student/plan.json"
+LABELS, CARD, PLAN, COORDINATOR = "labels.parquet", "student/student.json", "student/plan.json", "coordinator.json"
 
 
 def verify_student(
@@ -100,6 +100,9 @@ def _card(files: Files, recorded: Recorded, promised: dict[str, Any] | None) -> 
     privacy = {"unit": config.privacy.unit.value, "delta": config.privacy.delta, "simulation": config.simulation}
     for key, value in privacy.items():
         agree(f"{CARD}: {key}", entry(card, CARD, "privacy", key), value)
+    if "noise" in card["privacy"]:
+        stated = entry(files.object(COORDINATOR), COORDINATOR, "noise")
+        agree(f"{CARD}: noise", card["privacy"]["noise"], stated)
     if promised is None:
         raise Contradiction("the ledger gives no epsilon to compare with")
     epsilon = number(renamed(card["privacy"], OF_CARD), f"{CARD}: privacy", "epsilon")

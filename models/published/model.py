@@ -13,6 +13,7 @@ from unicodedata import category
 import numpy as np
 from pydantic import Field, FiniteFloat
 
+from consilium.data.table import ReadingRule
 from consilium.models.adapted import Adaptation, Adapted, adapt
 from consilium.models.base import Model
 from consilium.models.naming import UnusableModel
@@ -315,8 +316,12 @@ def find_model(given: Path) -> Path:
     raise BadModel(f"{given} has no {MODEL_FILE}", action)
 
 
-def check_card(folder: Path, published: Published) -> None:
-    """Whether the card beside a model, if there is one, is of this model.
+READING = "reading"
+"""Key of a card: a `ReadingRule`, left out where it says nothing."""
+
+
+def check_card(folder: Path, published: Published) -> ReadingRule:
+    """Whether the card beside a model, if there is one, is of this model; how texts of its rows are read.
 
     That tells a mixed-up or half-copied folder, not a forged one: whoever can change the file can change the card.
 
@@ -326,11 +331,13 @@ def check_card(folder: Path, published: Published) -> None:
     """
     path = folder / CARD_FILE
     if not path.exists():
-        return
+        return ReadingRule()
     action = "Get the student's folder anew from whoever trained it"
     try:
-        claimed = read_table(path)["model"]["sha256"]
+        card = read_table(path)
+        claimed, reading = card["model"]["sha256"], validate(card.get(READING, {}), ReadingRule, str(path))
     except (ConfigError, KeyError, TypeError, RecursionError):
         raise BadModel(f"{path} cannot be read, or has no model.sha256", action) from None
     if claimed != published.sha256:
         raise BadModel(f"{path} is the card of another model: the SHA-256 of {MODEL_FILE} differs", action)
+    return reading

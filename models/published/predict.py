@@ -11,6 +11,7 @@ from typing import Literal
 
 import numpy as np
 
+from consilium.data.cells import CellRule
 from consilium.data.files import ON_COMMAND_LINE, CsvRule
 from consilium.data.schema_rows import Reading, SchemaRows, read_schema_rows
 from consilium.models.published.model import Published, check_card, find_model, load_model
@@ -28,11 +29,14 @@ def predict_file(
     out: Path | None,
     tell: Callable[[str], None],
     missing: tuple[str, ...] = (),
+    judge_unknown: bool = False,
 ) -> str:
     """Predictions for a file of rows as CSV or JSON; written to `out`, for its owner's eyes, if that is given.
 
     `given`: a student's folder, a run's, or the model file. `rows`: CSV or Parquet, in which `missing` are texts that
-    mean "missing", besides empty ones. `tell` gets remarks: ignored columns, odd values.
+    mean "missing", besides empty ones and those of the student's card, which says how other texts are read, too. `tell`
+    gets remarks: ignored columns, odd values. judge_unknown: whether rows with a category that the student does not
+    know are judged, as if it were none; otherwise they have no prediction.
 
     Raises
     ------
@@ -42,8 +46,11 @@ def predict_file(
         raise OutputExists(f"{out} is already there", "Choose another with --out, or remove it")
     path = find_model(given)
     published = load_model(path)
-    check_card(path.parent, published)
-    table = read_schema_rows(rows, published.schema, Reading(rule, ON_COMMAND_LINE, "the student's", missing=missing))
+    known = check_card(path.parent, published)
+    texts = (*known.missing, *missing)
+    cells = {name: _with_missing(cell, missing) for name, cell in known.columns.items()}
+    how = Reading(rule, ON_COMMAND_LINE, "the student's", missing=texts, cells=cells)
+    table = read_schema_rows(rows, published.schema, how)
     if table.ignored:
         names = ", ".join(repr(name) for name in table.ignored[:_MOST_TOLD])
         more = f" and {len(table.ignored) - _MOST_TOLD} more" if len(table.ignored) > _MOST_TOLD else ""
@@ -53,36 +60,54 @@ def predict_file(
     if len(table.remarks) > _MOST_TOLD:
         tell(f"{len(table.remarks) - _MOST_TOLD} more columns with values that are odd")
     probabilities = published.predict_proba(table.x)
-    text = _csv(published, probabilities) if output == "text" else _json(published, probabilities, table)
+    left_out = table.strange & (not judge_unknown)
+    if count := int(left_out.sum()):
+        tell(
+            f"{count} of {len(left_out)} rows have no prediction: the student does not know a category of theirs."
+            " --judge-unknown judges them as if it were none"
+        )
+    answers = _csv if output == "text" else _json
+    text = answers(published, probabilities, table, left_out)
     if out is not None:
         with writing(out, "Make room, or choose another with --out"):
             write_private(out, text.encode())
     return text
 
 
-def _csv(published: Published, probabilities: np.ndarray) -> str:
+def _with_missing(cell: CellRule, missing: tuple[str, ...]) -> CellRule:
+    """Texts of a column stand in place of those of all."""
+    own = cell.missing_codes
+    return cell if own is None else cell.model_copy(update={"missing_codes": (*own, *missing)})
+
+
+def _csv(published: Published, probabilities: np.ndarray, table: SchemaRows, left_out: np.ndarray) -> str:
     """One line for each row of the file, in its order: number from 1, class, the probability of each class, and where
-    the student has an operating point, 1 for a row that is flagged."""
+    the student has an operating point, 1 for a row that is flagged. Nothing for rows that are left out."""
     text, classes = io.StringIO(), published.schema.classes
     flags = _flags(published, probabilities)
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["row", "class", *[f"p_{name}" for name in classes], *(["flagged"] if flags else [])])
+    header = ["row", "class", *[f"p_{name}" for name in classes], *(["flagged"] if flags else [])]
+    writer.writerow(header)
     for number, (best, row) in enumerate(zip(probabilities.argmax(axis=1), probabilities, strict=True), 1):
         flag = [int(flags[number - 1])] if flags else []
-        writer.writerow([number, classes[best], *[f"{value:.9g}" for value in row], *flag])
+        answer = [classes[best], *[f"{value:.9g}" for value in row], *flag]
+        writer.writerow([number, *([""] * len(answer) if left_out[number - 1] else answer)])
     return text.getvalue()
 
 
-def _json(published: Published, probabilities: np.ndarray, table: SchemaRows) -> str:
+def _json(published: Published, probabilities: np.ndarray, table: SchemaRows, left_out: np.ndarray) -> str:
+    """The same as one object; null for rows that are left out."""
     classes, flags = published.schema.classes, _flags(published, probabilities)
     answers = [
         {
             "row": number,
-            "class": classes[best],
-            "probabilities": dict(zip(classes, row, strict=True)),
-            **({"flagged": flags[number - 1]} if flags else {}),
+            "class": None if out else classes[best],
+            "probabilities": None if out else dict(zip(classes, row, strict=True)),
+            **({"flagged": None if out else flags[number - 1]} if flags else {}),
         }
-        for number, (best, row) in enumerate(zip(probabilities.argmax(axis=1), probabilities.tolist(), strict=True), 1)
+        for number, (best, row, out) in enumerate(
+            zip(probabilities.argmax(axis=1), probabilities.tolist(), left_out.tolist(), strict=True), 1
+        )
     ]
     model = {"kind": published.kind, "sha256": published.sha256}
     return json.dumps({"model": model, "ignored": table.ignored, "told": table.remarks, "rows": answers}) + "\n"

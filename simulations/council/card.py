@@ -83,6 +83,24 @@ def terminal(summary: Mapping[str, Any]) -> str:
     return as_text([PagePart("run", "", without_blanks(exhibits))])
 
 
+def afterwards(summary: Mapping[str, Any]) -> list[str]:
+    """What whoever ran it should know or do next, a line each."""
+    lines, owners = list[str](), summary.get("public_owners")
+    if owners:
+        lines.append(
+            f"{owners['count']} of your {many(owners['of'], owners['word'])} were made public: their rows were asked"
+            " and judge the student, and nothing protects the people in them."
+        )
+    if summary.get("holds_public_rows"):
+        lines.append(
+            "The student's file holds rows of these people: give it to nobody who may not have them. One of numbers"
+            " alone: --set student.trainer.name=logistic_regression"
+        )
+    if summary["privacy"]["noise"] == "seeded":
+        lines.append("For noise that protects, run it with --set simulation.noise=system")
+    return lines
+
+
 def _all_models(summary: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """From one party alone over the student and its rivals to all rows in one place, each with its word."""
     models = _private_models(summary) | shown_models(summary)

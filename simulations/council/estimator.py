@@ -25,6 +25,7 @@ from consilium.models.devices import Device, one_thread
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import DataError, FailedAfterRelease, StorageError
 from consilium.protocol.messages import CollectionMode
+from consilium.report.disclosure import SEEDED
 from consilium.report.warnings import WarningCode
 from consilium.report.words import plural
 from consilium.simulations.attempt import RunLedger, after_release, unfinished
@@ -45,7 +46,7 @@ from consilium.simulations.council.frames import (
 from consilium.simulations.council.pages import Report
 from consilium.simulations.council.runs import ProgressCallback, Run, RunFolder, watching
 from consilium.simulations.council.settings import Described, ObjectFiles, in_python, scenario_of
-from consilium.simulations.council.statement import SEEDED, Charge, PrivacyStatement, Spending
+from consilium.simulations.council.statement import Charge, PrivacyStatement, Spending
 from consilium.simulations.datasets.own import HINTS
 from consilium.simulations.datasets.table import TableSource
 from consilium.simulations.population.specs import DataSpec
@@ -81,7 +82,7 @@ def _with_all_faults(error: BadInput, X: Frame, *columns: str | Values | None) -
     frame = frame_of(X)
     names = [name if isinstance(name, str) and name in frame.columns else "" for name in columns]
     checked = check_table(frame, Lines.of_rows("the table", frame.height), Roles(names[0], names[1], names[2]))
-    return all_at_once(error, "the table", checked, replaces=False)
+    return all_at_once(error, "the table", checked, replaces=False, python=True)
 
 
 class Council(ClassifierMixin, BaseEstimator):

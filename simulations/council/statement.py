@@ -15,11 +15,10 @@ from consilium.coordinator.verify import Finding
 from consilium.protocol.messages import CollectionMode
 from consilium.protocol.releases import ReleaseKind
 from consilium.protocol.strict_json import is_infinite, number
-from consilium.report.disclosure import Disclosure, epsilon_text
+from consilium.report.disclosure import SEEDED, Disclosure, epsilon_text
 from consilium.report.words import delta_text
 from consilium.simulations.attempt import LEDGER, RunLedger
 
-SEEDED = "The noise came from a seed, so that the run can be repeated: this protects nobody."
 _TOWARDS = {"student": "whoever sees the student or what was released", "coordinator": "the coordinator"}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ import numpy as np
 from consilium.data.check import all_at_once, check_table
 from consilium.data.files import Lines, files_of, in_file
 from consilium.data.loose import read_loosely
-from consilium.data.table import TableRule, read_raw, read_table, ruled
+from consilium.data.table import ReadingRule, TableRule, read_raw, read_table, ruled
 from consilium.protocol.errors import ConfigError, DataError, PathError
 from consilium.simulations.datasets.folder import read_arrays
 from consilium.simulations.datasets.roles import JoinedRows, Piece, parts_of
@@ -44,6 +45,20 @@ def open_tables(spec: SourceSpec) -> TableSource:
         raise _with_all_faults(error, spec, rule) from None
 
 
+def public_reading(spec: SourceSpec, rows: np.ndarray, columns: Sequence[str]) -> ReadingRule:
+    """How texts of these columns are read, as far as the public rows at these indices of the table have them."""
+    names = [name for name in columns if name in spec.cells] if not spec.missing else list(columns)
+    if not names:
+        return ReadingRule()
+    import polars as pl
+
+    rule = TableRule(csv=spec.csv.model_copy(update={"decimal_comma": False}), only=tuple(names))
+    written = [read_table(files_of(name, Path()), rule, HINTS) for name, _ in parts_of(spec.path, spec)]
+    places = open_tables(spec).places.rows
+    public = pl.concat(written, how="vertical_relaxed")[rows if places is None else places[rows]]
+    return ReadingRule.seen(spec.missing, {name: spec.cells[name] for name in names if name in spec.cells}, public)
+
+
 def _with_all_faults(error: DataError, spec: SourceSpec, rule: TableRule) -> DataError:
     """The error, with all else that must be mended in the parties' file."""
     paths = files_of(spec.path, Path())
@@ -55,6 +70,7 @@ def _with_all_faults(error: DataError, spec: SourceSpec, rule: TableRule) -> Dat
         loose = replace(loose, frame=ruled(loose.frame, rule, loose.lines, HINTS))
     checked = check_table(loose.frame, loose.lines, roles_in(spec, loose.frame.columns))
     solved = ("label-missing",) if spec.unlabelled == "drop" else ()
+    solved += ("rows-copied",) if spec.duplicates == "drop" else ()
     solved += ("label-spelling", "label-no-classes") if spec.label_values else ()
     findings = (finding for finding in (*loose.findings, *checked.findings) if finding.code not in solved)
     checked = replace(checked, findings=tuple(findings))

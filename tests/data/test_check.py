@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +14,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consilium.data.cells import CellRule
-from consilium.data.check import MOST_CODES, Roles, TableCheck, area, check_table
+from consilium.data.check import (
+    LEAST_ROWS,
+    MOST_CODES,
+    MOST_PLANNED_TEACHERS,
+    Roles,
+    TableCheck,
+    all_at_once,
+    area,
+    check_table,
+)
 from consilium.data.files import BadTable, Lines, in_file
 from consilium.data.loose import Grade, read_loosely
 from consilium.data.spelling import alike, slips, spellings
 from consilium.data.table import TableRule, ruled
-from consilium.protocol.errors import PathError
+from consilium.protocol.errors import DataError, PathError
+from consilium.simulations import scenario
 from tests.data.messy import ROWS, clean
 
 ROLES = Roles(label="ill", owner="hospital")
@@ -125,8 +136,49 @@ def test_owners_with_another_unit(share: float) -> None:
     many = pl.col("hospital").is_in(sorted(set(clean()["hospital"]))[: int(10 * share)])
     other = pl.when(many).then((pl.col("glucose").cast(float) * 18).cast(str)).otherwise("glucose")
     findings = checked(clean().with_columns(other.alias("glucose"))).findings
-    assert [each.code for each in findings] == ["two-units"]
-    assert re.search("about 1(7.9|8.3)", findings[0].fault)
+    assert [(each.code, each.grade) for each in findings] == [("two-units", Grade.FILE)]
+    formula = "x / 18.016" if share < 0.5 else "x( / | \\* )18.016"
+    assert re.search(f"write {formula} there in the file", findings[0].action)
+
+
+def test_a_ratio_of_medians_is_no_conversion() -> None:
+    """Of numbers that no known pair of units explains."""
+    many = pl.col("hospital").is_in(sorted(set(clean()["hospital"]))[:4])
+    other = pl.when(many).then(pl.col("glucose").cast(float) * 3 + 20).otherwise(pl.col("glucose").cast(float))
+    (finding,) = checked(clean().with_columns(other.round(1).cast(str).alias("glucose"))).findings
+    assert "medians differ by a factor of about 6" in finding.fault
+    assert not re.search(r"\d", finding.action)
+
+
+def test_copies_of_rows() -> None:
+    """Exact ones; rows of few columns agree by chance."""
+    frame = pl.concat([clean(), clean().head(9)])
+    (finding,) = checked(frame).findings
+    assert (finding.code, finding.count, finding.places[0]) == ("rows-copied", 9, "row 601")
+    assert finding.grade is Grade.LOOK and not checked(frame).remedy.duplicates
+    of_patients = clean().with_columns(pl.Series("who", [f"p{row}" for row in range(ROWS)]))
+    again = checked(pl.concat([of_patients, of_patients.head(9)]), Roles("ill", "hospital", "who"))
+    assert [each.grade for each in again.findings] == [Grade.MEND] and again.remedy.duplicates
+    few = clean().select("smoker", "sex", "hospital", "ill")
+    assert checked(pl.concat([few, few.head(9)])).findings == ()
+
+
+@pytest.mark.parametrize("python", [True, False])
+def test_keys_of_a_message_can_be_pasted(python: bool) -> None:
+    """As TOML below `[data]`, or as arguments."""
+    frame, _ = CASES["a bound"]
+    smoker = ['Y"es', "Yes", *frame["smoker"][2:]]
+    bad = checked(frame.with_columns(pl.Series("smoker", smoker), pl.Series("bmi", ["27,1", *frame["bmi"][1:]])))
+    error = all_at_once(DataError("", ""), "the table", bad, replaces=True, python=python)
+    lines = [line for line in str(error).splitlines() if re.match("missing|cells", line)]
+    if python:
+        assert eval(f"dict({''.join(lines)})") == {"cells": bad.remedy.cells}
+    else:
+        assert tomllib.loads("[data]\n" + "\n".join(lines))["data"] == {"cells": bad.remedy.cells}
+
+
+def test_rows_for_each_teacher_are_those_of_a_plan() -> None:
+    assert (LEAST_ROWS, MOST_PLANNED_TEACHERS) == (scenario.ROWS_PER_TEACHER, scenario.MOST_PLANNED_TEACHERS)
 
 
 def test_codes_that_differ_between_owners() -> None:

@@ -120,6 +120,10 @@ TAMPERING: dict[str, tuple[Callable[[Path], None], str]] = {
         ORIGIN,
     ),
     "other data": (edit("manifest.json", lambda c: c["data"].update(sha256="0" * 64)), ORIGIN),
+    "seeded noise called real, in the card": (
+        edit("student/student.json", lambda c: c["privacy"].update(noise="system")),
+        "student/student.json: federation and epsilon",
+    ),
     "seeded noise called real": (edit("manifest.json", lambda c: c.update(noise="system")), ORIGIN),
 }  # fmt: skip
 

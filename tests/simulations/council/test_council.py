@@ -17,9 +17,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from consilium.protocol.errors import ConsiliumError, OutputExists
+from consilium.report.disclosure import SEEDED
 from consilium.simulations.council.estimator import Council
 from consilium.simulations.council.frames import BadInput, BadSetting, TooFewOwners, WrongType
-from consilium.simulations.council.statement import SEEDED
 from tests.simulations.council.warm import QUICK, hospitals
 
 pytestmark = pytest.mark.slow
@@ -29,6 +29,11 @@ FRAME = hospitals()
 
 def fitted(frame: pl.DataFrame = FRAME, public: Any = None, **changed: Any) -> Council:
     return Council(**{**QUICK, **changed}).fit(frame, "ill", owners="hospital", public=public)
+
+
+def model_card(council: Council) -> str:
+    """MODEL_CARD.md beside the student."""
+    return Path(council.run_.summary["out"], "student", "MODEL_CARD.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.usefixtures("quick")
@@ -98,11 +103,15 @@ class TestFit:
 
     def test_seeded_noise_says_everywhere_that_it_protects_nobody(self) -> None:
         council = fitted()
-        for text in (repr(council), str(council.privacy_), council._html_repr()):
+        for text in (repr(council), str(council.privacy_), council._html_repr(), model_card(council)):
             assert SEEDED.split(":")[1].strip(" .") in text
+        assert "that votes: protected: no; its noise came from a seed" in model_card(council)
         system = fitted(noise="system")
         assert system.privacy_.protects
-        assert "protects nobody" not in repr(system) + str(system.privacy_) + system._html_repr()
+        everywhere = repr(system) + str(system.privacy_) + system._html_repr() + model_card(system)
+        assert "protects nobody" not in everywhere
+        assert "that votes: protected: yes; the promise is about what one party holds" in model_card(system)
+        assert system.run_.audit()
 
     def test_the_same_seed_gives_the_same_student_and_fresh_noise_another(self) -> None:
         first, again, other = fitted(), fitted(), fitted(random_state=1)
