@@ -172,7 +172,7 @@ class LabelService:
             release=self._config.disclosure.release,
             phases=0 if self._number is None else len(self._config.phases),
             phase=self._number or 0,
-            seeded_noise=self._config.simulation and self._noise(0).simulated,
+            real_noise=self._config.simulation and not self._noise(0).simulated,
         )
 
     def ask(

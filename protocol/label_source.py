@@ -44,8 +44,8 @@ class LabelTerms:
     It is of a `unit`, whose data may differ as `neighbouring` says. `count_sigma`: noise on one count, in votes, where
     noisy histograms are given, 0 where labels alone are; each answer says its own. `release`: what is released for a
     query, of all phases together. `epsilon_nodes`: towards whoever sees noisy sums of the votes; 0 where none is
-    stated. `simulation`: all parties are simulated; `seeded_noise`: and the noise follows a seed, as is taken where a
-    simulation does not say it.
+    stated. `simulation`: all parties are simulated. `real_noise`: of a simulation, whether its noise is the operating
+    system's, as that of every other federation is.
 
     phases: of the federation's schedule, 0 where it has none. phase: the one that `queries_left` and `answers_left` are
     of, from 1; 0 where there is no schedule. All else holds for all phases together.
@@ -67,7 +67,7 @@ class LabelTerms:
     epsilon_nodes: float = 0.0
     phases: int = 0
     phase: int = 0
-    seeded_noise: bool = True
+    real_noise: bool = False
 
 
 @dataclass(frozen=True)

@@ -160,7 +160,7 @@ def make_card(
             "epsilon": terms.epsilon,
             **({"epsilon_nodes": terms.epsilon_nodes} if terms.epsilon_nodes else {}),
             "simulation": terms.simulation,
-            **({"noise": "system"} if terms.simulation and not terms.seeded_noise else {}),
+            **({"noise": "system"} if terms.real_noise else {}),
         },
         "asked": result.queries,
         "answered": result.answered,

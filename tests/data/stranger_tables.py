@@ -16,7 +16,7 @@ class Stranger(NamedTuple):
 
     content: bytes
     suffix: str
-    roles: dict[str, str]
+    roles: dict[str, Any]
     faults: tuple[tuple[str, str], ...]
 
 

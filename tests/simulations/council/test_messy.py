@@ -39,8 +39,8 @@ def test_all_faults_come_at_once(tmp_path: Path) -> None:
         "'bmi', rows",
         "'dose', rows",
         "'admitted', rows",
-        "add missing = ['-'",
-        "cells = ",
+        "give Council these:\nmissing=['-'",
+        "\ncells=",
     ):
         assert part in text
     assert "data." not in text
