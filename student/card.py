@@ -282,7 +282,7 @@ def sentences(card: Mapping[str, Any], safe: Callable[[str], str] = str) -> dict
         ),
         "Intended use": (
             "Made in a simulation, to study the method; it is for nothing else."
-            if card["privacy"]["simulation"]
+            if follows_a_seed(card)
             else "To order and classify rows with these columns, of the source that the public rows are from, once it"
             " has been measured there.",
             "Out of scope: decisions about a person, which nobody has validated it for; rows from elsewhere that nobody"
