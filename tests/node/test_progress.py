@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import math
 import os
+import subprocess
+import sys
 import time
 from typing import Any
 
@@ -302,3 +304,10 @@ def test_time_passes_by_itself(capfd) -> None:
             assert told == "" or "pooled" in told
             time.sleep(0.02)
     assert os.environ.get("TERM") != "dumb" or told
+
+
+def test_seconds_count_from_the_start_of_the_process() -> None:
+    """Not from when a library was loaded."""
+    late = "import time; time.sleep(0.3); from consilium.node.progress import seconds_since_start as so; print(so())"
+    done = subprocess.run([sys.executable, "-c", late], capture_output=True, text=True, check=True)
+    assert 0.3 <= float(done.stdout) < 60

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from consilium.protocol.errors import ConsiliumError, DataError, PathError
-from consilium.simulations.council.card import terminal, verdict
+from consilium.simulations.council.card import afterwards, terminal, verdict
 from consilium.simulations.council.estimator import Council
 from consilium.simulations.council.runs import Run, load_run
 from consilium.simulations.council.statement import PrivacyStatement
@@ -212,3 +212,14 @@ def test_a_run_ends_with_its_promise_and_one_table_from_alone_to_pooled() -> Non
 def test_no_way_is_measured_that_does_not_go_up(pooled: dict[str, float] | None) -> None:
     ends = {"mean_teacher": {"accuracy": 0.6, "auc": 0.65}} | ({"pooled": pooled} if pooled else {})
     assert "of the way" not in _ending(**ends)
+
+
+def test_a_run_of_your_own_rows_ends_with_who_was_made_public_and_what_to_do() -> None:
+    """Nothing of it where data are public and the noise is real."""
+    assert afterwards({"privacy": BLOCK}) == []
+    owners = {"count": 12, "of": 60, "word": "hospital"}
+    seeded = {"privacy": {**BLOCK, "noise": "seeded"}, "public_owners": owners, "holds_public_rows": True}
+    public, holds, noise = afterwards(seeded)
+    assert public.startswith("12 of your 60 hospitals were made public: ")
+    assert holds.endswith("--set student.trainer.name=logistic_regression")
+    assert noise == "For noise that protects, run it with --set simulation.noise=system"
