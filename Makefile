@@ -52,7 +52,7 @@ proofs: $(VENV)/.dev
 	TESTS=whole $(BIN)/python -m pytest -m proofs $(ARGS)
 
 nightly: $(VENV)/.dev
-	@# hours: the tests whole, the proofs, the mutants; the last result of each stands in docs/laboratory/tests.md
+	@# hours: the tests whole, the proofs, the mutants, the drill, kills and the soak; the last result of each stands in docs/laboratory/tests.md
 	$(BIN)/python -m benchmarks.nightly $(ARGS); failed=$$?; $(BIN)/python -m docs.figures && exit $$failed
 
 BUSY ?= 12

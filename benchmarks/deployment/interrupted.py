@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from benchmarks.deployment.machines import Machine
 from benchmarks.deployment.site import Site
 
-SECONDS = 900.0
+SECONDS = 1800.0
 """That a question may take, at most."""
 
 
@@ -61,9 +61,9 @@ class Questions:
                     stage = [event["stage"] for event in self.site.events() if event["event"] == "stage"][-1]
                 done, begun = True, time.monotonic()
                 disturb()
-            if asking.poll() == 0:
-                break
-            if asking.poll() is not None:  # the student's own machine, or one that gave up
+            if (code := asking.poll()) is not None and code >= 0:
+                break  # answered, or it gave up, after which a person would have to ask again
+            if code is not None:  # its machine was killed
                 time.sleep(1)
                 there = (self.site.student.folder / folder).is_dir()
                 asking = self._start(f"{command} --resume" if there else command)
