@@ -74,6 +74,14 @@ def victims(share: Share) -> Iterator[tuple[str, float]]:
 
 
 def killed(share: Share) -> tuple[list[Kill], str]:
+    """See `_killed`. Where SIGTERM ends it, its process ends with it, which the pool would keep."""
+    try:
+        return _killed(share)
+    except SystemExit:
+        os._exit(1)
+
+
+def _killed(share: Share) -> tuple[list[Kill], str]:
     """Kills in one federation, and what its audit says after it was closed."""
     done: list[Kill] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -139,7 +147,7 @@ def main() -> None:
     if not options.loopback and (why := netns.why_not()):
         sys.exit(f"not run: {why}. Run it as root, or with --loopback")
     parts = shares(options.kills, options.federations, options.minutes * 60, options.seed, options.loopback)
-    with ProcessPoolExecutor(options.federations, initializer=os.setsid) as pool:
+    with ProcessPoolExecutor(options.federations) as pool:
         ended = list(pool.map(killed, parts))
     done = [each for kills, _ in ended for each in kills]
     audits = [audit for _, audit in ended]
