@@ -31,6 +31,13 @@ from consilium.protocol.queries import canonical_queries
 from consilium.protocol.tls import TlsFiles, channel_credentials, why_no_connection
 
 AGAIN = BackOff(first=5, most=60)
+KEEPALIVE = {
+    # a connection that broke without a word, as where a cable was cut, is noticed within a minute, and asked over again
+    "grpc.keepalive_time_ms": 30_000,
+    "grpc.keepalive_timeout_ms": 20_000,
+    "grpc.http2.ping_timeout_ms": 20_000,  # without it gRPC waits for a minute
+    "grpc.http2.max_pings_without_data": 0,
+}
 NOT_SERVING = "It serves once enough parties have trained, and no more once the federation is closed: ask its operator"
 
 
@@ -54,7 +61,7 @@ class LabelChannel:
         self._wait = wait
         self._tls = tls
         host = address.rpartition(":")[0].strip("[]")
-        options = [("grpc.enable_http_proxy", 0)] if host in LOOPBACK else []
+        options = [*KEEPALIVE.items(), *([("grpc.enable_http_proxy", 0)] if host in LOOPBACK else [])]
         self._channel = (
             grpc.insecure_channel(address, options)
             if tls is None

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
+import threading
 from pathlib import Path
 
 import grpc
@@ -27,7 +30,7 @@ from consilium.protocol.label_wire import BLOCK_BYTES, GENERIC, blocks, refusal_
 from consilium.protocol.labels import labels_pb2 as pb
 from consilium.protocol.labels import labels_pb2_grpc as rpc
 from consilium.protocol.noise import SeededNoise
-from consilium.student.channel import LabelChannel
+from consilium.student.channel import KEEPALIVE, LabelChannel
 from consilium.student.pool import Pool
 from consilium.student.run import run_student
 from consilium.sums.errors import BadShare, BadSum, BrokenBlock, ThresholdNotMet
@@ -268,6 +271,67 @@ def test_a_patient_student_asks_again_what_failed(service, monkeypatch: pytest.M
         assert len(channel.ask(make_rows(20, 3)[0])) == 20
     assert service._collector.asked == [0, 0, 20]
     assert len(said) == 2 and all("uses up nothing more" in line and "p07" not in line for line in said)
+
+
+class Relay:
+    """Passes bytes on to an address; once it is cut, those of connections before are lost, and nobody is told."""
+
+    def __init__(self, address: str) -> None:
+        self._to = address.rpartition(":")[0], int(address.rpartition(":")[2])
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        self.cuts = 0
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, far = self._listener.accept()[0], socket.create_connection(self._to)
+                for pair in ((near, far), (far, near)):
+                    threading.Thread(target=self._pass, args=(*pair, self.cuts), daemon=True).start()
+
+    def _pass(self, source: socket.socket, sink: socket.socket, cuts: int) -> None:
+        with contextlib.suppress(OSError):
+            while content := source.recv(65536):
+                if self.cuts == cuts:
+                    sink.sendall(content)
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+@pytest.mark.parametrize("looks", [True, False])
+def test_a_connection_that_broke_without_a_word_is_asked_over_again(service, monkeypatch, looks: bool) -> None:
+    """The control does not look: it waits for an answer that was lost, though the coordinator has recorded it."""
+    monkeypatch.setattr("consilium.student.channel.AGAIN", BackOff(first=0.1, most=0.1))
+    soon = {name: min(value, 500) for name, value in KEEPALIVE.items()} if looks else {}
+    monkeypatch.setattr("consilium.student.channel.KEEPALIVE", soon)
+    collect, x = service._collector, make_rows(5, 3)[0]
+    answered = threading.Event()
+    with serving(service, "127.0.0.1:0", 100_000) as address:
+        relay = Relay(address)
+
+        def cut(queries, query_set, progress, phase=1):
+            relay.cuts += 1
+            return collect(queries, query_set, progress, phase)
+
+        cut.settle = collect.settle  # pyright: ignore[reportFunctionMemberAccess]
+        service._collector = cut
+        channel = LabelChannel(relay.address, patience=600)
+
+        def ask() -> None:
+            with contextlib.suppress(ServiceError, ValueError):  # of the control, once it is closed
+                channel.ask(x)
+                answered.set()
+
+        asking = threading.Thread(target=ask, daemon=True)
+        asking.start()
+        assert answered.wait(300 if looks else 1.5) == looks
+        channel.__exit__()
+        relay.close()
+        asking.join(60)
+    assert relay.cuts == 1  # asked again, it is answered from the ledger
+    assert len(service.ask(x)) == 5
 
 
 def test_one_without_patience_does_not_and_learns_no_names(service) -> None:
