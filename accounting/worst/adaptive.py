@@ -6,12 +6,16 @@ max(0, 1 - gamma). Places are those of ``worst.channel``: where the votes of the
 grid of log gamma and rounded up at every step. Nothing is imagined beside it, so that little is lost, whatever the
 number of releases and delta. Proof: docs/laboratory/accounting.md, "The worst case of what leaves".
 
+After m releases one more hardly changes shape, so the next few are a block: a release in which nothing can be chosen,
+and which is at least as bad as every place in front of V_m, stands for each of them.
+
 Releases of other kinds (the checks of Confident beside its winners) may come in any order. Beside an imagined release
 each of them tells at most as much as one in which nothing can be chosen, and those commute with everything.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from functools import lru_cache
@@ -48,7 +52,10 @@ FINE, FINE_LINE = 13.0, 40.0
 STEP = 0.08
 """Spacing of log gamma in units of the distance of one release. Chords between them cost .13 % of epsilon."""
 MOST_RELEASES = 2000
-"""Of the kind that is induced over: time grows faster than their number, and beyond it ``compose`` loses little."""
+"""Of the kind that is induced over: beyond it convolutions take seconds, and ``compose`` loses little."""
+GROWTH = 0.03
+"""Releases of a block, as a part of those behind it, for one release in all; for n of them sqrt(n) times that. What the
+blocks cost is then about the same for every n: less than .1 % of epsilon."""
 _ROUNDING = 2e-13
 """Relative rounding of the sums of positive terms that probabilities are."""
 _DOT = 1 + 1e-13
@@ -233,18 +240,23 @@ class _Rows(NamedTuple):
     curved: np.ndarray
 
 
-def _windows(values: np.ndarray, step: float, groups: Sequence[_Group], rows: int) -> _Rows:
-    """values : V at gamma = 1, e^step, ...; beyond the last it is taken to stay as it is."""
-    most = max(group.reach for group in groups)
-    right = np.concatenate((values, np.full(rows + 2 * most + 4, values[-1])))[: rows + 2 * most + 4]
-    inverse = np.exp(-step * np.arange(1, most + 2))
+def _around(values: np.ndarray, step: float, reach: int, rows: int) -> np.ndarray:
+    """V from ``reach`` rows below gamma = 1 to as many behind ``rows``; behind its last it is taken to stay so."""
+    right = np.concatenate((values, np.full(max(0, rows + reach - values.size), values[-1])))[: rows + reach]
+    inverse = np.exp(-step * np.arange(1, reach + 1))
     # exchanging the two inputs: V(1 / gamma) = 1 - 1 / gamma + V(gamma) / gamma
-    left = (1 - inverse + inverse * right[1 : most + 2])[::-1]
-    whole, start, ratio = np.concatenate((left, right)), most + 1, math.exp(step)
+    behind = np.concatenate((values[1 : reach + 1], np.full(max(0, reach + 1 - values.size), values[-1])))
+    return np.concatenate(((1 - inverse + inverse * behind)[::-1], right))
+
+
+def _windows(values: np.ndarray, step: float, groups: Sequence[_Group], rows: int) -> _Rows:
+    """values : V at gamma = 1, e^step, ..."""
+    most, ratio = max(group.reach for group in groups), math.exp(step)
+    whole, start = _around(values, step, most + 1, rows), most + 1
     curvature = np.maximum((whole[2:] - (1 + ratio) * whole[1:-1] + ratio * whole[:-2]) / (ratio - 1), 0.0)
     around = [sliding_window_view(whole, 2 * g.reach + 1)[start - g.reach : start - g.reach + rows] for g in groups]
     curved = sliding_window_view(curvature, 2 * most + 1)[start - 1 - most : start - 1 - most + rows]
-    return _Rows(right[:rows], around, curved)
+    return _Rows(whole[start : start + rows], around, curved)
 
 
 def _largest(steps: np.ndarray, windows: np.ndarray) -> np.ndarray:
@@ -326,19 +338,100 @@ def _round(values: np.ndarray, step: float, groups: Sequence[_Group], rows: int,
     return found
 
 
-def induced(family: Choices, step: float, releases: int, rows: Sequence[int]) -> np.ndarray:
-    """V after ``releases`` adaptive ones: float64, at gamma = 1, e^step, e^(2 step), ...
+def induced(
+    groups: Sequence[_Group], step: float, mu: float, releases: int, order: float, left_out: float, growth: float
+) -> tuple[np.ndarray, float]:
+    """V after ``releases`` adaptive ones, but for what is to be added to it: float64, at gamma = 1, e^step, ...
 
-    rows : how many rows to compute after each release. Beyond them V is taken to stay as it is, which is more.
+    ``left_out`` of that may be used up by each release. growth : largest block,
+    as a part of the releases behind it; 0 is one at a time. order : Renyi order at which a block is to tell little.
     """
-    groups = _groups(family.profiles, step)
     most = max(group.reach for group in groups)
-    values = np.array([_LEAST])
-    for number in range(1, releases + 1):
-        count = min(rows[number - 1], values.size + most)
-        found = _round(values, step, groups, count, number)
+    values, done, added = np.array([_LEAST]), 0, 0.0
+    while done < releases:
+        found = _round(values, step, groups, values.size + most, done + 1)
+        block = min(int(min(growth, 1.0) * done), releases - done)
+        kernel = _at_least(values, found - left_out, step, mu, 2 * most, order) if block > 1 else None
+        if kernel is None:
+            block = 1
+        else:
+            front, lost = _power(kernel, block, _far(kernel, step, block))
+            found = _after(values, step, front)
+            added += lost + block * left_out
         values = np.maximum(np.minimum.accumulate(np.minimum(found, 1.0)) * _DOT, _LEAST)
-    return values
+        done += block
+        values = _shortened(values, left_out * (1e-3 + 0.1 * done / releases))
+    return values, added
+
+
+def _shortened(values: np.ndarray, little: float) -> np.ndarray:
+    """Without the rows behind the first that is so little: they are taken to be as that is.
+
+    ``little`` has to grow from release to release, as nothing is ever below what was so taken.
+    """
+    return values[: np.count_nonzero(values > little) + 1]
+
+
+def _far(kernel: np.ndarray, step: float, times: int) -> int:
+    """Rows beyond which so many releases on the grid hardly reach."""
+    squared = times * float(kernel @ (step * np.arange(-(kernel.size // 2), kernel.size // 2 + 1)) ** 2)
+    return math.ceil((_DEVIATIONS * math.sqrt(squared) + squared / 2) / step) + kernel.size // 2
+
+
+_DEVIATIONS = 10.0
+_SHAPES = (
+    (2.0, 0.0),
+    *itertools.product((2.0, 4.0, 6.0, 9.0), (0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)),
+)
+"""Of releases without choice: squared distance of the rarer one in units of the number's, and how rare it is."""
+_NARROW, _WIDE, _KNOTS = 0.3, 1.1, 9
+"""Least and most of the squared distance of the other one, in the same units, and how many are looked at first."""
+
+
+def _at_least(
+    values: np.ndarray, target: np.ndarray, step: float, mu: float, reach: int, order: float
+) -> np.ndarray | None:
+    """A release on the grid without choice that in front of V is at least ``target`` at each row: its kernel.
+
+    Of those that are tried, about the one that tells least at ``order``. None if none of them does.
+    """
+    whole = _around(values, step, reach, target.size)
+
+    def in_front(kernel: np.ndarray) -> np.ndarray:
+        return np.convolve(whole, kernel[::-1], "valid") * (1 - 1e-12)
+
+    def mixed(squared: float, wider: float, rare: float) -> np.ndarray:
+        return (1 - rare) * _kernel(squared * mu**2, step, reach) + rare * _kernel(wider * mu**2, step, reach)
+
+    losses = np.exp((1 - order) * step * np.arange(-reach, reach + 1))
+    knots = np.linspace(_NARROW, _WIDE, _KNOTS)
+    kernels = [_kernel(squared * mu**2, step, reach) for squared in knots]
+    heights, moments = np.array([in_front(kernel) for kernel in kernels]), np.array([x @ losses for x in kernels])
+    wides = {wider: _kernel(wider * mu**2, step, reach) for wider, _ in _SHAPES}
+    above = {wider: (in_front(kernel), float(kernel @ losses)) for wider, kernel in wides.items()}
+    guesses = []
+    for wider, rare in _SHAPES:
+        wanted = (target - rare * above[wider][0]) / (1 - rare)
+        if np.any(wanted > heights[-1]):
+            continue
+        # heights rise with the knots: between two of them, by the chord
+        next_one = np.clip((heights < wanted).sum(axis=0), 1, _KNOTS - 1)
+        low, high = (np.take_along_axis(heights, k[None], axis=0)[0] for k in (next_one - 1, next_one))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            part = np.where(wanted > low, (wanted - low) / (high - low), 0.0)
+        squared = float((knots[next_one - 1] + part * (knots[1] - knots[0])).max())
+        moment = (1 - rare) * float(np.interp(squared, knots, moments)) + rare * above[wider][1]
+        guesses.append((moment, squared, wider, rare))
+    for _, squared, wider, rare in sorted(guesses):
+        low, high = 0.98 * squared, min(1.02 * squared, _WIDE)
+        if not np.all(in_front(mixed(high, wider, rare)) >= target):
+            continue
+        while high - low > 1e-6:
+            middle = (low + high) / 2
+            enough = np.all(in_front(mixed(middle, wider, rare)) >= target)
+            low, high = (low, middle) if enough else (middle, high)
+        return mixed(high, wider, rare)
+    return None
 
 
 def _kernel(squared: float, step: float, reach: int) -> np.ndarray:
@@ -462,31 +555,35 @@ def _trimmed(kernel: np.ndarray, reach: int) -> tuple[np.ndarray, float]:
 
 
 def _after(values: np.ndarray, step: float, kernel: np.ndarray) -> np.ndarray:
-    """V with a release on the grid in front, at the same rows."""
-    windows = _windows(values, step, [_Group(kernel[None], kernel)], values.size)
-    return _largest(kernel[None], windows.around[0]) * _DOT
+    """V with a release on the grid in front, at all rows where that is not as at the last."""
+    reach = kernel.size // 2
+    return np.convolve(_around(values, step, reach, values.size + reach), kernel[::-1], "valid") * _DOT
+
+
+@lru_cache(maxsize=4)
+def _groups_of(release: OneRelease, far: float) -> tuple[list[_Group], float]:
+    """Groups on the grid of this release, and its tail."""
+    step = STEP * release.mu
+    family = _profiles_of(release, step, far)
+    return _groups(family.profiles, step), family.tail
 
 
 @lru_cache(maxsize=64)
-def _composed(counts: tuple[tuple[OneRelease, int], ...], delta: float) -> _Whole | None:
-    """The profile of all of them: the first is induced over, the others are without choice."""
+def _composed(counts: tuple[tuple[OneRelease, int], ...], delta: float, growth: float = GROWTH) -> _Whole | None:
+    """The profile of all of them: the first is induced over, the others are without choice. None if none is found."""
     (core, times), *others = counts
-    variance = 0.66 * times * core.mu**2
-    other = sum(0.7 * n * release.mu**2 for release, n in others)
-    epsilon = epsilon_of(variance + other, delta)
+    variance = 0.66 * times * core.mu**2 + sum(0.7 * n * release.mu**2 for release, n in others)
+    epsilon = epsilon_of(variance, delta)
     total = sum(n for _, n in counts)
-    far = max(6.0, float(-ndtri(delta * 1e-4 / (total * (1 + math.exp(min(epsilon, 50.0)))))))
-    step = STEP * core.mu
-    family = _profiles_of(core, step, far)
-    most = family.profiles.shape[1] // 2
-
-    def rows(number: int) -> int:
-        part = number / times
-        spread = 5.5 * math.sqrt(variance * part * (1 - part) + 2 * other * part**2)
-        return math.ceil((1.1 * epsilon * part + spread) / step) + most
-
-    tail = times * family.tail
-    values = induced(family, step, times, [rows(k) for k in range(1, times + 1)])
+    left_out = delta * 1e-4 / total
+    far = max(6.0, float(-ndtri(left_out / (1 + math.exp(min(epsilon, 50.0))))))
+    far = math.ceil(2 * far) / 2  # compositions of like size share what was computed
+    if far > _MOST_FAR:
+        return None
+    step, order = STEP * core.mu, epsilon / variance + 0.5
+    groups, tail = _groups_of(core, far)
+    values, added = induced(groups, step, core.mu, times, order, left_out, growth * math.sqrt(times))
+    tail *= times
     if others:
         families = [(release, n, _profiles_of(release, step, far)) for release, n in others]
         widest = max(release.mu for release, _ in others)
@@ -503,13 +600,12 @@ def _composed(counts: tuple[tuple[OneRelease, int], ...], delta: float) -> _Whol
                 best = cost, beside, [k[0] for k in known]
         if best is None:
             return None
-        reach = math.ceil((10 * math.sqrt(best[0]) + best[0]) / step)
-        values = _after(values, step, best[1])
+        values = _shortened(_after(values, step, best[1]), left_out)
         for (_, n, f), kernel in zip(families, best[2], strict=True):
-            front, lost = _power(kernel, n, reach)
-            values = _after(values, step, front)
+            front, lost = _power(kernel, n, _far(kernel, step, n))
+            values = _shortened(_after(values, step, front), left_out)
             tail += n * f.tail + lost
-    return _Whole(values, step, tail)
+    return _Whole(values + added, step, tail)
 
 
 def _least_epsilon(whole: _Whole, delta: float) -> float:
@@ -574,13 +670,23 @@ def _until_coarser(release: OneRelease) -> tuple[OneRelease, ...]:
 
 
 _DIGITS = 7
+_NEAR_ENOUGH = 1.5
+"""Distances of other kinds in units of that which is induced over: larger ones would take a grid too fine for them."""
+_MOST_FAR = 10.0
+"""Noise parameters within which places are tried: beyond, they would take more than a second and 100 MB."""
+
+
+def _in_order(counts: dict[OneRelease, int]) -> list[tuple[OneRelease, int]]:
+    """What is induced over first: of winners and checks that which contributes most."""
+    return sorted(counts.items(), key=lambda item: (item[0].what == "histogram", -item[1] * item[0].mu ** 2, item[0]))
 
 
 def adaptive_epsilon(parts: Sequence[Composed], delta: float) -> float:
     """Least epsilon at ``delta`` of an adaptive composition in any order: an upper bound, data-independent.
 
-    inf where nothing is computed: more than ``MOST_RELEASES`` of the kind that tells most, histograms alone, noise of
-    less than one or more than 1e5 times the votes of a move. Seconds for some hundred releases.
+    inf where nothing is computed: more than ``MOST_RELEASES`` of the kind that tells most, histograms alone, another
+    kind that tells much more at once, noise of less than one or more than 1e5 times the votes of a move, a delta below
+    1e-20 for each release (for several moves sooner).
 
     Raises
     ------
@@ -593,13 +699,13 @@ def adaptive_epsilon(parts: Sequence[Composed], delta: float) -> float:
     counts, moves = counted(parts)
     if not counts:
         return 0.0
-    order = sorted(counts.items(), key=lambda item: (-item[1] * item[0].mu ** 2, item[0]))
-    core, times = next((item for item in order if item[0].what != "histogram"), order[0])
+    (core, times), *others = order = _in_order(counts)
     if core.what == "histogram" or times > MOST_RELEASES:
+        return math.inf
+    if any(release.mu > _NEAR_ENOUGH * core.mu for release, _ in others):
         return math.inf
     if not all(release.within_reach for release in counts):
         return math.inf
-    others = tuple(item for item in order if item[0] != core)
     found = []
     for release in _until_coarser(core):
         sizing = delta
