@@ -222,8 +222,8 @@ def _groups(profiles: np.ndarray, step: float) -> list[_Group]:
 
 _BLOCKS = 4
 """Every ``rounds / _BLOCKS``-th row is computed for all elements; the divergence changes that slowly."""
-_EDGE, _EDGE_ROWS = 48, 6
-"""Last rows, of which every sixth is computed; chords between them are above."""
+_EDGE, _EDGE_ROWS = 6, 3
+"""Rows before the last that is known, and all behind: every third is computed; chords between them are above."""
 _NEAR = 40
 _AT_ONCE = 64
 
@@ -281,7 +281,7 @@ def _round(values: np.ndarray, step: float, groups: Sequence[_Group], rows: int,
     if gap == 1:
         pairs = zip(groups, windows.around, strict=True)
         return np.max([_largest(group.steps, around) for group, around in pairs], axis=0)
-    main = max(0, rows - 1 - _EDGE)
+    main = max(0, min(rows, values.size) - 1 - _EDGE)
     knots = np.unique(np.r_[np.arange(0, main, gap), np.arange(main, rows, _EDGE_ROWS), rows - 1])
     found = np.zeros(rows)
     at_knots = []
