@@ -212,9 +212,9 @@ class Accountant:
         return None if not pure or None in pure else math.fsum(epsilon for epsilon in pure if epsilon is not None)
 
     def adaptive_worst_case_epsilon(self, delta: float) -> float | None:
-        """The same by backward induction: the smallest, and seconds slower; None where no form is known.
+        """The same by backward induction: the smallest; None where no form is known.
 
-        See ``accounting.worst.adaptive``. No federation promises it: parties compute promises themselves, in a second.
+        See ``accounting.worst.adaptive``. No federation promises it (docs/decisions/adaptive-promises.md).
         """
         parts = self._composed_parts()
         epsilon = math.inf if parts is None else adaptive_epsilon(parts, _left(delta, self._added_delta))
@@ -226,7 +226,7 @@ class Accountant:
         """The least of them, with the words for how it was found. Which are tried depends on no vote.
 
         numerical : also the composition beside a Gaussian, which takes about a second for noise that was not asked
-        about before. adaptive : also backward induction, which takes seconds, and is left out of promises.
+        about before. adaptive : also backward induction, which is left out of promises.
         """
         best, words = self.worst_case_epsilon(delta), "Renyi curves summed per order, cks conversion"
         others = (

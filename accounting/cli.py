@@ -75,7 +75,7 @@ def epsilon(
         typer.Option(help="PUBLIC votes on which the sanitised release is planned; else a made-up profile."),
     ] = None,
     adaptive: Annotated[
-        bool, typer.Option("--adaptive", help="The smallest worst case known, in seconds; none promises it.")
+        bool, typer.Option("--adaptive", help="The smallest worst case known, in a second or two; none promises it.")
     ] = False,
     format: Annotated[Format, typer.Option(help="What goes to stdout; json: one object, errors too.")] = "text",
 ) -> None:

@@ -315,7 +315,7 @@ def epsilon(
     teachers : what every row of votes must sum to, where it is known.
     sanitised : also release the published bound with noise from the operating system, planned on ``public_votes``
         (queries, classes) or on a made-up profile. Each call with it is one more release.
-    adaptive : also bound the worst case by backward induction, which takes seconds and gives the smallest number. No
+    adaptive : also bound the worst case by backward induction, which takes a second and gives the smallest number. No
         federation promises it.
     show_secret : whether the result shows what votes decide when it is printed.
 
