@@ -73,10 +73,6 @@ class CapExceededError(AccountingError):
     exit_code = 5
 
 
-class ConditionError(AccountingError):
-    """Condition C5 or C6 of the smooth-sensitivity theorem fails for these public parameters."""
-
-
 class CalibrationError(AccountingError):
     """No parameters reach the target that was asked for."""
 

@@ -15,7 +15,7 @@ import numpy as np
 from consilium.accounting.aggregators import Aggregator, as_aggregator
 from consilium.accounting.checks import check_count, check_delta
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, Method, rdp_to_epsilon
-from consilium.accounting.errors import CalibrationError, ConditionError, EventError, NoiseError, ThresholdError
+from consilium.accounting.errors import CalibrationError, EventError, NoiseError, ThresholdError
 from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.guarantee import Guarantee
 from consilium.accounting.label_costs import (
@@ -150,7 +150,7 @@ class EpsilonResult:
     published, published_classic : secret; the bound of the PATE papers, which covers one direction, and the same
         converted as they did. None where there is none.
     sanitised_plan : of such a release, made on public votes: what `federation.privacy.sanitised` takes.
-    sanitised : a release of the published bound with noise, which may be published; None unless it was asked for.
+    sanitised : a release of a bound at the votes with noise, which may be published; None unless it was asked for.
     sanitised_refusal : why there is none although it was asked for.
     per_query : secret; float64 (queries,), each query's part of the exact Renyi cost at ``order``.
     answered : secret; labels that leave, in expectation unless they were told.
@@ -198,7 +198,7 @@ class EpsilonResult:
             ("published bound, classic conversion", self.published_classic, False),
         ]
         if self.sanitised is not None:
-            rows.append(("published bound, sanitised", self.sanitised.guarantee.epsilon, True))
+            rows.append(("at the votes, sanitised", self.sanitised.guarantee.epsilon, True))
         return rows
 
     def sanitised_text(self) -> str:
@@ -313,7 +313,7 @@ def epsilon(
     answered : bool (queries,), which queries got a label; if None, expected answers are charged, as in the papers.
     predictions : float64 (queries, classes), the student's public predictions, for `Interactive`.
     teachers : what every row of votes must sum to, where it is known.
-    sanitised : also release the published bound with noise from the operating system, planned on ``public_votes``
+    sanitised : also release a bound at the votes with noise from the operating system, planned on ``public_votes``
         (queries, classes) or on a made-up profile. Each call with it is one more release.
     adaptive : also bound the worst case by backward induction, which takes a second and gives the smallest number. No
         federation promises it.
@@ -462,7 +462,7 @@ def _sanitised(
         counted = event.with_counts(event.asked, int(answered.sum()))
         released = Answered(counted, batch.votes, answered, batch.predictions)
         return plan, sanitise([released], plan, delta, batch.teachers), None
-    except (CalibrationError, ConditionError, EventError, NoiseError) as error:
+    except (CalibrationError, EventError, NoiseError) as error:
         return plan, None, str(error)
 
 

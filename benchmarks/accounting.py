@@ -17,12 +17,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from scipy.special import log_ndtr, logsumexp, ndtri_exp
+from scipy.special import log_ndtr, logsumexp
 
+from consilium import accounting
 from consilium.accounting.curves.conversion import REFERENCE_ORDERS
 from consilium.accounting.curves.gaussian import log_pr_answered, log_q_gnmax, log_q_threshold, sum_rdp_data_dependent
 from consilium.accounting.curves.laplace import PAPER_MOMENTS, log_q_lnmax, sum_rdp_lnmax
-from consilium.accounting.sanitise.smooth import CheckProfile, LabelProfile, sensitivity_curve, smooth_sensitivity
+from consilium.accounting.sanitise.release import label_costs
+from consilium.accounting.sanitise.smooth import CheckProfile, LabelProfile, smooth_sensitivity
 from consilium.accounting.units import Noise
 
 GOLDEN = Path(__file__).resolve().parents[1].parent / "shared" / "golden" / "accounting"
@@ -108,47 +110,6 @@ def plain_lnmax(votes: np.ndarray, gamma: float) -> np.ndarray:
     return total
 
 
-def plain_local_sensitivities(votes: np.ndarray, teachers: int, sigma: float, order: float) -> np.ndarray:
-    """Sum over queries of the local sensitivity at each distance, one moved vote at a time, for one order."""
-    classes = votes.shape[1]
-    curve = sensitivity_curve(sigma, classes, [order])
-    log_q0, log_q1, plateau = float(curve.log_q0[0]), float(curve.log_q1[0]), float(curve.plateau[0])
-    spread, at = math.log(classes - 1), np.array([order])
-
-    def cost(log_q: float) -> float:
-        return float(plain_rdp(min(log_q, -1e-12), sigma, at)[0])
-
-    def shifted(log_q: float, sign: int) -> float:
-        return spread + float(log_ndtr(ndtri_exp(min(log_q - spread, -1e-300)) + sign * math.sqrt(2) / sigma))
-
-    def local(log_q: float) -> float:
-        if log_q1 <= log_q <= log_q0:
-            return plateau
-        here = cost(log_q)
-        return max(cost(shifted(log_q, +1)) - here, here - cost(shifted(log_q, -1)))
-
-    total = np.zeros(teachers)
-    for row in votes:
-        now = sorted(row.tolist(), reverse=True)
-        values = np.full(teachers, plateau)
-        log_q = plain_log_q(np.array(now), sigma)
-        towards = log_q > log_q0
-        d = 0
-        while d < teachers and (log_q > log_q0 and now[1] > 0 if towards else log_q < log_q1):
-            values[d] = local(log_q)
-            d += 1
-            if towards:
-                now[0] += 1
-                now[1] -= 1
-                now.sort(reverse=True)
-            else:
-                now[0] -= 1
-                now[1] += 1
-            log_q = plain_log_q(np.array(now), sigma)
-        total += values
-    return total
-
-
 def confident(votes: np.ndarray, threshold: float, sigma1: float, sigma2: float) -> np.ndarray:
     top = votes.max(axis=1)
     log_p, _ = log_pr_answered(top, threshold, sigma1, "continuous")
@@ -164,20 +125,16 @@ def lnmax(votes: np.ndarray, gamma: float) -> np.ndarray:
     return rdp * PAPER_MOMENTS
 
 
-def local_sensitivities(votes: np.ndarray, teachers: int, sigma: float, order: float) -> np.ndarray:
-    profile = LabelProfile(votes, teachers, sigma, Noise.CONTINUOUS, np.array([order]), 1, np.ones(len(votes)))
-    return profile.at(np.zeros(teachers, dtype=np.int64), np.arange(teachers))
-
-
 def smooth(
     votes: np.ndarray, teachers: int, threshold: float, sigma1: float, sigma2: float, orders: np.ndarray
 ) -> np.ndarray:
-    """Smooth sensitivity of check and label at these orders, alpha beta = .4, whether or not C5 and C6 hold."""
-    top, noise = votes.max(axis=1), Noise.CONTINUOUS
-    weights = np.exp(log_pr_answered(top, threshold, sigma1, noise)[0])
-    label = LabelProfile(votes, teachers, sigma2, noise, orders, 1, weights)
-    check = CheckProfile(top, threshold, sigma1, noise, orders, 1, 0, teachers)
-    return smooth_sensitivity([label, check], orders, 0.4 / orders, teachers)
+    """Smooth sensitivity of check and label at these orders, alpha beta = .4."""
+    event = accounting.Confident(threshold, sigma1, sigma2).event(len(votes), noise=Noise.CONTINUOUS)
+    weights = np.exp(event.log_p_answered(votes, teachers))
+    label = LabelProfile(votes, teachers, label_costs(event, teachers, votes.shape[1], orders), weights)
+    compared = event.comparison(votes, teachers)
+    assert compared is not None
+    return smooth_sensitivity([label, CheckProfile(compared, orders, 1)], orders, 0.4 / orders, teachers)
 
 
 def best_of(runs: int, call: Call) -> tuple[float, np.ndarray]:
@@ -230,22 +187,16 @@ def compare(name: str) -> None:
     s, votes = SETS[name], load(name)
     teachers, gamma, sigma2 = int(s["teachers"]), s["gamma"], s["sigma2"]
     checked = (s["threshold"], s["sigma1"], sigma2)
-    order = 20.0
     pairs: list[tuple[str, Call, Call]] = [
         ("LNMax, 8 moments", lambda: plain_lnmax(votes, gamma), lambda: lnmax(votes, gamma)),
         ("Confident, 297 orders", lambda: plain_confident(votes, *checked), lambda: confident(votes, *checked)),
-        (
-            "local sensitivities, one order",
-            lambda: plain_local_sensitivities(votes, teachers, sigma2, order),
-            lambda: local_sensitivities(votes, teachers, sigma2, order),
-        ),
     ]
     for title, plain, here in pairs:
         slow, expected = once(plain)
         fast, found = best_of(5, here)
         difference = float(np.max(np.abs(found / expected - 1)))
         print(f"{title:34}{name:>11}{slow:10.3f}{fast:10.4f}{slow / fast:8.0f}{difference:21.1e}")
-    one = np.array([order])
+    one = np.array([20.0])
     fast, _ = best_of(5, lambda: smooth(votes, teachers, *checked, one))
     print(f"{'smooth sensitivity, one order':34}{name:>11}{'':>10}{fast:10.4f}")
     fast, _ = best_of(2, lambda: smooth(votes, teachers, *checked, REFERENCE_ORDERS))

@@ -43,7 +43,8 @@ from consilium.accounting.curves.gaussian import log_pr_answered
 from consilium.accounting.curves.laplace import PAPER_MOMENTS, log_q_lnmax, rdp_laplace, sum_rdp_lnmax
 from consilium.accounting.curves.strong import strong_composition, zero_concentrated
 from consilium.accounting.label_costs import exact_rdp, histogram_rdp, published_rdp, worst_case
-from consilium.accounting.sanitise.release import Answered, forecast_sanitised, secret_smoothness
+from consilium.accounting.sanitise.release import Answered, forecast_sanitised, label_costs, secret_smoothness
+from consilium.accounting.sanitise.smooth import LabelProfile
 from consilium.accounting.target import least_noise
 from consilium.accounting.units import Noise
 from consilium.accounting.vote_files import typical_votes
@@ -144,6 +145,7 @@ def sanitised() -> Table:
         "delta",
         "published bound, CKS",
         "exact",
+        "by the lead",
         "sanitised, mean",
         "its noise",
         "worst case",
@@ -162,7 +164,10 @@ def sanitised() -> Table:
             secret = secret_smoothness([batch], plan, 250)
             mean = secret.rdp + plan.cost() + float(conversion_cost([plan.order], DELTA)[0])
             found = accounting.epsilon(votes[:queries], accounting.LNMax(GAMMA), DELTA)
-            yield (queries, power(DELTA), found.published, found.exact, mean, secret.smooth * plan.sigma_ss,
+            costs = label_costs(event, 250, 10, REFERENCE_ORDERS)
+            curve = LabelProfile(votes[:queries], 250, costs, np.ones(queries)).cost()
+            lead = rdp_to_epsilon(curve, REFERENCE_ORDERS, DELTA).epsilon
+            yield (queries, power(DELTA), found.published, found.exact, lead, mean, secret.smooth * plan.sigma_ss,
                    found.worst_case, "noise < 0.5" if queries < 500 else "")  # fmt: skip
 
     return header, rows()

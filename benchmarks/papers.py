@@ -25,7 +25,7 @@ import numpy as np
 from benchmarks.cells import command_of
 from consilium.accounting.accountant import Accountant
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
-from consilium.accounting.errors import CalibrationError, ConditionError
+from consilium.accounting.errors import CalibrationError, NoiseError
 from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.guarantee import Kind
 from consilium.accounting.sanitise.release import Answered, forecast_sanitised, sanitise
@@ -171,7 +171,7 @@ def epsilons(row: Row, votes: np.ndarray, labels: np.ndarray, teachers: int, see
             noise = np.random.default_rng([seed, len(votes)])
             release = sanitise([Answered(event, votes, answered)], plan, DELTA, teachers, lambda: float(noise.normal()))
             found["sanitised"] = release.guarantee.epsilon
-        except (CalibrationError, ConditionError) as error:
+        except (CalibrationError, NoiseError) as error:
             print(f"no sanitised epsilon: {error}")
     return found
 

@@ -22,9 +22,8 @@ from consilium.accounting.errors import AccountingError, CalibrationError, Noise
 from consilium.accounting.events import DistributedEvent, DistributedTwoPhaseEvent
 from consilium.accounting.events.release import ReleaseEvent
 from consilium.accounting.sanitise.release import check_plan
-from consilium.accounting.sanitise.smooth import check_walkable
 from consilium.accounting.target import as_histograms, worst_case
-from consilium.accounting.units import Noise, Towards
+from consilium.accounting.units import Towards
 from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.coordinator.mechanisms.calibration import with_noise
 from consilium.coordinator.mechanisms.distributed import BY_PARTIES, Shares
@@ -313,15 +312,6 @@ class Federation(Outgrown, Countable, Frozen):
         check_schedule(
             self.phases, self.collection, self.noise_in_sums, self.privacy.sanitised is not None, simulation=True
         )
-        return self
-
-    @model_validator(mode="after")
-    def _noise_large_enough_to_sanitise(self) -> Federation:
-        if self.privacy.sanitised is not None and (sigma := self.event(0, 0).label_sigma) is not None:
-            try:
-                check_walkable(sigma, Noise.DISCRETE)
-            except AccountingError as error:
-                raise ValueError(f"privacy.sanitised: {error}") from None
         return self
 
     @model_validator(mode="after")

@@ -68,14 +68,6 @@ def gnss_cost_published(order: float, beta: float, sigma_ss: float) -> float:
     return first + (order * beta - math.log1p(-2 * order * beta) / 2) / (order - 1)
 
 
-def published_sigma_ss(order: float, beta: float, smooth: float) -> float:
-    """The scale that the published code chooses from the private smooth sensitivity (order e^(2 beta) / SS)^(1/3).
-
-    For comparison only: a scale that depends on the votes is itself a release.
-    """
-    return (order * math.exp(2 * beta) / smooth) ** (1 / 3)
-
-
 def group_smooth_sensitivity(smooth: float, beta: float, k: int) -> tuple[float, float]:
     """(SS, beta) for neighbours that differ in k votes per query, from those for one vote.
 

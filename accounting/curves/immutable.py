@@ -117,7 +117,7 @@ def log_pr_flip(constant: int, scale: float, mechanism: str, noise: Noise | str)
         x = scale * gap
         return float(log_pr_loss_laplace(scale, np.array(gap))) if lattice else math.log((2 + x) / 4) - x
     if mechanism == "gaussian":
-        # On the lattice the erfc-shaped upper bound of ``sanitise.smooth``: more flips, so a smaller true epsilon.
+        # On the lattice an erfc-shaped upper bound, by the midpoint rule: more flips, so a smaller true epsilon.
         lead = (gap - 0.5 if lattice else gap) / (math.sqrt(2) * scale)
         return float(log_ndtr(-lead)) + (math.log1p(3 * math.exp(-((math.pi * scale) ** 2))) if lattice else 0.0)
     raise NoiseError(f"mechanism must be 'laplace' or 'gaussian', got {mechanism!r}.")

@@ -191,7 +191,7 @@ class ReleaseEvent:
     def label_sigma(self) -> float | None:
         """Sigma of the noise on one count where it is Gaussian and labels alone leave; None where that is not so.
 
-        With ``laplace_gamma`` it says whose cost has a known sensitivity (``sanitise.labels``); any other release
+        With ``laplace_gamma`` it says whose cost has a known sensitivity (``sanitise.gap``); any other release
         enters a sanitised epsilon at its worst case.
         """
         return None

@@ -220,6 +220,11 @@ def _laplace(gamma: float, y: np.ndarray, noise: Noise) -> tuple[np.ndarray, np.
     return density, below, above
 
 
+def law(kind: str, scale: float, y: np.ndarray, noise: Noise) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """log density (or probability) of one count's noise at y, log Pr[<= y], log Pr[> y]: three float64, shape of y."""
+    return (_gaussian if kind == "gaussian" else _laplace)(scale, y, noise)
+
+
 @lru_cache(maxsize=32)
 def tables(kind: str, scale: float, noise: Noise, rule: NodeRule, most_gap: int) -> Tables:
     """Tables for histograms whose counts differ by at most ``most_gap``; kept for the next batch."""
@@ -228,7 +233,7 @@ def tables(kind: str, scale: float, noise: Noise, rule: NodeRule, most_gap: int)
     per = len(rule.offsets)
     # one unit more at either end, for the votes that move
     y = (np.arange(first - 1, last + 2)[:, None] + np.array(rule.offsets)[None, :]).ravel()
-    density, below, above = (_gaussian if kind == "gaussian" else _laplace)(scale, y, noise)
+    density, below, above = law(kind, scale, y, noise)
     mid, up, down = slice(per, -per), slice(2 * per, None), slice(0, -2 * per)
     # F(y+1) - F(y) from whichever tail is the smaller; for integer noise it is the probability of y + 1
     if noise is Noise.DISCRETE:

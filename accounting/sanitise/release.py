@@ -30,12 +30,14 @@ from consilium.accounting.checks import check_delta, check_orders, check_scale
 from consilium.accounting.curves.conversion import REFERENCE_ORDERS, Method, conversion_cost
 from consilium.accounting.curves.gnss import best_sigma_ss, gnss_cost, group_smooth_sensitivity
 from consilium.accounting.errors import CalibrationError, DeltaError, EventError, NoiseError, UnitError
-from consilium.accounting.events import Comparison, ReleaseEvent, SanitisedEvent
+from consilium.accounting.events import ReleaseEvent, SanitisedEvent
 from consilium.accounting.guarantee import Guarantee, Kind
-from consilium.accounting.sanitise.labels import LabelCost, label_cost, no_known_sensitivity, proved_orders
-from consilium.accounting.sanitise.smooth import CheckProfile, SensitivityProfile, smooth_sensitivity
+from consilium.accounting.sanitise.gap import envelope
+from consilium.accounting.sanitise.smooth import CheckProfile, LabelProfile, SensitivityProfile, smooth_sensitivity
 from consilium.accounting.units import Noise
 
+BOUND = "smooth sensitivity of a bound by the plurality's lead"
+"""With this a release's method begins. Up to version 0.9 it was another bound, of the same plans."""
 _GRAIN = 1e-4
 """The released curve is rounded up to this; the low-order bits of a float can tell about the noise (Mironov 2012)."""
 
@@ -104,10 +106,24 @@ class SanitisedPlan:
         )
 
 
-def check_profile(compared: Comparison, orders: np.ndarray, k: int) -> CheckProfile:
-    """Local sensitivities of a threshold check when ``k`` votes move."""
-    c = compared
-    return CheckProfile(c.number, c.threshold, c.sigma, c.noise, orders, k, c.least, c.most)
+def label_costs(event: ReleaseEvent, teachers: int, classes: int, orders: np.ndarray) -> np.ndarray:
+    """What one label costs at most, by the plurality's lead: float64 (orders, leads). Looks at no votes.
+
+    Raises
+    ------
+    EventError : the event has no data-dependent bound with a known sensitivity. NoiseError, OrdersError.
+    """
+    if not _known(event):
+        raise EventError(f"a {event.TYPE} release has no data-dependent bound with a known sensitivity. Drop the plan.")
+    kind, scale = ("gaussian", event.label_sigma) if event.label_sigma else ("laplace", event.laplace_gamma or 0.0)
+    moved, weight = event.answers_moved, event.weight
+    return envelope(kind, scale, event.noise, classes, teachers, orders, moved, together=weight)
+
+
+def _known(event: ReleaseEvent) -> bool:
+    """Whether labels of one run leave and nothing else, of counts with noise that is drawn as one number."""
+    labels = event.label_sigma is not None or event.laplace_gamma is not None
+    return labels and event.candidates == 1 and event.slack == 0
 
 
 def check_plan(plan: SanitisedPlan, event: ReleaseEvent, teachers: int, classes: int) -> None:
@@ -115,15 +131,11 @@ def check_plan(plan: SanitisedPlan, event: ReleaseEvent, teachers: int, classes:
 
     Raises
     ------
-    NoiseError : the release costs everything at the plan's order, or integer noise has sigma below 2.
+    NoiseError : the release costs everything at the plan's order, or there is too much noise for a table of costs.
     EventError : the event has no sensitivity bound.
-    ConditionError : C5 or C6 fails at the plan's order.
     """
     plan.cost(event.votes_moved)
-    votes = np.zeros((1, classes), dtype=np.int64)
-    votes[0, 0] = teachers
-    if label_cost(event, votes, teachers, np.array([plan.order]), np.ones(1)) is None:
-        raise no_known_sensitivity(event)
+    label_costs(event, teachers, classes, np.array([plan.order]))
 
 
 class Answered(NamedTuple):
@@ -168,15 +180,17 @@ class SanitisedRelease:
 
 
 def _profiles(
-    batch: Answered, order: np.ndarray, teachers: int, weights: np.ndarray
-) -> list[LabelCost | CheckProfile] | None:
-    """The steps of a batch that have a bound on their sensitivity; None if the event has none."""
-    event = batch.event
-    label = label_cost(event, batch.votes, teachers, order, weights)
-    if label is None:
-        return None
-    compared = event.comparison(batch.votes, teachers, batch.probabilities)
-    return [label] if compared is None else [label, check_profile(compared, order, event.votes_moved)]
+    event: ReleaseEvent,
+    votes: np.ndarray,
+    teachers: int,
+    orders: np.ndarray,
+    weights: np.ndarray,
+    probabilities: np.ndarray | None = None,
+) -> list[SensitivityProfile]:
+    """The steps of a batch, each with its cost and its sensitivity; errors as in ``label_costs``."""
+    costs = label_costs(event, teachers, np.asarray(votes).shape[1], orders)
+    label, compared = LabelProfile(votes, teachers, costs, weights), event.comparison(votes, teachers, probabilities)
+    return [label] if compared is None else [label, CheckProfile(compared, orders, event.votes_moved)]
 
 
 def secret_smoothness(batches: Sequence[Answered], plan: SanitisedPlan, teachers: int) -> SecretSmoothness:
@@ -186,7 +200,7 @@ def secret_smoothness(batches: Sequence[Answered], plan: SanitisedPlan, teachers
 
     Raises
     ------
-    ConditionError : C5 or C6 fails at the plan's order. VotesError, EventError, UnitError : the batches are not usable.
+    VotesError, EventError, UnitError : the batches are not usable. NoiseError : too much noise for a table of costs.
     """
     order = np.array([plan.order])
     profiles: list[SensitivityProfile] = []
@@ -201,10 +215,11 @@ def secret_smoothness(batches: Sequence[Answered], plan: SanitisedPlan, teachers
         present = int(np.asarray(batch.votes)[0].sum())  # fewer than `teachers` where a party was missing
         if present > teachers:
             raise EventError(f"a query has {present} votes, more than the {teachers} teachers.")
-        parts = _profiles(batch, order, present, batch.answered.astype(np.float64))
-        if parts is None:
+        if not _known(batch.event):
             total += float(batch.event.worst_case_rdp(order)[0])
             continue
+        weights = batch.answered.astype(np.float64)
+        parts = _profiles(batch.event, batch.votes, present, order, weights, batch.probabilities)
         for part in parts:
             total += float(part.cost()[0])
         profiles.extend(parts)
@@ -231,7 +246,7 @@ def sanitise(
 
     Raises
     ------
-    ConditionError, NoiseError, UnitError, EventError, DeltaError.
+    NoiseError, UnitError, EventError, DeltaError.
     """
     if not batches:
         raise EventError("nothing was released, so there is nothing to sanitise.")
@@ -270,7 +285,7 @@ def sanitise(
             weight=first.weight,
             towards=first.towards,
             kind=Kind.SANITISED,
-            method=f"smooth sensitivity (beta {plan.beta:.4g}, sigma_ss {plan.sigma_ss:.4g}), {method} conversion",
+            method=f"{BOUND} (beta {plan.beta:.4g}, sigma_ss {plan.sigma_ss:.4g}), {method} conversion",
         ),
         plan=plan,
         released_rdp=released,
@@ -307,28 +322,18 @@ def forecast_sanitised(
 ) -> Forecast:
     """Plan that minimises epsilon + ``deviations`` noise standard deviations on public votes.
 
-    Orders at which C5 or C6 fails are left out.
-
     Parameters
     ----------
     event : parameters of the mechanism (its counts are ignored). public_votes : signed integers (queries, classes).
 
     Raises
     ------
-    CalibrationError : no order satisfies C5 and C6, or no plan has a finite cost. EventError : the event has no
-        sensitivity bound, or compares with predictions of a student.
+    CalibrationError : no plan has a finite cost. EventError : the event has no sensitivity bound, or compares with
+        predictions of a student. NoiseError : too much noise for a table of costs.
     """
     votes = np.asarray(public_votes)
-    k = event.votes_moved
-    alpha = proved_orders(event, teachers, votes.shape[1], np.asarray(orders))
-    if not alpha.size:
-        raise CalibrationError("conditions C5 and C6 hold at none of the orders. Take a larger sigma.")
-    compared, weights = event.comparison(votes, teachers), np.exp(event.log_p_answered(votes, teachers))
-    label = label_cost(event, votes, teachers, alpha, weights)
-    if label is None:
-        raise no_known_sensitivity(event)
-    profiles: list[LabelCost | CheckProfile] = [] if compared is None else [check_profile(compared, alpha, k)]
-    profiles.append(label)
+    k, alpha = event.votes_moved, check_orders(orders)
+    profiles = _profiles(event, votes, teachers, alpha, np.exp(event.log_p_answered(votes, teachers)))
     rho = np.sum([profile.cost() for profile in profiles], axis=0)
     best: tuple[float, Forecast] | None = None
     for share in _SHARES:

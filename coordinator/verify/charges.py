@@ -14,12 +14,12 @@ import numpy as np
 
 from consilium.accounting.curves.gnss import group_smooth_sensitivity
 from consilium.accounting.events import event_from_json
-from consilium.accounting.sanitise.release import sanitise, secret_smoothness
+from consilium.accounting.sanitise.release import BOUND, sanitise, secret_smoothness
 from consilium.coordinator.collection.clear import seen
 from consilium.coordinator.collection.kept_session import RECORDS, ROSTER, KeptRecord, read_halves, read_records
 from consilium.coordinator.ledger import Batch
 from consilium.coordinator.privacy import answered_batches, by_party, most_teachers
-from consilium.coordinator.verify.files import Absent, Contradiction, Damaged, Files, agree, entry
+from consilium.coordinator.verify.files import Absent, Contradiction, Damaged, Files, Unchecked, agree, entry
 from consilium.coordinator.verify.recorded import Recorded
 from consilium.protocol.errors import ConfigError, MalformedMessage
 from consilium.protocol.strict_json import is_infinite
@@ -159,6 +159,8 @@ def check_sanitised(recorded: Recorded) -> str:
     for key, truth in again.guarantee.to_json().items():
         if key not in ("epsilon", "method"):
             agree(f"its {key}", entry(closing, "the closing", "guarantee", key), truth)
+    if not str(entry(closing, "the closing", "guarantee", "method")).startswith(BOUND):
+        raise Unchecked("it was released by another bound, of version 0.9 or before. Verify it with that version")
     secret = secret_smoothness(votes, plan, teachers)
     scale = group_smooth_sensitivity(secret.smooth, plan.beta, event.votes_moved)[0] * plan.sigma_ss
     if not abs(rdp - again.released_rdp) <= MOST_DEVIATIONS * scale + ROUNDING:

@@ -92,15 +92,15 @@ def test_what_may_be_published_is_of_the_most_answers(votes_file):
     assert all(line.rstrip().endswith("secret") for line in table if line.startswith(("exact", "published bound,")))
 
 
-def test_integer_noise_too_small_to_sanitise_is_a_refusal_not_a_failure(votes_file):
+def test_what_cannot_be_sanitised_is_a_refusal_not_a_failure(votes_file):
     options = ["--votes", votes_file, "--queries", 5, "--delta", "1e-5", "--sanitised", "--public-votes", votes_file]
-    refused = json.loads(invoke("epsilon", "GNMax(sigma=1.5)", *options, "--format", "json").stdout)["sanitised"]
-    assert "sigma 1.5 of integer noise is below 2" in refused["refused"]
+    refused = json.loads(invoke("epsilon", "Histogram(sigma=20)", *options, "--format", "json").stdout)["sanitised"]
+    assert "no data-dependent bound with a known sensitivity" in refused["refused"]
     released = json.loads(invoke("epsilon", "GNMax(sigma=20)", *options, "--format", "json").stdout)["sanitised"]
     assert released["epsilon"] == pytest.approx(
         released["released_rdp"] + released["release_cost"] + float(conversion_cost([released["order"]], 1e-5)[0])
     )
-    assert "No sanitised value: " in invoke("epsilon", "GNMax(sigma=1.5)", *options).stdout
+    assert "No sanitised value: " in invoke("epsilon", "Histogram(sigma=20)", *options).stdout
     assert "Planned without these votes: order" in invoke("epsilon", "GNMax(sigma=20)", *options).stdout
     checked = json.loads(invoke("epsilon", *CONFIDENT, *options[:4], "--sanitised", "--format", "json").stdout)
     assert {"order", "beta", "sigma_ss"} < checked["sanitised"].keys() and "epsilon" not in checked["sanitised"]

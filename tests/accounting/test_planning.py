@@ -20,21 +20,14 @@ from hypothesis import strategies as st
 from benchmarks.label_accuracy import pr_label_laplace
 from consilium.accounting.accountant import Accountant
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, Method, conversion_cost, rdp_to_epsilon
-from consilium.accounting.curves.gaussian import (
-    log_pr_answered,
-    log_q_gnmax,
-    log_q_threshold,
-    rdp_gaussian,
-    sum_rdp_data_dependent,
-)
+from consilium.accounting.curves.gaussian import log_pr_answered, log_q_gnmax, log_q_threshold, sum_rdp_data_dependent
 from consilium.accounting.curves.gdp import epsilon_of, mu_squared
-from consilium.accounting.curves.gnss import gnss_cost, gnss_cost_published, published_sigma_ss
 from consilium.accounting.errors import CalibrationError
 from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.events.mechanisms import ConfidentEvent, HistogramEvent, LNMaxEvent, StableEvent
 from consilium.accounting.guarantee import Kind
-from consilium.accounting.sanitise.release import forecast_sanitised
-from consilium.accounting.sanitise.smooth import CheckProfile, label_profile, smooth_sensitivity
+from consilium.accounting.sanitise.release import forecast_sanitised, label_costs
+from consilium.accounting.sanitise.smooth import CheckProfile, LabelProfile, smooth_sensitivity
 from consilium.accounting.target import as_histograms, least_noise
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
 from consilium.accounting.vote_files import typical_votes
@@ -201,33 +194,14 @@ def test_worst_case(answers, cks, exact):
         assert classic.epsilon == pytest.approx(2.500, abs=1e-3)
 
 
-def test_published_sanitising_and_its_true_cost(votes):
-    order = np.array([14.0])
-    label = label_profile(votes, 250, 40.0, REAL, order, 1, answered(votes))
-    rho = label.cost()[0] + 640 * rdp_gaussian(150.0, order, scalar=True)[0]
-    found = []
-    for beta in np.arange(0.3 / 14, 0.495 / 14, 0.01 / 14):
-        smooth = smooth_sensitivity([label], order, [beta], 250)[0]
-        sigma_ss = published_sigma_ss(14.0, beta, smooth)
-        found.append((gnss_cost_published(14.0, beta, sigma_ss), beta, sigma_ss, smooth))
-    cost, beta, sigma_ss, smooth = min(found)
-    before = rho + conversion_cost(order, 1e-5, "classic")[0]
-    assert cost == pytest.approx(0.501, abs=1e-3)
-    assert before + cost == pytest.approx(2.499, abs=1e-3)
-    assert smooth * sigma_ss == pytest.approx(0.408, abs=1e-3)
-    true = gnss_cost(order, beta, sigma_ss)[0]
-    assert true == pytest.approx(0.845, abs=1e-3)
-    assert before + true == pytest.approx(2.844, abs=1e-3)
-
-
 def test_sound_sanitising(votes):
-    tuned = forecast_sanitised(EVENT, votes, 250, 1e-5)
-    assert [tuned.epsilon, tuned.noise_std, tuned.plan.order] == pytest.approx([2.160, 0.269, 8.5], abs=1e-3)
+    tuned = forecast_sanitised(EVENT, votes, 250, 1e-5, np.arange(8.0, 12.0, 0.5))
+    assert [tuned.epsilon, tuned.noise_std, tuned.plan.order] == pytest.approx([1.499, 0.154, 9.5], abs=1e-3)
     public = np.resize(typical_votes(250, 10), (640, 10))
-    plan = forecast_sanitised(EVENT, public, 250, 1e-5).plan
+    plan = forecast_sanitised(EVENT, public, 250, 1e-5, np.arange(8.0, 12.0, 0.5)).plan
     order = np.array([plan.order])
-    label = label_profile(votes, 250, 40.0, REAL, order, 1, answered(votes))
-    check = CheckProfile(votes.max(axis=1), 200.0, 150.0, REAL, order, 1, 0, 250)
+    label = LabelProfile(votes, 250, label_costs(EVENT, 250, 10, order), answered(votes))
+    check = CheckProfile(EVENT.comparison(votes, 250), order, 1)
     smooth = smooth_sensitivity([label, check], order, [plan.beta], 250)[0]
     mean = label.cost()[0] + check.cost()[0] + plan.cost() + conversion_cost(order, 1e-5)[0]
-    assert [mean, smooth * plan.sigma_ss, plan.cost()] == pytest.approx([2.049, 0.343, 0.214], abs=1e-3)
+    assert [mean, smooth * plan.sigma_ss, plan.cost()] == pytest.approx([1.428, 0.194, 0.150], abs=1e-3)

@@ -23,8 +23,10 @@ from consilium.accounting.curves.immutable import (
     log_pr_flip,
 )
 from consilium.accounting.curves.laplace import log_q_lnmax, rdp_lnmax
-from consilium.accounting.errors import ConditionError
-from consilium.accounting.sanitise.smooth import CheckProfile, LabelProfile, label_profile, smooth_sensitivity
+from consilium.accounting.events import Comparison
+from consilium.accounting.outcome import check
+from consilium.accounting.sanitise.gap import envelope
+from consilium.accounting.sanitise.smooth import CheckProfile, LabelProfile, smooth_sensitivity
 from consilium.accounting.units import Noise
 
 
@@ -123,61 +125,22 @@ def neighbours(h):
             yield tuple(sorted(moved, reverse=True))
 
 
-SETTINGS = [(20, 3, 3.0, 2.0), (24, 3, 4.0, 1.5), (14, 4, 2.0, 2.0), (30, 2, 4.0, 2.5)]
-
-
-@pytest.mark.parametrize(("teachers", "classes", "sigma", "order"), SETTINGS)
-@pytest.mark.parametrize("noise", list(Noise))
-def test_label_sensitivities_cover_all_small_histograms(teachers, classes, sigma, order, noise):
-    """True local sensitivity at every distance, by breadth-first search, is at most the closed form."""
-    rows = histograms(teachers, classes)
-    orders = np.array([order])
-
-    def profile(h):
-        return label_profile(np.array([h]), teachers, sigma, noise, orders, 1, np.ones(1))
-
-    cost = {h: profile(h).cost()[0] for h in rows}
-    near = {h: set(neighbours(h)) for h in rows}
-    local = {h: max(abs(cost[h] - cost[g]) for g in near[h]) for h in rows}
-    largest = max(local.values())
-    for h in rows:
-        bound = profile(h).at(np.zeros(teachers + 1, dtype=np.int64), np.arange(teachers + 1))
-        seen, ring, worst = {h}, {h}, local[h]
-        for value in bound:
-            assert worst <= value * (1 + 1e-9) + 1e-18
-            if worst >= largest:
-                break
-            ring = set().union(*(near[g] for g in ring)) - seen
-            seen |= ring
-            worst = max([worst, *(local[g] for g in ring)])
-
-
-def test_brute_force_violations_are_refused(golden):
-    """Where C6 fails the bound was seen to be violated; those settings must not pass."""
-    for row in golden("brute_force_ls.json"):
-        votes = np.array([[row["T"], *[0] * (row["m"] - 1)]])
-        args = votes, row["T"], row["sigma"], Noise.CONTINUOUS, np.array([row["order"]]), 1, np.ones(1)
-        if row["cond"] == "(True, True)":
-            assert row["violations"] == 0
-            label_profile(*args)
-        else:
-            with pytest.raises(ConditionError, match="C6 fails"):
-                label_profile(*args)
-
-
 @pytest.mark.parametrize("noise", list(Noise))
 def test_check_sensitivities_cover_every_value(noise):
     teachers, threshold, sigma1, order = 60, 25.0, 8.0, np.array([4.0])
     top = np.arange(teachers + 1)
-    cost = rdp_data_dependent(log_q_threshold(top, threshold, sigma1, noise), sigma1, order, scalar=True)[:, 0]
+    cost = check.per_query(top, threshold, sigma1, noise, order)[:, 0]
     local = np.array([max(abs(cost[v] - cost[w]) for w in (v - 1, v + 1) if 0 <= w <= teachers) for v in top])
     for v in top:
-        profile = CheckProfile(np.array([v]), threshold, sigma1, noise, order, 1, 0, teachers)
+        compared = Comparison(
+            number=np.array([v]), least=0, most=teachers, threshold=threshold, sigma=sigma1, noise=noise
+        )
+        profile = CheckProfile(compared, order, 1)
         bound = profile.at(np.zeros(teachers + 1, dtype=np.int64), np.arange(teachers + 1))
         assert np.all(np.diff(bound) >= 0)
         for d in range(teachers + 1):
             within = local[max(0, v - d) : v + d + 1].max()
-            assert within <= bound[d] <= within * 1.2 + 1e-18
+            assert within == bound[d]
 
 
 def test_smooth_sensitivity_is_the_maximum_over_all_distances():
@@ -185,14 +148,17 @@ def test_smooth_sensitivity_is_the_maximum_over_all_distances():
     teachers, orders = 80, np.array([2.0, 5.0, 9.0])
     votes = rng.multinomial(teachers, [0.7, 0.2, 0.1], size=30) + 0
     votes[:5] = [[80, 0, 0], [79, 1, 0], [40, 40, 0], [30, 25, 25], [60, 20, 0]]
-    profile = LabelProfile(votes, teachers, 12.0, Noise.CONTINUOUS, orders, 1, rng.random(30))
-    check = CheckProfile(votes.max(axis=1), 50.0, 20.0, Noise.CONTINUOUS, orders, 1, 0, teachers)
+    noise = Noise.CONTINUOUS
+    profile = LabelProfile(votes, teachers, envelope("gaussian", 12.0, noise, 3, teachers, orders), rng.random(30))
+    number = votes.max(axis=1)
+    compared = Comparison(number=number, least=0, most=teachers, threshold=50.0, sigma=20.0, noise=noise)
+    checks = CheckProfile(compared, orders, 1)
     d = np.arange(teachers + 1)
     for beta in (1e-4, 0.02, 0.2, 3.0):
-        found = smooth_sensitivity([profile, check], orders, np.full(3, beta), teachers)
+        found = smooth_sensitivity([profile, checks], orders, np.full(3, beta), teachers)
         for j in range(3):
             at = np.full(d.size, j)
-            every = profile.at(at, d) + check.at(at, d)
+            every = profile.at(at, d) + checks.at(at, d)
             assert np.all(np.diff(every) >= 0)
             assert found[j] == pytest.approx((np.exp(-beta * d) * every).max(), rel=1e-14)
 
@@ -284,9 +250,10 @@ def test_whole_release_is_as_private_as_it_says(k):
     teachers, sigma, order, beta, sigma_ss = 20, 4.0, 2.0, 0.06, 5.0
     rows = histograms(teachers, 3)
     orders = np.array([order])
+    costs = envelope("gaussian", sigma, Noise.CONTINUOUS, 3, teachers, orders, k)
 
     def one(h):
-        p = label_profile(np.array([h, h]), teachers, sigma, Noise.CONTINUOUS, orders, k, np.ones(2))
+        p = LabelProfile(np.array([h, h]), teachers, costs, np.ones(2))
         smooth, _ = group_smooth_sensitivity(float(smooth_sensitivity([p], orders, [beta], teachers)[0]), beta, k)
         return p.cost()[0], smooth
 

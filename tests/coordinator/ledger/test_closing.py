@@ -193,7 +193,6 @@ def test_a_confidence_limit_is_told_if_it_was_planned(make, log) -> None:
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"privacy": PRIVACY.model_copy(update={"sanitised": Sanitised(order=300, beta=1e-4, sigma_ss=5)})}, "C"),
         ({"privacy": PRIVACY.model_copy(update={"sanitised": Sanitised(order=2.5, beta=1, sigma_ss=5)})}, "finite"),
         ({"mechanism": NoisyHistogram(sigma=8.0)}, "no data-dependent bound"),
     ],

@@ -31,7 +31,7 @@ from tests.deploy.kits import PARTIES, SECOND, STUDENT, make_kits, write_pool
 from tests.federation import FakeTransport
 from tests.verified.small import TwoKinds
 
-Tamper = Callable[[Path], None]
+Tamper = Callable[[Path], object]
 SANITISED = {"order": 2.5, "beta": 0.05, "sigma_ss": 6.0}
 
 

@@ -1,0 +1,278 @@
+"""A label's cost by the plurality's lead: never below the exact cost; its sensitivity; what comes of it on votes."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from consilium.accounting.errors import EventError, NoiseError
+from consilium.accounting.events import LNMaxEvent
+from consilium.accounting.outcome import argmax
+from consilium.accounting.outcome.winners import law
+from consilium.accounting.sanitise import gap, smooth
+from consilium.accounting.sanitise.gap import Kind, envelope
+from consilium.accounting.sanitise.release import (
+    Answered,
+    SanitisedPlan,
+    check_plan,
+    forecast_sanitised,
+    group_smooth_sensitivity,
+    label_costs,
+    sanitise,
+    secret_smoothness,
+)
+from consilium.accounting.sanitise.smooth import LabelProfile, smooth_sensitivity
+from consilium.accounting.units import Noise
+from tests.accounting.events.examples import common
+
+close = pytest.approx
+REAL, WHOLE = Noise.CONTINUOUS, Noise.DISCRETE
+ORDERS = np.array([1.5, 2.0, 4.0, 8.0, 16.0, 30.0])
+
+
+@cache
+def federation(teachers: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """All histograms int64 (n, classes), and how many votes lie between any two of them (n, n)."""
+    rows = [row for row in itertools.product(range(teachers + 1), repeat=classes) if sum(row) == teachers]
+    votes = np.array(rows, dtype=np.int64)
+    return votes, np.abs(votes[:, None] - votes[None]).sum(axis=2) // 2
+
+
+def leads(votes: np.ndarray) -> np.ndarray:
+    ordered = np.sort(votes, axis=1)
+    return ordered[:, -1] - ordered[:, -2]
+
+
+FEDERATIONS: list[tuple[int, int, Kind, float, int]] = [
+    # teachers, classes, noise, its scale, votes of a unit
+    (40, 2, "gaussian", 3.0, 1),
+    (14, 3, "gaussian", 1.0, 1),
+    (9, 4, "gaussian", 1.2, 1),
+    (7, 5, "gaussian", 0.7, 1),
+    (10, 3, "gaussian", 2.0, 2),
+    (9, 2, "gaussian", 2.0, 3),
+    (40, 2, "laplace", 0.3, 1),
+    (14, 3, "laplace", 1.0, 1),
+    (9, 4, "laplace", 1.5, 1),
+    (7, 5, "laplace", 0.8, 1),
+    (10, 3, "laplace", 1.0, 2),
+]
+
+
+def exact(teachers: int, classes: int, kind: Kind, scale: float, k: int, noise: Noise) -> np.ndarray:
+    votes, _ = federation(teachers, classes)
+    return argmax.per_query(votes, scale, noise, kind, ORDERS, votes_moved=k).T
+
+
+@pytest.mark.parametrize("noise", list(Noise))
+@pytest.mark.parametrize(("teachers", "classes", "kind", "scale", "k"), FEDERATIONS)
+def test_no_histogram_costs_more_in_either_direction(teachers, classes, kind, scale, k, noise):
+    votes, _ = federation(teachers, classes)
+    costs = envelope(kind, scale, noise, classes, teachers, ORDERS, k)
+    truth = exact(teachers, classes, kind, scale, k, noise)
+    assert np.all(costs[:, np.minimum(leads(votes), costs.shape[1] - 1)] >= truth)
+    assert np.all(np.diff(costs, axis=1) <= 0)
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "laplace"])
+def test_random_votes_of_many_classes_do_not_cost_more(kind: Kind):
+    rng = np.random.default_rng(4)
+    scale = 20.0 if kind == "gaussian" else 0.1
+    shares = rng.dirichlet(np.full(10, 0.3), size=60)
+    votes = np.array([rng.multinomial(120, share) for share in shares])
+    costs = envelope(kind, scale, WHOLE, 10, 120, ORDERS)
+    truth = argmax.per_query(votes, scale, WHOLE, kind, ORDERS).T
+    assert np.all(costs[:, leads(votes)] >= truth)
+
+
+def rivals_level(teachers: int, classes: int) -> np.ndarray:
+    """Histograms in which all but the plurality are level: near the worst of their lead."""
+    rows = [[teachers - (classes - 1) * rest, *[rest] * (classes - 1)] for rest in range(teachers // classes + 1)]
+    return np.array(rows, dtype=np.int64)
+
+
+@pytest.mark.parametrize(("kind", "scale"), [("gaussian", 40.0), ("laplace", 0.05)])
+def test_it_is_near_the_worst_histogram_of_a_lead(kind: Kind, scale: float):
+    """250 teachers, ten classes, a lead above 150: less than twice of where nine rivals are level."""
+    votes, orders = rivals_level(250, 10)[:10], np.array([4.0, 8.0])
+    ratio = envelope(kind, scale, WHOLE, 10, 250, orders)[:, leads(votes)]
+    ratio = ratio / argmax.per_query(votes, scale, WHOLE, kind, orders).T
+    assert 1 <= ratio.min() <= ratio.max() < 1.9
+
+
+def halved(monkeypatch, name: str) -> None:
+    real = getattr(gap._Sums, name)
+    monkeypatch.setattr(gap._Sums, name, lambda self, power: 0.5 * real(self, power))
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        lambda patch: halved(patch, "gains"),
+        lambda patch: patch.setattr(gap, "_likely", lambda surest, *_: np.zeros(surest.size)),
+        lambda patch: patch.setattr(gap, "_from_here_on", lambda values: np.roll(values, -1)),
+    ],
+    ids=["half of what the class gains", "the plurality's own part left out", "one lead too far"],
+)
+def test_a_part_left_out_is_seen(planted, monkeypatch):
+    """The control: at the histograms of two or three classes the bound is that near the truth."""
+    planted(monkeypatch)
+    below = 0
+    for teachers, classes, kind, scale, k in FEDERATIONS[:3] + FEDERATIONS[6:9]:
+        votes, _ = federation(teachers, classes)
+        costs = envelope(kind, scale, WHOLE, classes, teachers, ORDERS, k)
+        below += np.any(costs[:, leads(votes)] < exact(teachers, classes, kind, scale, k, WHOLE))
+    assert below
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "laplace"])
+@pytest.mark.parametrize("noise", list(Noise))
+def test_the_sums_are_those_of_their_positive_terms(kind: Kind, noise: Noise):
+    """What the class that gets the vote adds, term by term and twice as far; of real noise by a finer rule."""
+    scale, order, most = (4.0, 6.0, 30) if kind == "gaussian" else (0.25, 6.0, 30)
+    sums = gap._Sums(kind, scale, noise, most, order)
+    parts = 1 if noise is WHOLE else 200
+    reach = 2 * gap._reach(kind, scale, order)
+    y = np.arange(-reach * parts, reach * parts + 1) / parts + (0.5 / parts if noise is REAL else 0.0)
+    below = law(kind, scale, y, noise)[1]
+    fewer = law(kind, scale, y + 1, noise)[1]
+    for power in (1 - order, order):
+        found = sums.gains(power)
+        for behind in (2, 7, 30):
+            p = law(kind, scale, y + behind, noise)[0] + below
+            change = law(kind, scale, y + behind - 1, noise)[0] + fewer - p
+            with np.errstate(over="ignore"):
+                term = np.where(p > -300, np.exp(p) * gap._excess(power, np.where(p > -300, change, 0.0)), 0.0)
+            truth = float(term.sum()) / parts
+            assert truth * (1 - 1e-9) <= found[behind] <= truth * (1.0000001 if noise is WHOLE else 1.25) + 1e-15
+
+
+def true_sensitivity(cost: np.ndarray, moves: np.ndarray, teachers: int) -> np.ndarray:
+    """Largest local sensitivity within each distance: float64 (histograms, distances)."""
+    change = np.where(moves <= 1, np.abs(cost[:, None] - cost[None]), 0.0).max(axis=1)
+    return np.stack([np.where(moves <= d, change[None], 0.0).max(axis=1) for d in range(teachers + 1)], axis=1)
+
+
+def profiled(votes: np.ndarray, teachers: int, costs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Cost float64 (histograms,) and bound (histograms, distances) as the profile of each single histogram says."""
+    distances = np.arange(teachers + 1)
+    cost, out = np.empty(len(votes)), np.empty((len(votes), teachers + 1))
+    for row, one in enumerate(votes):
+        profile = LabelProfile(one[None], teachers, costs, np.ones(1))
+        cost[row] = profile.cost()[0]
+        out[row] = profile.at(np.zeros(distances.size, dtype=np.int64), distances)
+    return cost, out
+
+
+SETTINGS: list[tuple[int, int, Kind, float, Noise, float, int]] = [
+    (30, 2, "laplace", 0.3, REAL, 4.0, 1),
+    (12, 3, "laplace", 1.0, WHOLE, 2.0, 1),
+    (8, 4, "laplace", 2.0, REAL, 1.5, 2),
+    (30, 2, "gaussian", 4.0, WHOLE, 2.5, 1),
+    (20, 3, "gaussian", 3.0, REAL, 2.0, 1),
+    (14, 3, "gaussian", 0.7, WHOLE, 2.0, 1),
+    (10, 4, "gaussian", 2.0, WHOLE, 2.0, 2),
+]
+
+
+@pytest.mark.parametrize(("teachers", "classes", "kind", "scale", "noise", "order", "k"), SETTINGS)
+def test_no_histogram_is_more_sensitive_than_the_bound(teachers, classes, kind, scale, noise, order, k):
+    votes, moves = federation(teachers, classes)
+    costs = envelope(kind, scale, noise, classes, teachers, [order], k)
+    cost, found = profiled(votes, teachers, costs)
+    truth = true_sensitivity(cost, moves, teachers)
+    assert truth[:, -1].min() > 0
+    assert np.all(found >= truth * (1 - 1e-12))
+    assert np.all(np.diff(found, axis=1) >= 0)
+    # Smooth: e^beta for each moved vote, and never below the true smooth sensitivity.
+    for beta in (0.02, 0.3):
+        discount = np.exp(-beta * np.arange(teachers + 1))
+        smoothed = np.array([(discount * row).max() for row in found])
+        assert np.all(smoothed >= (discount * truth).max(axis=1) * (1 - 1e-12))
+        assert np.all(smoothed[:, None] <= np.exp(beta * moves) * smoothed[None] * (1 + 1e-12))
+
+
+@pytest.mark.parametrize(("teachers", "classes", "kind", "scale", "noise", "order", "k"), SETTINGS)
+def test_half_the_step_would_be_caught(teachers, classes, kind, scale, noise, order, k, monkeypatch):
+    """The control: as if a moved vote changed a lead by 1."""
+    costs = envelope(kind, scale, noise, classes, teachers, [order], k)
+    monkeypatch.setattr(smooth, "GAP_MOVED", 1)
+    votes, moves = federation(teachers, classes)
+    cost, found = profiled(votes, teachers, costs)
+    assert np.any(found < true_sensitivity(cost, moves, teachers) * (1 - 1e-9))
+
+
+def test_queries_add_up_and_weights_count():
+    votes = np.array([[20, 7, 3], [28, 1, 1], [20, 7, 3]])
+    costs, pairs = envelope("laplace", 0.2, WHOLE, 3, 30, [3.0, 8.0]), (np.array([0, 1, 1]), np.array([0, 4, 30]))
+    together = LabelProfile(votes, 30, costs, np.array([1.0, 0.5, 1.0]))
+    alone = [LabelProfile(votes[i : i + 1], 30, costs, np.ones(1)) for i in (0, 1)]
+    assert together.at(*pairs) == close(2 * alone[0].at(*pairs) + 0.5 * alone[1].at(*pairs), rel=1e-12)
+    assert together.cost() == close(2 * alone[0].cost() + 0.5 * alone[1].cost(), rel=1e-12)
+
+
+def test_leads_beyond_the_table_are_as_its_last():
+    """2,000 votes at sigma 2: the table ends where nothing is left, and a query far beyond has far to go."""
+    costs = envelope("gaussian", 2.0, WHOLE, 3, 2000, [2.0])
+    assert costs.shape[1] < 100
+    profile = LabelProfile(np.array([[1500, 300, 200]]), 2000, costs, np.ones(1))
+    assert profile.cost()[0] == costs[0, -1] < 1e-18
+    near, far = profile.at(np.zeros(2, dtype=np.int64), np.array([100, 700]))
+    assert near == 0 < far
+
+
+def lnmax(queries: int, **changes) -> LNMaxEvent:
+    return LNMaxEvent(**common(queries, queries, **changes), gamma=0.05)
+
+
+def test_published_votes_100_queries(mnist_votes):
+    """A plan made on other public votes of the same teachers; the worst case of 100 labels is 2.135."""
+    event, everything = lnmax(100), np.ones(100, dtype=bool)
+    forecast = forecast_sanitised(event, mnist_votes[-100:], 250, 1e-5, np.arange(9.0, 13.0))
+    assert forecast.epsilon + 2 * forecast.noise_std < 1.6
+    plan = SanitisedPlan(order=10.5, beta=0.35 / 10.5, sigma_ss=8.94)
+    for each in (plan, forecast.plan):
+        check_plan(each, event, 250, 10)
+    batch = Answered(event, mnist_votes[:100], everything)
+    secret = secret_smoothness([batch], plan, 250)
+    assert secret.rdp > argmax.sum_rdp(mnist_votes[:100], 0.05, event.noise, "laplace", [plan.order])[0]
+    released = sanitise([batch], plan, 1e-5, 250, lambda: 0.0)
+    assert round(released.guarantee.epsilon, 2) == 1.24
+    assert round(secret.smooth * plan.sigma_ss, 2) == 0.15
+
+
+def test_several_votes_of_a_unit():
+    """k votes: the noise is scaled to k steps, and the profile is of the larger cost."""
+    event = lnmax(3, k=2, unit="party")
+    votes = np.array([[80, 15, 5], [90, 5, 5], [60, 30, 10]])
+    plan = SanitisedPlan(order=4.0, beta=0.02, sigma_ss=4.0)
+    secret = secret_smoothness([Answered(event, votes, np.ones(3, dtype=bool))], plan, 100)
+    profile = LabelProfile(votes, 100, label_costs(event, 100, 3, np.array([4.0])), np.ones(3))
+    smoothed = smooth_sensitivity([profile], [4.0], [0.02], 100)[0]
+    assert (secret.rdp, secret.smooth) == close((profile.cost()[0], smoothed), rel=1e-12)
+    scale, _ = group_smooth_sensitivity(smoothed, 0.02, 2)
+    quiet, loud = (sanitise([Answered(event, votes, np.ones(3, dtype=bool))], plan, 1e-5, 100, lambda z=z: z)
+                   for z in (-0.5, -0.4))  # fmt: skip
+    assert 0 < quiet.released_rdp < loud.released_rdp < event.worst_case_rdp([4.0])[0]
+    assert loud.released_rdp - quiet.released_rdp == close(scale * 4.0 * 1e-1, abs=1e-4)
+
+
+def test_what_is_no_one_run_of_labels_enters_at_its_worst_case():
+    event = replace(lnmax(2), candidates=3)
+    votes = np.array([[80, 15, 5], [90, 5, 5]])
+    plan = SanitisedPlan(order=4.0, beta=0.02, sigma_ss=4.0)
+    secret = secret_smoothness([Answered(event, votes, np.ones(2, dtype=bool))], plan, 100)
+    assert (secret.rdp, secret.smooth) == (event.worst_case_rdp([4.0])[0], 0.0)
+    with pytest.raises(EventError, match="Drop the plan"):
+        check_plan(plan, event, 100, 3)
+
+
+def test_noise_for_which_no_table_is_made():
+    with pytest.raises(NoiseError, match="publish the worst case"):
+        envelope("gaussian", 1e5, WHOLE, 3, 100_000, [2.0])
+    worst = envelope("gaussian", 0.7, WHOLE, 3, 50, [400.0])
+    assert np.ptp(worst) == 0  # beyond the orders that are computed: the worst case at every lead
