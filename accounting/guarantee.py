@@ -88,12 +88,12 @@ guarantee of a whole party; both directions; Renyi, CKS, order 14.
     def direction(self) -> str:
         """Which of the two divergences the number bounds.
 
-        A worst case is symmetric. Of one moved vote the cost at the votes at hand is computed in both (`outcome`).
-        Theorem 6, which stands for it where several votes move and is what is sanitised, bounds D(M(D) || M(D')) only,
-        with D the data at hand.
+        A worst case is symmetric, and so is what is sanitised (`sanitise.gap`). Of one moved vote the cost at the votes
+        at hand is computed in both (`outcome`). Theorem 6, which stands for it where several votes move, bounds
+        D(M(D) || M(D')) only, with D the data at hand.
         """
         moved = votes_moved(self.unit, self.teachers_per_party, self.neighbouring) * self.weight
-        if self.kind in (Kind.WORST_CASE, Kind.REALISED) or (self.kind is Kind.DATA_DEPENDENT and moved == 1):
+        if self.kind is not Kind.DATA_DEPENDENT or moved == 1:
             return "both directions"
         return "one direction, D(M(D) || M(D')) with D the data at hand"
 

@@ -156,10 +156,13 @@ def check_sanitised(recorded: Recorded) -> str:
     gap = (rdp - again.released_rdp) - (claimed - again.guarantee.epsilon)
     if not abs(gap) < TOLERANCE:
         raise Contradiction("the released curve and the epsilon do not belong together")
+    former = not str(entry(closing, "the closing", "guarantee", "method")).startswith(BOUND)
+    # the former bound held in one direction
+    apart = {"epsilon", "method", "direction"} if former else {"epsilon", "method"}
     for key, truth in again.guarantee.to_json().items():
-        if key not in ("epsilon", "method"):
+        if key not in apart:
             agree(f"its {key}", entry(closing, "the closing", "guarantee", key), truth)
-    if not str(entry(closing, "the closing", "guarantee", "method")).startswith(BOUND):
+    if former:
         raise Unchecked("it was released by another bound, of version 0.9 or before. Verify it with that version")
     secret = secret_smoothness(votes, plan, teachers)
     scale = group_smooth_sensitivity(secret.smooth, plan.beta, event.votes_moved)[0] * plan.sigma_ss
