@@ -281,7 +281,6 @@ OPTIONS = {
     "grpc.keepalive_timeout_ms": 10_000,
     "grpc.http2.ping_timeout_ms": 10_000,  # without it gRPC waits for a minute
     "grpc.keepalive_permit_without_calls": 1,
-    "grpc.http2.min_recv_ping_interval_without_data_ms": 10_000,  # a student looks for a lost connection too
     "grpc.max_connection_idle_ms": 300_000,
     "grpc.max_connection_age_ms": 3_600_000,  # calls under way are brought to their end
 }

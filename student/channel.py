@@ -32,8 +32,9 @@ from consilium.protocol.tls import TlsFiles, channel_credentials, why_no_connect
 
 AGAIN = BackOff(first=5, most=60)
 KEEPALIVE = {
-    # a connection that broke without a word, as where a cable was cut, is noticed within a minute, and asked over again
-    "grpc.keepalive_time_ms": 30_000,
+    # a connection that broke without a word, as where a cable was cut, is noticed within six minutes, and asked over
+    # again. A server takes one look in five minutes while nothing is sent, and ends the connection of who looks more
+    "grpc.keepalive_time_ms": 310_000,
     "grpc.keepalive_timeout_ms": 20_000,
     "grpc.http2.ping_timeout_ms": 20_000,  # without it gRPC waits for a minute
     "grpc.http2.max_pings_without_data": 0,

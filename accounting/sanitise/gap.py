@@ -149,14 +149,22 @@ def _moments(kind: Kind, scale: float, noise: Noise, classes: int, leads: int, o
             factor = np.maximum(_excess(power, step), _excess(power, -step))
             unnamed.append(_from_here_on(np.where(far, 0.0, psi[1:] * factor))[1:] + _FAINT)
         for at, power in enumerate((1 - alpha, alpha)):
-            moved = two + others * one[1:]
-            from_plurality = gained[at] + others * unnamed[at] + _likely(surest, moved, power, -1)
-            named.append(from_plurality)
+            named.append(_plurality_gives(gained[at] + others * unnamed[at], surest, two + others * one[1:], power))
             if others:
                 rivals = between[0] + between[1] + (others - 1) * unnamed[at]
-                named += [rivals + _likely(surest, one[1:], power, sign) for sign in (-1, 1)]
+                named.append(_rivals_give(rivals, surest, one[1:], power))
         out[place, 2:] = _from_here_on(np.max(named, axis=0))
     return out[:, :-1]
+
+
+def _plurality_gives(of_others: np.ndarray, surest: np.ndarray, moved: np.ndarray, power: float) -> np.ndarray:
+    """The moment where a vote goes from the plurality to a rival, by lead; `of_others`: what all others add."""
+    return of_others + _likely(surest, moved, power, -1)
+
+
+def _rivals_give(of_others: np.ndarray, surest: np.ndarray, moved: np.ndarray, power: float) -> np.ndarray:
+    """The same where it goes from one rival to another: the plurality may gain or lose."""
+    return of_others + np.maximum(*(_likely(surest, moved, power, sign) for sign in (-1, 1)))
 
 
 def _likely(surest: np.ndarray, moved: np.ndarray, power: float, sign: int) -> np.ndarray:
