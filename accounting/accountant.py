@@ -21,7 +21,7 @@ from consilium.accounting.errors import AccountingError, CapExceededError, Delta
 from consilium.accounting.events import ReleaseEvent
 from consilium.accounting.guarantee import Guarantee, Kind
 from consilium.accounting.worst.adaptive import adaptive_epsilon
-from consilium.accounting.worst.compose import Composed, composed_epsilon
+from consilium.accounting.worst.compose import Composed, composed_epsilon, counted
 
 _NO_GAIN = 1e-9
 """Share of an epsilon by which another way has to be lower, so that rounding does not choose the words."""
@@ -193,7 +193,7 @@ class Accountant:
         return parts
 
     def composed_worst_case_epsilon(self, delta: float) -> float | None:
-        """The same for winners, bits and histograms, without a Renyi conversion; None where no form is known.
+        """The same for winners, bits and histograms, each beside a Gaussian; None where no form is known.
 
         See ``accounting.worst.compose``. Of few releases it may be above ``worst_case_epsilon``.
         """
@@ -212,45 +212,51 @@ class Accountant:
         return None if not pure or None in pure else math.fsum(epsilon for epsilon in pure if epsilon is not None)
 
     def adaptive_worst_case_epsilon(self, delta: float) -> float | None:
-        """The same by backward induction: the smallest; None where no form is known.
+        """The same by backward induction: the smallest for many releases of one kind; None where no form is known.
 
-        See ``accounting.worst.adaptive``. No federation promises it (docs/decisions/adaptive-promises.md).
+        See ``accounting.worst.adaptive``. Of few releases of several kinds it may be above the others.
         """
         parts = self._composed_parts()
         epsilon = math.inf if parts is None else adaptive_epsilon(parts, _left(delta, self._added_delta))
         return epsilon if math.isfinite(epsilon) else None
 
-    def least_worst_case_epsilon(
-        self, delta: float, *, numerical: bool = True, adaptive: bool = False
-    ) -> tuple[EpsilonBound, str]:
+    def least_worst_case_epsilon(self, delta: float, *, numerical: bool = True) -> tuple[EpsilonBound, str]:
         """The least of them, with the words for how it was found. Which are tried depends on no vote.
 
-        numerical : also the composition beside a Gaussian, which takes about a second for noise that was not asked
-        about before. adaptive : also backward induction, which is left out of promises.
+        numerical : also backward induction and the composition beside a Gaussian, which take one to five seconds for
+        noise that was not asked about before.
         """
         best, words = self.worst_case_epsilon(delta), "Renyi curves summed per order, cks conversion"
-        others = (
+        bounds = [
             (self.pure_worst_case_epsilon, "epsilons of pure privacy added"),
             (self.exact_worst_case_epsilon, "exact composition of Gaussian noise"),
-            (self.composed_worst_case_epsilon, "composition beside a Gaussian"),
-        )
-        induction = ((self.adaptive_worst_case_epsilon, "backward induction over adaptive releases"),)
-        for bound, how in (others if numerical else others[:2]) + (induction if adaptive else ()):
+        ]
+        if numerical:
+            bounds += [
+                (self.adaptive_worst_case_epsilon, "backward induction over adaptive releases"),
+                (self.composed_worst_case_epsilon, "composition beside a Gaussian"),
+            ]
+        for bound, how in bounds:
             epsilon = bound(delta)
             if epsilon is not None and epsilon < best.epsilon * (1 - _NO_GAIN):
                 best, words = EpsilonBound(epsilon, math.nan), how
+            if epsilon is not None and bound == self.adaptive_worst_case_epsilon and self._of_one_kind():
+                break  # induction is the least of them: nothing is imagined in front of it
         return best, words
+
+    def _of_one_kind(self) -> bool:
+        """Whether two or more equal releases are all there is."""
+        counts, _ = counted(self._composed_parts() or ())
+        return len(counts) == 1 and sum(counts.values()) > 1
 
     def data_dependent_epsilon(self, delta: float, method: Method = "cks") -> EpsilonBound:
         """Epsilon at the votes at hand. Secret: neither publish it nor stop because of it."""
         return rdp_to_epsilon(self._data_dependent, self._orders, _left(delta, self._added_delta), method)
 
-    def guarantee(
-        self, delta: float, kind: Kind, method: Method = "cks", *, numerical: bool = True, adaptive: bool = False
-    ) -> Guarantee:
+    def guarantee(self, delta: float, kind: Kind, method: Method = "cks", *, numerical: bool = True) -> Guarantee:
         """The epsilon together with everything that it means.
 
-        numerical, adaptive : see ``least_worst_case_epsilon``.
+        numerical : see ``least_worst_case_epsilon``.
         kind : WORST_CASE only where the events hold a query budget fixed before the run; REALISED for what came
         out.
 
@@ -269,7 +275,7 @@ class Accountant:
         words = f"Renyi curves summed per order, {method} conversion"
         if method == "cks":
             # what holds for all data holds for these too, so the worst case may stand for either
-            least, how = self.least_worst_case_epsilon(delta, numerical=numerical, adaptive=adaptive)
+            least, how = self.least_worst_case_epsilon(delta, numerical=numerical)
             if least.epsilon < bound.epsilon:
                 bound, words = least, how
         first = self._events[0]

@@ -74,9 +74,6 @@ def epsilon(
         Path | None,
         typer.Option(help="PUBLIC votes on which the sanitised release is planned; else a made-up profile."),
     ] = None,
-    adaptive: Annotated[
-        bool, typer.Option("--adaptive", help="The smallest worst case known, in a second or two; none promises it.")
-    ] = False,
     format: Annotated[Format, typer.Option(help="What goes to stdout; json: one object, errors too.")] = "text",
 ) -> None:
     """Cost of releasing labels for these votes: worst cases, the published bound, and the exact cost.
@@ -98,7 +95,6 @@ def epsilon(
         answers=answers,
         sanitised=sanitised,
         public_votes=public_votes,
-        adaptive=adaptive,
         show_secret=True,
     )
     if format == "json":

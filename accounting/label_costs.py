@@ -56,13 +56,11 @@ def histogram_rdp(event: ReleaseEvent, orders: object = DEFAULT_ORDERS) -> np.nd
     return total
 
 
-def worst_case(
-    event: ReleaseEvent, delta: float, method: Method = "cks", *, numerical: bool = True, adaptive: bool = False
-) -> Guarantee:
+def worst_case(event: ReleaseEvent, delta: float, method: Method = "cks", *, numerical: bool = True) -> Guarantee:
     """What may be promised of it, whatever the votes are; see ``Accountant.guarantee``."""
     accountant = Accountant(DEFAULT_ORDERS)
     accountant.commit(event)
-    return accountant.guarantee(delta, Kind.WORST_CASE, method, numerical=numerical, adaptive=adaptive)
+    return accountant.guarantee(delta, Kind.WORST_CASE, method, numerical=numerical)
 
 
 def worst_case_as_histogram(event: ReleaseEvent, delta: float, method: Method = "cks") -> EpsilonBound:

@@ -296,7 +296,6 @@ def epsilon(
     teachers: int | None = None,
     sanitised: bool = False,
     public_votes: object = None,
-    adaptive: bool = False,
     show_secret: bool = False,
 ) -> EpsilonResult:
     """What it costs to release labels for these votes.
@@ -315,8 +314,6 @@ def epsilon(
     teachers : what every row of votes must sum to, where it is known.
     sanitised : also release a bound at the votes with noise from the operating system, planned on ``public_votes``
         (queries, classes) or on a made-up profile. Each call with it is one more release.
-    adaptive : also bound the worst case by backward induction, which takes a second and gives the smallest number. No
-        federation promises it.
     show_secret : whether the result shows what votes decide when it is printed.
 
     Raises
@@ -360,7 +357,7 @@ def epsilon(
         classes=histograms.shape[1],
         teachers=count,
         answers=cap,
-        guarantee=worst_case(promised, delta, adaptive=adaptive),
+        guarantee=worst_case(promised, delta),
         worst_case_as_histogram=worst_case_as_histogram(promised, delta).epsilon,
         exact=least,
         exact_known=exactly(event, batch),
