@@ -214,7 +214,7 @@ class Accountant:
     def adaptive_worst_case_epsilon(self, delta: float) -> float | None:
         """The same by backward induction: the smallest for many releases of one kind; None where no form is known.
 
-        See ``accounting.worst.adaptive``. Of few releases of several kinds it may be above the others.
+        See ``accounting.worst.adaptive``. Where several kinds tell about as much it may be above the others.
         """
         parts = self._composed_parts()
         epsilon = math.inf if parts is None else adaptive_epsilon(parts, _left(delta, self._added_delta))
@@ -240,14 +240,15 @@ class Accountant:
             epsilon = bound(delta)
             if epsilon is not None and epsilon < best.epsilon * (1 - _NO_GAIN):
                 best, words = EpsilonBound(epsilon, math.nan), how
-            if epsilon is not None and bound == self.adaptive_worst_case_epsilon and self._of_one_kind():
-                break  # induction is the least of them: nothing is imagined in front of it
+            if epsilon is not None and bound == self.adaptive_worst_case_epsilon and self._one_kind_tells_most():
+                break  # nothing smaller is known: what is imagined in front of the others costs little
         return best, words
 
-    def _of_one_kind(self) -> bool:
-        """Whether two or more equal releases are all there is."""
+    def _one_kind_tells_most(self) -> bool:
+        """Whether there are two or more releases, and all but those of one kind tell a third as much at most."""
         counts, _ = counted(self._composed_parts() or ())
-        return len(counts) == 1 and sum(counts.values()) > 1
+        distances = sorted((release.mu for release in counts), reverse=True)
+        return sum(counts.values()) > 1 and all(distance <= distances[0] / 3 for distance in distances[1:])
 
     def data_dependent_epsilon(self, delta: float, method: Method = "cks") -> EpsilonBound:
         """Epsilon at the votes at hand. Secret: neither publish it nor stop because of it."""

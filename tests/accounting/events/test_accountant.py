@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from consilium.accounting.accountant import Accountant, Cap
+from consilium.accounting.aggregators import Confident, GNMax
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, rdp_to_epsilon
 from consilium.accounting.curves.gdp import discrete_epsilon, epsilon_of, mu_squared
 from consilium.accounting.errors import (
@@ -198,13 +199,38 @@ def test_so_many_candidates_cost_what_so_many_releases_do(kind: str) -> None:
     if four.added_delta() >= DELTA:
         return  # of which nothing can be promised at this delta
     together, apart = accounted(four), accounted(*[once] * 4)
-    for bound in (Accountant.exact_worst_case_epsilon, Accountant.composed_worst_case_epsilon):
+    for bound in (
+        Accountant.exact_worst_case_epsilon,
+        Accountant.adaptive_worst_case_epsilon,
+        Accountant.composed_worst_case_epsilon,
+    ):
         found, composed = bound(together, DELTA), bound(apart, DELTA)
         assert (found is None) == (composed is None)
         assert found is None or found == pytest.approx(composed, rel=1e-9)
     least = together.least_worst_case_epsilon(DELTA)[0].epsilon
     assert least == pytest.approx(apart.least_worst_case_epsilon(DELTA)[0].epsilon, rel=1e-9)
     assert least > accounted(once).least_worst_case_epsilon(DELTA)[0].epsilon
+
+
+@pytest.mark.parametrize(
+    ("events", "least"),
+    [
+        ([GNMax(sigma=169.6).event(5), GNMax(sigma=209.5).event(64)], "composed"),
+        ([GNMax(sigma=40).event(221), GNMax(sigma=60).event(52)], "adaptive"),
+        ([Confident(threshold=60, sigma1=120, sigma2=40).event(200)], "adaptive"),
+        ([GNMax(sigma=40).event(2)], "adaptive"),
+    ],
+)
+def test_the_less_of_induction_and_composition_is_promised(events: list[ReleaseEvent], least: str, monkeypatch) -> None:
+    """Where kinds tell about as much, what is imagined in front of an induction may weigh too much: then both are
+    tried. Elsewhere induction is the least, and the slower one is left out."""
+    delta, accountant = 1e-3, accounted(*events)
+    found = {
+        "adaptive": accountant.adaptive_worst_case_epsilon(delta),
+        "composed": accountant.composed_worst_case_epsilon(delta),
+    }
+    assert min(found, key=lambda name: found[name] or math.inf) == least
+    assert accountant.least_worst_case_epsilon(delta)[0].epsilon == found[least]
 
 
 @pytest.mark.parametrize("kind", EVENTS)
