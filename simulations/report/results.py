@@ -677,12 +677,12 @@ def _at_home(data: ReportData) -> Exhibit | None:
         for group in gains["groups"]
     ]
     whole = gains["all"]
-    small = gains["too_small"]
+    small, weights = gains["too_small"], "pairs of rows of both classes" if gains["metric"] == "auc" else "rows"
     words = (
         f"{many(gains['judged'], word)}, evenly spread by size over the {gains['parties'] - small:,} with rows"
         f" enough to hold some out, on {whole['tested']:,} rows of their own. Ring: a model of the {word} alone,"
         " trained on two thirds of its rows and judged on the last third, in turn. Diamond: the student, on the same"
-        " rows. Behind each line: the"
+        f" rows. Each {word} weighs by its {weights}, so large ones count most. Behind each line: the"
         f" difference, with its 95% interval over {plural(word)} (bootstrap, 1,000 draws, seed {gains['seed']})."
         f" The student learnt from votes of teachers that saw these rows; one {word} moves it by little, by the"
         " guarantee itself."
