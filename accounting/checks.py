@@ -175,6 +175,8 @@ def _check_shape(array: np.ndarray) -> None:
     if array.shape[1] < 2:
         raise VotesError(f"votes need at least 2 classes, got {array.shape[1]}: one class has one possible answer.")
     problem = _dtype_problem(array)
+    if problem and array.dtype.kind == "f" and array.size and np.all((array >= 0) & (array <= 1)):
+        raise VotesError(f"{problem}: shares of the votes? Multiply them by the teachers, and make int64 of them.")
     if problem:
         raise VotesError(f"{problem}. Convert the counts to int64 where they are made.")
 
@@ -189,7 +191,7 @@ def _check_rows(block: np.ndarray, teachers: int, first: int) -> None:
     if wrong.any():
         row = first + int(np.argmax(wrong))
         raise VotesError(
-            f"{int(wrong.sum())} quer(y/ies) do not sum to the {teachers} teachers (first: query {row}). "
+            f"{int(wrong.sum())} of the queries do not sum to the {teachers} teachers (first: query {row}). "
             "Every teacher casts exactly one vote per query; fix the collection or the number of teachers."
         )
 
@@ -223,14 +225,15 @@ counts to int64 where they are made.
     return array.astype(np.int64, copy=False)
 
 
-def check_same_total(votes: object, teachers: int | None = None) -> int:
+def check_same_total(votes: object, teachers: int | None = None, hint: str = "") -> int:
     """The one number of votes that every row has; 0 without rows. Here alone it is asked, for all events.
 
     A row with votes missing or to spare has another sensitivity than the one that is charged for.
 
     Parameters
     ----------
-    votes : signed integers (queries, classes). teachers : that number, where it is known.
+    votes : signed integers (queries, classes). teachers : that number, where it is known. hint : what else to say where
+        rows have different numbers.
 
     Raises
     ------
@@ -244,11 +247,12 @@ def check_same_total(votes: object, teachers: int | None = None) -> int:
     if teachers is not None:
         check_count(teachers, "teachers", 1, VotesError)
     totals = np.concatenate([block.sum(axis=1) for _, block in blocks(array, teachers)] or [np.zeros(0, np.int64)])
-    wrong = totals != (totals[0] if totals.size else 0)
+    found, times = np.unique(totals, return_counts=True)
+    wrong = totals != (found[np.argmax(times)] if totals.size else 0)
     if wrong.any():
         raise VotesError(
-            f"{int(wrong.sum())} of {totals.size} rows of votes ({array.dtype}) have another number of votes than the"
-            f" first (query {int(np.argmax(wrong))}). Take queries apart whose votes are not complete."
+            f"{int(wrong.sum())} of {totals.size} rows of votes ({array.dtype}) have another number of votes than most"
+            f" (first: query {int(np.argmax(wrong))}). Take queries apart whose votes are not complete.{hint}"
         )
     return int(totals[0]) if totals.size else 0
 

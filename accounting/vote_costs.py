@@ -418,6 +418,8 @@ def individual(
 def _check_reach(mechanism: Aggregator, teachers: int) -> None:
     """PATE 2018 asks 250 teachers at a threshold of 300 and sigma1 200: noise reaches what votes alone cannot."""
     threshold, sigma1 = mechanism.value("threshold"), mechanism.value("sigma1")
+    if threshold is not None and 0 < threshold < 1:
+        raise ThresholdError(f"threshold {threshold:g} is less than a vote. Name it in votes, of {teachers} teachers.")
     if threshold is not None and sigma1 is not None and threshold > teachers + _REACH * sigma1:
         raise ThresholdError(
             f"threshold {threshold:g} is above the {teachers} teachers by more than {_REACH} times sigma1, so that next"

@@ -106,6 +106,9 @@ def votes_of_teachers(classes_voted: np.ndarray, classes: int) -> np.ndarray:
     return np.bincount(cells.ravel(), minlength=queries * classes).reshape(queries, classes).astype(np.int64)
 
 
+_OF_TEACHERS = " If a row is a teacher and holds the class of each vote, name the number of classes."
+
+
 def as_histograms(votes: object, classes: int | None = None, teachers: int | None = None) -> tuple[np.ndarray, int]:
     """(votes int64 (queries, classes), teachers).
 
@@ -127,7 +130,7 @@ def as_histograms(votes: object, classes: int | None = None, teachers: int | Non
     else:
         array = np.asarray(votes)
         histograms = array if classes is None else votes_of_teachers(array, classes)
-    found = check_same_total(histograms, teachers)
+    found = check_same_total(histograms, teachers, _OF_TEACHERS if classes is None else "")
     if not len(histograms) or not found:
         raise VotesError("there are no votes to account for. Pass at least one query with at least one vote.")
     return histograms.astype(np.int64, copy=False), found

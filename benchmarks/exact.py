@@ -36,6 +36,7 @@ from consilium.accounting.label_costs import (
 )
 from consilium.accounting.units import Noise, Towards
 from consilium.coordinator.privacy import promised, promised_to_student
+from consilium.report.disclosure import epsilon_text
 from consilium.simulations.scenario import load_scenario
 from docs.figures import figure
 
@@ -208,7 +209,7 @@ def speed() -> None:
             print(f"{title:16}{noise:>12}{published:12.3f}{exact:12.3f}{exact / published:8.1f}")
 
 
-PROMISES = ("scenario", "labels", "as the papers charge", "towards the coordinator", "towards the student")
+PROMISES = ("scenario", "labels", "as a whole histogram", "towards the coordinator", "towards the student")
 
 
 def promises() -> Iterator[list[str]]:
@@ -218,8 +219,8 @@ def promises() -> Iterator[list[str]]:
         (event,) = federation.promised_events()
         before = worst_case_as_histogram(event, federation.privacy.delta).epsilon
         now, student = promised(federation), promised_to_student(federation)
-        seen = f"{now.epsilon:.3f}" if now.towards is Towards.COORDINATOR else "none"
-        yield [name, labels, f"{before:.3f}", seen, f"**{student.epsilon:.3f}**"]
+        seen = epsilon_text(now.epsilon) if now.towards is Towards.COORDINATOR else "none"
+        yield [name, labels, epsilon_text(before), seen, f"**{epsilon_text(student.epsilon)}**"]
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -308,7 +308,7 @@ def test_the_import_brings_nothing_heavy():
     [
         ({"votes": VOTES.astype(np.float64)}, VotesError, "float counts"),
         ({"votes": VOTES.astype(np.uint8)}, VotesError, "unsigned"),
-        ({"votes": VOTES + np.eye(4, 3, dtype=int)}, VotesError, "another number of votes than the first"),
+        ({"votes": VOTES + np.eye(4, 3, dtype=int)}, VotesError, "another number of votes than most"),
         ({"votes": VOTES, "teachers": 99}, VotesError, "do not sum to the 99"),
         ({"votes": VOTES[:0]}, VotesError, "no votes"),
         ({"votes": VOTES, "classes": 3}, VotesError, "not from 0 to 2"),

@@ -39,6 +39,14 @@ from consilium.simulations.study.summaries.view import StudyView
 MOST_PANELS = 12
 """Charts in one picture; of more points only these are drawn, and the table has all."""
 WORTH, WORTH_ABOVE = "hand_labels", "hand_labels_above"
+_OVER_SEEDS = (
+    "Each value is a mean over seeds. Its interval (95%) is over seeds (division, lots, noise) and test rows together,"
+    " or the owners that these came from; the download says what each is over."
+)
+_OF_ONE_SEED = (
+    "Each value is of one seed. Its interval (95%) is over test rows alone, or the owners that these came from: another"
+    " seed may lie outside it."
+)
 _NO_ROW_SCORES = (
     "This folder was written by a version before 0.10, which kept nothing of single test rows: differences are tested"
     " over seeds alone, as if every seed had test rows of its own, and are less certain than they look. Run the study"
@@ -58,8 +66,7 @@ def methods_part(view: StudyView) -> PagePart | None:
         "methods",
         "Methods",
         exhibits,
-        "Each value is a mean over seeds. Its interval (95%) is over seeds (division, lots, noise) and test rows"
-        " together, or the owners that these came from; the download says what each is over.",
+        _OVER_SEEDS if len(view.seeds) > 1 else _OF_ONE_SEED,
         *([] if view.row_scores is not None else [_NO_ROW_SCORES]),
     )
 

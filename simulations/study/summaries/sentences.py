@@ -485,7 +485,8 @@ def _shifts(view: StudyView) -> list[str]:
     if not shifts:
         return []
     parts = [f"{shift.label}: {', '.join(shift.named) or 'nothing'}" for shift in shifts]
-    return [f"What differs between parties beyond chance, in most seeds: {'; '.join(parts)}."]
+    most = ", in most seeds" if len(view.seeds) > 1 else ""
+    return [f"What differs between parties beyond chance{most}: {'; '.join(parts)}."]
 
 
 def _some(names: Sequence[str]) -> str:

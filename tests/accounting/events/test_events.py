@@ -88,7 +88,7 @@ class TestEveryEvent:
         """A vote missing in one row of 40 was taken as it came; the error tells where, and no count."""
         event = cls(**common(), **extra)
         p = np.full((40, 3), 1 / 3)
-        told = r"^1 of 40 rows of votes \(int64\) have another number of votes than the first \(query 7\)"
+        told = r"^1 of 40 rows of votes \(int64\) have another number of votes than most \(first: query 7\)"
         with pytest.raises(VotesError, match=told) as caught:
             event.evidence(SHORT, None, p)
         assert "100" not in str(caught.value)
