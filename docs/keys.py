@@ -17,7 +17,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from consilium.coordinator.config import Federation, QueryBudget, Timeouts
-from consilium.coordinator.mechanisms import ALL_MECHANISMS
+from consilium.coordinator.mechanisms import ALL_MECHANISMS, Mechanism
+from consilium.coordinator.mechanisms.calibration import noise_scales
 from consilium.coordinator.planning.plan import PlannedMechanism
 from consilium.coordinator.provision.plan import AggregatorPlan, PartyPlan, RowsPlan, StudentPlan
 from consilium.coordinator.stages import Privacy, Sanitised
@@ -135,7 +136,10 @@ def _line(model: type[BaseModel], name: str, prefix: str = "") -> str:
     field = model.model_fields[name]
     shown = field.alias or name
     key = f"{prefix}.{shown}" if prefix else shown
-    cells = (f"`{key}`", _type(field.annotation), _default(field), _limits(field), meaning(model, name))
+    default = _default(field)
+    if issubclass(model, Mechanism) and model.private and name in noise_scales(model):
+        default += " without `privacy.epsilon`"
+    cells = (f"`{key}`", _type(field.annotation), default, _limits(field), meaning(model, name))
     return f"| {' | '.join(cells)} |\n"
 
 

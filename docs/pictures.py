@@ -47,6 +47,7 @@ def headline() -> Drawing:
         "one hospital alone": scenario.cell("as shipped", "mean teacher"),
         "council: the student": scenario.cell("as shipped", "student"),
         "noisy average of weights": runs.cell("all", "noisy average of weights"),
+        "private gradient descent": runs.cell("all", "private gradient descent"),
         "300 labels by hand": runs.cell("all", "as many labels by hand"),
         "all rows in one place": scenario.cell("as shipped", "pooled"),
     }
