@@ -90,7 +90,7 @@ class TestFit:
         assert "parties-too-small" not in [each["code"] for each in everybody.run_.warnings]
 
     def test_the_run_behind_it_holds_and_its_public_words_are_no_secret(self) -> None:
-        council = fitted(mechanism={"name": "gnmax", "sigma": 3.0})
+        council = fitted(mechanism={"name": "gnmax", "sigma": 1.5})
         audit = council.run_.audit()
         assert audit.against.rows() == []
         assert audit
