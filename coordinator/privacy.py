@@ -333,6 +333,8 @@ def epsilon_by_query(config: FederationConfig, batches: list[Batch]) -> dict[str
     points = np.unique(np.linspace(1, len(outcome), EXACT_POINTS).astype(int))
     least = np.array([_least(config, phase[:length], outcome[:length], length == len(outcome)) for length in points])
     worst_curve = np.minimum(worst_curve, least[np.searchsorted(points, np.arange(1, len(outcome) + 1))])
+    # the first of them cost at most what all do, for which a smaller bound may be known
+    worst_curve = np.minimum.accumulate(worst_curve[::-1])[::-1]
     dependent_curve = _epsilons(np.concatenate(dependent), left)
     return {"spent": worst_curve, "data_dependent": np.minimum(dependent_curve, worst_curve)}
 
