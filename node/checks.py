@@ -229,7 +229,12 @@ def check_reachable(address: str, variables: Sequence[str] = ()) -> str:
             f"{proxy or address}: no answer within 5 s", f"Open the port in the firewalls between{around}"
         ) from None
     except OSError as error:
-        start = "Correct the variable" if proxy else "Start the coordinator, or open the port in the firewalls between"
+        start = (
+            "Correct the variable"
+            if proxy
+            else "Start the coordinator, which opens the students' port once parties have trained, or open the port in"
+            " the firewalls between"
+        )
         raise ServiceError(f"{proxy or address}: {error.strerror}", f"{start}{around or moved}") from None
     return f" by way of the proxy {proxy}" if proxy else ""
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from consilium.node import keys as own_keys
 from consilium.node.acceptance import Limit, PolicyRequest, accepted_in_words, is_answered, read_policy
 from consilium.node.checks import (
+    Advice,
     Check,
     check_authority,
     check_clock,
@@ -47,6 +48,7 @@ from consilium.protocol.label_source import Unanswered
 from consilium.protocol.messages import Terms
 from consilium.protocol.models import Frozen
 from consilium.protocol.refusals import Refused
+from consilium.report.disclosure import epsilon_text
 from consilium.sums.roster import SumRoster
 
 if TYPE_CHECKING:
@@ -104,7 +106,7 @@ class NodeStatus:
     def lines(self) -> list[str]:
         """For people."""
         party, said = self.kind == "party", self.coordinator
-        epsilon = "not allowed" if self.epsilon is None else f"at most {self.epsilon:.3f} in this federation"
+        epsilon = "not allowed" if self.epsilon is None else f"at most {epsilon_text(self.epsilon)} in this federation"
         promised = f"{epsilon}; " if party else ""
         queries = "answered ever" if party else "ever in sums"
         return [
@@ -323,7 +325,7 @@ class MemberKind(NodeKind):
         return [("port", lambda: check_port(kit.node_port, "127.0.0.1", "node_port"))]
 
     def way_checks(self, kit: Kit, running: bool) -> list[Check]:
-        return [("coordinator", lambda: check_standing(kit))]
+        return [("node", lambda: _started(kit, running)), ("coordinator", lambda: check_standing(kit))]
 
     def start(self, kit: Kit, tell: Tell, stop: threading.Event, backoff: BackOff | None = None) -> StartResult:
         """Serve until `stop` is set.
@@ -440,6 +442,13 @@ class MemberKind(NodeKind):
         if not prints.made_here:
             return self.made_by_operator(kit)
         return f"made by this {self.name}, fingerprint {prints.own[:9]}...: the kit lists them"
+
+
+def _started(kit: Kit, running: bool) -> str:
+    """Whether it runs. Raises Advice of one that ran before."""
+    if not running and any(kit.logs.iterdir()):
+        raise Advice("this node is not started", f"Run: consilium node start {kit.folder}")
+    return "started" if running else "not started yet"
 
 
 def _flower() -> str:

@@ -41,6 +41,7 @@ from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, No
 from consilium.protocol.identity import Identity
 from consilium.protocol.messages import Terms
 from consilium.protocol.refusals import CURES, Refused, Rule
+from consilium.report.disclosure import epsilon_text
 from consilium.sums.roster import SumRoster, load_roster
 
 POLICY = "policy in policy.toml"
@@ -116,12 +117,13 @@ class Party(MemberKind):
 
     def standing(self, kit: Kit) -> str:
         """By the journal as it is now."""
-        return standing_of(last_answers(kit.folder))[0]
+        terms = open_home(kit.folder).pinned_terms()
+        return standing_of(last_answers(kit.folder), "" if terms is None else terms.federation)[0]
 
     def status(self, kit: Kit) -> NodeStatus:
         home = open_home(kit.folder)
         terms = self.terms_of(home)
-        standing, since = standing_of(last_answers(kit.folder))
+        standing, since = standing_of(last_answers(kit.folder), terms.federation)
         epsilon, problem, student, towards = None, "", None, ""
         try:
             check_is_accepted(home)
@@ -155,8 +157,8 @@ class Party(MemberKind):
         most, phases = promise.weight, f" over its {len(promise.by_release)} stages" if promise.later else ""
         weight = f", weight {share.weight} of {most}" if most > 1 else ""
         return (
-            f"allows this federation: {terms.collection} votes{weight}, epsilon at most {share.epsilon:.3f}{phases}"
-            f" at delta {policy.delta:g} for a {policy.unit}"
+            f"allows this federation: {terms.collection} votes{weight}, epsilon at most"
+            f" {epsilon_text(share.epsilon)}{phases} at delta {policy.delta:g} for a {policy.unit}"
         )
 
     def _roster(self, kit: Kit) -> str:
@@ -207,14 +209,14 @@ def _data(kit: Kit) -> str:
     return f"{home.data_file.name}: {count} rows fit the federation's columns and classes"
 
 
-def standing_of(last: dict[str, LastAnswer]) -> tuple[str, str]:
-    """In words, and since when, by what was asked last.
+def standing_of(last: dict[str, LastAnswer], federation: str = "") -> tuple[str, str]:
+    """In words, and since when, by what was asked last; what another federation asked does not count.
 
     >>> standing_of({})
     ('not asked yet', '')
     """
     hello, train = last.get(HELLO), last.get(TRAIN)
-    if hello is None:
+    if hello is None or (federation and hello.federation and not hello.refused and hello.federation != federation):
         return "not asked yet", ""
     if hello.refused:
         return _refusal(hello, "")

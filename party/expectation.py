@@ -66,7 +66,7 @@ def own_share(home: Home, terms: Terms) -> Share:
 def weight_line(terms: Terms, policy: Policy, share: Share) -> str:
     """For the party's own people."""
     counted = f"{share.weight} of at most {promise_of(terms).weight}: your answers count {share.weight} times"
-    cost = f"your own epsilon is at most {share.epsilon:.3f} at delta {policy.delta:g} for a {policy.unit}"
+    cost = f"your own epsilon is at most {epsilon_text(share.epsilon)} at delta {policy.delta:g} for a {policy.unit}"
     return f"weight     {counted}; {cost}"
 
 

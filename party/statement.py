@@ -14,6 +14,7 @@ from consilium.party.spend import SeenLedger, SpendStore
 from consilium.protocol.errors import ConfigError, LedgerError
 from consilium.protocol.ledger_statement import LedgerStatement
 from consilium.protocol.messages import Terms
+from consilium.report.disclosure import epsilon_text
 from consilium.sums.roster import load_roster
 
 
@@ -79,8 +80,8 @@ class StatementCheck:
         so_far = min(epsilon(charged, policy), to_student) if charged else 0.0
         whom = " towards the student and the public" if self._terms.student else ""
         summary = (
-            f"the coordinator's ledger so far: epsilon at most {so_far:.4f}{whom}; this party's own account of the"
-            f" federation: at most {account:.4f}"
+            f"the coordinator's ledger so far: epsilon at most {epsilon_text(so_far)}{whom}; this party's own account"
+            f" of the federation: at most {account:.4f}"
         )
         if self._terms.student:
             seen = [

@@ -11,6 +11,7 @@ import typer
 
 from consilium.protocol.old_names import public_file
 from consilium.protocol.output import Format, FormatOption, QuietOption, show
+from consilium.report.disclosure import epsilon_text
 
 if TYPE_CHECKING:
     from consilium.data.files import CsvRule
@@ -207,7 +208,7 @@ def _ask(
         words = in_plain_words(terms.epsilon, terms.delta, terms.unit, terms.neighbouring)
         rows = pool.load(terms.schema, _note)
         display.say(
-            f"{terms.parties} parties, {terms.mechanism}; epsilon at most {terms.epsilon:.3f} at delta"
+            f"{terms.parties} parties, {terms.mechanism}; epsilon at most {epsilon_text(terms.epsilon)} at delta"
             f" {terms.delta:g}, unit: a {terms.unit}; {left} queries left",
             time.time(),
         )

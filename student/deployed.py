@@ -29,7 +29,7 @@ from consilium.protocol.label_source import Progress, RowStanding
 from consilium.protocol.old_names import public_file
 from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.schema import Schema
-from consilium.report.disclosure import in_plain_words
+from consilium.report.disclosure import epsilon_text, in_plain_words
 from consilium.report.warnings import MOST_EPSILON
 from consilium.student.channel import LabelChannel
 from consilium.student.pool import Pool, PoolFile, check_fits
@@ -109,7 +109,7 @@ def _terms(kit: Kit, path: Path | None) -> str:
             f"; of {len(ids)} rows {len(ids) - recorded - spent} can be asked, {recorded} are free, {spent} are used up"
         )
     words = in_plain_words(terms.epsilon, terms.delta, terms.unit, terms.neighbouring)
-    sentence += f"; epsilon at most {terms.epsilon:.3f}. {terms.release.sentence} {words}"
+    sentence += f"; epsilon at most {epsilon_text(terms.epsilon)}. {terms.release.sentence} {words}"
     if left == 0:
         raise Advice(sentence, "Only rows that are free get labels: more need a new federation")
     if terms.epsilon > MOST_EPSILON:

@@ -140,7 +140,7 @@ class ThresholdNotMet(SecAggError):
         self.stage, self.have, self.need, self.missing = stage, have, need, tuple(missing)
         super().__init__(
             f"stage {stage}: {have} parties are left, {need} are needed; missing: {named(self.missing) or 'none'}",
-            "Send the stage again when they are back, or start a new session",
+            "Wait until they are back: a student asks again by itself",
         )
 
 

@@ -30,6 +30,7 @@ from consilium.node.metrics import MetricFamily, ages, one, processes_of
 from consilium.node.monitor import HTML, NOTHING_LOADED, Answer, Lasting, Watched, as_json
 from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.versions import DISTRIBUTION
+from consilium.report.disclosure import epsilon_text
 from consilium.report.exhibits import Cell, Exhibit, PagePart, Table, TableLine, Words
 from consilium.report.page import Page, as_html, style
 
@@ -397,7 +398,7 @@ def _budget(view: ConsoleView) -> PagePart:
         words.append(f"{view.rows_open} public rows can still be asked")
     guarantee = Markup("Epsilon so far at most {}, of <b>{} guaranteed</b>")
     words += [
-        guarantee.format(f"{view.epsilon_so_far:.3f}", f"{view.epsilon_guaranteed:.3f}"),
+        guarantee.format(epsilon_text(view.epsilon_so_far), epsilon_text(view.epsilon_guaranteed)),
         f"Guaranteed: {view.towards_student}; {view.towards_nodes}.",
         _SMALL.format(
             f"At delta {view.delta:g}, for a {view.unit}. The guarantee holds whatever is asked. “So far” counts every"

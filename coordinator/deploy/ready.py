@@ -22,6 +22,7 @@ from consilium.protocol.digests import Hash
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.old_names import public_file
 from consilium.protocol.pool import PoolTree
+from consilium.report.disclosure import epsilon_text
 from consilium.sums.roster import load_roster
 
 NEWEST = "Open the newest update that the operator sent into this kit"
@@ -80,7 +81,8 @@ def _federation(run: KitRun) -> str:
     guarantee = promised(config)
     return (
         f"{config.collection} votes, {config.describe()}, at most {config.whole_budget.queries} queries:"
-        f" epsilon at most {guarantee.epsilon:.3f} at delta {config.privacy.delta:g}, unit {config.privacy.unit.value}"
+        f" epsilon at most {epsilon_text(guarantee.epsilon)} at delta {config.privacy.delta:g},"
+        f" unit {config.privacy.unit.value}"
     )
 
 

@@ -12,6 +12,7 @@ import typer
 
 from consilium.protocol.files import writing
 from consilium.protocol.output import Format, FormatOption, show, tell_warnings
+from consilium.report.disclosure import epsilon_text
 from consilium.report.warnings import listed
 
 if TYPE_CHECKING:
@@ -202,9 +203,10 @@ def _sealed(made: Made, passwords: Path | None) -> list[Path]:
 def _tell(made: Made, output: Format, sealed: Sequence[Path] = ()) -> None:
     lines = []
     if made.promised is not None:
-        lines.append(f"federation_digest  {made.federation_digest}")
-        lines.append(f"epsilon promised   {made.promised.epsilon:.4g} at delta {made.promised.delta:g}")
-        lines.append(f"nodes              {made.towards_nodes}")
+        lines.append(f"federation         {made.federation}, as status, logs and the page to sign have it")
+        lines.append(f"federation_digest  {made.federation_digest}, as a simulation of the same has it")
+        lines.append(f"epsilon promised   {epsilon_text(made.promised.epsilon)} at delta {made.promised.delta:g}")
+        lines.append(f"nodes              {made.towards_nodes}; a party charges itself the larger")
         lines.append(f"in plain words     {made.in_plain_words}")
         lines.append(f"parties needed     {made.least}: fewer are waited for, and no sum is of fewer")
     if made.authority:
@@ -217,6 +219,7 @@ def _tell(made: Made, output: Format, sealed: Sequence[Path] = ()) -> None:
     for name, fingerprint in made.enrolled.items():
         lines.append(f"keys    {name} made its own; have it read this out over the telephone: {fingerprint}")
     values = {
+        "federation": made.federation,
         "federation_digest": made.federation_digest,
         "guarantee": None if made.promised is None else made.promised.to_json(),
         "in_plain_words": made.in_plain_words,

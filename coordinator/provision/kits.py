@@ -70,16 +70,17 @@ UPDATES = "updates"
 class Made:
     """New kits, and files to send to nodes that are deployed already, by node.
 
-    enrolled: fingerprints of the parties that made their own keys. federation_digest, authority (its fingerprint),
-    promised, in_plain_words, towards_nodes, warnings, least: of a new federation, the last of parties that must be
-    there, 0 elsewhere.
-    planned: of a new federation whose mechanism was left open. outlook: what a change of the parties means for each.
+    enrolled: fingerprints of the parties that made their own keys. federation (as people compare it), federation_digest
+    (as a simulation has it), authority (its fingerprint), promised, in_plain_words, towards_nodes, warnings, least: of
+    a new federation, the last of parties that must be there, 0 elsewhere. planned: of a new federation whose mechanism
+    was left open. outlook: what a change of the parties means for each.
     """
 
     kits: tuple[Path, ...] = ()
     updates: tuple[Path, ...] = ()
     note: str = ""
     enrolled: Mapping[str, str] = field(default_factory=dict)
+    federation: str = ""
     federation_digest: str = ""
     authority: str = ""
     promised: Guarantee | None = None
@@ -155,6 +156,7 @@ def make(plan_file: Path, out: Path) -> Made:
         there,
         note=pool.note if pool else remarks(plan_file, plan, rows),
         enrolled=_enrolled(keys if second is None or second_keys is None else {**keys, second.name: second_keys}),
+        federation=registry.federation().digest()[:12],
         federation_digest=registry.federation_digest,
         authority=authority_fingerprint(authority.certificate),
         promised=promised(plan.federation),

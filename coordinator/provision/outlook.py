@@ -29,7 +29,7 @@ from consilium.coordinator.provision.registry import (
 from consilium.coordinator.provision.write import LEAST_ROWS, limit_for
 from consilium.coordinator.rosters import least_together
 from consilium.protocol.errors import ConfigError
-from consilium.report.disclosure import times_as_likely
+from consilium.report.disclosure import epsilon_text, times_as_likely
 from consilium.report.warnings import MOST_EPSILON
 
 Asked = int | Mapping[str, int] | None
@@ -69,7 +69,8 @@ class ChangeOutlook:
     parties that must be there. pool: rows that were fixed beforehand, asked: of them so far, as the operator was told;
     None where unknown. impossible: why there is no federation after the change, or nothing. once: whether a party
     answers each row once, since noise is in the sums. alone: parties in no block, and so in no exact sum. unasked:
-    digests of federations that are not counted, since nothing was asked in them.
+    digests of federations that are not counted, since nothing was asked in them. by_federation: whether it is known
+    what was asked in which.
     """
 
     changes: tuple[str, ...]
@@ -87,6 +88,7 @@ class ChangeOutlook:
     once: bool = True
     alone: tuple[str, ...] = ()
     unasked: tuple[str, ...] = ()
+    by_federation: bool = False
 
     @property
     def is_new(self) -> bool:
@@ -118,7 +120,7 @@ class ChangeOutlook:
         told += [f"note        {name}: in no exact sum, since the roster has it in no block" for name in self.alone]
         if self.unasked:
             told.append(f"note        not counted, as nothing was asked there: {', '.join(self.unasked)}")
-        elif any(party.federations > 1 for party in self.parties):
+        elif not self.by_federation and any(party.federations > 1 for party in self.parties):
             told.append(f"note        a federation in which nothing was asked costs a party nothing: {TELL}")
         if self.rows_open is not None:
             told.append(f"public rows {self._rows()}")
@@ -139,9 +141,9 @@ class ChangeOutlook:
     def _of(self, party: PartyOutlook) -> str:
         likelier = f", at which an outcome may be {times_as_likely(party.epsilon)} as likely: it protects little"
         large = likelier if party.epsilon > MOST_EPSILON else ""
-        now = "" if party.now is None or party.now == party.epsilon else f" (now {party.now:.4g})"
+        now = "" if party.now is None or party.now == party.epsilon else f" (now {epsilon_text(party.now)})"
         over = f" over {party.federations} federations" if party.federations > 1 else ""
-        told = f"epsilon at most {party.epsilon:.4g}{over}{now}{large}; needs policy.most_epsilon >="
+        told = f"epsilon at most {epsilon_text(party.epsilon)}{over}{now}{large}; needs policy.most_epsilon >="
         told += f" {party.most_epsilon:g}, most_queries >= {party.most_queries}"
         if party.least_parties is not None:
             told += f", least_parties <= {party.least_parties}"
@@ -200,7 +202,7 @@ def told_of(
     shown = ChangeOutlook(
         tuple(changes), config.collection, old, "", config.privacy.delta, config.privacy.unit.value, 0, (),
         config.whole_budget.queries, None if after.public is None else after.public.size, total, impossible,
-        config.noise_in_sums,
+        config.noise_in_sums, by_federation=isinstance(asked, Mapping),
     )  # fmt: skip
     try:
         new = after.federation()
