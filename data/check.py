@@ -176,10 +176,13 @@ def all_at_once(
     remedy = checked.remedy
     keys = _keys(remedy, python)
     place = "give Council these" if python else "put these below [data]"
-    keys = f"{place}:\n{keys}\n" if keys and len(keys) <= _LONGEST else ""
+    if keys and len(faults) == 1 and "\n" not in keys:  # one mistake is one line
+        keys = f"{place}: {keys}"
+    else:
+        keys = f"{place}:\n{keys}\n" if keys and len(keys) <= _LONGEST else ""
     left_out = f"leave out {', '.join(map(repr, remedy.drop))} (data.drop)" if remedy.drop else ""
     mended = " and ".join(filter(None, (left_out, keys)))
-    more = f"{'' if keys else '. '}{more}" if more else ""
+    more = f"{'' if keys.endswith(chr(10)) else '. '}{more}" if more else ""
     if len(faults) == 1:
         (finding,) = faults
         action = finding.action.replace("Leave it out", "Leave it out (data.drop)", 1)

@@ -81,7 +81,7 @@ class StatementCheck:
         whom = " towards the student and the public" if self._terms.student else ""
         summary = (
             f"the coordinator's ledger so far: epsilon at most {epsilon_text(so_far)}{whom}; this party's own account"
-            f" of the federation: at most {account:.4f}"
+            f" of the federation: at most {epsilon_text(account)}"
         )
         if self._terms.student:
             seen = [
@@ -90,5 +90,5 @@ class StatementCheck:
                 for queries in [len(batch.queries) + len(batch.left_over)]
             ]
             nodes = min(epsilon(seen, policy), account) if seen else 0.0
-            summary += f", towards the nodes that see noisy sums; of this, so far at most {nodes:.4f}"
+            summary += f", towards the nodes that see noisy sums; of this, so far at most {epsilon_text(nodes)}"
         return f"{summary} (delta {policy.delta:g}, {policy.unit}, {policy.neighbouring.value})"

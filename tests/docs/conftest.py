@@ -134,7 +134,7 @@ class Desk:
         new = {word for option, word in pairwise(words) if option == "--out"}
         for word in words:
             name = word.split("/")[0] if word.split("/")[0] in self.makers else word
-            if word not in new and name in self.makers and not (self.folder / name).exists():
+            if word.split("/")[0] not in new and name in self.makers and not (self.folder / name).exists():
                 copy(self.makers[name](), self.folder / name)
 
     def kit(self, kits: Path, keys: Path, name: str, joined: bool) -> Path:

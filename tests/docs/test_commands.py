@@ -156,7 +156,7 @@ def test_it_runs(
     cwd = desk.folder
     if "." in words:  # in the kit of a node: which, the words tell
         kits = request.getfixturevalue("kits")
-        node = f"party-{OWN_KEYS}" if words[0] == "party" or "--public" not in words else "student-university"
+        node = "student-university" if words[0] == "student" or "--public" in words else f"party-{OWN_KEYS}"
         cwd = desk.kit(kits, kits.parent / "keys", node, joined=words[:2] != ["node", "join"])
     elif words[0] == "provision":
         desk.lay_out([*words, "public.csv", "public.npz", f"{OWN_KEYS}.enrol.json"])

@@ -33,6 +33,7 @@ from consilium.protocol.errors import ConfigError, LedgerError
 from consilium.protocol.identity import Identity
 from consilium.protocol.ledger_statement import ChargedBatch, LedgerStatement, charged_query, read_statement
 from consilium.protocol.refusals import Refused, Rule
+from consilium.report.disclosure import epsilon_text
 from tests.command_line import consilium
 from tests.coordinator.verify.runs import kit_run, run_of
 
@@ -90,7 +91,7 @@ def test_an_honest_ledger_holds(run: Path) -> None:
     config = load(run / "kits" / "coordinator" / "federation.json", FederationConfig)
     policy = home_of(run).policy
     assert (to_student, own, so_far) == tuple(
-        round(epsilon(events, policy), 4)
+        float(epsilon_text(epsilon(events, policy)))
         for events in ([config.event(5, 5)] * 4, config.held_to(), [config.node_event(5, 5)] * 4)
     )
     assert re.match(r"4 batches, through each of [4-9] positions", texts["positions"])

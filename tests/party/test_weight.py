@@ -22,6 +22,7 @@ from consilium.party.node import PartyNode
 from consilium.party.promise import epsilon, largest_weight, promise_of
 from consilium.protocol.queries import canonical_queries
 from consilium.protocol.refusals import Refusal, Refused, Rule
+from consilium.report.disclosure import epsilon_text
 from tests.federation import hello_of, make_config, make_home, make_rows, make_secure, vote_request
 from tests.marks import third
 
@@ -172,7 +173,7 @@ def test_a_partys_own_words_say_its_weight_and_epsilon(tmp_path: Path) -> None:
         share,
         [
             "weight     2 of at most 6: your answers count 2 times; your own epsilon is at most"
-            f" {share.epsilon:.3f} at delta 1e-05 for a party"
+            f" {epsilon_text(share.epsilon)} at delta 1e-05 for a party"
         ],
     )
     assert told_share(home, make_config().terms()) == (None, [])

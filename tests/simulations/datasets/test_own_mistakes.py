@@ -171,7 +171,8 @@ CASES: dict[str, tuple[Spoil, dict[str, Any], type[ConsiliumError], str]] = {
         replaced("age", 42, "old"),
         OWNERS,
         DataError,
-        r"patients\.csv: column 'age', line 44: text in a column of numbers \('old'\)\. .*data\.cells = \{'age': ",
+        r"patients\.csv: column 'age', line 44: text in a column of numbers \('old'\)\. "
+        r".*below \[data\]: cells\.age = \{ missing_codes = \[\"old\"\] \}",
     ),
     "text in a declared number": (
         nothing,
