@@ -166,7 +166,7 @@ def test_which_commands_are_the_same(ran: str, covers: bool) -> None:
 def test_control_a_command_that_nothing_runs_is_named() -> None:
     by = pages.run_by([("distributed", "node join . --keys ../keys"), ("verified", "node join . --keys ../new")])
     assert by["deploy.md", "consilium node join . --keys ../keys"] == "distributed, verified"
-    assert by["deploy.md", "consilium provision federation.toml --out kits"] == ""
+    assert by["deploy.md", "consilium provision federation.toml --out kits --seal kits/operator/passwords.txt"] == ""
 
 
 def test_a_stranger_types_fifteen_commands_at_most() -> None:
