@@ -176,7 +176,7 @@ def as_aggregator(mechanism: object) -> Aggregator:
         return mechanism
     words = _WORDS.fullmatch(mechanism) if isinstance(mechanism, str) else None
     if words is None:
-        got = repr(mechanism) if isinstance(mechanism, str) else f"of type {type(mechanism).__name__}"
+        got = repr(mechanism) if isinstance(mechanism, str) else f"a {type(mechanism).__name__}"
         raise EventError(f"a mechanism is made by {', '.join(_KINDS)}, or written 'GNMax(sigma=40)', got {got}.")
     named = {name.lower(): name for name in _KINDS}.get(words["name"].lower(), words["name"])
     parameters: list[tuple[str, float]] = []

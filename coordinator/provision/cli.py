@@ -206,7 +206,7 @@ def _tell(made: Made, output: Format, sealed: Sequence[Path] = ()) -> None:
         lines.append(f"federation         {made.federation}, as status, logs and the page to sign have it")
         lines.append(f"federation_digest  {made.federation_digest}, as a simulation of the same has it")
         lines.append(f"epsilon promised   {epsilon_text(made.promised.epsilon)} at delta {made.promised.delta:g}")
-        lines.append(f"nodes              {made.towards_nodes}; a party charges itself the larger")
+        lines.append(f"nodes              {made.towards_nodes}")
         lines.append(f"in plain words     {made.in_plain_words}")
         lines.append(f"parties needed     {made.least}: fewer are waited for, and no sum is of fewer")
     if made.authority:

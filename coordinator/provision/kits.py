@@ -64,6 +64,7 @@ from consilium.protocol.tls import fingerprint
 from consilium.report.warnings import RunWarning, before_run
 
 UPDATES = "updates"
+_LARGER = "; a party charges itself the larger"
 
 
 @dataclass(frozen=True)
@@ -161,7 +162,7 @@ def make(plan_file: Path, out: Path) -> Made:
         authority=authority_fingerprint(authority.certificate),
         promised=promised(plan.federation),
         in_plain_words=promise_in_words(plan.federation),
-        towards_nodes=towards_nodes(registry.federation()),
+        towards_nodes=towards_nodes(registry.federation()) + _LARGER * plan.federation.noise_in_sums,
         warnings=tuple(
             before_run(expected(plan.federation, len(plan.party), len(rows.classes), votes, asks_typical=None))
         ),

@@ -221,15 +221,17 @@ def test_so_many_candidates_cost_what_so_many_releases_do(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("events", "least"),
+    ("events", "least", "both"),
     [
-        ([GNMax(sigma=169.6).event(5), GNMax(sigma=209.5).event(64)], "composed"),
-        ([GNMax(sigma=40).event(221), GNMax(sigma=60).event(52)], "adaptive"),
-        ([Confident(threshold=60, sigma1=120, sigma2=40).event(200)], "adaptive"),
-        ([GNMax(sigma=40).event(2)], "adaptive"),
+        ([GNMax(sigma=169.6).event(5), GNMax(sigma=209.5).event(64)], "composed", True),
+        ([GNMax(sigma=40).event(221), GNMax(sigma=60).event(52)], "adaptive", True),
+        ([Confident(threshold=60, sigma1=120, sigma2=40).event(200)], "adaptive", False),
+        ([GNMax(sigma=40).event(2)], "adaptive", False),
     ],
 )
-def test_the_less_of_induction_and_composition_is_promised(events: list[ReleaseEvent], least: str, monkeypatch) -> None:
+def test_the_less_of_induction_and_composition_is_promised(
+    events: list[ReleaseEvent], least: str, both: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where kinds tell about as much, what is imagined in front of an induction may weigh too much: then both are
     tried. Elsewhere induction is the least, and the slower one is left out."""
     delta, accountant = 1e-3, accounted(*events)
@@ -238,7 +240,15 @@ def test_the_less_of_induction_and_composition_is_promised(events: list[ReleaseE
         "composed": accountant.composed_worst_case_epsilon(delta),
     }
     assert min(found, key=lambda name: found[name] or math.inf) == least
+    tried: list[float] = []
+
+    def composed(_: Accountant, delta: float) -> float | None:
+        tried.append(delta)
+        return found["composed"]
+
+    monkeypatch.setattr(Accountant, "composed_worst_case_epsilon", composed)
     assert accountant.least_worst_case_epsilon(delta)[0].epsilon == found[least]
+    assert bool(tried) == both
 
 
 @pytest.mark.parametrize("kind", EVENTS)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from consilium.node.checks import examine
 from consilium.node.kit import open_kit
 from consilium.node.supernode import BACK, CONNECTED, NodeWatch
 from consilium.party import home
@@ -66,6 +67,23 @@ CASES = {
 def test_standing(case: str) -> None:
     last, words = CASES[case]
     assert standing_of(last)[0] == words
+
+
+def test_what_another_federation_asked_is_no_standing_in_this_one() -> None:
+    last = {HELLO: answer(1), TRAIN: answer(2), VOTE: answer(3)}
+    assert standing_of(last, "f")[0] == "takes part, and has voted"
+    assert standing_of(last, "g") == ("not asked yet", "")
+
+
+def test_doctor_names_a_node_that_ran_and_is_not_started(kit: Path) -> None:
+    def said(running: bool) -> tuple[str, str]:
+        (result,) = examine([check for check in PARTY.way_checks(open_kit(kit), running) if check[0] == "node"])
+        return result.level, result.what
+
+    assert said(False) == ("ok", "not started yet")
+    (open_kit(kit).logs / "supernode.log").touch()
+    assert said(False) == ("advice", "this node is not started")
+    assert said(True) == ("ok", "started")
 
 
 def enrol(kit: Path, **changes) -> None:
