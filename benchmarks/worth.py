@@ -22,6 +22,7 @@ import numpy as np
 from benchmarks.cells import command_of, spread
 from benchmarks.papers import Kept
 from consilium.coordinator.privacy import promised
+from consilium.report.disclosure import epsilon_text
 from consilium.simulations.report.models import METRICS
 from consilium.simulations.run import run_scenario
 from consilium.simulations.scenario import load_scenario
@@ -77,7 +78,7 @@ def row(runs: list[dict[str, Any]]) -> list[str]:
     return [
         runs[0]["scenario"],
         str(len(runs)),
-        f"{runs[0]['epsilon']:.3f}",
+        epsilon_text(runs[0]["epsilon"]),
         METRICS[runs[0]["metric"]],
         f"{np.mean([run['released'] for run in runs]):,.0f}",
         *(_present(runs, key) for key in ("student", "by_hand", *BASELINES)),
