@@ -16,6 +16,7 @@ import numpy as np
 from benchmarks.cells import spread
 from consilium.coordinator.privacy import promised_to_nodes, promised_to_student
 from consilium.protocol.messages import CollectionMode
+from consilium.report.disclosure import epsilon_text
 from consilium.simulations.divide import Case, make_case
 from consilium.simulations.release import replay
 from consilium.simulations.scenario import load_scenario
@@ -45,9 +46,13 @@ def collected(case: Case, collection: CollectionMode) -> Case:
 
 def epsilons(case: Case) -> list[str]:
     """Towards the student, the coordinator and the second aggregator; what is not bounded has none."""
-    votes, nodes = case.config.collection, f"{promised_to_nodes(case.config).epsilon:.3f}"
+    votes, nodes = case.config.collection, epsilon_text(promised_to_nodes(case.config).epsilon)
     seen = nodes if case.config.noise_in_sums else "none"
-    return [f"{promised_to_student(case.config).epsilon:.3f}", seen, nodes if votes == "verified" else "no such node"]
+    return [
+        epsilon_text(promised_to_student(case.config).epsilon),
+        seen,
+        nodes if votes == "verified" else "no such node",
+    ]
 
 
 def rows(name: str, seeds: Sequence[int]) -> Iterator[list[str]]:
