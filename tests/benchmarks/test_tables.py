@@ -84,7 +84,7 @@ RUNS = {
         default_scenario.main,
         ["--seeds", "0", "1"],
         [
-            {"setting": name, "seed": seed, "promised": 0.8, **WORTH, "noisy_average": 0.7}
+            {"setting": name, "seed": seed, "promised": 0.8, **WORTH, "noisy_average": 0.7, "private_gradient": 0.7}
             for name in default_scenario.SETTINGS
             for seed in (0, 1)
         ],
