@@ -251,6 +251,19 @@ def test_the_less_of_induction_and_composition_is_promised(
     assert bool(tried) == both
 
 
+def test_more_than_two_kinds_are_not_induced_over() -> None:
+    """As a party has them after several federations: it takes long, and gains next to nothing."""
+    first, second = (Confident(threshold=60, sigma1=3 * sigma, sigma2=sigma).event(200) for sigma in (40.0, 50.0))
+    assert accounted(first, first).adaptive_worst_case_epsilon(DELTA) is not None
+    together = accounted(first, second)
+    assert together.adaptive_worst_case_epsilon(DELTA) is None
+    composed = together.composed_worst_case_epsilon(DELTA)
+    assert composed is not None
+    assert together.least_worst_case_epsilon(DELTA)[0].epsilon == min(
+        composed, together.worst_case_epsilon(DELTA).epsilon
+    )
+
+
 @pytest.mark.parametrize("kind", EVENTS)
 def test_one_candidate_is_written_as_before_and_more_come_back(kind: str) -> None:
     once = EVENTS[kind](teachers_per_party=1)
