@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 from typing import cast
@@ -118,7 +119,10 @@ def test_whoever_ends_the_script_leaves_nothing_running(tmp_path: Path) -> None:
     with pytest.raises(SystemExit) as ended, machines(tmp_path, loopback=True) as made:
         ward = made.add("ward-a")
         ward.start("watch", ".", "--wait", "1000", cwd=tmp_path)  # any command: what runs is known by its mark
-        assert ward.processes()
+        begun = time.monotonic()
+        while not ward.processes():  # its environment is not readable for a moment, while it begins
+            assert time.monotonic() < begun + 60
+            time.sleep(0.05)
         os.kill(os.getpid(), signal.SIGTERM)
     assert ended.value.code == 143
     assert ward.processes() == []
