@@ -247,7 +247,7 @@ class Accountant:
             if epsilon is not None and epsilon < best.epsilon * (1 - _NO_GAIN):
                 best, words = EpsilonBound(epsilon, math.nan), how
             if epsilon is not None and bound == self.adaptive_worst_case_epsilon and self._one_kind_tells_most():
-                break  # nothing smaller is known: what is imagined in front of the others costs little
+                break  # what is imagined in front of the others costs little, and more is imagined by the slower one
         return best, words
 
     def _one_kind_tells_most(self) -> bool:

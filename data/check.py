@@ -176,10 +176,11 @@ def all_at_once(
     remedy = checked.remedy
     keys = _keys(remedy, python)
     place = "give Council these" if python else "put these below [data]"
-    if keys and len(faults) == 1 and "\n" not in keys:  # one mistake is one line
-        keys = f"{place}: {keys}"
-    else:
-        keys = f"{place}:\n{keys}\n" if keys and len(keys) <= _LONGEST else ""
+    if len(keys) > _LONGEST:
+        keys = ""
+    if keys:  # one mistake is one line
+        one_line = len(faults) == 1 and "\n" not in keys
+        keys = f"{place}: {keys.removesuffix(',')}" if one_line else f"{place}:\n{keys}\n"
     left_out = f"leave out {', '.join(map(repr, remedy.drop))} (data.drop)" if remedy.drop else ""
     mended = " and ".join(filter(None, (left_out, keys)))
     more = f"{'' if keys.endswith(chr(10)) else '. '}{more}" if more else ""

@@ -446,7 +446,8 @@ class MemberKind(NodeKind):
 
 def _started(kit: Kit, running: bool) -> str:
     """Whether it runs. Raises Advice of one that ran before."""
-    if not running and any(kit.logs.iterdir()):
+    logs = kit.folder / "state" / "logs"  # looked for: doctor may be another user, who must not make it
+    if not running and logs.is_dir() and any(logs.iterdir()):
         raise Advice("this node is not started", f"Run: consilium node start {kit.folder}")
     return "started" if running else "not started yet"
 

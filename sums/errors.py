@@ -140,7 +140,7 @@ class ThresholdNotMet(SecAggError):
         self.stage, self.have, self.need, self.missing = stage, have, need, tuple(missing)
         super().__init__(
             f"stage {stage}: {have} parties are left, {need} are needed; missing: {named(self.missing) or 'none'}",
-            "Wait until they are back: a student asks again by itself",
+            "Wait until they are back: a deployed student asks again by itself",
         )
 
 

@@ -251,6 +251,21 @@ def test_the_less_of_induction_and_composition_is_promised(
     assert bool(tried) == both
 
 
+def test_what_fails_with_some_probability_is_taken_from_delta_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In each way in which an epsilon is found."""
+    event = GNMax(sigma=40).event(30)
+    ways = (
+        Accountant.worst_case_epsilon,
+        Accountant.exact_worst_case_epsilon,
+        Accountant.adaptive_worst_case_epsilon,
+        Accountant.composed_worst_case_epsilon,
+    )
+    at_half = [way(accounted(event), DELTA / 2) for way in ways]
+    monkeypatch.setattr(GNMaxEvent, "added_delta", lambda _: DELTA / 2)
+    assert [way(accounted(event), DELTA) for way in ways] == at_half
+    assert None not in at_half
+
+
 def test_more_than_two_kinds_are_not_induced_over() -> None:
     """As a party has them after several federations: it takes long, and gains next to nothing."""
     first, second = (Confident(threshold=60, sigma1=3 * sigma, sigma2=sigma).event(200) for sigma in (40.0, 50.0))

@@ -285,6 +285,15 @@ def repeated(p, q, times, epsilon):
     return float(np.maximum(np.exp(log_p) - np.exp(epsilon + log_q), 0).sum())
 
 
+def test_each_release_of_another_kind_is_counted() -> None:
+    """The imagined release in front hides one that is left out from any adversary: so it is counted with it."""
+    sigma = 40.0
+    mu = math.sqrt(2) / sigma
+    parts = [Composed(1, "argmax", 1.4 * sigma, CONTINUOUS), Composed(2, "histogram", sigma, CONTINUOUS)]
+    imagined = (min(adaptive._BESIDE) * mu) ** 2
+    assert adaptive_epsilon(parts, 1e-5) >= epsilon_of(imagined + 2 * mu**2, 1e-5)
+
+
 @pytest.mark.parametrize("moves", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_several_moves(moves):
     """So many votes go from a to b in each of 30 releases, and nothing is below the exact delta of that."""

@@ -140,6 +140,9 @@ def test_a_federation_in_which_nothing_was_asked_costs_nobody_anything(tmp_path:
     assert {party.most_queries for party in shown.parties if party.name != "ward-d"} == {80}
     assert (shown.unasked, shown.asked) == ((between,), 24)
     assert f"not counted, as nothing was asked there: {between}" in "\n".join(shown.lines())
+    known = outlook(load_registry(out), add={"ward-d": 1}, asked={**begun, between: 5})
+    unknown = outlook(load_registry(out), add={"ward-d": 1}, asked=29)
+    assert ["give --asked" in "\n".join(each.lines()) for each in (known, unknown)] == [False, True]
     registry = load_registry(out)
     made = kits.add_party(out, "ward-d", new_patients=True, asked=begun).outlook
     assert made is not None and made.parties == shown.parties
