@@ -19,7 +19,7 @@ from consilium.accounting.curves.conversion import DEFAULT_ORDERS, EpsilonBound,
 from consilium.accounting.curves.gdp import GaussianPart, exact_epsilon
 from consilium.accounting.errors import AccountingError, CapExceededError, DeltaError, OrdersError, UnitError
 from consilium.accounting.events import ReleaseEvent
-from consilium.accounting.guarantee import Guarantee, Kind
+from consilium.accounting.guarantee import Guarantee, Kind, rounded_up
 from consilium.accounting.worst.adaptive import adaptive_epsilon
 from consilium.accounting.worst.compose import Composed, composed_epsilon, counted
 
@@ -139,8 +139,8 @@ class Accountant:
         spend = self.preview(event)
         if not spend.allowed and self._cap is not None:
             raise CapExceededError(
-                f"this release would take the worst-case epsilon to {spend.epsilon_after:.4g}, above the cap of "
-                f"{self._cap.max_epsilon:g} at delta {self._cap.delta:g}. Ask less or stop; nothing was charged."
+                f"this release would take the worst-case epsilon to {rounded_up(spend.epsilon_after)}, above the cap"
+                f" of {self._cap.max_epsilon:g} at delta {self._cap.delta:g}. Ask less or stop; nothing was charged."
             )
         if data_dependent_rdp is None:
             secret = spend.rdp

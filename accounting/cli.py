@@ -16,6 +16,7 @@ from rich.table import Table
 
 from consilium.accounting.checks import check_count
 from consilium.accounting.errors import UnitError
+from consilium.accounting.guarantee import rounded_up
 from consilium.accounting.units import Neighbouring, Noise, Unit
 
 app = typer.Typer(
@@ -107,7 +108,7 @@ def epsilon(
     )
     table = Table(f"epsilon at delta {delta:g}", "value", "", box=None)
     for name, value, publishable in result.rows():
-        shown = "none" if value is None else f"{value:.4f}"
+        shown = "none" if value is None else rounded_up(value)
         table.add_row(name, shown, "may be published" if publishable else "secret")
     console.print(table)
     if sanitised:
@@ -198,5 +199,5 @@ def tuned(
         return
     table = Table(f"epsilon at delta {delta:g}", "value", box=None)
     for key, bound in costs.items():
-        table.add_row(_CHOICE[key].format(count=count), f"{bound.epsilon:.4f}")
+        table.add_row(_CHOICE[key].format(count=count), rounded_up(bound.epsilon))
     _console().print(table)

@@ -4,11 +4,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal
 from enum import StrEnum
 
 from consilium.accounting.checks import check_count, check_delta
 from consilium.accounting.errors import AccountingError, UnitError
 from consilium.accounting.units import Neighbouring, Towards, Unit, votes_moved
+
+MOST_DELTA = 1e-3
+"""Above it a guarantee says in words what may happen with that probability."""
+
+
+def rounded_up(epsilon: float) -> str:
+    """An epsilon with four digits, never below itself: a shorter one must not promise more than the long one.
+
+    >>> rounded_up(1.15841), rounded_up(0.8), rounded_up(math.inf)
+    ('1.1585', '0.8000', 'inf')
+    """
+    if not math.isfinite(epsilon):
+        return str(epsilon)
+    return str(Decimal(repr(float(epsilon))).quantize(Decimal("0.0001"), ROUND_CEILING))
 
 
 class Kind(StrEnum):
@@ -122,13 +137,19 @@ guarantee of a whole party; both directions; Renyi, CKS, order 14.
         realised = " but what the query budget guarantees" if self.kind is Kind.REALISED else ""
         what = "may be published" if self.publishable else f"SECRET, do not publish{realised}"
         order = "" if math.isnan(self.order) else f", order {self.order:g}"
+        fails = ""
+        if self.delta > MOST_DELTA:
+            fails = (
+                f"\nA delta of {self.delta:g} is large: whole rows may leave with about that probability. Usual is less"
+                " than one in the number of patients."
+            )
         return (
-            f"epsilon {self.epsilon:.4f} at delta {self.delta:g} towards the {self.towards}; {_KIND_TEXT[self.kind]}; "
-            f"{what}.\nUnit: {self.relation}; {self.direction}; {self.method}{order}."
+            f"epsilon {rounded_up(self.epsilon)} at delta {self.delta:g} towards the {self.towards};"
+            f" {_KIND_TEXT[self.kind]}; {what}.\nUnit: {self.relation}; {self.direction}; {self.method}{order}.{fails}"
         )
 
     def __repr__(self) -> str:
-        shown = f"{self.epsilon:.6g}" if self.publishable else "<secret>"
+        shown = rounded_up(self.epsilon) if self.publishable else "<secret>"
         return f"Guarantee(epsilon={shown}, delta={self.delta:g}, unit={self.unit}, kind={self.kind})"
 
     def to_json(self) -> dict[str, object]:

@@ -17,7 +17,7 @@ from consilium.accounting.checks import check_count, check_delta
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, Method, rdp_to_epsilon
 from consilium.accounting.errors import CalibrationError, EventError, NoiseError, ThresholdError
 from consilium.accounting.events import ReleaseEvent
-from consilium.accounting.guarantee import Guarantee
+from consilium.accounting.guarantee import Guarantee, rounded_up
 from consilium.accounting.label_costs import (
     VoteBatch,
     exact_rdp,
@@ -209,7 +209,7 @@ class EpsilonResult:
             numbers = f"order {plan.order:g}, beta {plan.beta:.4g}, sigma_ss {plan.sigma_ss:.4g}"
             parts.append(f"Planned without these votes: {numbers}.")
         if self.sanitised is not None:
-            parts.append(f"The release costs {self.sanitised.release_cost:.4f}.")
+            parts.append(f"The release costs {rounded_up(self.sanitised.release_cost)}.")
         return " ".join(parts)
 
     def to_json(self) -> dict[str, Any]:
@@ -241,15 +241,15 @@ class EpsilonResult:
     def _shown(self, value: float | None, publishable: bool) -> str:
         if value is None:
             return "none"
-        return f"{value:.4f}" if publishable or self.show_secret else "secret"
+        return rounded_up(value) if publishable or self.show_secret else "secret"
 
     def __repr__(self) -> str:
         secret = "; exact, published: secret"
         if self.show_secret:
-            secret = f"; SECRET: exact {self.exact:.4f}, published {self._shown(self.published, False)}"
+            secret = f"; SECRET: exact {rounded_up(self.exact)}, published {self._shown(self.published, False)}"
         return (
             f"EpsilonResult({self.mechanism}, {self.queries} queries, delta {self.delta:g}, "
-            f"worst case {self.worst_case:.4f}{secret})"
+            f"worst case {rounded_up(self.worst_case)}{secret})"
         )
 
     def _repr_html_(self) -> str:

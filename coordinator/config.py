@@ -59,7 +59,7 @@ from consilium.protocol.releases import widest
 from consilium.protocol.schema import Schema
 from consilium.protocol.teachers import LogisticRegressionSpec, TeacherSpec
 from consilium.protocol.voting_rule import TopRule, VotingRuleSpec
-from consilium.report.disclosure import Disclosure
+from consilium.report.disclosure import Disclosure, epsilon_text
 
 PARTS: Mapping[CollectionMode, float] = {"distributed": BY_MASKED_PARTIES, "verified": BY_TWO_AGGREGATORS}
 """By how votes are collected, the part of a mechanism's noise that the sure givers add."""
@@ -325,8 +325,8 @@ class Federation(Outgrown, Countable, Frozen):
         if promise > self.privacy.epsilon:
             raise ValueError(
                 f"privacy.epsilon is {self.privacy.epsilon:g}, but this noise and this query budget promise"
-                f" {promise:.4g}:"
-                " leave the noise out of [federation.mechanism] to have it calibrated, or leave epsilon out"
+                f" {epsilon_text(promise)}: leave the noise out of [federation.mechanism] to have it calibrated, or"
+                " leave epsilon out"
             )
         return self
 

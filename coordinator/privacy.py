@@ -27,7 +27,7 @@ from consilium.coordinator.ledger import Batch, ReleaseLedger
 from consilium.protocol.errors import ConfigError, LedgerError
 from consilium.protocol.messages import CollectionMode
 from consilium.protocol.releases import ReleaseKind
-from consilium.report.disclosure import in_plain_words
+from consilium.report.disclosure import epsilon_text, in_plain_words
 from consilium.report.warnings import Expected
 
 EXACT_POINTS = 30
@@ -401,7 +401,7 @@ def close(
             return None
         guarantee = released.guarantee.to_json()
         if released.epsilon_limit is not None:
-            limit = f"at most {released.epsilon_limit:.4f} with probability {planned.confidence:g}"
+            limit = f"at most {epsilon_text(released.epsilon_limit)} with probability {planned.confidence:g}"
             guarantee["method"] = f"{guarantee['method']}; {limit}"
         result = {
             "guarantee": guarantee,

@@ -22,6 +22,7 @@ from consilium.coordinator.mechanisms.calibration import KINDS, WIDE, noise_scal
 from consilium.protocol.messages import MOST_CANDIDATES, CollectionMode
 from consilium.protocol.models import Frozen, Terse
 from consilium.protocol.old_names import Outgrown
+from consilium.report.disclosure import epsilon_text
 
 
 class Timeouts(Frozen):
@@ -288,7 +289,7 @@ def with_equal_spend(
         already = worst_case(fixed, delta).epsilon
         if already >= epsilon:
             raise CalibrationError(
-                f"stages that state their noise cost epsilon {already:.4g} by themselves, privacy.epsilon is"
+                f"stages that state their noise cost epsilon {epsilon_text(already)} by themselves, privacy.epsilon is"
                 f" {epsilon:g}. Raise it, or leave their noise out."
             )
 

@@ -22,6 +22,7 @@ from consilium.protocol.errors import ConfigError
 from consilium.protocol.models import Frozen
 from consilium.protocol.releases import ReleaseKind
 from consilium.protocol.voting_rule import RelativeRule
+from consilium.report.disclosure import epsilon_text
 from consilium.report.warnings import WarningCode, budget_above_rows
 from consilium.sums.roster import least_sum
 
@@ -253,8 +254,8 @@ class PlannedFederation:
         lines = [
             f"{facts.parties} parties, {facts.votes} votes on a query, {facts.classes} classes, {facts.public_rows}",
             f"plan       {planned.described()}{self.federation.voting_rule.describe()}",
-            f"promise    epsilon {self.epsilon:.4g} at delta {privacy.delta:g}; unit: {privacy.unit.value}; towards the"
-            " student and the public",
+            f"promise    epsilon {epsilon_text(self.epsilon)} at delta {privacy.delta:g}; unit: {privacy.unit.value};"
+            " towards the student and the public",
             f"nodes      {self.federation.disclosure.towards_nodes(self.epsilon_nodes or 0)}",
             f"student    {', '.join(f'{key} {value}' for key, value in self.trainer.items())}",
         ]

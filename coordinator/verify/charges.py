@@ -23,6 +23,7 @@ from consilium.coordinator.verify.files import Absent, Contradiction, Damaged, F
 from consilium.coordinator.verify.recorded import Recorded
 from consilium.protocol.errors import ConfigError, MalformedMessage
 from consilium.protocol.strict_json import is_infinite
+from consilium.report.disclosure import epsilon_text
 from consilium.sums.aggregators.half import add_up
 from consilium.sums.aggregators.terms import FIELDS, reach_of, version_for
 from consilium.sums.aggregators.wire import GivenRecord
@@ -193,7 +194,9 @@ def check_weights(name: str, summary: dict[str, Any], recorded: Recorded) -> str
             epsilons[guarantee["weight"]],
         )
     counts = Counter(guarantee["weight"] for guarantee in truth.values())
-    return "; ".join(f"{counts[weight]} x weight {weight}, epsilon {epsilons[weight]:.4f}" for weight in sorted(counts))
+    return "; ".join(
+        f"{counts[weight]} x weight {weight}, epsilon {epsilon_text(epsilons[weight])}" for weight in sorted(counts)
+    )
 
 
 def check_given(files: Files, recorded: Recorded) -> str:

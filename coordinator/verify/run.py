@@ -46,6 +46,7 @@ from consilium.protocol.errors import ConfigError, DataError, PathError
 from consilium.protocol.files import is_held
 from consilium.protocol.old_names import OF_COORDINATOR, OF_SPENT, public_file, renamed
 from consilium.protocol.pool import PoolTree
+from consilium.report.disclosure import epsilon_text
 
 TRACES = ("ledger.db", "coordinator.json", "events.jsonl", "failure.json")
 """Files of which a coordinator's run folder has at least one."""
@@ -219,7 +220,7 @@ def _guarantees(recorded: Recorded, truth: _Found) -> str:
     truth.guarantees |= {name: guarantee.to_json() for name, guarantee in all_.items()}
     if closing is not None:  # drawn once: what the ledger holds is the truth, and `_sanitised` looks whether it can be
         truth.guarantees["sanitised"] = entry(closing, "the closing", "guarantee")
-    text = {name: f"{guarantee.epsilon:.4f}" for name, guarantee in all_.items() if guarantee.publishable}
+    text = {name: epsilon_text(guarantee.epsilon) for name, guarantee in all_.items() if guarantee.publishable}
     return ", ".join(f"{name} {value}" for name, value in text.items())
 
 

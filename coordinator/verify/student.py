@@ -12,6 +12,7 @@ from consilium.protocol.errors import DataError, MissingExtra
 from consilium.protocol.label_source import NO_LABEL, Outcome
 from consilium.protocol.old_names import OF_CARD, renamed, todays_stages
 from consilium.protocol.parquet import from_parquet
+from consilium.report.disclosure import epsilon_text
 
 LABELS, CARD, PLAN, COORDINATOR = "labels.parquet", "student/student.json", "student/plan.json", "coordinator.json"
 
@@ -107,7 +108,7 @@ def _card(files: Files, recorded: Recorded, promised: dict[str, Any] | None) -> 
         raise Contradiction("the ledger gives no epsilon to compare with")
     epsilon = number(renamed(card["privacy"], OF_CARD), f"{CARD}: privacy", "epsilon")
     close_to(f"{CARD}: epsilon", epsilon, number(promised, "promised", "epsilon"))
-    return f"epsilon {epsilon:.4f} at delta {config.privacy.delta:g}"
+    return f"epsilon {epsilon_text(epsilon)} at delta {config.privacy.delta:g}"
 
 
 def _counts(files: Files, table: Labels) -> str:

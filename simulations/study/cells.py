@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from consilium.coordinator.config import Federation
-from consilium.coordinator.planning.plan import stand_in
+from consilium.coordinator.planning.plan import is_open, stand_in
+from consilium.coordinator.stages import OpenPhase, Phase
 from consilium.protocol.config_files import validate
 from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import ConfigError
@@ -286,8 +287,20 @@ def _checked(table: dict[str, Any], where: str, checked: dict[str, Scenario]) ->
         clear_votes(scenario)
         if table["federation"]["privacy"].get("epsilon") is None:
             scenario = validate(table, Scenario, where)
+        elif not is_open(table["federation"]):
+            _check_stages(table["federation"], where)
         checked[text] = scenario
     return checked[text]
+
+
+def _check_stages(federation: Mapping[str, Any], where: str) -> None:
+    """All that mechanisms and query budgets say but the noise, which is calibrated where it is used."""
+    for number, stage in enumerate([federation, *(federation.get("schedule") or ())]):
+        place = f"{where}: federation.schedule, stage {number + 1}" if number else f"{where}: federation"
+        stated = {key: stage[key] for key in ("mechanism", "query_budget") if key in stage}
+        if isinstance(stated.get("mechanism"), dict):
+            stated["mechanism"] = OpenPhase.of({**_STAND_IN, "mechanism": stated["mechanism"]}).widest()
+        validate(stated, Phase, place)
 
 
 def _covers(exception: Mapping[str, str | list[str]], point: Mapping[str, str]) -> bool:

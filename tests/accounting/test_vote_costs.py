@@ -29,6 +29,7 @@ from consilium.accounting.errors import (
     VotesError,
     VotesPathError,
 )
+from consilium.accounting.guarantee import rounded_up
 from consilium.accounting.label_costs import worst_case
 from consilium.accounting.outcome import check
 from consilium.accounting.units import Noise
@@ -126,10 +127,10 @@ def test_nothing_secret_is_shown_unless_asked_for(mechanism):
                 assert f"{secret:.3f}" not in text
         for count in (90, 34, 33):
             assert str(count) not in text
-    assert f"{found.worst_case:.4f}" in repr(found)
-    assert f"{found.worst_case:.4f}" in found._repr_html_()
-    assert f"{shown.exact:.4f}" in repr(shown)
-    assert f"{shown.exact:.4f}" in shown._repr_html_()
+    assert rounded_up(found.worst_case) in repr(found)
+    assert rounded_up(found.worst_case) in found._repr_html_()
+    assert rounded_up(shown.exact) in repr(shown)
+    assert rounded_up(shown.exact) in shown._repr_html_()
 
 
 @by_mechanism
@@ -240,7 +241,7 @@ def test_a_sanitised_release_of_answers_that_were_given():
     found = accounting.epsilon(votes, mechanism, sanitised=True, answered=np.ones(100, dtype=bool))
     assert found.sanitised is not None
     assert found.sanitised.guarantee.publishable
-    assert f"{found.sanitised.guarantee.epsilon:.4f}" in found._repr_html_()
+    assert rounded_up(found.sanitised.guarantee.epsilon) in found._repr_html_()
     public = accounting.epsilon(
         votes, mechanism, sanitised=True, answered=np.ones(100, dtype=bool), public_votes=VOTES[::-1].copy()
     )

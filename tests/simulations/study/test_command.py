@@ -54,6 +54,23 @@ def test_from_a_dry_run_to_the_citation(study: Path) -> None:
     assert cited["spec_digest"] in text and cited["command"] in text
 
 
+@pytest.mark.parametrize(
+    ("federation", "key"),
+    [
+        ({"mechanism": {"name": "confident"}}, "federation: mechanism.threshold"),
+        ({"mechanism": {"name": "gnmax", "sigmas": 3}}, "federation: mechanism.sigmas"),
+        ({"query_budget": {"queries": 0, "answers": 0}}, "query_budget.queries: must be at least 1"),
+        ({"schedule": [{"mechanism": {"name": "gnmax"}}]}, "stage 2: query_budget: is required"),
+    ],
+)
+def test_noise_that_will_be_calibrated_hides_no_other_fault_from_a_dry_run(tmp_path: Path, federation, key) -> None:
+    base = merged(SCENARIO, {"federation": {"privacy": {"epsilon": 1.0}, "mechanism": {"name": "gnmax"}}})
+    base["federation"] |= federation
+    base["federation"]["mechanism"].pop("sigma", None)
+    done = run(write_tiny(tmp_path, **{**SMALL, "axis": [], "base": base}), "--dry-run")
+    assert done.exit_code == 2 and key in done.stderr
+
+
 def test_parties_that_are_cut_are_told_to_people_and_beside_json(tmp_path: Path) -> None:
     table = {**SMALL["study"], "methods": ["plurality"], "measures": []}
     division = {"partition": "dirichlet", "parties": 20, "alpha": 1.0, "sizes": 1.0, "least_rows": 6}
