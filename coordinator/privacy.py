@@ -447,6 +447,7 @@ def expected(
     ConfigError : it cannot be charged.
     """
     guarantee, mechanisms = promised(federation), [phase.mechanism for phase in federation.phases]
+    nodes = towards_coordinator(federation) if isinstance(federation, FederationConfig) else None
     noise = [
         sigma for mechanism in mechanisms if (sigma := mechanism.label_noise(federation.givers(parties))) is not None
     ]
@@ -462,6 +463,7 @@ def expected(
         histogram=federation.mechanism.count_sigma(parties) > 0,
         undeclared=federation.voting_rule.undeclared,
         paired=parties if federation.collection in PAIRED else 0,
+        epsilon_nodes=0.0 if nodes is None else nodes.epsilon,
     )
 
 

@@ -87,7 +87,9 @@ def examine(checks: Iterable[Check]) -> list[CheckResult]:
 def expectation(warnings: Sequence[RunWarning]) -> str:
     """What a run may be expected to give, from its public numbers. Raises Advice with all that there is to warn of."""
     if warnings:
-        raise Advice("; ".join(f"{warning.text} ({warning.code})" for warning in warnings), "See docs/warnings.md")
+        raise Advice(
+            "; ".join(f"{warning.text} ({warning.code})" for warning in warnings), "Nothing is stopped by these"
+        )
     return "nothing to warn of in what is promised, asked and added as noise"
 
 
@@ -352,7 +354,9 @@ def _validity(certificate: x509.Certificate, path: Path, now: datetime | None) -
             "Set this machine's clock by NTP",
         )
     if now > end:
-        raise ConfigError(f"{path.name} expired on {end:%Y-%m-%d}", "Ask the operator to renew it; see docs/deploy.md")
+        raise ConfigError(
+            f"{path.name} expired on {end:%Y-%m-%d}", "Ask the operator for a new one: consilium provision renew"
+        )
     if end - now < SOON:
         raise Advice(f"{path.name} expires on {end:%Y-%m-%d}", "Ask the operator for a new certificate in time")
     return f"valid until {end:%Y-%m-%d}: {(now - start).days} days old, {(end - now).days} days left"

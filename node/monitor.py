@@ -225,7 +225,7 @@ def _context(files: TlsFiles, pinned: frozenset[bytes]) -> ssl.SSLContext:
     except (OSError, ssl.SSLError) as error:
         raise ConfigError(
             f"{files.certificate}, {files.key}: no certificate with its key ({error.strerror or type(error).__name__})",
-            "Name both in monitor.toml; docs/console.md says how to make them",
+            "Name both in monitor.toml, as PEM files: openssl req -x509 -newkey ed25519 -nodes makes a pair",
         ) from None
     return context
 

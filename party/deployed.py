@@ -85,7 +85,10 @@ class Party(MemberKind):
             raise ConfigError(f"the roster has another signing key for {kit.name!r}", action)
 
     def made_by_operator(self, kit: Kit) -> str:
-        return "the operator made this party's keys, and can sign in its name if it kept them; see docs/deploy.md"
+        return (
+            "the operator made this party's keys, and can sign in its name if it kept them; its own come from consilium"
+            " node keys, and the operator's consilium provision renew"
+        )
 
     def state(self, kit: Kit) -> str:
         """What it gave is in three files, all of which this program must be able to read."""
@@ -199,7 +202,9 @@ def _data(kit: Kit) -> str:
     )
     if not there(home.data_file):
         raise DataError(
-            f"{home.data_file} is missing", "Put the party's rows there; docs/parties.md says in which form"
+            f"{home.data_file} is missing",
+            "Put the party's rows there: a table (.csv, .parquet) with a heading, the label and the features among its"
+            " columns, or .npz",
         )
     rows, report = check(read_party(kit.folder), kit.folder, load_federation(kit / "federation.json"))
     try:

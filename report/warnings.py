@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from consilium.report.disclosure import times_as_likely
+from consilium.report.disclosure import epsilon_text, times_as_likely
 
 
 class WarningCode(StrEnum):
@@ -149,6 +149,7 @@ class Expected:
     already done. histogram: whether noisy counts are released, not labels alone. undeclared: whether teachers vote
     relative to their own scores, and nobody says how frequent the classes are. paired: parties whose votes are masked
     in pairs; 0 where none are. uncharged: keys whose values were chosen by other runs on these parties' votes.
+    epsilon_nodes: promised towards whoever adds votes up, where these see noisy sums; 0 elsewhere.
     """
 
     epsilon: float
@@ -163,17 +164,20 @@ class Expected:
     undeclared: bool = False
     paired: int = 0
     uncharged: tuple[str, ...] = ()
+    epsilon_nodes: float = 0.0
 
 
 def _epsilon(expected: Expected) -> str | None:
-    if expected.epsilon > MOST_EPSILON:
-        bounded = math.isfinite(expected.epsilon)
-        value = f"{expected.epsilon:.3g}" if bounded else "without bound"
-        likelier = f"an outcome may be {times_as_likely(expected.epsilon)} as likely with it as without"
+    epsilon = max(expected.epsilon, expected.epsilon_nodes)
+    if epsilon > MOST_EPSILON:
+        bounded = math.isfinite(epsilon)
+        value = epsilon_text(epsilon) if bounded else "without bound"
+        whom = " towards the nodes that add votes up" if epsilon > expected.epsilon else ""
+        likelier = f"an outcome may be {times_as_likely(epsilon)} as likely with it as without"
         why = f"{likelier}, which protects little" if bounded else "this is not private"
         return (
-            f"epsilon is {value} at delta {expected.delta:g} for each {expected.unit}, above {MOST_EPSILON:g}: {why}."
-            " Ask fewer queries, add noise, or find more parties"
+            f"epsilon{whom} is {value} at delta {expected.delta:g} for each {expected.unit}, above {MOST_EPSILON:g}:"
+            f" {why}. Ask fewer queries, add noise, or find more parties"
         )
 
 
@@ -250,8 +254,7 @@ def _pairs(expected: Expected) -> str | None:
         return (
             f"{expected.paired} parties mask their votes in {pairs} pairs, above {MANY_PAIRED} parties: the"
             f" coordinator's work is {times:.2g} times that of {MANY_PAIRED}, and grows with the square of the parties."
-            ' Use collection = "verified", whose work grows with the parties alone, and see what each costs'
-            " (docs/scale.md)"
+            ' Use collection = "verified", whose work grows with the parties alone'
         )
 
 

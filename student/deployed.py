@@ -99,6 +99,9 @@ def _terms(kit: Kit, path: Path | None) -> str:
         terms, left = sources[0].describe(), sum(source.describe().queries_left for source in sources)
         rows = path or public_file(kit.folder, "public.npz")
         ids = _ids(PoolFile(rows).load(terms.schema), terms.schema) if rows.exists() else []
+        if rows != (fixed := public_file(kit.folder, "public.npz")) and fixed.exists():
+            allowed = set(_ids(PoolFile(fixed).load(terms.schema), terms.schema))
+            ids = [row for row in ids if row in allowed]  # `_pool` says which are none of them
         standings = channel.known(ids)
     if terms.schema != _schema(kit):
         raise ConfigError("the coordinator serves another schema than this kit's", "Open the newest update here")
@@ -113,7 +116,9 @@ def _terms(kit: Kit, path: Path | None) -> str:
     if left == 0:
         raise Advice(sentence, "Only rows that are free get labels: more need a new federation")
     if terms.epsilon > MOST_EPSILON:
-        raise Advice(sentence, f"Epsilon is above {MOST_EPSILON:g}: see docs/warnings.md, large-epsilon")
+        raise Advice(
+            sentence, f"Epsilon is above {MOST_EPSILON:g}, and protects little: ask for fewer queries or more noise"
+        )
     return sentence
 
 

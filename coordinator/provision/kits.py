@@ -150,22 +150,20 @@ def make(plan_file: Path, out: Path) -> Made:
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)  # it holds keys
         raise
-    roster = registry.roster()
+    roster, config = registry.roster(), registry.federation()
     there = tuple(out / folder.name for folder in folders)
     votes = plan.federation.teachers_per_party * sum(party.weight for party in plan.party)
     return Made(
         there,
         note=pool.note if pool else remarks(plan_file, plan, rows),
         enrolled=_enrolled(keys if second is None or second_keys is None else {**keys, second.name: second_keys}),
-        federation=registry.federation().digest()[:12],
+        federation=config.digest()[:12],
         federation_digest=registry.federation_digest,
         authority=authority_fingerprint(authority.certificate),
         promised=promised(plan.federation),
         in_plain_words=promise_in_words(plan.federation),
-        towards_nodes=towards_nodes(registry.federation()) + _LARGER * plan.federation.noise_in_sums,
-        warnings=tuple(
-            before_run(expected(plan.federation, len(plan.party), len(rows.classes), votes, asks_typical=None))
-        ),
+        towards_nodes=towards_nodes(config) + _LARGER * plan.federation.noise_in_sums,
+        warnings=tuple(before_run(expected(config, len(plan.party), len(rows.classes), votes, asks_typical=None))),
         planned=planned,
         least=least_together(plan.federation, 0 if roster is None else roster.least_sum),
     )

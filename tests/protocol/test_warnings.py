@@ -52,7 +52,13 @@ def metrics(**changes: object) -> dict[str, object]:
 
 
 BEFORE: dict[str, list[tuple[dict[str, object], bool]]] = {
-    "large-epsilon": [({"epsilon": 5.01}, True), ({"epsilon": 5.0}, False), ({"epsilon": math.inf}, True)],
+    "large-epsilon": [
+        ({"epsilon": 5.01}, True),
+        ({"epsilon": 5.0}, False),
+        ({"epsilon": math.inf}, True),
+        ({"epsilon_nodes": 5.01}, True),
+        ({"epsilon_nodes": 5.0}, False),
+    ],
     "tuned-on-own-votes": [({"uncharged": ("federation.query_budget.queries",)}, True), ({"uncharged": ()}, False)],
     # 100 sqrt(2) = 141.4 between two counts
     "noise-above-unanimity": [
