@@ -131,3 +131,38 @@ def test_a_script_runs_as_it_stands(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert "worst case over all votes" in done.stdout
     assert list(tmp_path.iterdir()) == []
+
+
+WITHOUT_TORCH = '''
+import sys
+from importlib.machinery import PathFinder
+
+
+class Without(PathFinder):
+    """What there is but torch."""
+
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name.split(".")[0] == "torch" else super().find_spec(name, path, target)
+
+
+sys.meta_path[sys.meta_path.index(PathFinder)] = Without
+'''
+
+
+@pytest.mark.proofs
+@pytest.mark.parametrize("name", ["torch alone", *NAMES])
+def test_a_script_needs_no_torch(name: str, tmp_path: Path) -> None:
+    """Nor do the processes that it starts; `own_teacher` has torch for its subject; the first is the control."""
+    hidden = tmp_path / "hidden"
+    hidden.mkdir()
+    (hidden / "sitecustomize.py").write_text(WITHOUT_TORCH)
+    environment = {**os.environ, "PYTHONPATH": f"{hidden}{os.pathsep}{ROOT}", "OMP_NUM_THREADS": "1"}
+    script = ["-c", "import torch"] if name == "torch alone" else [str(SCRIPTS / f"{name}.py")]
+    done = subprocess.run(
+        [sys.executable, *script], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=800
+    )
+    if name in ("torch alone", "own_teacher"):
+        assert done.returncode != 0 and "torch" in done.stderr
+    else:
+        assert done.returncode == 0, done.stderr
