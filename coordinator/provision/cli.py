@@ -194,6 +194,50 @@ def renew(
     _tell(made, output)
 
 
+@app.command()
+def escrow(
+    kits: Kits,
+    holders: Annotated[list[str], typer.Argument(metavar="HOLDER...", help="Whoever keeps a share, by name.")],
+    threshold: Annotated[int, typer.Option(help="How many of them bring the operator's folder back.", min=2)],
+    output: FormatOption = Format.text,
+) -> None:
+    """Share the operator's folder among holders: enough of them together bring it back, fewer learn nothing."""
+    from consilium.coordinator.provision.escrow import put_in_escrow
+
+    with writing(kits):
+        made = put_in_escrow(kits, holders, threshold)
+    lines = [
+        *(
+            f"share   {path}  (for {path.name.removesuffix('.share.json')} alone; delete it here when it is there)"
+            for path in made.shares
+        ),
+        f"sealed  {made.sealed}  (anybody may keep it; each change writes it anew)",
+    ]
+    show(output, {"shares": [str(path) for path in made.shares], "sealed": str(made.sealed)}, lines)
+
+
+@app.command("recover")
+def recover_command(
+    sealed: Annotated[Path, typer.Argument(metavar="SEALED", help="The newest operator.escrow.")],
+    share: Annotated[list[Path], typer.Option(metavar="HOLDER.share.json", help="One for each holder.")],
+    out: Annotated[Path, typer.Option(help="New folder for KITS, with the operator's folder in it.")],
+    output: FormatOption = Format.text,
+) -> None:
+    """Bring the operator's folder back from shares, on whatever machine."""
+    from consilium.coordinator.provision.escrow import recover
+
+    with writing(out):
+        found = recover(sealed, share, out)
+    lines = [
+        f"federation  {found.federation}, version {found.version} of its kits",
+        f"authority   {found.authority}",
+        f"operator    {found.kits / 'operator'}: keep it to yourself",
+        *(f"WARNING     the share of {holder} does not fit the others: ask why" for holder in found.unfit),
+    ]
+    values = {"federation": found.federation, "version": found.version, "authority": found.authority}
+    show(output, {**values, "kits": str(found.kits), "unfit": list(found.unfit)}, lines)
+
+
 def _sealed(made: Made, passwords: Path | None) -> list[Path]:
     from consilium.node.sending import seal_all
 

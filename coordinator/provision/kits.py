@@ -5,6 +5,7 @@ OUT/coordinator/        one kit for each node, and the same as .tar.gz
 OUT/party-NAME/
 OUT/aggregator-NAME/    of verified votes
 OUT/student-NAME/
+OUT/escrow/             where the operator's folder is in escrow: what holders keep
 OUT/updates/0002/NODE/  what a later change asks of a deployed node: unpack over its kit; never a private key
 """
 
@@ -21,10 +22,12 @@ from consilium.accounting.guarantee import Guarantee
 from consilium.coordinator.planning.plan import PlannedFederation
 from consilium.coordinator.privacy import expected, promise_in_words, promised, towards_nodes
 from consilium.coordinator.provision.authority import Authority
+from consilium.coordinator.provision.escrow import seal_again
 from consilium.coordinator.provision.outlook import Asked, ChangeOutlook, told_of
 from consilium.coordinator.provision.plan import read_planned, read_pool, read_reference, remarks
 from consilium.coordinator.provision.registry import (
     OPERATOR,
+    UPDATES,
     CoordinatorKeys,
     MemberKeys,
     Registry,
@@ -63,7 +66,6 @@ from consilium.protocol.queries import reference_text
 from consilium.protocol.tls import fingerprint
 from consilium.report.warnings import RunWarning, before_run
 
-UPDATES = "updates"
 _LARGER = "; a party charges itself the larger"
 
 
@@ -349,6 +351,7 @@ def _write(
         kit = (make_kit(),) if make_kit else ()
         updates = tuple(_update(kits, folder / node, texts, changed, authority) for node, texts in files.items())
         changed.save(kits)
+    seal_again(kits)
     return Made(kit, updates)
 
 

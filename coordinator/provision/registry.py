@@ -26,7 +26,7 @@ from consilium.protocol.pool import PoolTerms
 from consilium.protocol.schema import Schema
 from consilium.sums.roster import AggregatorEntry, Roster, VerifiedRoster
 
-OPERATOR, REGISTRY = "operator", "registry.json"
+OPERATOR, UPDATES, REGISTRY = "operator", "updates", "registry.json"
 
 
 class PartyRecord(Countable, Frozen):
