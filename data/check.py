@@ -52,6 +52,8 @@ MOST_PLANNED_TEACHERS = 25
 """Of one owner, by a plan."""
 SAYS_LABEL = 0.99
 """Area under the curve of one column alone, from which on it is the label, or was written down after it."""
+NEARLY_SAYS = 0.98
+"""Likewise, from which on somebody must look: some columns that may stay say as much."""
 LATER = re.compile(
     r"(^|[^a-z])(outcome|died|dead|death|deceased|mortality|surviv\w*|discharge\w*|readmi\w*|follow[ _-]?up|autopsy"
     r"|length[ _-]of[ _-]stay|los|relapse\w*|recurrence|final|after|post[ _-]?op\w*)([^a-z]|$)"
@@ -676,7 +678,8 @@ class _Checked:
             if name in self.remedy.drop and name not in self.numbers:
                 continue
             gone = columns[name].texts.is_null().to_numpy()
-            says = all(self._says(name, target, known) >= SAYS_LABEL for target in targets)
+            areas = [self._says(name, target, known) for target in targets]
+            says = min(areas) >= SAYS_LABEL
             by_gaps = binary and gone.any() and area(gone[known].astype(float), targets[0][known]) >= SAYS_LABEL
             if says or by_gaps:
                 how = "whether it has a value says" if by_gaps and not says else "its values alone say"
@@ -684,6 +687,11 @@ class _Checked:
                 action = "Leave it out, unless it is known before the label is"
                 self.note("says-label", Grade.LOOK, name, fault, action)
                 self.remedy.drop.append(name)
+            elif max(areas) >= NEARLY_SAYS:
+                pairs = zip(classes, areas, strict=False)
+                near = ", ".join(repr(text) for text, reached in pairs if reached >= NEARLY_SAYS)
+                fault = f"its values nearly say whether the label is {near}: area under the curve {max(areas):.2f}"
+                self.note("says-label", Grade.LOOK, name, fault, "Leave it out, unless it is known before the label is")
             elif LATER.search(_words(name)):
                 fault = "by its name it may be known only after the label"
                 self.note("later", Grade.LOOK, name, fault, "Leave it out if that is so")

@@ -15,8 +15,8 @@ import numpy as np
 
 @dataclass(frozen=True)
 class UnitPair:
-    """second = factor * first + offset. names: of columns that it is meant for; alone: it is known by its numbers too,
-    whatever the column is called."""
+    """second = factor * first + offset. names: of columns that it is meant for, casefolded; alone: it is known by its
+    numbers too, whatever the column is called."""
 
     first: str
     second: str
@@ -26,24 +26,34 @@ class UnitPair:
     alone: bool = False
 
 
+_END = r"[^\W\d_]*"
+"""Before a German word that ends others: Körpergewicht, Blutzucker."""
 PAIRS = (
-    UnitPair("°C", "°F", 1.8, "temp|fever|fieber", 32, alone=True),
+    UnitPair("°C", "°F", 1.8, "temp|fever|fieber|fiebre|fièvre", 32, alone=True),
     UnitPair("°C", "K", 1, "temp", 273.15, alone=True),
-    UnitPair("kg", "lb", 2.20462, "weight|mass|gewicht|wt|kg|lbs?", alone=True),
-    UnitPair("in", "cm", 2.54, "height|length|waist|circumference|size|größe|cm|inch(es)?", alone=True),
-    UnitPair("m", "cm", 100, "height|length|größe|size|cm"),
-    UnitPair("mmol/l", "mg/dl", 18.016, "gluc(ose)?|glu|sugar|zucker|bg|fbs|fbg"),
-    UnitPair("mmol/l", "mg/dl", 38.67, "chol(esterol)?|ldl|hdl"),
-    UnitPair("mmol/l", "mg/dl", 88.57, "triglycerides?|trig|tg"),
-    UnitPair("mg/dl", "µmol/l", 88.42, "creatinine?|crea|kreatinin"),
+    UnitPair("kg", "lb", 2.20462, rf"weight|mass|{_END}gewicht|poids|peso|wt|kg|lbs?", alone=True),
+    UnitPair(
+        "in",
+        "cm",
+        2.54,
+        rf"height|length|waist|circumference|size|{_END}gr(ö|oe)sse|taille|talla|altura|altezza|cm|inch(es)?",
+        alone=True,
+    ),
+    UnitPair("m", "cm", 100, rf"height|length|{_END}gr(ö|oe)sse|size|taille|talla|altura|altezza|cm"),
+    UnitPair(
+        "mmol/l", "mg/dl", 18.016, rf"glu[ck](ose)?|glu|glc|sugar|{_END}zucker|gl[yi]c[eé]mi[ae]|glucosa|bg|fbs|fbg"
+    ),
+    UnitPair("mmol/l", "mg/dl", 38.67, "[ck]hol(esterol|esterin)?|cholestérol|colesterolo?|ldl|hdl"),
+    UnitPair("mmol/l", "mg/dl", 88.57, "trigl[yi][cz]erid(es?|os|i)?|triglycérides|trig|tg"),
+    UnitPair("mg/dl", "µmol/l", 88.42, "cr[eé]atinin[ea]?|creatinina|crea|kreatinin|krea"),
     UnitPair("mg/dl", "µmol/l", 17.1, "bilirubin|bili"),
     UnitPair("mmol/l", "mg/dl", 6.006, "urea|harnstoff"),
     UnitPair("mmol/l", "mg/dl", 2.801, "bun"),
-    UnitPair("mmol/l", "mg/dl", 4.008, "calcium|ca"),
+    UnitPair("mmol/l", "mg/dl", 4.008, "[ck]al[cz]i(um|o)|ca"),
     UnitPair("mmol/l", "mg/dl", 9.008, "lactate?|laktat"),
-    UnitPair("g/dl", "g/l", 10, "ha?emoglobin|hb|hgb|albumin|alb|protein"),
-    UnitPair("mmol/l", "g/dl", 1.6114, "ha?emoglobin|hb|hgb"),
-    UnitPair("mmol/l", "g/l", 16.114, "ha?emoglobin|hb|hgb"),
+    UnitPair("g/dl", "g/l", 10, "h(ae?|e|ä|é)moglobin[ae]?|hb|hgb|albumin[ae]?|alb|protein"),
+    UnitPair("mmol/l", "g/dl", 1.6114, "h(ae?|e|ä|é)moglobin[ae]?|hb|hgb"),
+    UnitPair("mmol/l", "g/l", 16.114, "h(ae?|e|ä|é)moglobin[ae]?|hb|hgb"),
     UnitPair("mg/dl", "mg/l", 10, "crp"),
     UnitPair("kPa", "mmHg", 7.5006, "pressure|p[ac]?o2|p[ac]?co2|bp|sbp|dbp|systolic|diastolic"),
     UnitPair("%", "mmol/mol", 10.93, "hb ?a1c|a1c", -23.5),

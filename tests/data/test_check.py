@@ -83,6 +83,17 @@ CASES: dict[str, tuple[pl.DataFrame, tuple[str, str]]] = {
     "the label": (
         clean().with_columns(pl.col("ill").replace({"yes": "died", "no": "left"}).alias("end")), ("end", "says-label"),
     ),
+    "the label but for a few rows": (
+        clean().with_columns(
+            pl.when(pl.int_range(pl.len()) % 63 == 5).then(pl.lit("left")).otherwise(
+                pl.col("ill").replace({"yes": "died", "no": "left"})).alias("end")
+        ), ("end", "says-label"),
+    ),
+    "one of three classes": (
+        changed("ill", {row: "unclear" for row in range(40)}).with_columns(
+            pl.when(pl.col("ill") == "no").then(pl.lit("left")).otherwise(pl.lit("died")).alias("end")
+        ), ("end", "says-label"),
+    ),
     "gaps": (
         clean().with_columns(pl.when(pl.col("ill") == "yes").then(pl.col("age")).alias("day")), ("day", "says-label"),
     ),

@@ -55,6 +55,25 @@ def test_the_formula_that_is_printed_is_right(case: str, few: int) -> None:
     assert named >= (20 if few == 300 else 15)
 
 
+@pytest.mark.parametrize(
+    ("column", "like", "change", "unit"),
+    [
+        ("Glukose", "glucose", "mass of glucose", "mg/dl"),
+        ("Blutzucker nüchtern", "glucose", "mass of glucose", "mg/dl"),
+        ("glycémie", "glucose", "mass of glucose", "mg/dl"),
+        ("Hämoglobin", "hb", "per litre", "g/l"),
+        ("Körpergröße", "bodyHeight", "metres", "m"),
+        ("Créatinine", "creatinine", "amount of creatinine", "µmol/l"),
+        ("Kreatinin", "creatinine", "amount of creatinine", "µmol/l"),
+    ],
+)
+def test_columns_are_named_in_other_languages_too(column: str, like: str, change: str, unit: str) -> None:
+    generator = np.random.default_rng(3)
+    theirs, usual = OTHER[change][1](MEASURED[like](generator, 300)), MEASURED[like](generator, 400)
+    known = conversion(column, theirs, usual)
+    assert known is not None and known.theirs == unit
+
+
 @pytest.mark.parametrize("case", ["another factor", "an offset", "a spread", "the same"])
 def test_what_no_pair_explains_has_no_formula(case: str) -> None:
     generator = np.random.default_rng(5)
