@@ -22,6 +22,7 @@ from consilium.data.odd_cells import (
     DATES,
     LEAST_NUMBERS,
     MISSING,
+    MISSING_AMONG_NUMBERS,
     MOST_UNITS,
     NUMERIC,
     CellColumn,
@@ -462,6 +463,11 @@ class _Checked:
         left = len({merged.get(text, text) for text in values})
         if left > MOST_VALUES:
             known = cells.total(values)
+            if cells.total(two := cells.of("two")) >= MOSTLY * known:
+                action = "Write them into two columns: until then it is left out"
+                self.note("two-numbers", Grade.MEND, name, "two numbers in one cell", action, cells.rows(two), two)
+                self.remedy.drop.append(name)
+                return
             unique = len(values) >= 0.9 * known
             kind = (
                 "another one in nearly each row: an identifier, or free text" if unique else "too many for a category"
@@ -575,6 +581,10 @@ class _Checked:
             self.note(
                 f"{role}-many-classes", Grade.LOOK, name, f"{len(classes)} classes", action, values=classes, count=0
             )
+        if (unknown := [text for text in classes if text.casefold() in MISSING_AMONG_NUMBERS]) and len(classes) > 2:
+            action = 'If so, name it under missing_codes of this column, and set unlabelled = "drop"'
+            fault = "a class may mean that the label is not known"
+            self.note("label-unknown", Grade.LOOK, name, fault, action, cells.rows(unknown), unknown)
         rare = [text for text in classes if sizes[text] < LEAST_ROWS]
         if rare and len(classes) > 1:
             fault = f"fewer than {LEAST_ROWS} rows have this class"
@@ -687,7 +697,7 @@ class _Checked:
                 action = "Leave it out, unless it is known before the label is"
                 self.note("says-label", Grade.LOOK, name, fault, action)
                 self.remedy.drop.append(name)
-            elif max(areas) >= NEARLY_SAYS:
+            elif (binary or name in self.categories) and max(areas) >= NEARLY_SAYS:
                 pairs = zip(classes, areas, strict=False)
                 near = ", ".join(repr(text) for text, reached in pairs if reached >= NEARLY_SAYS)
                 fault = f"its values nearly say whether the label is {near}: area under the curve {max(areas):.2f}"

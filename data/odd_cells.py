@@ -16,10 +16,33 @@ from consilium.data.cells import texts_of
 if TYPE_CHECKING:
     import polars as pl
 
-MISSING = frozenset(("na", "n/a", "#n/a", "n.a.", "nan", "null", "?", "-", "--", "---", ".", "<na>", "#null!"))
+_ERRORS = ("#n/a", "#nv", "#null!", "#value!", "#wert!", "#ref!", "#bezug!", "#div/0!", "#name?", "#num!", "#zahl!")
+"""What spreadsheets write, also German ones."""
+MISSING = frozenset(("na", "n/a", "n.a.", "nan", "null", "?", "-", "--", "---", ".", "<na>", *_ERRORS))
 """Texts that mean "missing" in any column."""
 MISSING_AMONG_NUMBERS = frozenset(
-    ("none", "nil", "unknown", "unk", "missing", "not done", "not available", "nd", "n.d.", "k.a.", "tbd", "x", "blank")
+    (
+        "none",
+        "nil",
+        "unknown",
+        "unk",
+        "missing",
+        "not done",
+        "not available",
+        "nd",
+        "n.d.",
+        "k.a.",
+        "tbd",
+        "x",
+        "blank",
+        "unbekannt",
+        "keine angabe",
+        "fehlt",
+        "inconnu",
+        "manquant",
+        "desconocido",
+        "sconosciuto",
+    )
 )
 """Texts that mean it beside numbers; a category may have them as values."""
 STAND_INS = frozenset(
@@ -49,6 +72,8 @@ _COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}([,. '’\u00a0\u202f])\d{3}(\1\d{3})*([.,]\d+)?")
 _UNIT = re.compile(r"([+-]?\d+(?:[.,]\d+)?)\s*((?:[%‰°µμ]|[^\W\d_])[^\s\d]{0,9}(?:\s?[/^][^\s]{1,6})?)")
 _BOUND = re.compile(r"(?:[<>≤≥]=?|=<|=>)\s*([+-]?\d+(?:[.,]\d+)?)|([+-]?\d+(?:[.,]\d+)?)\s*\+")
+_PRICE = re.compile(r"(?:[€$£¥]|CHF|EUR|USD|GBP)\s*([+-]?\d.*)")
+_TWO = re.compile(r"\d+(?:[.,]\d+)?\s*[/|]\s*\d+(?:[.,]\d+)?")
 _ORDINALS = {"st", "nd", "rd", "th"}
 MOST_UNITS = 3
 
@@ -85,6 +110,12 @@ def _odd(text: str) -> OddCell:
         return OddCell("comma", number_in(text))
     if (match := _UNIT.fullmatch(text)) and match[2].casefold() not in _ORDINALS:
         return OddCell("unit", number_in(match[1]), match[2].casefold())
+    if match := _PRICE.fullmatch(text):
+        inner = _odd(match[1]) if re.fullmatch(r"[+-]?\d+(\.\d+)?", match[1]) is None else OddCell("", float(match[1]))
+        if not math.isnan(inner.number):
+            return OddCell("unit", inner.number, text[: len(text) - len(match[1])].strip())
+    if _TWO.fullmatch(text):
+        return OddCell("two")
     if small in MISSING_AMONG_NUMBERS:
         return OddCell("none")
     if small.lstrip("+-") in ("inf", "infinity"):

@@ -36,10 +36,10 @@ PAIRS = (
         "in",
         "cm",
         2.54,
-        rf"height|length|waist|circumference|size|{_END}gr(ö|oe)sse|taille|talla|altura|altezza|cm|inch(es)?",
+        rf"height|ht|length|waist|circumference|size|{_END}gr(ö|oe)sse|taille|talla|altura|altezza|cm|inch(es)?",
         alone=True,
     ),
-    UnitPair("m", "cm", 100, rf"height|length|{_END}gr(ö|oe)sse|size|taille|talla|altura|altezza|cm"),
+    UnitPair("m", "cm", 100, rf"height|ht|length|{_END}gr(ö|oe)sse|size|taille|talla|altura|altezza|cm"),
     UnitPair(
         "mmol/l", "mg/dl", 18.016, rf"glu[ck](ose)?|glu|glc|sugar|{_END}zucker|gl[yi]c[eé]mi[ae]|glucosa|bg|fbs|fbg"
     ),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -74,6 +76,7 @@ def check_files(pattern: str, roles: Roles) -> CheckedFiles:
     from consilium.data.loose import Grade, read_loosely
 
     paths = files_of(pattern, Path())
+    _check_heading(paths[0], {*roles.named.values()})
     table = read_loosely(paths)
     for role, name in (*roles.named.items(), *(("drop", name) for name in roles.drop)):
         if name not in table.frame.columns:
@@ -82,6 +85,27 @@ def check_files(pattern: str, roles: Roles) -> CheckedFiles:
     findings = [*table.findings, *check.findings, *_other_units(check)]
     findings.sort(key=lambda finding: list(Grade).index(finding.grade))
     return CheckedFiles(pattern, roles, table, replace(check, findings=tuple(findings)))
+
+
+_LINES = 50
+"""Among which a heading is looked for."""
+
+
+def _check_heading(path: Path, names: set[str]) -> None:
+    """Raise DataError where a later line of a text file has all these names: a title stands before the heading."""
+    if not names or path.suffix.casefold() not in (".csv", ".tsv", ".txt"):
+        return
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            first = list(islice(file, _LINES))
+    except OSError:  # said where the table is read
+        return
+    for number, line in enumerate(first, 1):
+        if names <= {cell.strip(' "\ufeff\r\n') for cell in re.split("[,;\t|]", line)}:
+            if number > 1:
+                what = f"{path}: the heading is line {number}, and other lines stand before it"
+                raise DataError(what, f"Remove lines 1 to {number - 1}")
+            return
 
 
 def meant(name: str, columns: list[str]) -> str:

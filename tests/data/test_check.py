@@ -63,6 +63,10 @@ SOME = (3, 50, 51, 300)
 CASES: dict[str, tuple[pl.DataFrame, tuple[str, str]]] = {
     "a unit": (changed("dose", {row: "12 mg" for row in SOME}), ("dose", "number-with-unit")),
     "a decimal comma": (changed("bmi", {row: "27,1" for row in SOME}), ("bmi", "decimal-comma")),
+    "a price": (added(cost=[f"€ {1000 + 7 * row:,}" for row in range(ROWS)]), ("cost", "number-with-unit")),
+    "two numbers": (added(rr=[f"{90 + row}/{50 + row % 50}" for row in range(ROWS)]), ("rr", "two-numbers")),
+    "an error of a spreadsheet": (changed("age", {row: "#NV" for row in SOME}), ("age", "missing-codes")),
+    "a label that nobody knows": (changed("ill", {row: "unk" for row in range(40)}), ("ill", "label-unknown")),
     "thousands": (added(cost=[f"{1000 + 7 * row:,}" for row in range(ROWS)]), ("cost", "thousands")),
     "a bound": (changed("age", {row: "> 89" for row in SOME}), ("age", "bound")),
     "text": (changed("age", {row: "old" for row in SOME}), ("age", "text-in-numbers")),

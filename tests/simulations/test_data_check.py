@@ -261,6 +261,10 @@ def test_what_is_no_table(tmp_path: Path) -> None:
         refused(path, "--label", "ill", "--owner", "hopsital")
     )
     assert "Did you mean 'ill'?" in str(refused(path, "--label", "ILL"))
+    path.write_text("Report of the ward, 2024\n\n" + clean().write_csv(), encoding="utf-8")
+    assert "the heading is line 3, and other lines stand before it. Remove lines 1 to 2" in str(
+        refused(path, "--label", "ill")
+    )
     assert "is empty" in str(refused(write(tmp_path, "")))
     path.write_bytes(b"\x00\x01\x02" * 100)
     assert "is binary, not CSV" in str(refused(path))
@@ -268,6 +272,17 @@ def test_what_is_no_table(tmp_path: Path) -> None:
     (tmp_path / "own.toml").touch()
     done = CliRunner().invoke(cli.app, ["data", "check", str(path), "--out", str(tmp_path / "own.toml")])
     assert "own.toml is already there" in str(done.exception)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_class_whose_rows_lack_a_number_says_nothing_of_units(tmp_path: Path) -> None:
+    rows = pl.int_range(pl.len()) == 3
+    frame = clean().with_columns(
+        pl.when(rows).then(None).otherwise(pl.col("bmi")).alias("bmi"),
+        pl.when(rows).then(pl.lit("unclear")).otherwise(pl.col("ill")).alias("ill"),
+    )
+    code, text = command(write(tmp_path, frame.write_csv()), "--owner", "hospital", "--label", "ill")
+    assert code == 0 and "two units" not in text
 
 
 def test_without_a_label_the_rest_is_told(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -158,11 +159,17 @@ def _strange(rows: OwnerRows, values: np.ndarray, owners: np.ndarray) -> tuple[n
     return (share > 0 if coded else share >= _OUTSIDE), coded
 
 
+def _median(values: np.ndarray) -> float:
+    """Of those that are known; NaN where none is."""
+    known = values[~np.isnan(values)]
+    return float(np.median(known)) if len(known) else math.nan
+
+
 def _spread(rows: OwnerRows, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Of each owner mean absolute deviation from the median, median less what its labels explain, and what these do;
     NaN where it has fewer than five values."""
-    means = [float(np.nanmedian(values[rows.y == label])) for label in range(len(rows.classes))]
-    overall = float(np.nanmedian(values))
+    means = [_median(values[rows.y == label]) for label in range(len(rows.classes))]
+    overall = _median(values)
     spread, middle, by_label = np.full((3, len(rows.sizes)), np.nan)
     for owner, (start, size) in enumerate(zip(rows.starts, rows.sizes, strict=True)):
         part = slice(start, start + size)
