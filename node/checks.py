@@ -33,7 +33,7 @@ from consilium.protocol.messages import PartyName
 from consilium.protocol.models import Frozen
 from consilium.protocol.proxies import LABELS, SUPERNODE, ProxyRefused, connect, proxy_for
 from consilium.protocol.refusals import CURES, Refused, Rule
-from consilium.protocol.tls import TlsFiles, load_certificate, tls_cure, why_no_connection
+from consilium.protocol.tls import TlsFiles, load_authorities, load_certificate, tls_cure, why_no_connection
 from consilium.protocol.versions import program_versions
 from consilium.report.warnings import RunWarning
 from consilium.sums.roster import SumRoster
@@ -103,13 +103,23 @@ def check_private(folder: Path, names: Sequence[str]) -> str:
 
 
 def check_authority(path: Path, now: datetime | None = None) -> str:
-    """The federation's authority."""
-    return _validity(load_certificate(path), path, now)
+    """The federation's authority, and the former one where it was handed over."""
+    first, *former = load_authorities(path)
+    both = "; its former authority holds too, until the operator's second update" if former else ""
+    return _validity(first, path, now) + both
+
+
+def _issued_by(authority: x509.Certificate, certificate: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
 
 
 def check_certificate(files: TlsFiles, hosts: Sequence[str] = (), now: datetime | None = None) -> str:
     """A node's own certificate: its dates, that its key is the right one, that the authority made it, its names."""
-    certificate, authority = load_certificate(files.certificate), load_certificate(files.authority)
+    certificate = load_certificate(files.certificate)
     end = _validity(certificate, files.certificate, now)
     try:
         key = load_pem_private_key(read_private(files.key), password=None)
@@ -117,10 +127,8 @@ def check_certificate(files: TlsFiles, hosts: Sequence[str] = (), now: datetime 
         raise ConfigError(f"{files.key}: not an unencrypted key in PEM form", "Unpack the kit again") from None
     if key.public_key() != certificate.public_key():
         raise ConfigError(f"{files.key} is not the key of {files.certificate.name}", "Unpack the kit again")
-    try:
-        certificate.verify_directly_issued_by(authority)
-    except (ValueError, TypeError, InvalidSignature):
-        raise ConfigError(f"{files.certificate} is not of the authority in ca.crt", "Unpack the kit again") from None
+    if not any(_issued_by(authority, certificate) for authority in load_authorities(files.authority)):
+        raise ConfigError(f"{files.certificate} is not of the authority in ca.crt", "Unpack the kit again")
     missing = [host for host in hosts if host not in alternative_names(certificate)]
     if missing:
         raise ConfigError(

@@ -26,7 +26,7 @@ from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import unreadable
 from consilium.protocol.identity import frame
 from consilium.protocol.models import Strict
-from consilium.protocol.tls import fingerprint, load_certificate
+from consilium.protocol.tls import fingerprint, load_authorities
 
 MANIFEST = "signed.json"
 SETTINGS = frozenset({KIT_FILE, "party.toml", "aggregator.toml", "start.sh", "compose.yaml"})
@@ -89,17 +89,23 @@ def read_manifest(folder: Path, authority: Path) -> Manifest | None:
     if not path.exists():
         return None
     found = load(path, SignedManifest)
-    key = load_certificate(authority).public_key()
-    try:
-        if not isinstance(key, ec.EllipticCurvePublicKey):
-            raise InvalidSignature
-        key.verify(bytes.fromhex(found.signature), found.content.signed, ALGORITHM)
-    except InvalidSignature:
+    if not any(_signed_by(certificate, found) for certificate in load_authorities(authority)):
         raise ConfigError(
             f"{path} is not signed by the authority in {authority}",
             "It was altered, or is of another federation: ask the operator, and compare the authority's fingerprint",
-        ) from None
+        )
     return found.content
+
+
+def _signed_by(certificate: x509.Certificate, manifest: SignedManifest) -> bool:
+    key = certificate.public_key()
+    try:
+        if not isinstance(key, ec.EllipticCurvePublicKey):
+            raise InvalidSignature
+        key.verify(bytes.fromhex(manifest.signature), manifest.content.signed, ALGORITHM)
+    except InvalidSignature:
+        return False
+    return True
 
 
 def check_files(folder: Path, listed: Mapping[str, str]) -> None:

@@ -129,6 +129,14 @@ def load_certificate(path: Path) -> x509.Certificate:
         raise ConfigError(f"{path}: not a PEM certificate", "Unpack the kit again") from None
 
 
+def load_authorities(path: Path) -> list[x509.Certificate]:
+    """Those of a ca.crt, in order: the authority, and while it is handed over the former one. Raises ConfigError."""
+    try:
+        return x509.load_pem_x509_certificates(_public(path))
+    except ValueError:
+        raise ConfigError(f"{path}: not a PEM certificate", "Unpack the kit again") from None
+
+
 class AllowList:
     """Who may ask: a JSON file with lists of certificate fingerprints by name.
 

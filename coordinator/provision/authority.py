@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -16,8 +17,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.files import read_private, write_private
-from consilium.protocol.tls import load_certificate
+from consilium.protocol.files import read_private, replace_private, replace_text, write_private
+from consilium.protocol.tls import load_authorities
 
 CA_DAYS = 3650
 NODE_DAYS = 730
@@ -31,19 +32,21 @@ class Authority:
 
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
+    former: x509.Certificate | None = None
 
     @classmethod
-    def create(cls, federation: str, now: datetime | None = None) -> Authority:
-        """A new authority."""
+    def create(cls, federation: str, now: datetime | None = None, former: x509.Certificate | None = None) -> Authority:
+        """A new authority. former: the one in whose place it comes."""
         key = ec.generate_private_key(ec.SECP256R1())
-        name = _name(f"{federation[:40]} authority")
+        number = "" if former is None else f" {secrets.token_hex(4)}"  # so that a chain finds the right one
+        name = _name(f"{federation[:40]} authority{number}")
         certificate = (
             _builder(name, name, key.public_key(), CA_DAYS, now)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(_usage(signs_certificates=True), critical=True)
             .sign(key, hashes.SHA256())
         )
-        return cls(certificate, key)
+        return cls(certificate, key, former)
 
     @classmethod
     def load(cls, folder: Path) -> Authority:
@@ -55,12 +58,22 @@ class Authority:
             key = None
         if not isinstance(key, ec.EllipticCurvePrivateKey):
             raise ConfigError(f"{folder / 'ca.key'}: not an EC key", "Restore the operator's folder from its backup")
-        return cls(load_certificate(folder / "ca.crt"), key)
+        listed = load_authorities(folder / "ca.crt")
+        own = next((each for each in listed if each.public_key() == key.public_key()), None)
+        if own is None:
+            raise ConfigError(f"{folder / 'ca.key'} is not the key of ca.crt", "Restore the operator's folder")
+        former = listed[1] if own is listed[0] and len(listed) > 1 else None  # else a handover that was broken off
+        return cls(own, key, former)
+
+    @property
+    def trusted(self) -> str:
+        """What nodes have as ca.crt, PEM: its certificate, and the former authority's until the handover is over."""
+        return "".join(each.public_bytes(Encoding.PEM).decode() for each in (self.certificate, self.former) if each)
 
     def save(self, folder: Path) -> None:
-        """Write ca.key (0600) and ca.crt."""
-        write_private(folder / "ca.key", private_pem(self.key))
-        (folder / "ca.crt").write_bytes(self.certificate.public_bytes(Encoding.PEM))
+        """Write ca.crt and ca.key (0600), in this order: a key whose certificate is not there yet could not be used."""
+        replace_text(folder / "ca.crt", self.trusted)
+        replace_private(folder / "ca.key", private_pem(self.key))
 
     def server(self, hosts: Sequence[str], days: int = NODE_DAYS, now: datetime | None = None) -> Issued:
         """For the coordinator: SuperLink, gateway and label service at these names and addresses."""
@@ -85,8 +98,15 @@ class Authority:
             .not_valid_after(start + timedelta(days=days))
         )
         for extension in old.extensions:
-            builder = builder.add_extension(extension.value, extension.critical)
+            value = extension.value
+            if isinstance(value, x509.AuthorityKeyIdentifier):
+                value = self._identifier  # another one where it was handed over
+            builder = builder.add_extension(value, extension.critical)
         return builder.sign(self.key, hashes.SHA256())
+
+    @property
+    def _identifier(self) -> x509.AuthorityKeyIdentifier:
+        return x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key())
 
     def _issue(
         self,
@@ -103,7 +123,7 @@ class Authority:
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage(signs_certificates=False), critical=True)
             .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
-            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), critical=False)
+            .add_extension(self._identifier, critical=False)
         )
         if names:
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)

@@ -195,6 +195,22 @@ def renew(
 
 
 @app.command()
+def handover(
+    kits: Kits,
+    finish: Annotated[
+        bool, typer.Option("--finish", help="End it: from now on nothing of the former authority holds.")
+    ] = False,
+    output: FormatOption = Format.text,
+) -> None:
+    """A new authority in place of the former one, whose key others may have; both hold until --finish."""
+    from consilium.coordinator.provision import kits as make_kits
+
+    with writing(kits):
+        made = make_kits.end_handover(kits) if finish else make_kits.hand_over(kits)
+    _tell(made, output)
+
+
+@app.command()
 def escrow(
     kits: Kits,
     holders: Annotated[list[str], typer.Argument(metavar="HOLDER...", help="Whoever keeps a share, by name.")],

@@ -22,7 +22,7 @@ from consilium.accounting.guarantee import Guarantee
 from consilium.coordinator.planning.plan import PlannedFederation
 from consilium.coordinator.privacy import expected, promise_in_words, promised, towards_nodes
 from consilium.coordinator.provision.authority import Authority
-from consilium.coordinator.provision.escrow import seal_again
+from consilium.coordinator.provision.escrow import ESCROW, seal_again
 from consilium.coordinator.provision.outlook import Asked, ChangeOutlook, told_of
 from consilium.coordinator.provision.plan import read_planned, read_pool, read_reference, remarks
 from consilium.coordinator.provision.registry import (
@@ -43,6 +43,7 @@ from consilium.coordinator.provision.registry import (
     without,
 )
 from consilium.coordinator.provision.write import (
+    CA,
     aggregator_kit,
     common_files,
     coordinator_kit,
@@ -289,6 +290,56 @@ def renew(kits: Path, name: str, keys: Path | None = None, lost: str = "", asked
     changed = registry.next(certificates=certificates, students=pinned)
     student, coordinator = {"client.crt": pem(new)}, {"students.json": students(changed)}
     return _write(kits, changed, authority, {node_id("student", name): student, "coordinator": coordinator})
+
+
+def hand_over(kits: Path) -> Made:
+    """A new authority, which every node learns of from the former one; until `end_handover` both hold.
+
+    Raises
+    ------
+    ConfigError : the last handover was not ended.
+    """
+    registry, old = load_registry(kits), Authority.load(kits / OPERATOR)
+    if old.former is not None:
+        raise ConfigError("the last handover was not ended", "Once all nodes have its update: handover --finish")
+    new = Authority.create(registry.plan.federation.name, former=old.certificate)
+    made = _write(kits, registry.next(), old, {node: {CA: new.trusted} for node in _every_node(registry)})
+    new.save(kits / OPERATOR)
+    note = "start each node anew once it has its update, before you end the handover"
+    if (escrow := kits / OPERATOR / ESCROW).exists():
+        escrow.unlink()
+        note += "; the escrow was of the former authority: share the folder anew"
+    return replace(made, authority=authority_fingerprint(new.certificate), note=note)
+
+
+def end_handover(kits: Path) -> Made:
+    """From now on nothing of the former authority holds: certificates of the new one for the coordinator and students,
+    and nodes that trust it alone. Raises ConfigError: there is no handover to end."""
+    registry, authority = load_registry(kits), Authority.load(kits / OPERATOR)
+    if authority.former is None:
+        raise ConfigError("there is no handover to end", "Begin one: consilium provision handover KITS")
+    alone = replace(authority, former=None)
+    new = {
+        name: alone.again(x509.load_pem_x509_certificate(registry.certificates[name].encode()))
+        for name in ("coordinator", *registry.students)
+    }
+    certificates = {**registry.certificates, **{name: pem(certificate) for name, certificate in new.items()}}
+    pinned = {name: [*known, fingerprint(new[name])] for name, known in registry.students.items()}
+    changed = registry.next(certificates=certificates, students=pinned)
+    files = {node: {CA: alone.trusted} for node in _every_node(registry)}
+    files["coordinator"] |= {"server.crt": certificates["coordinator"], "students.json": students(changed)}
+    for name in registry.students:
+        files[node_id("student", name)]["client.crt"] = certificates[name]
+    made = _write(kits, changed, alone, files)
+    alone.save(kits / OPERATOR)
+    seal_again(kits)  # as it is now: the change was sealed before the former certificate went
+    return replace(made, authority=authority_fingerprint(alone.certificate))
+
+
+def _every_node(registry: Registry) -> list[str]:
+    second = [] if registry.aggregator is None else [node_id("aggregator", registry.aggregator.name)]
+    parties = [node_id("party", name) for name in registry.parties]
+    return ["coordinator", *parties, *second, *(node_id("student", name) for name in registry.students)]
 
 
 def _rotate(

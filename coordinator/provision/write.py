@@ -34,7 +34,7 @@ from consilium.protocol.inheritance import ACCOUNT_FILE, Inheritance
 from consilium.protocol.old_names import public_file
 from consilium.protocol.versions import DISTRIBUTION, program_versions
 
-PLACE = "/srv/consilium"
+PLACE, CA = "/srv/consilium", "ca.crt"
 LEAST_ROWS = 20
 """That a party's policy asks for every teacher, unless it says otherwise."""
 
@@ -194,7 +194,7 @@ def _kit(
     if name in ports:
         kit = kit.model_copy(update={"node_port": ports[name], "weight": party.weight if party else 1})
     (folder / KIT_FILE).write_text(_json(kit), encoding="utf-8")
-    (folder / "ca.crt").write_bytes(authority.certificate.public_bytes(Encoding.PEM))
+    (folder / CA).write_text(authority.trusted, encoding="utf-8")
     fill(folder)
     for file, text in files.items():
         (folder / file).write_text(text, encoding="utf-8")

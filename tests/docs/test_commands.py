@@ -42,6 +42,7 @@ ONLY_PARSED = {
     r"node (keys .*--replaces|join . --keys ../new)": "new keys: tests/coordinator/provision/test_key_rotation.py",
     r"provision renew kits cleveland": "new keys: tests/coordinator/provision/test_key_rotation.py",
     r"provision (escrow|recover)": "tests/coordinator/provision/test_escrow.py",
+    r"provision handover": "tests/coordinator/provision/test_handover.py",
     r"node accept": "a person answers: tests/deploy/test_acceptance.py",
     r"provision (add --kind aggregator|revoke kits board)": "see tests/coordinator/provision/test_second_aggregator.py",
     r"(node start|student run \.)": "serves until it is stopped: tests/deploy/test_kits_loopback.py",
