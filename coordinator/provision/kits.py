@@ -305,7 +305,7 @@ def hand_over(kits: Path) -> Made:
     new = Authority.create(registry.plan.federation.name, former=old.certificate)
     made = _write(kits, registry.next(), old, {node: {CA: new.trusted} for node in _every_node(registry)})
     new.save(kits / OPERATOR)
-    note = "start each node anew once it has its update, before you end the handover"
+    note = "update the program of each node, open its update and start it anew, before you end the handover"
     if (escrow := kits / OPERATOR / ESCROW).exists():
         escrow.unlink()
         note += "; the escrow was of the former authority: share the folder anew"
