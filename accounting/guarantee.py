@@ -16,7 +16,8 @@ MOST_DELTA = 1e-3
 
 
 def rounded_up(epsilon: float) -> str:
-    """An epsilon with four digits, never below itself: a shorter one must not promise more than the long one.
+    """An epsilon with four digits, never below the shortest number that is the same double: what is printed must not
+    promise more than what was computed.
 
     >>> rounded_up(1.15841), rounded_up(0.8), rounded_up(math.inf)
     ('1.1585', '0.8000', 'inf')

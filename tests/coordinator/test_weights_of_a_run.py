@@ -19,6 +19,7 @@ from consilium.coordinator.mechanisms import NoisyHistogram
 from consilium.coordinator.privacy import promised_at
 from consilium.coordinator.verify import RunPlace, verify_run
 from consilium.protocol.label_source import LabelSource
+from consilium.report.disclosure import epsilon_text
 from tests.coordinator.verify.runs import rechain
 from tests.federation import FakeTransport, make_config, make_home, make_rows
 
@@ -74,7 +75,7 @@ def test_weights_and_own_epsilons_are_written_and_hold(run: Path) -> None:
     assert summary["privacy"]["guarantee"]["epsilon"] == promised_at(CONFIG, 3).epsilon
     found = {finding.check: finding for finding in verify_run(RunPlace(run)).findings}
     assert all(finding.holds for finding in found.values())
-    one, two, three = (f"{promised_at(CONFIG, weight).epsilon:.4f}" for weight in (1, 2, 3))
+    one, two, three = (epsilon_text(promised_at(CONFIG, weight).epsilon) for weight in (1, 2, 3))
     assert found[OWN].found == (
         f"1 x weight 1, epsilon {one}; 1 x weight 2, epsilon {two}; 2 x weight 3, epsilon {three}"
     )

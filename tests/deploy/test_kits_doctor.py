@@ -143,7 +143,7 @@ PARTY_CASES: dict[str, tuple[Callable[[Path], object], str, str, str]] = {
         "policy", "limit 0.1", "raises policy.most_epsilon",
     ),
     "terms damaged": (lambda kit: (kit / "terms.json").write_text("{}"), "policy", "terms.json", "Unpack"),
-    "no data": (lambda kit: (kit / "data.npz").unlink(), "data", "data.npz", "docs/parties.md"),
+    "no data": (lambda kit: (kit / "data.npz").unlink(), "data", "data.npz", "a table (.csv, .parquet) with a heading"),
     "no table": (lambda kit: (kit / "data.npz").write_text("x"), "data", "do not fit", "consilium party dry-run"),
     "column missing": (bad_rows, "data", "do not fit", "consilium party dry-run"),
     "too few rows": (lambda kit: write_data(kit, 1, rows=30), "data", "of 4 shards has", "consilium party dry-run"),

@@ -26,6 +26,7 @@ from consilium.coordinator.stages import Privacy, Sanitised
 from consilium.node.limits import events_of
 from consilium.protocol.errors import BudgetExceeded, ConfigError, LedgerError
 from consilium.protocol.noise import SeededNoise
+from consilium.report.disclosure import epsilon_text
 from tests.federation import make_config, make_rows
 
 PLAN = Sanitised(order=2.5, beta=0.1, sigma_ss=6.0)
@@ -187,7 +188,7 @@ def test_a_confidence_limit_is_told_if_it_was_planned(make, log) -> None:
     result = close(config, ledger, lambda: 0.0, log)
     assert result is not None
     assert result["epsilon_limit"] > result["guarantee"]["epsilon"]
-    assert f"at most {result['epsilon_limit']:.4f} with probability 0.9" in result["guarantee"]["method"]
+    assert f"at most {epsilon_text(result['epsilon_limit'])} with probability 0.9" in result["guarantee"]["method"]
 
 
 @pytest.mark.parametrize(

@@ -181,7 +181,7 @@ def test_an_impossible_division_is_told_and_ends_nothing(tmp_path: Path, cache: 
         ({"data": {"path": "absent.csv"}}, "no cell of the study can be computed.*absent.csv"),
         (
             {"federation": {"privacy": {"epsilon": 9.0}, "mechanism": {"threshold": 3}}},
-            "no cell.*threshold: unknown key",
+            "federation: mechanism.threshold: unknown key",
         ),
     ],
 )
