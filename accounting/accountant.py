@@ -138,8 +138,9 @@ class Accountant:
         """
         spend = self.preview(event)
         if not spend.allowed and self._cap is not None:
+            after = math.inf if spend.epsilon_after is None else spend.epsilon_after
             raise CapExceededError(
-                f"this release would take the worst-case epsilon to {rounded_up(spend.epsilon_after)}, above the cap"
+                f"this release would take the worst-case epsilon to {rounded_up(after)}, above the cap"
                 f" of {self._cap.max_epsilon:g} at delta {self._cap.delta:g}. Ask less or stop; nothing was charged."
             )
         if data_dependent_rdp is None:

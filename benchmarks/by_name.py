@@ -1,7 +1,7 @@
 """Tables of docs/papers.md from runs of papers by their names.
 
     consilium run near-zero --out RUN
-    python -m benchmarks.by_name RUN [RUN ...]
+    python -m benchmarks.by_name RUN [RUN ...] [--name NAME]
 
 The command of a run is that of its table: rows and seeds are read from its folder. Of PATE 2017 there are three tables:
 rows, teachers, and the experiments on its student.
@@ -71,9 +71,11 @@ def main(arguments: list[str] | None = None) -> None:
     """Write the tables of each run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="*", type=Path)
-    for folder in parser.parse_args(arguments or []).runs:
+    parser.add_argument("--name", default="", help="of its tables; left out: the paper's")
+    options = parser.parse_args(arguments or [])
+    for folder in options.runs:
         results = json.loads((folder / RESULTS).read_text(encoding="utf-8"))
-        name = f"papers/{results['paper']}"
+        name = f"papers/{options.name or results['paper']}"
         tried = [row for row in results["rows"] if row["title"].startswith(EXPERIMENT)]
         parts = {
             part.name: part.exhibits[0].table
