@@ -19,7 +19,14 @@ from consilium.accounting.target import round_up, worst_case
 from consilium.accounting.units import Towards
 from consilium.coordinator.config import FederationConfig, QueryBudget
 from consilium.coordinator.mechanisms import Confident, Interactive, Mechanism
-from consilium.coordinator.privacy import promised, promised_to_student, promises, towards_coordinator, towards_nodes
+from consilium.coordinator.privacy import (
+    expected,
+    promised,
+    promised_to_student,
+    promises,
+    towards_coordinator,
+    towards_nodes,
+)
 from consilium.party.expectation import student_epsilon, towards_whom
 from consilium.party.home import Policy
 from consilium.party.promise import epsilon, promise_of
@@ -108,6 +115,8 @@ class TestEachNumber:
     def test_what_the_program_computes(self, mechanism: Mechanism, collection: CollectionMode) -> None:
         config, right = promised_of(mechanism, collection)
         assert promised_to_student(config).epsilon == pytest.approx(right[Bound.STUDENT], rel=1e-9)
+        warned = expected(config, 4, 2, asks_typical=None)
+        assert warned.epsilon_nodes == pytest.approx(right.get(Bound.NODES, 0.0), rel=1e-9)
         nodes = towards_coordinator(config)
         assert (nodes is None) == (not config.noise_in_sums) == (collection in ("plaintext", "secure"))
         if nodes is not None:
