@@ -250,7 +250,7 @@ class _Checked:
             self._sizes(owners, label)
             self._two_units(owners)
             self._twice(features, owners)
-        self._copies(columns)
+        self._copies(columns, label)
         order = {name: place for place, name in enumerate(["", *self.frame.columns])}
         grades = list(Grade)
         self.findings.sort(key=lambda finding: (grades.index(finding.grade), order.get(finding.column, 0)))
@@ -793,23 +793,42 @@ class _Checked:
             logs += math.log(float(((shares / shares.sum()) ** 2).sum()))
         return math.exp(logs) * self.rows * (self.rows - 1) / 2
 
-    def _copies(self, columns: Mapping[str, CellColumn]) -> None:
-        """Rows that stand there again, all cells equal, where so many columns hardly agree by chance."""
-        texts = [column.texts.rename(name) for name, column in columns.items()]
-        if not texts:
-            return
+    def _copies(self, columns: Mapping[str, CellColumn], label: pl.Series | None) -> None:
+        """Rows that stand there again, with all cells equal or all but the label, where that is hardly by chance."""
         import polars as pl
 
-        again = ~pl.DataFrame(texts).is_unique().to_numpy()
-        again[again] = ~pl.DataFrame(texts).filter(again).select(pl.struct(pl.all()).is_first_distinct()).to_series()
-        by_chance = self._by_chance([text for text in texts if text.name != self.roles.owner])
-        if again.sum() > 20 * by_chance and by_chance < 0.5:
+        texts = pl.DataFrame([column.texts.rename(name) for name, column in columns.items()])
+        again = _repeated(texts)
+        if self._rare(texts, again):
             unless = "" if self.roles.patient else ", unless two people are alike in all of it"
             fault = "rows are exact copies of another row: the same in every column"
             action = f'Remove them or set duplicates = "drop"{unless}: a copy counts its patient twice'
             self.remedy.duplicates = bool(self.roles.patient)
             grade = Grade.MEND if self.remedy.duplicates else Grade.LOOK
             self.note("rows-copied", grade, "", fault, action, np.flatnonzero(again))
+        if label is None or not (others := [name for name in texts.columns if name != self.roles.label]):
+            return
+        rest = texts.select(others)
+        pairs = pl.DataFrame({"row": rest.hash_rows(seed=0), "label": label})
+        unsure = (pairs.select(pl.col("label").drop_nulls().n_unique().over("row")).to_series() > 1).to_numpy()
+        if self._rare(rest, unsure):
+            fault = "rows differ from another row in the label alone"
+            action = "If they are one patient, find out which label is right, and remove the other row"
+            self.note("rows-contradict", Grade.LOOK, self.roles.label or "", fault, action, np.flatnonzero(unsure))
+
+    def _rare(self, texts: pl.DataFrame, found: np.ndarray) -> bool:
+        """Are so many rows alike in these columns hardly by chance?"""
+        by_chance = self._by_chance([texts[name] for name in texts.columns if name != self.roles.owner])
+        return bool(found.sum() > 20 * by_chance and by_chance < 0.5)
+
+
+def _repeated(texts: pl.DataFrame) -> np.ndarray:
+    """Which rows stand there before, bool (n,)."""
+    import polars as pl
+
+    again = ~texts.is_unique().to_numpy()
+    again[again] = ~texts.filter(again).select(pl.struct(pl.all()).is_first_distinct()).to_series()
+    return again
 
 
 def in_two_units(column: str, theirs: np.ndarray, usual: np.ndarray, whose: str) -> tuple[str, str]:

@@ -95,21 +95,22 @@ class Refused(Exception):
 
 _NEW_KIT = "Unpack the newest update at this party and at the coordinator, and close the earlier federation first"
 _ASK = "Its own log has the detail"
+_ALLOW = "Its people allow it with consilium node accept"
 _TELEPHONE = "Do not go on: compare `consilium node fingerprint` by telephone"
 
 CURES: Mapping[Rule, str] = {
     Rule.CLASSES: "policy.allowed_classes of this party names other classes than the federation",
     Rule.LEAST_ROWS: "It needs more rows, or the federation fewer teachers: policy.least_rows_per_teacher",
-    Rule.MOST_QUERIES: "The party raises policy.most_queries to what is requested, or stays out",
-    Rule.MOST_EPSILON: "The party raises policy.most_epsilon to what is requested, over all federations, or stays out",
+    Rule.MOST_QUERIES: f"{_ALLOW} (without a kit: policy.most_queries), or the party stays out",
+    Rule.MOST_EPSILON: f"{_ALLOW} (without a kit: policy.most_epsilon, over all federations), or the party stays out",
     Rule.PROMISE: "The coordinator asks something else than it came with: same kit and version at both?",
-    Rule.MOST_TEACHERS: "The party raises policy.most_teachers, or the federation asks for fewer",
+    Rule.MOST_TEACHERS: f"{_ALLOW} (without a kit: policy.most_teachers), or the federation asks for fewer",
     Rule.SIMULATION: "This is a simulated federation; a real party takes no part in it",
     Rule.VOTES: "policy.collection of this party asks for more secrecy than the federation has",
     Rule.EXACT_SUMS: "The party sets policy.exact_sums = true if it agrees to sums without noise; or the federation"
     " asks for distributed votes, or leaves federation.exact_sums out",
     Rule.UNIT: "The federation protects patients: the party names their column under [patient]",
-    Rule.LEAST_PARTIES: "The party lowers policy.least_parties if it agrees to sums over so few",
+    Rule.LEAST_PARTIES: f"{_ALLOW} (without a kit: policy.least_parties), or the party stays out",
     Rule.NODE_KIND: "This node is of another kind: a party, or the second aggregator; unpack the kit that is meant",
     Rule.VERSION: "Install the same version of Consilium at both",
     Rule.SCHEMA: "The party's columns are not the federation's: consilium party dry-run --data-only",
@@ -147,14 +148,13 @@ _NEW_KIT_OF_SECOND = (
 
 CURES_OF_SECOND: Mapping[Rule, str] = {
     **CURES,
-    Rule.MOST_QUERIES: "The second aggregator raises policy.most_queries to what is requested, or does not serve",
-    Rule.MOST_EPSILON: "The second aggregator raises policy.most_epsilon to what is requested, over all federations,"
-    " or does not serve",
+    Rule.MOST_QUERIES: f"{_ALLOW}, or the second aggregator does not serve",
+    Rule.MOST_EPSILON: f"{_ALLOW}, over all federations, or the second aggregator does not serve",
     Rule.SIMULATION: "This is a simulated federation; a real second aggregator does not serve in it",
     Rule.VOTES: "The second aggregator serves for verified votes only",
     Rule.EXACT_SUMS: "The second aggregator sets policy.exact_sums = true if it agrees to halves without noise; or the"
     " federation leaves federation.exact_sums out",
-    Rule.LEAST_PARTIES: "The second aggregator lowers policy.least_parties if it agrees to sums over so few",
+    Rule.LEAST_PARTIES: f"{_ALLOW}, or the second aggregator does not serve",
     Rule.NODE_KIND: "This node is the second aggregator, and was asked what other nodes answer; unpack the kit that is"
     " meant",
     Rule.NOT_ACCEPTED: "Its own people say what they allow: consilium node accept",

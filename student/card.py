@@ -487,8 +487,9 @@ def spread_sentence(spread: Mapping[str, Any] | None) -> str:
     )
     return (
         f"{begin}Two students with other noise each would order the public rows with a rank correlation of about"
-        f" {spread['rank_correlation']:.2f}, and call at least {spread['agreement']:.0%} of them alike. That is"
-        f" found by {spread['refits']} students of halves of what was released, and costs no privacy."
+        f" {spread['rank_correlation']:.2f}. That is found by {spread['refits']} students, each of half of what was"
+        f" released, so with twice the variance of the noise; two of these call {spread['agreement']:.0%} of the public"
+        " rows alike. It costs no privacy."
     )
 
 

@@ -4,7 +4,7 @@ be seen of it while it asks and trains."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -99,9 +99,8 @@ def _terms(kit: Kit, path: Path | None) -> str:
         terms, left = sources[0].describe(), sum(source.describe().queries_left for source in sources)
         rows = path or public_file(kit.folder, "public.npz")
         ids = _ids(PoolFile(rows).load(terms.schema), terms.schema) if rows.exists() else []
-        if rows != (fixed := public_file(kit.folder, "public.npz")) and fixed.exists():
-            allowed = set(_ids(PoolFile(fixed).load(terms.schema), terms.schema))
-            ids = [row for row in ids if row in allowed]  # `_pool` says which are none of them
+        strange = set(_strange(kit, terms.schema, ids))  # `_pool` says which they are
+        ids = [query for row, query in enumerate(ids) if row not in strange]
         standings = channel.known(ids)
     if terms.schema != _schema(kit):
         raise ConfigError("the coordinator serves another schema than this kit's", "Open the newest update here")
@@ -130,17 +129,23 @@ def _pool(kit: Kit, path: Path) -> str:
     schema = _schema(kit)
     pool = PoolFile(path).load(schema)
     check_fits(pool, schema)
-    fixed = public_file(kit.folder, "public.npz")
-    if fixed.exists():
-        allowed, ids = set(_ids(PoolFile(fixed).load(schema), schema)), _ids(pool, schema)
-        strange = [row for row, query in enumerate(ids) if query not in allowed]
-        if strange:
-            raise DataError(
-                f"{len(strange)} of {len(ids)} rows are none of the public rows that the federation is fixed to"
-                f" (first: row {strange[0] + 1})",
-                f"Ask rows of {fixed} only: parties refuse others",
-            )
+    ids = _ids(pool, schema)
+    if strange := _strange(kit, schema, ids):
+        raise DataError(
+            f"{len(strange)} of {len(ids)} rows are none of the public rows that the federation is fixed to"
+            f" (first: row {strange[0] + 1})",
+            f"Ask rows of {public_file(kit.folder, 'public.npz')} only: parties refuse others",
+        )
     return f"{len(pool.queries)} rows with the federation's columns"
+
+
+def _strange(kit: Kit, schema: Schema, ids: Sequence[str]) -> list[int]:
+    """Places of the rows that are none of the public rows, where the federation is fixed to some."""
+    fixed = public_file(kit.folder, "public.npz")
+    if not fixed.exists():
+        return []
+    allowed = set(_ids(PoolFile(fixed).load(schema), schema))
+    return [row for row, query in enumerate(ids) if query not in allowed]
 
 
 def _ids(pool: Pool, schema: Schema) -> list[str]:

@@ -30,8 +30,8 @@ def read_study(folder: Path) -> StudyTables:
     files = open_study(folder)
     view = study_view(files.results, files.order, logarithmic=files.logarithmic, row_scores=files.row_scores)
     name = str(files.facts.get("name") or folder.name)
-    asked = {"stroke_skew": "benchmarks/studies/stroke_skew.toml"}.get(name, name)
-    data = {"skew": " --set data.path=FOLDER", "writers": " --set data.path=FOLDER"}.get(name, "")
+    asked = f"benchmarks/studies/{name}.toml" if name in ("stroke_skew", "teachers") else name
+    data = " --set data.path=FOLDER" if name in ("skew", "teachers", "writers") else ""
     return StudyTables(name, view, f"consilium study {asked}{data}", float(files.facts["seconds"]["computing"]))
 
 

@@ -318,6 +318,27 @@ def papers(study: StudyTables) -> None:
     study.figure("papers/mechanisms-at-equal-epsilon-2", ["", *heads], fill_pairs, note)
 
 
+def teachers(study: StudyTables) -> None:
+    """Students of so many teachers, by the papers' two mechanisms and without noise."""
+    view = study.view
+    columns = ["parties", "teachers", "plurality: student"]
+    for name in view.order["mechanism"]:
+        columns += [f"{name}: labels right, %", "student"]
+
+    def fill(table: Table) -> None:
+        for kind, parties in ((kind, parties) for kind in view.order["teachers"] for parties in view.order["parties"]):
+            points = [(kind, parties, name) for name in view.order["mechanism"]]
+            if points[0] not in view.points:
+                continue
+            cells = [study.mean(points[0], "plurality")]
+            for at in points:
+                right = view.mean(at, "pate", "labels_right")
+                cells += ["–" if right is None else f"{100 * right:.1f}", study.mean(at, "pate")]
+            table.add(parties, kind, *cells)
+
+    study.figure("papers/teachers-students", columns, fill, MEANS)
+
+
 def mechanisms(view: StudyView, metric: str, at: tuple[str, str], more: str, less: str, scale: int) -> str:
     """PATE by one mechanism less PATE by another. at: epsilon, parties. scale: 100 for points."""
     frame = view.frame.filter(
@@ -339,5 +360,6 @@ TABLES = {
     "papers": papers,
     "skew": skew,
     "stroke_skew": stroke_skew,
+    "teachers": teachers,
     "writers": writers,
 }

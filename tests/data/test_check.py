@@ -178,6 +178,19 @@ def test_copies_of_rows() -> None:
     assert checked(pl.concat([few, few.head(9)])).findings == ()
 
 
+def test_copies_that_differ_in_the_label() -> None:
+    """Found whatever the label's spelling; what is another spelling of one class is a plain copy; few columns agree by
+    chance."""
+    other = pl.col("ill").replace({"yes": "no", "no": "yes"})
+    (finding,) = checked(pl.concat([clean(), clean().head(9).with_columns(other)])).findings
+    assert (finding.code, finding.column, finding.count, finding.grade) == ("rows-contradict", "ill", 18, Grade.LOOK)
+    assert finding.places[0] == "row 1"
+    spelt = clean().head(9).with_columns(pl.col("ill").str.to_uppercase())
+    assert [each.code for each in checked(pl.concat([clean(), spelt])).findings] == ["label-spelling"]
+    few = clean().select("smoker", "sex", "hospital", "ill")
+    assert checked(few).findings == ()
+
+
 @pytest.mark.parametrize("python", [True, False])
 def test_keys_of_a_message_can_be_pasted(python: bool) -> None:
     """As TOML below `[data]`, or as arguments."""

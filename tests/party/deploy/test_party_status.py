@@ -155,7 +155,7 @@ def test_the_command_says_what_the_partys_own_policy_would_refuse(kit: Path) -> 
     edit(kit / "policy.toml", "most_queries = 40", "most_queries = 39")
     found = consilium("status", kit, "--format", "json").json()
     assert found["epsilon"] is None
-    assert "most-queries, requested 40, limit 39. The party raises policy.most_queries" in found["problem"]
+    assert "most-queries, requested 40, limit 39. Its people allow it with consilium node accept" in found["problem"]
     checked = consilium("doctor", kit)
     assert checked.exit_code == 1
     assert "most-queries, requested 40, limit 39" in checked.stdout
