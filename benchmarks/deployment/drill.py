@@ -5,7 +5,8 @@ commands of the page alone:
 
 - `first-label`: five hospitals, the straight way to the first label, as a stranger types it.
 - `distributed`: four hospitals and what goes wrong for others: a policy that forbids, an update too early, a node that
-  is killed, a full disk; a fifth hospital joins, one is revoked.
+  is killed, a full disk; the operator's machine is lost, another authority takes over; a fifth hospital joins, one is
+  revoked.
 - `verified`: with a second aggregator: all kills, cuts, full disk, clock, restored state, new keys, another one.
 - `secure`: secure votes, all kills and cuts.
 - `from-0.8`, `from-0.9`: begun by that version, upgraded while it is open.
@@ -24,6 +25,7 @@ import argparse
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -225,6 +227,38 @@ def renew(site: Site) -> None:
     site.record.check("coordinator", "nothing was restarted", "the same process", same)
 
 
+def hand_over(site: Site) -> None:
+    """The operator's machine is lost: two of three holders bring its folder back, and another authority takes over."""
+    record, operator = site.record, site.operator
+    command = "provision escrow kits basel board registry --threshold 2"
+    record.run(operator, command, says="sealed", needed=True)
+    for name in ("basel", "board"):
+        shutil.copy(site.kits / "escrow" / f"{name}.share.json", operator.folder)
+    shutil.copy(site.kits / "escrow" / "operator.escrow", operator.folder)
+    site.kits.rename(operator.folder / "lost")
+    shares = "--share basel.share.json --share board.share.json"
+    record.run(operator, f"provision recover operator.escrow {shares} --out kits", says="authority", needed=True)
+    for command in ("provision handover kits", "provision handover kits --finish"):
+        made = record.run(operator, command, says="authority", needed=True)
+        for machine in site.nodes:
+            site.open_update(machine, made)
+        for student in STUDENTS:
+            site.open_update(site.student, made, student=student)
+        for machine in site.nodes:
+            begun = time.monotonic()
+            code = machine.stop()
+            record.add(machine.name, "SIGTERM", time.monotonic() - begun, f"exit {code}", code == 0)
+        after = site.start_coordinator()
+        for name in site.parties:
+            said = site.start_party(name)
+            site.heard(site.party(name), "until connected", said, "connected to the coordinator")
+        site.serving(after)
+        all_in(site, len(site.parties))
+        site.at(site.party(site.parties[0]), "doctor .", says="ok +coordinator")
+    rows = 3 * QUERIES
+    site.ask(STUDENTS[1], "student-handed-over", rows, says=f"asked {rows}, answered {rows}")
+
+
 def add_fifth(site: Site) -> None:
     """The plan first; an update that came too early; close, audit, report; then a new federation of five."""
     record, coordinator = site.record, site.coordinator
@@ -314,6 +348,7 @@ PARTS: tuple[Callable[[Site], None], ...] = (
     students,
     faults,
     renew,
+    hand_over,
     add_fifth,
     revoke,
     end,

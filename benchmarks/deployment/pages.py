@@ -26,8 +26,6 @@ ELSEWHERE: Mapping[str, str] = {
     r"useradd|runuser|cp |systemctl|journalctl|systemd-run|mv ": "benchmarks/deployment/services.py",
     r"docker ": "not run: no image of a system is in reach; tests/coordinator/provision/test_service_files.py",
     r"curl |ssh ": "tests/node/test_monitor.py",
-    r"consilium provision (escrow|recover)": "tests/coordinator/provision/test_escrow.py",
-    r"consilium provision handover": "tests/coordinator/provision/test_handover.py",
     r"consilium run stroke": "tests/docs/test_commands.py",
 }
 """Beginning of a command -> what runs it where the drill does not."""

@@ -146,9 +146,9 @@ class Site:
             self.record.run(machine, command, says=r"kit +\S+: .*version", needed=True)
             (machine.folder / "password.txt").unlink()
 
-    def open_update(self, machine: Machine, made: str, says: str = "updated") -> None:
+    def open_update(self, machine: Machine, made: str, says: str = "updated", student: str = "university") -> None:
         """The update for this node of a change, by what the change printed; nothing where it has none."""
-        kit = self.kit(machine)
+        kit = self.kit(machine, student)
         for path in re.findall(r"^update +(\S+)", made, re.MULTILINE):
             if Path(path).name == f"{kit.name}.tar.gz":
                 shutil.copy(self.operator.folder / path, machine.folder)

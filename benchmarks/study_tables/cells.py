@@ -23,7 +23,7 @@ SPLIT = {
     "writers": "test rows are images of people who are no party; above the table of what was tuned on which rows",
     "papers": _HELD_OUT.replace("above", "docs/laboratory/results.md has"),
     "stroke_skew": _HELD_OUT,
-    "teachers": "students are judged by 1,000 of MNIST's own test images, and asked of the other 9,000; nothing was chosen",
+    "teachers": "students ask among 9,000 of MNIST's own test images, and 1,000 others judge; nothing was chosen",
 }
 MEANS = "Mean over seeds ± half of its 95 % interval, over seeds and {unit} together"
 DIFFERENCES = (
