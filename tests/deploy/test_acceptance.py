@@ -131,7 +131,7 @@ def started(kit: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.deploy
 @pytest.mark.slow
-@pytest.mark.parametrize("node", [NAME, f"aggregator-{SECOND}"])
+@pytest.mark.parametrize("node", [NAME, pytest.param(f"aggregator-{SECOND}", marks=pytest.mark.proofs)])
 def test_a_node_at_epsilon_86_does_not_start_before_its_people_allow_it(out: Path, node: str) -> None:
     kit = out / node
     assert max(line.requested for line in request_of_kit(kit).lines if line.key == "most_epsilon") > 85

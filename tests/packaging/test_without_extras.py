@@ -61,7 +61,7 @@ def test_they_are_really_refused(refusing: Path, tmp_path: Path) -> None:
         assert python(refusing, "none", "-c", f"import {module}", cwd=tmp_path).returncode == 0
 
 
-@pytest.mark.slow
+@pytest.mark.proofs
 def test_the_default_scenario_is_the_same_without_extras(refusing: Path, tmp_path: Path) -> None:
     """With report and audit; without Flower's classes the very bytes are those that come with them."""
     for out, refused in (("bare", EVERYTHING), ("all", "none")):

@@ -136,7 +136,7 @@ def test_a_run_says_what_it_had_no_time_for(tmp_path: Path) -> None:
     assert holds(audit_path(out).findings)
 
 
-@pytest.mark.slow
+@pytest.mark.proofs
 def test_workers_do_their_part_of_an_analysis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With two of them the last and smallest of three is left, and what comes out is the same."""
     scenario = load_scenario("stroke", ["data.least_rows=100", "federation.minimum_parties=5"])

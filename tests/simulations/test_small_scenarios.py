@@ -39,13 +39,8 @@ ABSENT = dict.fromkeys(("adult-250", "diabetes-rf"), "teachers of kind random_fo
 """Scenarios without an average of weights, and why."""
 
 
-ALWAYS = ("mnist-writers",)
-"""Images, by owner; of tables others run: tests/simulations/test_own_data.py. The others are proofs."""
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if name in ALWAYS else pytest.mark.proofs) for name in CASES]
-)
+@pytest.mark.proofs
+@pytest.mark.parametrize("name", CASES)
 def test_a_small_one_from_files_to_report(
     shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

@@ -294,7 +294,7 @@ def test_each_release_of_another_kind_is_counted() -> None:
     assert adaptive_epsilon(parts, 1e-5) >= epsilon_of(imagined + 2 * mu**2, 1e-5)
 
 
-@pytest.mark.parametrize("moves", [1, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("moves", [1, pytest.param(3, marks=pytest.mark.proofs)])
 def test_several_moves(moves):
     """So many votes go from a to b in each of 30 releases, and nothing is below the exact delta of that."""
     mine = claimed(1e-5, (30, "argmax", 20.0, DISCRETE, moves))

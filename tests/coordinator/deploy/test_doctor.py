@@ -73,7 +73,8 @@ def test_who_is_refused_and_who_runs_another_version_is_said_by_name(kit: Kit) -
     assert (advised.level, advised.what) == (
         "advice",
         "ward-a: refused: most-queries, requested 300, limit 200. Its people allow it with consilium node"
-        " accept (without a kit: policy.most_queries), or the party stays out; ward-b runs consilium-pate 0.6, this coordinator consilium-pate 0.7",
+        " accept (without a kit: policy.most_queries), or the party stays out; ward-b runs consilium-pate 0.6, this"
+        " coordinator consilium-pate 0.7",
     )
 
 

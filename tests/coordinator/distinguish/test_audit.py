@@ -127,7 +127,7 @@ class TestBounds:
         assert 0.95 * math.log(4) < audit.headline[1].lower < math.log(4)
         assert not audit.violated
 
-    @pytest.mark.statistics
+    @pytest.mark.proofs
     def test_more_queries_leak_more(self) -> None:
         found = [
             audit_mechanism(GNMax(sigma=10.0), SeededNoise(1), GameSetup(queries=n, runs=10_000, one_call=True))

@@ -49,7 +49,7 @@ def charges_of(run_dir: str) -> list[tuple[int, float]]:
 @pytest.mark.parametrize(
     ("broken", "error", "told"),
     [
-        ("consilium.student.learn.train", MemoryError(), r"MemoryError at .*"),
+        pytest.param("consilium.student.learn.train", MemoryError(), r"MemoryError at .*", marks=pytest.mark.proofs),
         ("consilium.simulations.run.write_metrics", OSError(28, "No space left on device"), "No space left on device"),
     ],
 )
