@@ -39,7 +39,7 @@ fast test proofs nightly: export PYTHONDONTWRITEBYTECODE =
 FAST := not (proofs or deploy or ray or slow or statistics or fuzz)
 
 fast: $(VENV)/.dev
-	@# two minutes: every room, every golden value, one whole small run
+	@# minutes: every room, every golden value, one whole small run
 	$(BIN)/python -m pytest $(WORKERS) -m '$(FAST)' $(ARGS)
 
 check: lint fast

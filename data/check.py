@@ -816,10 +816,10 @@ class _Checked:
             action = "If they are one patient, find out which label is right, and remove the other row"
             self.note("rows-contradict", Grade.LOOK, self.roles.label or "", fault, action, np.flatnonzero(unsure))
 
-    def _rare(self, texts: pl.DataFrame, found: np.ndarray) -> bool:
+    def _rare(self, texts: pl.DataFrame, alike: np.ndarray) -> bool:
         """Are so many rows alike in these columns hardly by chance?"""
         by_chance = self._by_chance([texts[name] for name in texts.columns if name != self.roles.owner])
-        return bool(found.sum() > 20 * by_chance and by_chance < 0.5)
+        return bool(alike.sum() > 20 * by_chance and by_chance < 0.5)
 
 
 def _repeated(texts: pl.DataFrame) -> np.ndarray:

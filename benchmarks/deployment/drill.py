@@ -236,8 +236,8 @@ def hand_over(site: Site) -> None:
         shutil.copy(site.kits / "escrow" / f"{name}.share.json", operator.folder)
     shutil.copy(site.kits / "escrow" / "operator.escrow", operator.folder)
     site.kits.rename(operator.folder / "lost")
-    shares = "--share basel.share.json --share board.share.json"
-    record.run(operator, f"provision recover operator.escrow {shares} --out kits", says="authority", needed=True)
+    command = "provision recover operator.escrow --share basel.share.json --share board.share.json --out kits"
+    record.run(operator, command, says="authority", needed=True)
     for command in ("provision handover kits", "provision handover kits --finish"):
         made = record.run(operator, command, says="authority", needed=True)
         for machine in site.nodes:

@@ -130,7 +130,7 @@ def test_whoever_ends_the_script_leaves_nothing_running(tmp_path: Path) -> None:
 
 
 def test_only_commands_of_the_page_are_used() -> None:
-    """What the drill and its site write after `consilium`, by their first words, and what docs/deploy.md has."""
+    """What the drill and its site write after `consilium`, by their first words, and what the operator's pages have."""
     groups = "provision|node|party|student"
     modules = (drill, site_module, other_votes)
     source = "".join(Path(module.__file__ or "").read_text(encoding="utf-8") for module in modules)
@@ -138,7 +138,7 @@ def test_only_commands_of_the_page_are_used() -> None:
         *re.findall(rf'f?"((?:{groups}) [a-z-]+)[ ."]', source),
         *re.findall(r'"(doctor|status|audit|report) \.[ "]', source),
     }
-    page = (netns.ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+    page = "".join((netns.ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("deploy.md", "for-it.md"))
     assert len(used) > 13
     assert [command for command in sorted(used) if f"consilium {command}" not in page] == []
 
