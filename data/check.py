@@ -797,6 +797,8 @@ class _Checked:
         """Rows that stand there again, with all cells equal or all but the label, where that is hardly by chance."""
         import polars as pl
 
+        if not columns:
+            return
         texts = pl.DataFrame([column.texts.rename(name) for name, column in columns.items()])
         again = _repeated(texts)
         if self._rare(texts, again):

@@ -179,8 +179,7 @@ def test_copies_of_rows() -> None:
 
 
 def test_copies_that_differ_in_the_label() -> None:
-    """Found whatever the label's spelling; what is another spelling of one class is a plain copy; few columns agree by
-    chance."""
+    """Another spelling of a class is no other label; rows of few columns agree by chance."""
     other = pl.col("ill").replace({"yes": "no", "no": "yes"})
     (finding,) = checked(pl.concat([clean(), clean().head(9).with_columns(other)])).findings
     assert (finding.code, finding.column, finding.count, finding.grade) == ("rows-contradict", "ill", 18, Grade.LOOK)
