@@ -321,20 +321,18 @@ def papers(study: StudyTables) -> None:
 def teachers(study: StudyTables) -> None:
     """Students of so many teachers, by the papers' two mechanisms and without noise."""
     view = study.view
-    columns = ["parties", "teachers", "plurality: student"]
+    columns = ["parties", "plurality: student"]
     for name in view.order["mechanism"]:
         columns += [f"{name}: labels right, %", "student"]
 
     def fill(table: Table) -> None:
-        for kind, parties in ((kind, parties) for kind in view.order["teachers"] for parties in view.order["parties"]):
-            points = [(kind, parties, name) for name in view.order["mechanism"]]
-            if points[0] not in view.points:
-                continue
+        for parties in view.order["parties"]:
+            points = [(parties, name) for name in view.order["mechanism"]]
             cells = [study.mean(points[0], "plurality")]
             for at in points:
                 right = view.mean(at, "pate", "labels_right")
                 cells += ["–" if right is None else f"{100 * right:.1f}", study.mean(at, "pate")]
-            table.add(parties, kind, *cells)
+            table.add(parties, *cells)
 
     study.figure("papers/teachers-students", columns, fill, MEANS)
 
