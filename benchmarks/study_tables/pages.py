@@ -321,17 +321,17 @@ def papers(study: StudyTables) -> None:
 def teachers(study: StudyTables) -> None:
     """Students of so many teachers, by the papers' two mechanisms and without noise."""
     view = study.view
-    columns = ["parties", "plurality: student"]
+    columns = ["parties", "plurality: student's accuracy"]
     for name in view.order["mechanism"]:
-        columns += [f"{name}: labels right, %", "student"]
+        columns += [f"{name}: labels right, %", "student's accuracy"]
 
     def fill(table: Table) -> None:
         for parties in view.order["parties"]:
             points = [(parties, name) for name in view.order["mechanism"]]
-            cells = [study.mean(points[0], "plurality")]
+            cells = [study.mean(points[0], "plurality", "accuracy")]
             for at in points:
                 right = view.mean(at, "pate", "labels_right")
-                cells += ["–" if right is None else f"{100 * right:.1f}", study.mean(at, "pate")]
+                cells += ["–" if right is None else f"{100 * right:.1f}", study.mean(at, "pate", "accuracy")]
             table.add(parties, *cells)
 
     study.figure("papers/teachers-students", columns, fill, MEANS)
