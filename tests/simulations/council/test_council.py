@@ -50,7 +50,7 @@ class TestFit:
         assert (council.labels_.height, council.n_owners_) == (20, 6)
         assert council.spread_ == council.run_.summary["noise_spread"]
         assert 0 <= council.spread_["rank_correlation"] <= 1
-        assert f"{council.spread_['refits']} students of halves" in council._html_repr()
+        assert f"{council.spread_['refits']} students, each of half" in council._html_repr()
 
     def test_an_owner_gets_a_better_model_back(self) -> None:
         council, mine = fitted(), FRAME.filter(pl.col("hospital") == "H03")
