@@ -5,12 +5,11 @@ It reads every row: what it says of cells is for whoever may see them. Limits ar
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,9 +29,10 @@ from consilium.data.odd_cells import (
     number_in,
     stand_ins,
 )
+from consilium.data.remedy import Remedy, TableCheck
+from consilium.data.repeats import at_two_owners, contradictions, copies
 from consilium.data.spelling import slips, spellings
-from consilium.data.units import conversion
-from consilium.protocol.errors import DataError
+from consilium.data.units import in_two_units, two_groups
 from consilium.protocol.schema import MOST_VALUES
 
 if TYPE_CHECKING:
@@ -83,118 +83,12 @@ class Roles:
         return {role: name for role, name in roles.items() if name}
 
 
-@dataclass
-class Remedy:
-    """Keys of `[data]`, and parameters of `Council`, that would read the table; in_file: what no key can mend."""
-
-    missing: list[str] = field(default_factory=list)
-    cells: dict[str, dict[str, Any]] = field(default_factory=dict)
-    drop: list[str] = field(default_factory=list)
-    decimal_comma: bool = False
-    unlabelled: bool = False
-    duplicates: bool = False
-    classes: tuple[str, ...] = ()
-    in_file: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class TableCheck:
-    """findings: what the file must mend first, by column. plain: columns of which there is nothing to say.
-
-    numbers: columns of numbers as the remedy reads them, float64 (rows,), NaN where a value is missing; owners and
-    label likewise, text (rows,), null where one is missing; None where no column is named, or is no label.
-    """
-
-    rows: int
-    findings: tuple[TableFinding, ...]
-    remedy: Remedy = field(repr=False)
-    plain: tuple[str, ...]
-    numbers: dict[str, np.ndarray] = field(repr=False)
-    owners: pl.Series | None = field(repr=False)
-    label: pl.Series | None = field(repr=False)
-
-    @property
-    def to_mend(self) -> tuple[TableFinding, ...]:
-        """Those that stop the table from being read, or make it say something wrong."""
-        return tuple(finding for finding in self.findings if finding.grade is not Grade.LOOK)
-
-
 def check_table(frame: pl.DataFrame, lines: Lines, roles: Roles, quote: bool = True) -> TableCheck:
     """Look at all rows of a table once.
 
     frame: raw values, null where one is empty. quote: whether values may be shown; names of columns always are.
     """
     return _Checked(frame, lines, roles, quote).all()
-
-
-class TableFaults(DataError):
-    """All that stops a table from being read, at once. findings: each by itself."""
-
-    def __init__(self, fault: str, action: str, findings: Sequence[TableFinding] = ()) -> None:
-        super().__init__(fault, action)
-        self.findings = tuple(findings)
-
-
-_LONGEST = 1500
-"""Characters of keys in a message: more are read nowhere."""
-
-
-def in_toml(value: Any) -> str:
-    """A value of TOML in one line.
-
-    >>> in_toml({"> 89": 89.0, "values": {"M": "male"}})
-    '{ "> 89" = 89.0, values = { M = "male" } }'
-    """
-    if isinstance(value, Mapping):
-        return f"{{ {', '.join(f'{_toml_key(key)} = {in_toml(item)}' for key, item in value.items())} }}"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(in_toml, value))}]"
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _toml_key(key: str) -> str:
-    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else json.dumps(key, ensure_ascii=False)
-
-
-def _keys(remedy: Remedy, python: bool) -> str:
-    """What would read the table, to be pasted: below `[data]` of a scenario, or as arguments of `Council`."""
-    if python:
-        keys = {"missing": remedy.missing, "cells": remedy.cells}
-        return "\n".join(f"{key}={value!r}," for key, value in keys.items() if value)
-    lines = [f"missing = {in_toml(remedy.missing)}"] if remedy.missing else []
-    return "\n".join([*lines, *(f"cells.{_toml_key(name)} = {in_toml(rule)}" for name, rule in remedy.cells.items())])
-
-
-def all_at_once(
-    error: DataError, where: str, checked: TableCheck, replaces: bool, more: str = "", python: bool = False
-) -> DataError:
-    """What stopped the reader, with all else that would stop it. where: the table's name, for the first words.
-
-    replaces: whether what `error` says depends on which rows are public, and `checked` says it of all rows. more: what
-    to do besides. python: whether keys are said as arguments, and not as TOML.
-    """
-    faults = [finding for finding in checked.to_mend if finding.code != "few-owners"]  # no reader's business
-    if not faults or (len(faults) == 1 and not replaces):
-        return error
-    remedy = checked.remedy
-    keys = _keys(remedy, python)
-    place = "give Council these" if python else "put these below [data]"
-    if len(keys) > _LONGEST:
-        keys = ""
-    if keys:  # one mistake is one line
-        one_line = len(faults) == 1 and "\n" not in keys
-        keys = f"{place}: {keys.removesuffix(',')}" if one_line else f"{place}:\n{keys}\n"
-    left_out = f"leave out {', '.join(map(repr, remedy.drop))} (data.drop)" if remedy.drop else ""
-    mended = " and ".join(filter(None, (left_out, keys)))
-    more = f"{'' if keys.endswith(chr(10)) else '. '}{more}" if more else ""
-    if len(faults) == 1:
-        (finding,) = faults
-        action = finding.action.replace("Leave it out", "Leave it out (data.drop)", 1)
-        added = f". Or {mended}" if mended and action == finding.action else ""
-        return TableFaults(f"{where}: {finding.text}", f"{action}{added}{more}", faults)
-    first = f"{where}: {len(faults)} faults must be mended" if replaces else f"{error}\nAll that must be mended"
-    lines = "".join(f"\n- {finding}" for finding in faults)
-    return TableFaults(f"{first}{lines}", f"\nMend them{f', or {mended}' if mended else ''}{more}", faults)
 
 
 def area(values: np.ndarray, y: np.ndarray) -> float:
@@ -757,7 +651,7 @@ class _Checked:
                 mine = values[(places == place) & ~np.isnan(values)]
                 if name and len(mine) >= LEAST_ROWS and (mine > 0).mean() > SURELY and len(np.unique(mine)) > 2:
                     inside[str(name)] = np.quantile(mine, (0.1, 0.5, 0.9))
-            lower, upper = _gap(inside)
+            lower, upper = two_groups(inside)
             if lower:
                 fewer, others = sorted((lower, upper), key=len)
                 theirs = owners.is_in(fewer).fill_null(False).to_numpy() & ~np.isnan(values)
@@ -766,106 +660,32 @@ class _Checked:
                 self.note("two-units", Grade.FILE, column, fault, action, np.flatnonzero(theirs))
                 self.remedy.in_file.append(f"bring column {column!r} to one unit")
 
-    def _twice(self, features: list[str], owners: pl.Series) -> None:
-        """Rows that stand at two owners, where so many columns hardly agree by chance."""
-        import polars as pl
+    # Rows beside each other.
 
+    def _twice(self, features: list[str], owners: pl.Series) -> None:
         parts = [name for name in features if name in self.numbers or name in self.categories]
         columns = [texts_of(self.frame[name]) for name in [*parts, *([self.roles.label] if self.roles.label else [])]]
-        if not columns:
-            return
-        by_chance = self._by_chance(columns)
-        hashes = pl.DataFrame(columns).hash_rows(seed=0)
-        sides = (
-            pl.DataFrame({"row": hashes, "owner": owners}).drop_nulls().group_by("row").agg(pl.col("owner").n_unique())
-        )
-        shared = hashes.is_in(sides.filter(pl.col("owner") > 1)["row"].to_list()).to_numpy()
-        if shared.sum() and shared.sum() / 2 > 20 * by_chance and by_chance < 0.5:
+        if len(rows := at_two_owners(columns, owners)):
             fault = "rows stand at a second owner too, value for value"
             action = "Remove the copies: the guarantee covers one copy of a patient. Or name the patients"
-            self.note("rows-twice", Grade.LOOK, "", fault, action, np.flatnonzero(shared))
-
-    def _by_chance(self, columns: Sequence[pl.Series]) -> float:
-        """Pairs of rows that are expected to agree in all columns, were these independent."""
-        logs = 0.0
-        for column in columns:
-            shares = np.array(column.rename("value").value_counts()["count"])
-            logs += math.log(float(((shares / shares.sum()) ** 2).sum()))
-        return math.exp(logs) * self.rows * (self.rows - 1) / 2
+            self.note("rows-twice", Grade.LOOK, "", fault, action, rows)
 
     def _copies(self, columns: Mapping[str, CellColumn], label: pl.Series | None) -> None:
-        """Rows that stand there again, with all cells equal or all but the label, where that is hardly by chance."""
-        import polars as pl
-
-        if not columns:
-            return
-        texts = pl.DataFrame([column.texts.rename(name) for name, column in columns.items()])
-        again = _repeated(texts)
-        if self._rare(texts, again):
+        texts = {name: column.texts for name, column in columns.items()}
+        if len(rows := copies(texts, self.roles.owner)):
             unless = "" if self.roles.patient else ", unless two people are alike in all of it"
             fault = "rows are exact copies of another row: the same in every column"
             action = f'Remove them or set duplicates = "drop"{unless}: a copy counts its patient twice'
             self.remedy.duplicates = bool(self.roles.patient)
             grade = Grade.MEND if self.remedy.duplicates else Grade.LOOK
-            self.note("rows-copied", grade, "", fault, action, np.flatnonzero(again))
-        if label is None or not (others := [name for name in texts.columns if name != self.roles.label]):
+            self.note("rows-copied", grade, "", fault, action, rows)
+        if label is None:
             return
-        rest = texts.select(others)
-        pairs = pl.DataFrame({"row": rest.hash_rows(seed=0), "label": label})
-        unsure = (pairs.select(pl.col("label").drop_nulls().n_unique().over("row")).to_series() > 1).to_numpy()
-        if self._rare(rest, unsure):
+        texts.pop(self.roles.label)
+        if len(rows := contradictions(texts, label, self.roles.owner)):
             fault = "rows differ from another row in the label alone"
             action = "If they are one patient, find out which label is right, and remove the other row"
-            self.note("rows-contradict", Grade.LOOK, self.roles.label or "", fault, action, np.flatnonzero(unsure))
-
-    def _rare(self, texts: pl.DataFrame, alike: np.ndarray) -> bool:
-        """Are so many rows alike in these columns hardly by chance?"""
-        by_chance = self._by_chance([texts[name] for name in texts.columns if name != self.roles.owner])
-        return bool(alike.sum() > 20 * by_chance and by_chance < 0.5)
-
-
-def _repeated(texts: pl.DataFrame) -> np.ndarray:
-    """Which rows stand there before, bool (n,)."""
-    import polars as pl
-
-    again = ~texts.is_unique().to_numpy()
-    again[again] = ~texts.filter(again).select(pl.struct(pl.all()).is_first_distinct()).to_series()
-    return again
-
-
-def in_two_units(column: str, theirs: np.ndarray, usual: np.ndarray, whose: str) -> tuple[str, str]:
-    """Fault and action where some owners write other numbers than the others: with a formula only where one fits."""
-    known = conversion(column, theirs, usual)
-    if known is None:
-        low, high = sorted(abs(float(np.median(values))) for values in (theirs, usual))
-        size = f"the medians differ by a factor of about {high / low:.3g}" if low else "the medians differ"
-        return (
-            f"owners lie apart, as in two units: {whose} and the others; {size}",
-            "Find out which units, devices or codings these are, and bring them to one in the file. No known pair of"
-            " units explains medians and spreads, and the ratio of medians is no conversion",
-        )
-    return (
-        f"owners write two units: numbers of {whose} are as in {known.theirs}, the others' in {known.usual}",
-        f"If that is so, write {known.formula} there in the file, where x is the number that stands there",
-    )
-
-
-def _gap(inside: dict[str, np.ndarray]) -> tuple[list[str], list[str]]:
-    """Two groups of owners, smaller and larger numbers; none where there are not two. inside: quantiles .1, .5 and .9.
-
-    The groups' ranges do not meet, and owners of one group are far more alike than both groups are.
-    """
-    order = sorted(inside, key=lambda name: float(inside[name][1]))
-    if len(order) < 4 or min(inside[name][1] for name in order) <= 0:
-        return [], []
-    logs = np.log([inside[name][1] for name in order])
-    cut = int(np.argmax(np.diff(logs))) + 1
-    lower, upper = order[:cut], order[cut:]
-    apart = max(inside[name][2] for name in lower) < min(inside[name][0] for name in upper)
-    widest = max(float(np.ptp(logs[:cut])), float(np.ptp(logs[cut:])))
-    if not apart or min(len(lower), len(upper)) < 2 or logs[cut] - logs[cut - 1] < max(2 * widest, math.log(1.5)):
-        return [], []
-    return lower, upper
+            self.note("rows-contradict", Grade.LOOK, self.roles.label, fault, action, rows)
 
 
 def _words(name: str) -> str:

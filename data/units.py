@@ -116,3 +116,38 @@ def _spread(values: np.ndarray) -> float:
     """Standard deviation, by the quartiles, of a normal distribution."""
     low, high = np.quantile(values, (0.25, 0.75))
     return float(high - low) / 1.349
+
+
+def in_two_units(column: str, theirs: np.ndarray, usual: np.ndarray, whose: str) -> tuple[str, str]:
+    """Fault and action where some owners write other numbers than the others: with a formula only where one fits."""
+    known = conversion(column, theirs, usual)
+    if known is None:
+        low, high = sorted(abs(float(np.median(values))) for values in (theirs, usual))
+        size = f"the medians differ by a factor of about {high / low:.3g}" if low else "the medians differ"
+        return (
+            f"owners lie apart, as in two units: {whose} and the others; {size}",
+            "Find out which units, devices or codings these are, and bring them to one in the file. No known pair of"
+            " units explains medians and spreads, and the ratio of medians is no conversion",
+        )
+    return (
+        f"owners write two units: numbers of {whose} are as in {known.theirs}, the others' in {known.usual}",
+        f"If that is so, write {known.formula} there in the file, where x is the number that stands there",
+    )
+
+
+def two_groups(inside: dict[str, np.ndarray]) -> tuple[list[str], list[str]]:
+    """Two groups of owners, smaller and larger numbers; none where there are not two. inside: quantiles .1, .5 and .9.
+
+    The groups' ranges do not meet, and owners of one group are far more alike than both groups are.
+    """
+    order = sorted(inside, key=lambda name: float(inside[name][1]))
+    if len(order) < 4 or min(inside[name][1] for name in order) <= 0:
+        return [], []
+    logs = np.log([inside[name][1] for name in order])
+    cut = int(np.argmax(np.diff(logs))) + 1
+    lower, upper = order[:cut], order[cut:]
+    apart = max(inside[name][2] for name in lower) < min(inside[name][0] for name in upper)
+    widest = max(float(np.ptp(logs[:cut])), float(np.ptp(logs[cut:])))
+    if not apart or min(len(lower), len(upper)) < 2 or logs[cut] - logs[cut - 1] < max(2 * widest, math.log(1.5)):
+        return [], []
+    return lower, upper

@@ -16,8 +16,9 @@ from consilium.protocol.errors import ConsiliumError, DataError
 from consilium.protocol.output import Format, FormatOption, show
 
 if TYPE_CHECKING:
-    from consilium.data.check import Roles, TableCheck
+    from consilium.data.check import Roles
     from consilium.data.loose import LooseTable, TableFinding
+    from consilium.data.remedy import TableCheck
 
 app = typer.Typer(
     no_args_is_help=True, help="Rows of your own: what is wrong with them.", pretty_exceptions_show_locals=False
@@ -125,8 +126,8 @@ def _other_units(check: TableCheck) -> Iterator[TableFinding]:
     """Single owners that write another unit than is usual, by the rule of studies (`recorded.units_part`)."""
     import numpy as np
 
-    from consilium.data.check import in_two_units
     from consilium.data.loose import SHOWN, Grade, TableFinding
+    from consilium.data.units import in_two_units
     from consilium.simulations.study.measures.between import OwnerRows
     from consilium.simulations.study.measures.recorded import lacking_cells, units_part
 

@@ -16,9 +16,10 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from consilium.coordinator.planning.outlook import what_would_do, why_hopeless
-from consilium.data.check import Roles, all_at_once, check_table
+from consilium.data.check import Roles, check_table
 from consilium.data.encoding import encode
 from consilium.data.files import Lines
+from consilium.data.remedy import all_at_once
 from consilium.data.table import TableRule, ruled
 from consilium.models.adapted import Adaptation, adapt
 from consilium.models.devices import Device, one_thread

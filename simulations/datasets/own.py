@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from consilium.data.check import all_at_once, check_table
+from consilium.data.check import check_table
 from consilium.data.files import Lines, files_of, in_file
 from consilium.data.loose import read_loosely
+from consilium.data.remedy import all_at_once
 from consilium.data.table import ReadingRule, TableRule, read_raw, read_table, ruled
 from consilium.protocol.errors import ConfigError, DataError, PathError
 from consilium.simulations.datasets.folder import read_arrays

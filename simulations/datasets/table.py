@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from consilium.data.cells import ValueState, texts_of
-from consilium.data.check import Roles, all_at_once, check_table
+from consilium.data.check import Roles, check_table
 from consilium.data.encoding import DeclaredColumns, encode, infer
 from consilium.data.files import Lines
+from consilium.data.remedy import all_at_once
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.protocol.schema import features_of
 from consilium.simulations.datasets.base import Dataset, Source

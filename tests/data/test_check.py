@@ -14,18 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from consilium.data.cells import CellRule
-from consilium.data.check import (
-    LEAST_ROWS,
-    MOST_CODES,
-    MOST_PLANNED_TEACHERS,
-    Roles,
-    TableCheck,
-    all_at_once,
-    area,
-    check_table,
-)
+from consilium.data.check import LEAST_ROWS, MOST_CODES, MOST_PLANNED_TEACHERS, Roles, area, check_table
 from consilium.data.files import BadTable, Lines, in_file
 from consilium.data.loose import Grade, read_loosely
+from consilium.data.remedy import TableCheck, all_at_once
 from consilium.data.spelling import alike, slips, spellings
 from consilium.data.table import TableRule, ruled
 from consilium.protocol.errors import DataError, PathError
