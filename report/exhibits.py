@@ -46,6 +46,10 @@ class TableLine:
     look: str = ""
 
 
+ALL_BUT_FIRST = frozenset(range(1, 99))
+"""Columns of a table whose every cell but the lines' names is a number."""
+
+
 @dataclass(frozen=True)
 class Table:
     """columns: headings, the first of the lines' names; () for a list of names and values.

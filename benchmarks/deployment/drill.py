@@ -363,6 +363,7 @@ def straight(site: Site) -> None:
     site.send_and_open([(site.coordinator, "coordinator")])
     site.at(site.coordinator, "doctor .", says="parties may connect")
     after = site.start(site.coordinator)
+    site.heard(site.coordinator, "until it waits for parties", after, "waiting for")
     for name in site.parties:
         machine = site.party(name)
         site.send_and_open([(machine, f"party-{name}")])

@@ -41,19 +41,13 @@ from consilium.report.page import METHOD, Page, as_html, sources_digest
 from consilium.report.warnings import SECRET
 from consilium.report.words import many, plural, share_text, upper_first
 from consilium.simulations.report.attacks import attacks_part
+from consilium.simulations.report.class_by_class import MOST, classes_part
 from consilium.simulations.report.data import ReportData
+from consilium.simulations.report.each_party import every_party, parties_part
 from consilium.simulations.report.guarantees import GUARANTEE, SPENT, GuaranteeRow, guarantee_rows
 from consilium.simulations.report.models import ABSENT, METRICS, lead
 from consilium.simulations.report.privacy import accountant_part, plain_part, privacy_part
-from consilium.simulations.report.results import (
-    MOST,
-    classes_part,
-    every_party,
-    parties_part,
-    results_part,
-    tiles,
-    worth_exhibits,
-)
+from consilium.simulations.report.results import results_part, tiles, worth_exhibits
 from consilium.student.card import SECTIONS, sentences
 
 TOTAL = "total"

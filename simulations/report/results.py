@@ -4,36 +4,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 
-from consilium.models.evaluation import BY_PREVALENCE
 from consilium.protocol.releases import ReleaseKind
 from consilium.report.charts import (
-    SHARES,
     Axis,
     Drawing,
-    Key,
-    RuleAcross,
     Series,
     ValueRow,
     axis_over,
     bars_chart,
-    cloud_chart,
     histogram,
     lines_chart,
     log_ticks,
     rows_axis,
     rows_chart,
 )
-from consilium.report.exhibits import Cell, Chart, Exhibit, PagePart, Table, TableLine, without_blanks
+from consilium.report.exhibits import ALL_BUT_FIRST, Cell, Chart, Exhibit, PagePart, Table, TableLine, without_blanks
 from consilium.report.glossary import term
-from consilium.report.words import many, plural, range_text, share_text, signed_text, with_interval
+from consilium.report.words import many, plural, share_text, signed_text, with_interval
 from consilium.simulations.metrics import wilson
+from consilium.simulations.report.class_by_class import MOST
 from consilium.simulations.report.data import ReportData
+from consilium.simulations.report.each_party import against_alone, gain_at_home
 from consilium.simulations.report.models import (
     ABSENT,
     METRICS,
@@ -47,20 +43,7 @@ from consilium.simulations.report.models import (
     worth_explained,
     worth_sentence,
 )
-from consilium.simulations.report.subgroups import subgroups_exhibit
-from consilium.student.card import labels_sentence, operating_words, spread_sentence
-
-SHADES = 5
-"""Steps of the ground of a cell, from nothing to the whole of its row."""
-FEW = 4
-"""Classes whose names stand above the columns of a matrix; of more, numbers do."""
-MOST = 30
-"""Classes that a matrix is drawn of: of more, nobody could read its cells, and pairs of classes are listed."""
-LISTED = 20
-"""Pairs, and classes of a table, where there are more than `MOST`."""
-_IN_RECALL = (STUDENT_LABEL, "by hand", "plurality", "pooled")
-_AREA = "student, AUC against the rest"
-_NUMBERS = frozenset(range(1, 99))
+from consilium.student.card import labels_sentence, spread_sentence
 
 
 def tiles(data: ReportData) -> Exhibit:
@@ -178,7 +161,7 @@ def _models_table(data: ReportData, models: Sequence[ModelRow]) -> Exhibit:
         " that is the spread of a single draw, which is what a person would have. Accuracy takes the likelier class of"
         " every model alike."
     )
-    table = Table(("", *METRICS.values()), tuple(lines), _NUMBERS, caption=caption if data.open_figures else "")
+    table = Table(("", *METRICS.values()), tuple(lines), ALL_BUT_FIRST, caption=caption if data.open_figures else "")
     return Exhibit("models", "On public test cases, with 95% intervals", table=table, secret=not data.public)
 
 
@@ -346,487 +329,6 @@ def learning_chart(points: Sequence[dict[str, Any]], over: str, titles: tuple[st
     y = axis_over([*values, *(end for pair in ends for end in pair)], titles[1], False, 5, 0.02, "{:.2f}".format)
     series = [Series("", "orange", places, values, ends)]
     return lines_chart(series, titles, Axis(low, high, ticks, titles[0], log=True), y, height=210)
-
-
-def classes_part(data: ReportData) -> PagePart:
-    """Where the student is right and wrong, what the released labels say, and how the parties vote; may be empty."""
-    student, noun, word = data.open_figures.get("student", {}), data.release.noun, data.party_label
-    of_label = "label" if noun == "label" else "class of the largest noisy count"
-    as_label = "label" if noun == "label" else "class as the largest noisy count"
-    confusion, labels = student.get("confusion") or [], data.open_figures.get("labels") or []
-    votes = data.secret_figures.get("votes") or []
-    flagged = _operating_point(data)
-    of_classes = [
-        recall_exhibit(data, model_rows(data)),
-        _matrix_exhibit(
-            data,
-            "confusion",
-            confusion,
-            ("What the student calls what", "Test cases of each true class, by the class that the student calls them."),
-            ("What the student takes for something else", "test cases", "the test cases is called the other class"),
-        ),
-    ]
-    exhibits = [
-        _roc(data),
-        _calibration(data),
-        *([flagged] if flagged else of_classes),
-        _matrix_exhibit(
-            data,
-            "label-confusion",
-            labels,
-            (f"What the released {plural(noun)} say", f"Answered queries of each true class, by the {of_label}."),
-            (
-                f"Where the released {plural(noun)} are wrong most",
-                "queries",
-                f"the answered queries has the other {as_label}",
-            ),
-        ),
-        _matrix_exhibit(
-            data,
-            "votes",
-            votes,
-            (
-                f"How the {plural(word)} vote",
-                "Mean share of the votes that each class gets, by the true class of the query; exact, without noise.",
-            ),
-            (f"What the {plural(word)} take for something else", "of the votes", "the votes goes to the other class"),
-            secret=True,
-        ),
-        subgroups_exhibit(data),
-        _probabilities(data),
-    ]
-    look = "columns broad" if len(data.classes) > FEW else "columns"
-    return PagePart("classes", "Class by class", without_blanks(exhibits), look=look)
-
-
-def _matrix_exhibit(
-    data: ReportData,
-    name: str,
-    counts: Sequence[Sequence[float] | None],
-    titles: tuple[str, str],
-    of_many: tuple[str, str, str],
-    secret: bool = False,
-) -> Exhibit | None:
-    """Shades by class; of more than `MOST` classes the pairs with the largest part of what is wrong.
-
-    titles: title and words. of_many: title, heading of the column, and what a part of which means.
-    """
-    if len(data.classes) > MOST:
-        title, heading, wrong = of_many
-        lines = taken_for(counts, data.classes)
-        words = f"Of {len(data.classes)} classes the pairs of which the largest part of {wrong}."
-        table = Table(("true class", "taken for", heading), lines, frozenset((2,)), look="")
-    else:
-        (title, words), lines = titles, matrix(counts, data.classes)
-        short = len(data.classes) > FEW
-        columns = [str(index + 1) for index in range(len(data.classes))] if short else list(data.classes)
-        headings = ("true class", *data.classes) if short else ()
-        table = Table(("true class", *columns), lines, look=f"matrix{' many' if short else ''}", headings=headings)
-    return Exhibit(name, title, (words,), table=table, secret=secret) if lines else None
-
-
-def matrix(counts: Sequence[Sequence[float] | None], names: Sequence[str]) -> tuple[TableLine, ...]:
-    """A line for each true class, of counts, or of shares where these are no whole numbers; shades say how much of it.
-
-    A row without any is left out.
-    """
-    lines, short = [], len(names) > FEW
-    for index, row in enumerate(counts):
-        total = sum(row) if row is not None else 0
-        if row is None or not total:
-            continue
-        cells = tuple(
-            Cell(
-                _written(value, short),
-                look=f"shade{min(SHADES, round(SHADES * value / total))}{' diagonal' if column == index else ''}",
-            )
-            for column, value in enumerate(row)
-        )
-        lines.append(TableLine(f"{index + 1} {names[index]}" if short else names[index], cells))
-    return tuple(lines)
-
-
-def taken_for(counts: Sequence[Sequence[float] | None], names: Sequence[str]) -> tuple[TableLine, ...]:
-    """The `LISTED` pairs of which most is called another class, as lines: class, the other, and how much.
-
-    >>> names = [str(number) for number in range(31)]
-    >>> lines = taken_for([[6, 2, *[0] * 29], None, [0.0, 0.25, 0.75, *[0.0] * 28]], names)
-    >>> [(line.name, *(cell.text for cell in line.cells)) for line in lines]
-    [('0', '1', '2 of 8'), ('2', '1', '25%')]
-    """
-    wrong = [
-        (value / sum(row), true, called)
-        for true, row in enumerate(counts)
-        for called, value in enumerate(row or ())
-        if value and called != true and row
-    ]
-    lines = []
-    for share, true, called in sorted(wrong, key=lambda pair: (-pair[0], *pair[1:]))[:LISTED]:
-        row = counts[true] or ()
-        whole = isinstance(row[called], int)
-        text = f"{row[called]:,} of {sum(row):,}" if whole else f"{share:.0%}"
-        lines.append(TableLine(names[true], (Cell(names[called]), Cell(text))))
-    return tuple(lines)
-
-
-def _written(value: float, narrow: bool) -> str:
-    """A count or a share; `narrow`: in four letters.
-
-    >>> _written(1203, False), _written(1203, True), _written(41203, True), _written(0.516, True)
-    ('1,203', '1203', '41k', '52%')
-    """
-    if not isinstance(value, int):
-        return f"{value:.0%}"
-    return f"{value:,}" if not narrow else f"{value}" if value < 10_000 else f"{value // 1000}k"
-
-
-def recall_exhibit(data: ReportData, models: Sequence[ModelRow]) -> Exhibit | None:
-    """What share of each class is called right, for the models that say most; None where nobody knows.
-
-    Of more than `MOST` classes there are the `LISTED` that the first model finds least.
-    """
-    matches = [next((row for row in models if word in row.label and _has_recall(row)), None) for word in _IN_RECALL]
-    shown = [row for row in matches if row is not None]
-    if not shown:
-        return None
-    areas, names = _areas(data), _least_recalled(data.classes, shown[0])
-    tested: dict[str, Any] = data.open_figures.get("test") or {}
-    lines = tuple(
-        TableLine(
-            name,
-            (
-                Cell(f"{tested[name]:,}" if name in tested else "–"),
-                *(Cell(row.recall(name)) for row in shown),
-                *([Cell(areas.get(name, "–"))] if areas else []),
-            ),
-        )
-        for name in names
-    )
-    words = ["Share of the test cases of a class that are called it (recall), with 95% intervals"]
-    if len(data.classes) > 2:
-        words[0] += ", and how well the student tells it from all others (AUC)"
-    words[0] += "."
-    if len(names) < len(data.classes):
-        words.append(f"Of the {len(data.classes)} classes the {len(names)} that the student finds least.")
-    columns = ("class", "test cases", *(row.label for row in shown), *([_AREA] if areas else []))
-    return Exhibit(
-        "recall",
-        "Found of each class",
-        (" ".join(words),),
-        table=Table(columns, lines, _NUMBERS, look="cards span"),
-        secret=not data.public,
-    )
-
-
-def _least_recalled(classes: Sequence[str], row: ModelRow) -> Sequence[str]:
-    """All classes, or of many those that the model of this row finds least, in their order."""
-    if len(classes) <= MOST:
-        return classes
-    recall = row.metrics.get("recall_per_class") or {}
-    tested = [name for name in classes if recall.get(name) is not None]
-    least = set(sorted(tested, key=lambda name: recall[name])[:LISTED])
-    return [name for name in classes if name in least]
-
-
-def _has_recall(row: ModelRow) -> bool:
-    return any(value is not None for value in (row.metrics.get("recall_per_class") or {}).values())
-
-
-def _areas(data: ReportData) -> dict[str, str]:
-    """AUC of each class against the rest with its interval, where there are more than two."""
-    curves = data.open_figures.get("student", {}).get("roc") or []
-    if len(data.classes) < 3:
-        return {}
-    return {curve["name"]: with_interval(curve["auc"], curve["interval"]) for curve in curves}
-
-
-def _probabilities(data: ReportData) -> Exhibit | None:
-    """How far the student's probabilities are risks; None where it was not judged so."""
-    student = data.student or {}
-    if student.get("calibration_error") is None:
-        return None
-    lines = [
-        TableLine(name, (Cell(share_text(mean)), Cell(share_text(student["rate"][name]))))
-        for name, mean in student["mean_predicted"].items()
-        if len(data.classes) <= MOST
-    ]
-    for name, key in (("calibration error", "calibration_error"), ("Brier score", "brier")):
-        lines.append(TableLine(name, (Cell(share_text(student[key]), span=2),)))
-    words = "On public test cases. Calibration error: how far probabilities lie from rates, on average (0 is best)."
-    table = Table(("class", "mean", "rate"), tuple(lines), _NUMBERS, look="")
-    return Exhibit("probabilities", "The student’s probabilities", (words,), table=table)
-
-
-def _operating_point(data: ReportData) -> Exhibit | None:
-    """What the published student flags, of two classes: the one threshold of the page. None where it has none."""
-    point = (data.student or {}).get("operating_point")
-    if not point:
-        return None
-    shares = [(name, point[name]) for name in ("recall", "specificity", "precision", "flagged")]
-    means = {
-        "recall": f"of the “{point['class']}”, those flagged",
-        "specificity": "of the others, those not flagged",
-        "precision": f"of the flagged, those “{point['class']}”",
-        "flagged": "of all test cases",
-    }
-    lines = tuple(TableLine(name, (Cell(share_text(share)), Cell(means[name]))) for name, share in shares)
-    words = f"{operating_words(point)} Test cases had no part in it; other thresholds are on the curve."
-    table = Table(("on test cases", "share", "which is"), lines, frozenset({1}), look="")
-    return Exhibit("operating-point", "The operating point", (words,), table=table)
-
-
-def _roc(data: ReportData) -> Exhibit | None:
-    curves = data.open_figures.get("student", {}).get("roc") or []
-    if not curves:
-        return None
-    areas = "; ".join(
-        f"{curve['name']} AUC {share_text(curve['auc'])} ({range_text(*curve['interval'])})" for curve in curves
-    )
-    several = "One curve for each class against all the others. The table below has each class’s numbers. "
-    words = (
-        f"{several if len(curves) > 1 else ''}Every threshold is a point: how many of the class are found, and how many"
-        " of the others are flagged by mistake. Nearer to the upper left is better; the dotted line is chance."
-        + (f" {areas}." if len(curves) == 1 else "")
-    )
-    chart = Chart(f"ROC curves: {areas}.", (("", roc_chart(curves)),))
-    return Exhibit("roc", "How well the student ranks cases", (words,), chart=chart)
-
-
-def roc_chart(curves: Sequence[dict[str, Any]]) -> Drawing:
-    """Recall against false alarms: the student's curves, the least of them dashed where there are several.
-
-    curves: found, at false alarms in equal steps from 0 to 1, name and auc; at least one.
-    """
-    least = min(curves, key=lambda curve: curve["auc"])
-    series = []
-    for curve in sorted(curves, key=lambda curve: curve is least):
-        steps = len(curve["found"]) - 1
-        look = "orange" if len(curves) == 1 else "secret dashed" if curve is least else "blue"
-        series.append(Series("", look, [index / steps for index in range(steps + 1)], curve["found"]))
-    keys = [Key("blue", "each class against the rest"), Key("secret dashed", f"lowest: {least['name']}")]
-    if len(curves) == 1:
-        keys = [Key("orange", f"{least['name']}: AUC {least['auc']:.3f}")]
-    titles = ("false alarms: share of others flagged", "found: share of the class flagged")
-    return _square(series, titles, "by chance", keys)
-
-
-def _calibration(data: ReportData) -> Exhibit | None:
-    bins = data.open_figures.get("student", {}).get("calibration") or []
-    if not bins:
-        return None
-    by = ((data.student or {}).get("operating_point") or {}).get("by")
-    shares = "" if by == BY_PREVALENCE else " Without a declared prevalence they are shares of votes, not risks."
-    whose = f"of “{data.classes[1]}”" if len(data.classes) == 2 else "of the class that it calls"
-    return Exhibit(
-        "calibration",
-        "Can its probabilities be read as risks?",
-        (
-            f"Test cases in {len(bins)} groups of about {bins[0]['rows']:,}, by the probability {whose}. On the dotted"
-            f" line it is so as often as the student says. Bars are 95% intervals (Wilson).{shares}",
-        ),
-        chart=Chart(
-            "Points: " + "; ".join(f"{point['mean']:.2f} said, {point['rate']:.2f} so" for point in bins) + ".",
-            (("", calibration_chart(bins)),),
-        ),
-    )
-
-
-def calibration_chart(bins: Sequence[dict[str, Any]]) -> Drawing:
-    """Rates against probabilities, with an interval for each bin: mean, rate, interval; at least one bin."""
-    rates = [point["rate"] for point in bins]
-    ends = [(point["interval"][0], point["interval"][1]) for point in bins]
-    series = [Series("", "orange", [point["mean"] for point in bins], rates, ends, line=False)]
-    return _square(series, ("probability that the student gives", "how often it is so"), "as it should be")
-
-
-def _square(
-    series: Sequence[Series], titles: tuple[str, str], diagonal: str, keys: Sequence[Key] | None = None
-) -> Drawing:
-    """Shares against shares."""
-    x, y = (replace(SHARES, title=title) for title in titles)
-    return lines_chart(series, titles, x, y, diagonal=diagonal, height=240, keys=keys)
-
-
-def parties_part(data: ReportData) -> PagePart:
-    """What each party gains, and how good its teachers are. All secret; may be empty."""
-    title = f"What each {data.party_label} gains"
-    return PagePart(
-        "parties-gain",
-        title,
-        without_blanks([_at_home(data), _given_back(data), _sizes_and_quality(data)]),
-        look="figures",
-    )
-
-
-def _at_home(data: ReportData) -> Exhibit | None:
-    gains = data.secret_figures.get("at_home", {})
-    if not gains or ABSENT in gains:
-        return None
-    name, word = METRICS[gains["metric"]], data.party_label
-    rows = [
-        ValueRow(
-            _sizes(group),
-            group["student"],
-            None,
-            f"{signed_text(group['difference'])} ({signed_text(group['interval'][0])} to"
-            f" {signed_text(group['interval'][1])})",
-            marked=True,
-            other=group["alone"],
-            joined=True,
-        )
-        for group in gains["groups"]
-    ]
-    whole = gains["all"]
-    small, weights = gains["too_small"], "pairs of rows of both classes" if gains["metric"] == "auc" else "rows"
-    words = (
-        f"{many(gains['judged'], word)}, evenly spread by size over the {gains['parties'] - small:,} with rows"
-        f" enough to hold some out, on {whole['tested']:,} rows of their own. Ring: a model of the {word} alone,"
-        " trained on two thirds of its rows and judged on the last third, in turn. Diamond: the student, on the same"
-        f" rows. Each {word} weighs by its {weights}, so large ones count most. Behind each line: the"
-        f" difference, with its 95% interval over {plural(word)} (bootstrap, 1,000 draws, seed {gains['seed']})."
-        f" The student learnt from votes of teachers that saw these rows; one {word} moves it by little, by the"
-        " guarantee itself."
-    )
-    values = "; ".join(f"{row.label}: alone {row.other:.3f}, student {row.value:.3f}" for row in rows)
-    drawing = rows_chart(f"{name} on the {word}’s own rows, held out", rows, rows_axis(rows, shares=True))
-    return Exhibit(
-        "at-home",
-        f"The student against a {word} alone, by size",
-        (words,),
-        chart=Chart(f"Pairs: {values}.", (("", drawing),)),
-        secret=True,
-        look="wide",
-    )
-
-
-def gain_at_home(data: ReportData) -> str:
-    """What the student is worth on the parties' own rows, held out; empty where nobody knows. Secret."""
-    gains = data.secret_figures.get("at_home", {})
-    if not gains or ABSENT in gains:
-        return ""
-    word, whole, name = data.party_label, gains["all"], METRICS[gains["metric"]]
-    low, high = whole["interval"]
-    return (
-        f"On its own rows a {word} has {name} {share_text(whole['student'])} by the student and"
-        f" {share_text(whole['alone'])} by a model of its own: {signed_text(whole['difference'])}"
-        f" ({signed_text(low)} to {signed_text(high)}), over {whole['tested']:,} held-out rows of"
-        f" {many(whole['parties'], word)}. The student is at least as good at {whole['better']:,} of them."
-    )
-
-
-_SIDES = {"alone": "a model of its rows alone", "student": "the student", "improved": "improved with both"}
-
-
-def _given_back(data: ReportData) -> Exhibit | None:
-    """What a party has of the student once it is brought to its own rows."""
-    gains = data.secret_figures.get("at_home", {})
-    back = gains.get("returned")  # a run of 0.9 does not say it
-    if not back:
-        return None
-    word, name = data.party_label, METRICS[gains["metric"]]
-    low, high = back["share_interval"]
-    lines = tuple(
-        TableLine(title, (Cell(f"{back['brier'][side]:.4f}"), Cell(share_text(back["points"][side]))))
-        for side, title in _SIDES.items()
-    )
-    words = Markup(
-        "At {}, by thirds of their own rows. The improved model is better than one of the {}’s rows alone at {:.0%} of"
-        " them (95% interval {:.0%} to {:.0%}); in the mean its Brier score is lower by {} ({} to {}). Both are"
-        " logistic models with the same priors. This costs no epsilon: each {} does it for itself, on what was"
-        " published, and sends nothing back (<code>consilium party improve</code>)."
-    ).format(
-        many(back["parties"], word),
-        word,
-        back["share"],
-        low,
-        high,
-        *map(signed_text, (back["gain"], *back["interval"])),
-        word,
-    )
-    table = Table(("model", "Brier score at home", f"{name} at home"), lines, _NUMBERS)
-    return Exhibit("given-back", f"What a {word} gets back", (words,), table=table, secret=True)
-
-
-def _sizes(group: dict[str, Any]) -> str:
-    low, high = group["rows_low"], group["rows_high"]
-    return many(low, "row") if low == high else f"{low:,} to {high:,} rows"
-
-
-MOST_POINTS, MOST_LISTED = 2_000, 1_000
-"""Parties of a chart, and of a table: a page with more opens slowly, and nobody reads it."""
-
-
-def _sizes_and_quality(data: ReportData) -> Exhibit | None:
-    if not data.quality:
-        return None
-    metric = lead(data, data.student or {}) if any(item.auc is not None for item in data.quality) else "accuracy"
-    points = [(item.rows, value) for item in data.quality if (value := getattr(item, metric)) is not None]
-    student = (data.student or {}).get(metric)
-    word, name = data.party_label, METRICS[metric]
-    rows, values = [size for size, _ in points], [value for _, value in points]
-    shown = points
-    if len(points) > MOST_POINTS:
-        lot = np.random.default_rng(0).choice(len(points), MOST_POINTS, replace=False)
-        shown = [points[place] for place in np.sort(lot)]
-    words = f"Each point is one {word}: how many rows it has, and how good its teachers are on the public test cases."
-    if len(shown) < len(points):
-        words += f" Drawn are {len(shown):,} of {len(points):,}, at random."
-    words += " The line is the student." if student is not None else ""
-    return Exhibit(
-        "parties-by-size",
-        f"{plural(word).capitalize()} by size and quality",
-        (f"{words} Only a simulation can know this.",),
-        chart=Chart(
-            f"Scatter of {len(points)} {plural(word)}: {min(rows)} to {max(rows)} rows,"
-            f" {name} {min(values):.3f} to {max(values):.3f}.",
-            (("", parties_chart(shown, student, (f"rows of the {word} (logarithmic)", f"its teachers’ {name}"))),),
-        ),
-        secret=True,
-    )
-
-
-def parties_chart(points: Sequence[tuple[float, float]], student: float | None, titles: tuple[str, str]) -> Drawing:
-    """Each party's rows and its teachers' mean quality, with the student's as a line; titles: of both axes."""
-    rules = [] if student is None else [RuleAcross(student, "orange", key=f"student: {student:.3f}")]
-    return cloud_chart(points, titles, log=True, rules=rules, room=0.02)
-
-
-def every_party(data: ReportData) -> PagePart:
-    """All parties by name. Secret; may be empty."""
-    count, lines = many(len(data.quality), data.party_label), []
-    for item in sorted(data.quality, key=lambda item: (-item.rows, item.party))[:MOST_LISTED]:
-        lines.append(
-            TableLine(item.party, (Cell(f"{item.rows:,}"), Cell(share_text(item.accuracy)), Cell(share_text(item.auc))))
-        )
-    which = f"All {count}" if len(lines) == len(data.quality) else f"The {len(lines):,} largest of {count}"
-    words = f"{which}, largest first: name, rows, and how good its teachers are on the public test cases."
-    table = Table((data.party_label, "rows", "accuracy", "AUC"), tuple(lines), _NUMBERS, look="long")
-    exhibits = (Exhibit("parties", which, (words,), table=table, secret=True),) if lines else ()
-    return PagePart("every-party", f"Appendix: every {data.party_label}", exhibits)
-
-
-def against_alone(data: ReportData) -> str:
-    """The same on the public test cases, which are of others, with the interval; empty where nobody knows. Secret."""
-    gain = data.secret_figures.get("alone")
-    if not gain:
-        return ""
-    word, name = data.party_label, METRICS[gain["metric"]]
-    (low, high), difference = gain["interval"], gain["difference"]
-    how = "better" if low > 0 else "worse" if high < 0 else "not clearly better or worse"
-    student = (data.student or {}).get(gain["metric"])
-    values = [value for item in data.quality if (value := getattr(item, gain["metric"])) is not None]
-    beaten = (
-        f" It is ahead of {sum(value < student for value in values):,} of {len(values):,} of them."
-        if student is not None and values
-        else ""
-    )
-    blind = sum(value == 0.5 for value in values) if gain["metric"] == "auc" else 0
-    constant = f" At {many(blind, word)} the own model ranks nobody (AUC 0.5)." if blind else ""
-    return (
-        f"On the public test cases, which are others’, it is {how} than the model of one {word}: {name}"
-        f" {signed_text(difference)} ({signed_text(low)} to {signed_text(high)}) in the mean over the"
-        f" {plural(word)}.{beaten}{constant}"
-    )
 
 
 def labels_explained(data: ReportData) -> str:

@@ -43,15 +43,11 @@ from consilium.report.charts import (
 from consilium.report.exhibits import Cell, Chart, Exhibit, PagePart, Table, TableLine, as_text, published
 from consilium.report.page import Page, as_html, style
 from consilium.simulations.report import guarantees, meaning, models, privacy, results
+from consilium.simulations.report.class_by_class import calibration_chart, roc_chart
+from consilium.simulations.report.each_party import parties_chart
 from consilium.simulations.report.guarantees import guarantee_rows
 from consilium.simulations.report.privacy import privacy_curve
-from consilium.simulations.report.results import (
-    calibration_chart,
-    learning_chart,
-    outcome_chart,
-    parties_chart,
-    roc_chart,
-)
+from consilium.simulations.report.results import learning_chart, outcome_chart
 from tests.simulations.report.cases import guarantee, run
 
 HOSTILE = "<script>alert(1)</script>\"'&"

@@ -14,19 +14,13 @@ from consilium.accounting.units import Towards, Unit
 from consilium.protocol.releases import ReleaseKind
 from consilium.report.exhibits import Exhibit
 from consilium.simulations.report.build import render
+from consilium.simulations.report.class_by_class import LISTED, matrix, recall_exhibit, taken_for
 from consilium.simulations.report.data import ReportData
+from consilium.simulations.report.each_party import against_alone
 from consilium.simulations.report.guarantees import guarantee_rows
 from consilium.simulations.report.models import model_rows, public_majority
 from consilium.simulations.report.privacy import plain_part
-from consilium.simulations.report.results import (
-    LISTED,
-    against_alone,
-    labels_explained,
-    matrix,
-    measured_on,
-    recall_exhibit,
-    taken_for,
-)
+from consilium.simulations.report.results import labels_explained, measured_on
 from tests.simulations.drawing import render_once
 from tests.simulations.report.cases import DIGITS, Page, figured, guarantee, run
 
