@@ -32,7 +32,7 @@ from consilium.coordinator.privacy import expected
 from consilium.coordinator.rosters import least_together
 from consilium.protocol.errors import ConfigError, ServiceError
 from consilium.protocol.pool import PoolTree
-from consilium.report.warnings import before_run
+from consilium.report.before_run import before_run
 
 
 @dataclass(frozen=True)

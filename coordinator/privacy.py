@@ -27,8 +27,8 @@ from consilium.coordinator.ledger import Batch, ReleaseLedger
 from consilium.protocol.errors import ConfigError, LedgerError
 from consilium.protocol.messages import CollectionMode
 from consilium.protocol.releases import ReleaseKind
+from consilium.report.before_run import Expected
 from consilium.report.disclosure import epsilon_text, in_plain_words
-from consilium.report.warnings import Expected
 
 EXACT_POINTS = 30
 NODES = "nodes"

@@ -31,8 +31,9 @@ from consilium.party.spend import Share, SpendStore
 from consilium.protocol.messages import EXACT_SUMS, Terms
 from consilium.protocol.refusals import Refused
 from consilium.protocol.releases import AT_MOST, widest
+from consilium.report.before_run import Expected, before_run
 from consilium.report.disclosure import Disclosure, epsilon_text, in_plain_words
-from consilium.report.warnings import Expected, RunWarning, before_run
+from consilium.report.warnings import RunWarning
 from consilium.sums.roster import ROSTERS, SumRoster, load_roster
 
 

@@ -14,7 +14,8 @@ from consilium.coordinator.verify.files import Files
 from consilium.coordinator.verify.student import CARD
 from consilium.models.provenance import well_formed as well_formed_entries
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError
-from consilium.report.warnings import before_run, listed, well_formed
+from consilium.report.before_run import before_run
+from consilium.report.warnings import listed, well_formed
 from consilium.simulations.audit import MANIFEST, REPORT_DATA, Audited, audit_path
 from consilium.simulations.report.data import LeftOutParty, ReportData, load_report_data
 from consilium.simulations.report.guarantees import shown_guarantees

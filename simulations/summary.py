@@ -20,18 +20,10 @@ from consilium.protocol.files import replace_private
 from consilium.protocol.parquet import TypedValues, to_parquet
 from consilium.protocol.refusals import FOR_DATA
 from consilium.protocol.strict_json import number, strict
-from consilium.report.warnings import (
-    HandLabelled,
-    InPlace,
-    PrivateRival,
-    RowFacts,
-    RunWarning,
-    StudentFacts,
-    after_run,
-    before_run,
-    listed,
-    of_rows,
-)
+from consilium.report.before_run import before_run
+from consilium.report.row_warnings import RowFacts, of_rows
+from consilium.report.student_warnings import HandLabelled, InPlace, PrivateRival, StudentFacts, after_run
+from consilium.report.warnings import RunWarning, listed
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.divide import Case
 from consilium.simulations.population.look import look

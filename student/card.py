@@ -24,8 +24,10 @@ from consilium.protocol.label_source import LabelTerms
 from consilium.protocol.releases import ReleaseKind
 from consilium.protocol.strict_json import dumps
 from consilium.protocol.versions import versions
+from consilium.report.before_run import Expected, before_run
 from consilium.report.disclosure import SEEDED, epsilon_text, one_histogram, people
-from consilium.report.warnings import Expected, InPlace, RunWarning, StudentFacts, after_run, before_run, listed
+from consilium.report.student_warnings import InPlace, StudentFacts, after_run
+from consilium.report.warnings import RunWarning, listed
 from consilium.student.config import StudentSpec
 
 

@@ -188,8 +188,9 @@ def _ask(
     from consilium.protocol.config_files import load
     from consilium.protocol.files import writing
     from consilium.protocol.output import tell_warnings
+    from consilium.report.before_run import MOST_EPSILON
     from consilium.report.disclosure import in_plain_words
-    from consilium.report.warnings import MOST_EPSILON, listed
+    from consilium.report.warnings import listed
     from consilium.student.card import labels_sentence, spread_sentence
     from consilium.student.config import StudentSpec
     from consilium.student.deployed import StudentBoard

@@ -29,8 +29,8 @@ from consilium.protocol.label_source import Progress, RowStanding
 from consilium.protocol.old_names import public_file
 from consilium.protocol.queries import canonical_queries, query_ids
 from consilium.protocol.schema import Schema
+from consilium.report.before_run import MOST_EPSILON
 from consilium.report.disclosure import epsilon_text, in_plain_words
-from consilium.report.warnings import MOST_EPSILON
 from consilium.student.channel import LabelChannel
 from consilium.student.pool import Pool, PoolFile, check_fits
 

@@ -18,7 +18,7 @@ from consilium.protocol.choices import choice_dtype
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.identity import SIGNATURE_BYTES
 from consilium.protocol.records import MOST_CELLS
-from consilium.report.warnings import MANY_PAIRED
+from consilium.report.before_run import MANY_PAIRED
 from consilium.sums.aggregators.field import FIELD_16, FIELD_21
 from consilium.sums.aggregators.leader import BATCH_SIZE
 from consilium.sums.aggregators.proof import DIGEST_BYTES, MOST_ROWS, VoteGrid, opening_elements

@@ -22,7 +22,7 @@ from consilium.node.log import Heard, load_monitor
 from consilium.node.monitor import monitored
 from consilium.node.supervisor import Tell
 from consilium.protocol.config_files import load
-from consilium.report.warnings import before_run
+from consilium.report.before_run import before_run
 
 
 class CoordinatorKind(NodeKind):

@@ -55,7 +55,7 @@ from consilium.protocol.errors import (
 )
 from consilium.protocol.files import held, is_held
 from consilium.protocol.old_names import public_file
-from consilium.report.warnings import before_run
+from consilium.report.before_run import before_run
 
 START_SECONDS = 300
 HEARD_SECONDS = 12

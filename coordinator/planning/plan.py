@@ -23,7 +23,8 @@ from consilium.protocol.models import Frozen
 from consilium.protocol.releases import ReleaseKind
 from consilium.protocol.voting_rule import RelativeRule
 from consilium.report.disclosure import epsilon_text
-from consilium.report.warnings import WarningCode, budget_above_rows
+from consilium.report.row_warnings import budget_above_rows
+from consilium.report.warnings import WarningCode
 from consilium.sums.roster import least_sum
 
 COVERED = 0.95

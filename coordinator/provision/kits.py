@@ -65,7 +65,8 @@ from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.files import new_here, private_folder
 from consilium.protocol.queries import reference_text
 from consilium.protocol.tls import fingerprint
-from consilium.report.warnings import RunWarning, before_run
+from consilium.report.before_run import before_run
+from consilium.report.warnings import RunWarning
 
 _LARGER = "; a party charges itself the larger"
 

@@ -29,8 +29,8 @@ from consilium.coordinator.provision.registry import (
 from consilium.coordinator.provision.write import LEAST_ROWS, limit_for
 from consilium.coordinator.rosters import least_together
 from consilium.protocol.errors import ConfigError
+from consilium.report.before_run import MOST_EPSILON
 from consilium.report.disclosure import epsilon_text, times_as_likely
-from consilium.report.warnings import MOST_EPSILON
 
 Asked = int | Mapping[str, int] | None
 """Queries asked so far, as `consilium status` at the coordinator says: over all federations, or by the first letters of

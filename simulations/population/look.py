@@ -8,7 +8,7 @@ import numpy as np
 
 from consilium.protocol.queries import query_ids
 from consilium.protocol.schema import ColumnEncoding
-from consilium.report.warnings import RowFacts
+from consilium.report.row_warnings import RowFacts
 from consilium.simulations.datasets.base import Dataset
 from consilium.simulations.population.partition import Partition
 from consilium.simulations.population.public import queries

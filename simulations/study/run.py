@@ -24,7 +24,8 @@ from consilium.protocol.files import writing
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.strict_json import dumps, strict
 from consilium.protocol.versions import versions
-from consilium.report.warnings import WarningCode, parties_too_small
+from consilium.report.row_warnings import parties_too_small
+from consilium.report.warnings import WarningCode
 from consilium.simulations.artifact import Arrays
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.interruption import Interrupted, interruptible

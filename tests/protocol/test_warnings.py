@@ -10,28 +10,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consilium.report.warnings import (
+from consilium.report.before_run import (
     EFFECTIVE_PARAMETERS,
-    SECRET,
     Expected,
+    before_run,
+    label_information,
+    label_right,
+    share_error,
+)
+from consilium.report.row_warnings import RowFacts, of_rows
+from consilium.report.student_warnings import (
     HandLabelled,
     InPlace,
     PrivateRival,
-    RowFacts,
-    RunWarning,
     StudentFacts,
-    WarningCode,
     after_run,
-    before_run,
     chance_deviation,
-    label_information,
-    label_right,
-    listed,
-    of_rows,
-    publishable,
-    share_error,
-    well_formed,
 )
+from consilium.report.warnings import SECRET, RunWarning, WarningCode, listed, publishable, well_formed
 
 QUIET = Expected(
     epsilon=1.0, delta=1e-5, unit="party", classes=2, answers=300, votes=1000, asks_typical=False, noise=100.0

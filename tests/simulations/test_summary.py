@@ -17,7 +17,7 @@ from consilium.coordinator.events import EventLog
 from consilium.coordinator.mechanisms import AnyMechanism, GNMax, NoisyHistogram
 from consilium.coordinator.privacy import expected
 from consilium.protocol.refusals import Refusal, Rule
-from consilium.report.warnings import RowFacts
+from consilium.report.row_warnings import RowFacts
 from consilium.simulations.divide import make_case
 from consilium.simulations.summary import absent, run_warnings, stage_seconds
 from consilium.simulations.workspace import Workspace

@@ -10,7 +10,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from consilium.report.warnings import SECRET, RowFacts, of_rows
+from consilium.report.row_warnings import RowFacts, of_rows
+from consilium.report.warnings import SECRET
 from consilium.simulations.population.look import look
 from consilium.simulations.scenario import load_scenario
 from tests.simulations.datasets.own import HOSPITALS, divided, patients, table_keys

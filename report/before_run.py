@@ -1,0 +1,209 @@
+"""What a run warns of before anything is spent, from numbers that are fixed and public by then."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from consilium.report.disclosure import epsilon_text, times_as_likely
+from consilium.report.warnings import RunWarning, WarningCode, all_of
+
+MOST_EPSILON = 5.0
+"""Above it, an outcome may be e^5 = 148 times as likely with somebody's data as without: a promise of little."""
+TYPICAL_GAP = 0.4
+"""Difference of the first two classes' shares of the votes in a query of middling difficulty: 70 % against 30 %. The
+median of the default scenario's queries is 0.46."""
+EFFECTIVE_PARAMETERS = 10
+"""Directions that a regularised student still learns under noise: a lower bound, so that the warning is no false alarm
+for any but the simplest tasks."""
+LEAST_ANSWERS = 10
+"""For each class, in the mean: with fewer, a class may well get no label at all."""
+MANY_PAIRED = 300
+"""Parties of a secure sum: each masks its votes with every other, so that all work grows with the square of them."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What is known of a federation before it runs, all of it public.
+
+    epsilon, delta, unit: promised, with the whole query budget used up. classes: to vote for. answers: most that are
+    released. votes: for each query, of all parties together. noise: standard deviation on one count that a label or a
+    histogram is read from, in votes; None where it is not known, or the winner is released exactly or not at all.
+    asks_typical: whether the student asks about few rows that stand for many (`selection = "typical"`); None where each
+    student chooses for itself, and whoever warns does not know. It has no default: a default would advise what is
+    already done. histogram: whether noisy counts are released, not labels alone. undeclared: whether teachers vote
+    relative to their own scores, and nobody says how frequent the classes are. paired: parties whose votes are masked
+    in pairs; 0 where none are. uncharged: keys whose values were chosen by other runs on these parties' votes.
+    epsilon_nodes: promised towards whoever adds votes up, where these see noisy sums; 0 elsewhere.
+    """
+
+    epsilon: float
+    delta: float
+    unit: str
+    classes: int
+    answers: int
+    votes: int
+    asks_typical: bool | None
+    noise: float | None = None
+    histogram: bool = False
+    undeclared: bool = False
+    paired: int = 0
+    uncharged: tuple[str, ...] = ()
+    epsilon_nodes: float = 0.0
+
+
+def _epsilon(expected: Expected) -> str | None:
+    epsilon = max(expected.epsilon, expected.epsilon_nodes)
+    if epsilon > MOST_EPSILON:
+        bounded = math.isfinite(epsilon)
+        value = epsilon_text(epsilon) if bounded else "without bound"
+        whom = " towards the nodes that add votes up" if epsilon > expected.epsilon else ""
+        likelier = f"an outcome may be {times_as_likely(epsilon)} as likely with it as without"
+        why = f"{likelier}, which protects little" if bounded else "this is not private"
+        return (
+            f"epsilon{whom} is {value} at delta {expected.delta:g} for each {expected.unit}, above {MOST_EPSILON:g}:"
+            f" {why}. Ask fewer queries, add noise, or find more parties"
+        )
+
+
+def _choice(expected: Expected) -> str | None:
+    if expected.uncharged:
+        return (
+            f"{', '.join(expected.uncharged)}: chosen in view of runs on these parties' own votes, and epsilon charges"
+            " one run. State how many there were in federation.privacy.candidates"
+        )
+
+
+def _noise_above(expected: Expected, unanimous: bool) -> str | None:
+    """Of labels, above all votes or else above a typical gap; of histograms a student averages the noise over queries,
+    so that what counts is `_information`."""
+    if expected.noise is None or expected.histogram or not expected.votes:
+        return None
+    between = math.sqrt(2) * expected.noise
+    typical = TYPICAL_GAP * expected.votes
+    if between <= typical or unanimous != (between > expected.votes):
+        return None
+    gap = expected.votes if unanimous else typical
+    vote = f"all {expected.votes} votes" if unanimous else f"a typical gap of {typical:.3g} of {expected.votes} votes"
+    right = label_right(gap / expected.noise, expected.classes)
+    return (
+        f"noise of {between:.3g} between two counts is above {vote}: such a label is the winner's with probability"
+        f" {right:.2f} (by chance {1 / expected.classes:.2f}). Find more parties, ask fewer queries, or release"
+        " histograms (mechanism histogram)"
+    )
+
+
+def _information(expected: Expected) -> str | None:
+    """Only where the noise of one answer is above all votes: below, an easy task on which all agree can be learnt from
+    few answers, each of which is right by itself."""
+    if expected.noise is None or not expected.votes or not expected.answers:
+        return None
+    if math.sqrt(2) * expected.noise <= expected.votes:
+        return None
+    error = share_error(expected)
+    if error > TYPICAL_GAP:
+        releases = "histograms" if expected.histogram else "labels"
+        typical = f"above the typical gap of {TYPICAL_GAP:g}: expect little"
+        beyond = "larger than any vote: expect nothing" if error > 1 else typical
+        return (
+            f"from {expected.answers} noisy {releases} of {expected.votes} votes a student of {EFFECTIVE_PARAMETERS}"
+            f" effective parameters knows a difference of two vote shares to {error:.2f} at best, {beyond}."
+            " Find more parties (or, for records and patients, more teachers in each), or take a larger epsilon"
+        )
+
+
+def _answers(expected: Expected) -> str | None:
+    for_each = expected.answers / expected.classes
+    if for_each < LEAST_ANSWERS and not expected.asks_typical:
+        who = "have it" if expected.asks_typical is False else "have each student"
+        return (
+            f"at most {expected.answers} answers for {expected.classes} classes are {for_each:.3g} for each, below"
+            f" {LEAST_ANSWERS}: a student learns little from so few that are drawn at random. Raise"
+            " query_budget.answers, or"
+            f' {who} ask about typical rows (selection = "typical")'
+        )
+
+
+def _halves(expected: Expected) -> str | None:
+    if expected.undeclared:
+        return (
+            "teachers vote relative to their own scores, and no class shares are declared: a vote says which cases are"
+            " likelier than others, so the student's order means something and its classes do not. Declare"
+            " federation.voting_rule.shares, or look at the AUC alone"
+        )
+
+
+def _pairs(expected: Expected) -> str | None:
+    if expected.paired > MANY_PAIRED:
+        pairs, times = expected.paired * (expected.paired - 1) // 2, (expected.paired / MANY_PAIRED) ** 2
+        return (
+            f"{expected.paired} parties mask their votes in {pairs} pairs, above {MANY_PAIRED} parties: the"
+            f" coordinator's work is {times:.2g} times that of {MANY_PAIRED}, and grows with the square of the parties."
+            ' Use collection = "verified", whose work grows with the parties alone'
+        )
+
+
+def share_error(expected: Expected) -> float:
+    """Standard deviation of a predicted difference of two vote shares, at best.
+
+    Least squares on n noisy histograms: sqrt(2 d sigma^2 / n) / votes for d effective parameters. Labels alone hold
+    less, see `label_information`.
+    """
+    noise = 0.0 if expected.noise is None else expected.noise
+    information = 1.0 if expected.histogram else label_information(expected.classes)
+    return math.sqrt(2 * EFFECTIVE_PARAMETERS * noise**2 / (information * expected.answers)) / expected.votes
+
+
+def label_right(gap: float, classes: int) -> float:
+    """Probability that the winner by `gap`, in standard deviations of one count's noise, stays the winner among
+    `classes`, the others being equal.
+
+    >>> round(label_right(0.0, 4), 3), round(label_right(2.0, 2), 3)
+    (0.25, 0.921)
+    """
+    points, density = _grid()
+    return float(np.sum(density * _cumulative(points + gap) ** (classes - 1)))
+
+
+def label_information(classes: int) -> float:
+    """Share of a noisy histogram's Fisher information that its argmax keeps, where noise is far above the gaps.
+
+    m^2 K / (K - 1)^2, m the mean of the largest of K standard normal numbers; 2 / pi for two classes.
+
+    >>> round(label_information(2), 4), round(label_information(10), 3)
+    (0.6366, 0.292)
+    """
+    points, density = _grid()
+    largest = float(np.sum(classes * points * density * _cumulative(points) ** (classes - 1)))
+    return largest**2 * classes / (classes - 1) ** 2
+
+
+def _grid() -> tuple[np.ndarray, np.ndarray]:
+    """Points, and the standard normal probability around each."""
+    points = np.linspace(-9.0, 9.0, 3601)
+    density = np.exp(-(points**2) / 2)
+    return points, density / density.sum()
+
+
+def _cumulative(points: np.ndarray) -> np.ndarray:
+    return np.array([0.5 * math.erfc(-value / math.sqrt(2)) for value in points.tolist()])
+
+
+_BEFORE: Mapping[WarningCode, Callable[[Expected], str | None]] = {
+    WarningCode.LARGE_EPSILON: _epsilon,
+    WarningCode.TUNED_ON_OWN_VOTES: _choice,
+    WarningCode.NOISE_ABOVE_UNANIMITY: lambda expected: _noise_above(expected, unanimous=True),
+    WarningCode.NOISE_ABOVE_TYPICAL_VOTE: lambda expected: _noise_above(expected, unanimous=False),
+    WarningCode.LITTLE_INFORMATION: _information,
+    WarningCode.FEW_ANSWERS: _answers,
+    WarningCode.HALVES_NOT_CLASSES: _halves,
+    WarningCode.MANY_PAIRED: _pairs,
+}
+
+
+def before_run(expected: Expected) -> list[RunWarning]:
+    """All that there is to warn of before anything is spent, the most important first."""
+    return all_of(_BEFORE, expected)

@@ -1,0 +1,170 @@
+"""What a simulation warns of in the rows that it is made of, from counts and public statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from consilium.report.warnings import RunWarning, WarningCode, all_of
+
+LEAST_PUBLIC = 50
+"""Rows: of 50, an accuracy of 0.8 is known to 0.11 (95 %, normal approximation)."""
+MOST_SPREAD = 10.0
+SPREADS = 100.0
+"""Features as they are: the widest has a deviation above the first, and above the smallest times the second. Pixels and
+shares from 0 to 1 never have."""
+LARGEST_SHARE = 0.5
+"""Of all private rows at one party: its vote is one of many, and most of what there is to learn is behind it."""
+TWICE = 0.01
+"""Of the private rows that another party, or the public, has too. A few equal rows are chance where columns are few."""
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class RowFacts:
+    """What is seen of the rows of a simulation.
+
+    public: public rows by class, asked and held out together. askable, test: how many these are. queries: most that the
+    query budget allows. different: rows that can be asked, equal ones once. spreads: deviation of
+    each feature over the public rows, where models see them unscaled; else empty. constant: columns with one value in
+    all public rows. identifiers: whose whole numbers differ in all of them. leaks: that say the label of each of them.
+    largest: share of the private rows that one party has. twice: share that stands at two parties, or is public too.
+    parties: that the division made; too_small: of them, those with fewer than `least_rows` rows, which take no
+    part.
+    """
+
+    public: Mapping[str, int]
+    askable: int
+    test: int
+    queries: int
+    different: int
+    spreads: Mapping[str, float] = field(default_factory=dict)
+    constant: tuple[str, ...] = ()
+    identifiers: tuple[str, ...] = ()
+    leaks: tuple[str, ...] = ()
+    largest: float = 0.0
+    twice: float = 0.0
+    parties: int = 0
+    too_small: int = 0
+    least_rows: int = 1
+
+
+def _leaks(rows: RowFacts) -> str | None:
+    if rows.leaks:
+        return (
+            f"{_columns(rows.leaks)} says the label of every public row: what is measured is reading, not predicting."
+            " Leave it out (data.drop), unless it is known before the outcome"
+        )
+
+
+def _spreads(rows: RowFacts) -> str | None:
+    varying = {name: spread for name, spread in rows.spreads.items() if spread > 0}
+    if not varying:
+        return None
+    widest, narrowest = max(varying, key=varying.__getitem__), min(varying, key=varying.__getitem__)
+    if varying[widest] > max(MOST_SPREAD, SPREADS * varying[narrowest]):
+        return (
+            f"features are not standardised, and deviate by {varying[widest]:.3g} ({widest}) and by"
+            f" {varying[narrowest]:.3g} ({narrowest}), above {SPREADS:g} times as much: most models then learn from the"
+            " widest alone. Set data.standardise = true"
+        )
+
+
+def _classes(rows: RowFacts) -> str | None:
+    if absent := [name for name, count in rows.public.items() if not count]:
+        return (
+            f"no public row is {', '.join(map(repr, absent[:_SHOWN]))}, of {rows.askable + rows.test}: the student is"
+            " neither taught nor tested on it. Make more rows public, or leave the class out"
+        )
+
+
+def _few(rows: RowFacts) -> str | None:
+    if min(rows.askable, rows.test) < LEAST_PUBLIC:
+        return (
+            f"{rows.askable} public rows can be asked and {rows.test} are the test set, below {LEAST_PUBLIC}: means"
+            " and every figure of quality are uncertain. Make more rows public (data.public)"
+        )
+
+
+def budget_above_rows(queries: int, different: int) -> str | None:
+    """What to say where the query budget allows more queries than there are different rows to ask: noise is for the
+    query budget."""
+    if queries > different:
+        return (
+            f"the query budget allows {queries} queries, and {different} different public rows can be asked: the"
+            f" noise is for {queries}, and a part of the promised epsilon stays unused. Set query_budget.queries to"
+            f" {different}"
+            " or fewer (and the noise anew), or make more rows public"
+        )
+
+
+def _identifiers(rows: RowFacts) -> str | None:
+    if rows.identifiers:
+        return (
+            f"{_columns(rows.identifiers)} has another whole number in every public row, as an identifier has: models"
+            " learn noise from it. Leave it out (data.drop), or name it as data.patient"
+        )
+
+
+def _constant(rows: RowFacts) -> str | None:
+    if rows.constant:
+        return (
+            f"{_columns(rows.constant)} has one value in all public rows: a student learns nothing from it. Leave it"
+            " out (data.drop), or make other rows public"
+        )
+
+
+def _twice(rows: RowFacts) -> str | None:
+    if rows.twice > TWICE:
+        return (
+            f"{rows.twice:.1%} of the private rows stand at a second party, or among public rows, above {TWICE:.0%}:"
+            " of such a patient the guarantee covers one copy. Remove copies, or name the patients (data.patient)"
+        )
+
+
+def _largest(rows: RowFacts) -> str | None:
+    if rows.largest > LARGEST_SHARE:
+        return (
+            f"one party has {rows.largest:.0%} of the private rows, above {LARGEST_SHARE:.0%}, and one vote as the"
+            " others have. Give it more teachers (federation.teachers_per_party), or divide it by its own sites"
+        )
+
+
+def parties_too_small(parties: int, too_small: int, least_rows: int) -> str | None:
+    """Of a division that made so many parties, some of which have fewer than `least_rows` rows and take no part.
+
+    >>> str(parties_too_small(41, 21, 20)).split(":")[0]
+    'the division made 41 parties, and 20 of them take part'
+    """
+    if not too_small:
+        return None
+    are = "1 has" if too_small == 1 else f"{too_small:,} have"
+    return (
+        f"the division made {parties:,} parties, and {parties - too_small:,} of them take part: {are} fewer than"
+        f" data.least_rows = {least_rows}. Whatever is said holds for the others. Lower data.least_rows (1 lets every"
+        " party in), or name both numbers"
+    )
+
+
+def _columns(names: tuple[str, ...]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"column {', '.join(map(repr, names[:_SHOWN]))}{more}"
+
+
+_ROWS: Mapping[WarningCode, Callable[[RowFacts], str | None]] = {
+    WarningCode.LABEL_AMONG_FEATURES: _leaks,
+    WarningCode.FEATURES_UNSCALED: _spreads,
+    WarningCode.CLASS_NOT_PUBLIC: _classes,
+    WarningCode.FEW_PUBLIC_ROWS: _few,
+    WarningCode.BUDGET_ABOVE_ROWS: lambda rows: budget_above_rows(rows.queries, rows.different),
+    WarningCode.IDENTIFIER_AS_FEATURE: _identifiers,
+    WarningCode.CONSTANT_COLUMN: _constant,
+    WarningCode.ROWS_TWICE: _twice,
+    WarningCode.ONE_LARGE_PARTY: _largest,
+    WarningCode.PARTIES_TOO_SMALL: lambda rows: parties_too_small(rows.parties, rows.too_small, rows.least_rows),
+}
+
+
+def of_rows(rows: RowFacts) -> list[RunWarning]:
+    """All that there is to warn of in the rows of a simulation, the most important first."""
+    return all_of(_ROWS, rows)
