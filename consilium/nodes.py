@@ -44,6 +44,7 @@ class Kind(StrEnum):
 
     party = "party"
     aggregator = "aggregator"
+    coordinator = "coordinator"
 
 
 def _kind_of(kit: Kit) -> NodeKind:
@@ -76,7 +77,7 @@ def _member(folder: Path) -> tuple[MemberKind, Kit]:
     kind = _kind_of(kit)
     if not isinstance(kind, MemberKind):
         raise ConfigError(
-            f"{folder} is the kit of {a_node(kit.kind)}: the operator made its keys, and it accepts no terms",
+            f"{folder} is the kit of {a_node(kit.kind)}: it accepts no terms, and no roster is compared at it",
             f"Give a party's or an aggregator's; see: consilium doctor {folder}",
         )
     return kind, kit
@@ -141,9 +142,11 @@ def join(
     else:
         values, lines, kit = _unpack(path, into, password_file)
     if keys is not None:
-        kind, node = _member(kit)
-        kind.join(node, keys)
-        values["next"] = f"consilium node fingerprint {kit}"
+        from consilium.node.kit import open_kit
+
+        node = open_kit(kit)
+        _kind_of(node).join(node, keys)
+        values["next"] = f"consilium {'doctor' if node.kind == 'coordinator' else 'node fingerprint'} {kit}"
         lines.append(f"The kit lists these keys, and now holds them. Next: {values['next']}")
     show(output, values, lines)
 

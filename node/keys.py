@@ -1,4 +1,5 @@
-"""Keys of a node: of its SuperNode, those that it makes itself, and the enrolment that tells the operator of them."""
+"""Keys of a node: those under which it is reached, those that it makes itself, and the enrolment that tells the
+operator of them."""
 
 from __future__ import annotations
 
@@ -17,12 +18,13 @@ from cryptography.hazmat.primitives.serialization import (
     NoEncryption,
     PrivateFormat,
     PublicFormat,
+    load_pem_private_key,
     load_ssh_private_key,
     load_ssh_public_key,
 )
 from pydantic import Field, ValidationError
 
-from consilium.node.kit import EnrolledKind, Kit, a_node
+from consilium.node.kit import THE_COORDINATOR, KeyKind, Kit, a_node
 from consilium.protocol.config_files import faults_of
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.files import read_private, unreadable, write_private
@@ -93,6 +95,30 @@ class NodeKey:
         raise TypeError("a node key is not pickled")
 
 
+class ServerKey(NodeKey):
+    """The key of the coordinator's certificate: as PEM, which TLS reads. Those that operators make are on P-256."""
+
+    @classmethod
+    def load(cls, path: Path) -> ServerKey:
+        """Read a private key file.
+
+        Raises
+        ------
+        ConfigError : no such file, others may read it, or it holds no EC key in PEM form.
+        """
+        try:
+            key = load_pem_private_key(read_private(path), password=None)
+        except (ValueError, TypeError, UnsupportedAlgorithm):
+            key = None
+        if not isinstance(key, ec.EllipticCurvePrivateKey):
+            raise ConfigError(f"{path}: not an unencrypted EC key in PEM form", "Restore it from the kit's backup")
+        return cls(key)
+
+    def save(self, path: Path) -> None:
+        """Write the private key, mode 0600. Raises OutputExists: a key is never overwritten."""
+        write_private(path, self._key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+
+
 def is_node_key(line: str) -> bool:
     """Whether a text is the one OpenSSH line of a public key on P-384: no comment, no other encoding of the point."""
     return public_key(line) is not None
@@ -125,15 +151,17 @@ def _line(key: ec.EllipticCurvePublicKey) -> str:
 
 
 ENROLMENT, IDENTITY, NODE_KEY, SEALING = "enrolment.json", "identity.pem", "node.key", "sealing.pem"
+SERVER_KEY = "server.key"
 """Names in a kit: of the enrolment that it was made from, and of the private keys."""
 MOST_BYTES = 4096
 AGAIN = "Ask the node's people for its NAME.enrol.json again, and compare the fingerprint over the telephone"
 
 
 class Enrolment(Frozen):
-    """identity: Ed25519, hex. node: P-384, one OpenSSH line. The signatures, hex, are of name and all keys.
+    """identity: Ed25519, hex. node: P-384, one OpenSSH line; of a coordinator, that of its certificate. The signatures,
+    hex, are of name and all keys.
 
-    sealing: X25519, hex, of a second aggregator; a party has none. replaces: the identity of the keys before these, if
+    sealing: X25519, hex, of both aggregators; a party has none. replaces: the identity of the keys before these, if
     that signed too, with `replaces_signature`.
     """
 
@@ -168,8 +196,10 @@ class Enrolment(Frozen):
             raise ConfigError(f"{name!r} is no name", "Use letters, digits, dot, dash and underscore") from None
 
     @property
-    def kind(self) -> EnrolledKind:
+    def kind(self) -> KeyKind:
         """Of the node."""
+        if self.name == THE_COORDINATOR:
+            return THE_COORDINATOR
         return "aggregator" if self.sealing else "party"
 
     @property
@@ -205,7 +235,7 @@ def second_fingerprint(roster: SumRoster) -> str:
     return grouped(digest("aggregator-fingerprint", *map(bytes.fromhex, roster.second.model_dump().values())).hex())
 
 
-def read_enrolment(path: Path, name: str, kind: EnrolledKind = "party") -> Enrolment:
+def read_enrolment(path: Path, name: str, kind: KeyKind = "party") -> Enrolment:
     """The enrolment of the node `name`, with sound keys that both signed it.
 
     Raises
@@ -273,29 +303,30 @@ def _signed(name: str, identity: str, node: str, sealing: str) -> tuple[bytes, .
     return name.encode(), bytes.fromhex(identity), node.encode(), *sealed
 
 
-KEYS: Mapping[EnrolledKind, Mapping[str, Any]] = {
+KEYS: Mapping[KeyKind, Mapping[str, Any]] = {
+    THE_COORDINATOR: {IDENTITY: Identity, SERVER_KEY: ServerKey, SEALING: SealingKey},
     "party": {IDENTITY: Identity, NODE_KEY: NodeKey},
     "aggregator": {IDENTITY: Identity, NODE_KEY: NodeKey, SEALING: SealingKey},
 }
-"""Private keys of a node, by its kind and their file."""
+"""Private keys of a node, by its kind and their file. Only with verified votes a coordinator needs that for sealing."""
 REPLACED = ".replaced"
 FOREIGN = "identity.pem is not the one that was provisioned: ask the operator"
 
 
 @dataclass(frozen=True)
 class OwnKeys:
-    """The private keys of a party or a second aggregator, by file."""
+    """The private keys of a coordinator, a party or a second aggregator, by file."""
 
-    kind: EnrolledKind
+    kind: KeyKind
     keys: Mapping[str, Any]
 
     @classmethod
-    def generate(cls, kind: EnrolledKind) -> OwnKeys:
+    def generate(cls, kind: KeyKind) -> OwnKeys:
         """New ones, from the operating system's entropy."""
         return cls(kind, {name: form.generate() for name, form in KEYS[kind].items()})
 
     @classmethod
-    def load(cls, kind: EnrolledKind, folder: Path) -> OwnKeys:
+    def load(cls, kind: KeyKind, folder: Path) -> OwnKeys:
         """Those in a folder. Raises ConfigError if one is not there, cannot be used, or others may read it."""
         return cls(kind, {name: form.load(folder / name) for name, form in KEYS[kind].items()})
 
@@ -311,8 +342,12 @@ class OwnKeys:
 
     @property
     def node(self) -> str:
-        """P-384, public, one OpenSSH line."""
-        return self.keys[NODE_KEY].public
+        """P-384, public, one OpenSSH line: under which it connects, or is reached."""
+        return self._node.public
+
+    @property
+    def _node(self) -> NodeKey:
+        return self.keys[SERVER_KEY if self.kind == THE_COORDINATOR else NODE_KEY]
 
     @property
     def sealing(self) -> str:
@@ -321,7 +356,7 @@ class OwnKeys:
 
     def enrolment(self, name: str, before: Identity | None = None) -> Enrolment:
         """What tells the operator of them. before: see `Enrolment.create`. Raises ConfigError if the name is none."""
-        return Enrolment.create(name, self.keys[IDENTITY], self.keys[NODE_KEY], self.sealing, before)
+        return Enrolment.create(name, self.keys[IDENTITY], self._node, self.sealing, before)
 
     def fingerprint(self, name: str) -> str:
         """As that of the enrolment."""
@@ -333,14 +368,19 @@ class OwnKeys:
             key.save(folder / name)
 
 
-def make(kind: EnrolledKind, name: str, out: Path, replaces: Path | None = None) -> Enrolment:
+def make(kind: KeyKind, name: str, out: Path, replaces: Path | None = None) -> Enrolment:
     """All private keys of a node, and its enrolment, in the new folder `out`, mode 0700. replaces: folder with the keys
     before these, which sign too.
 
     Raises
     ------
-    OutputExists : `out` is there. ConfigError : the name is none, or the old key cannot be used.
+    OutputExists : `out` is there. ConfigError : the name is none, or another kind's, or the old key cannot be used.
     """
+    if (kind == THE_COORDINATOR) != (name == THE_COORDINATOR):
+        raise ConfigError(
+            f"{name!r} cannot be the name of {a_node(kind)}",
+            f"{THE_COORDINATOR!r} is the coordinator's, and its only one",
+        )
     keys = OwnKeys.generate(kind)
     enrolment = keys.enrolment(name, None if replaces is None else Identity.load(replaces / IDENTITY))
     try:
@@ -363,7 +403,7 @@ def enrolment_file(name: str, folder: Path) -> Path:
     return folder / f"{name}.enrol.json"
 
 
-def own_keys_for(kit: Kit, kind: EnrolledKind, folder: Path) -> OwnKeys:
+def own_keys_for(kit: Kit, kind: KeyKind, folder: Path) -> OwnKeys:
     """The keys in a folder, if the kit was made for them.
 
     Raises
@@ -408,12 +448,12 @@ def _replaced(kit: Kit, keys: OwnKeys) -> bool:
     return bool(before) and any(Identity.load(path).public.hex() == before for path in places if path.exists())
 
 
-def lacks_own_keys(kit: Kit, kind: EnrolledKind) -> bool:
+def lacks_own_keys(kit: Kit, kind: KeyKind) -> bool:
     """Whether the node made its own keys and has not put them into its kit."""
     return (kit / ENROLMENT).exists() and not all((kit / name).exists() for name in KEYS[kind])
 
 
-def check_present(kit: Kit, kind: EnrolledKind) -> None:
+def check_present(kit: Kit, kind: KeyKind) -> None:
     """Raise ConfigError if the node made its own keys and has not put them into its kit."""
     if lacks_own_keys(kit, kind):
         missing = [name for name in KEYS[kind] if not (kit / name).exists()]

@@ -35,7 +35,7 @@ from consilium.node.flower import program
 from consilium.node.health import monitor_checks
 from consilium.node.installed_app import check_flower
 from consilium.node.keys import ENROLMENT, FOREIGN, KEYS, NOT_OURS, OwnKeys, grouped
-from consilium.node.kit import EnrolledKind, Kit
+from consilium.node.kit import EnrolledKind, Kit, a_node
 from consilium.node.kit import NodeKind as KitKind
 from consilium.node.log import Heard, load_monitor
 from consilium.node.monitor import Answer, Lasting, Watched, as_json, monitored, refused
@@ -168,6 +168,18 @@ class NodeKind(ABC):
         """Of the way to other nodes, or of theirs to this one."""
         return []
 
+    def join(self, kit: Kit, folder: Path) -> None:
+        """Copy the node's own private keys into the kit that was made for them; again does nothing.
+
+        Raises
+        ------
+        ConfigError : the kit or its roster lists other keys, or a key cannot be used. OutputExists : other keys are
+            there.
+        """
+        raise ConfigError(
+            f"{kit.folder} is the kit of {a_node(kit.kind)}, which makes no keys of its own", "Leave --keys out"
+        )
+
     @abstractmethod
     def start(self, kit: Kit, tell: Tell, stop: threading.Event) -> StartResult:
         """Serve until `stop` is set. Raises ConsiliumError: what doctor finds wrong, or it is started already."""
@@ -265,13 +277,6 @@ class MemberKind(NodeKind):
         return pinned
 
     def join(self, kit: Kit, folder: Path) -> None:
-        """Copy the node's own private keys into the kit that was made for them; again does nothing.
-
-        Raises
-        ------
-        ConfigError : the kit or its roster lists other keys, or a key cannot be used. OutputExists : other keys are
-            there.
-        """
         keys = own_keys.own_keys_for(kit, self.name, folder)
         self.check_in_roster(self.roster_of(kit), kit, keys, NOT_OURS)
         own_keys.put_into(kit, keys)

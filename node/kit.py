@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -31,7 +31,11 @@ from consilium.protocol.tls import TlsFiles
 KIT_FILE, POLICY_FILE = "kit.json", "policy.toml"
 NodeKind = Literal["coordinator", "party", "aggregator", "student"]
 EnrolledKind = Literal["party", "aggregator"]
-"""Nodes that connect with a SuperNode, and may make their own keys."""
+"""Nodes that connect with a SuperNode."""
+KeyKind = Literal["coordinator", "party", "aggregator"]
+"""Nodes that may make their own keys."""
+THE_COORDINATOR: Final = "coordinator"
+"""Kind and name of the one coordinator."""
 Port = Annotated[int, Field(ge=1, le=65535)]
 Host = Annotated[str, Field(pattern=r"^([A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|[0-9a-fA-F:]{2,45})$")]
 

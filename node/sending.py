@@ -22,7 +22,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
-from consilium.node.keys import IDENTITY, NODE_KEY
+from consilium.node.keys import IDENTITY, NODE_KEY, SEALING, SERVER_KEY
 from consilium.node.kit import KIT_FILE, POLICY_FILE, Kit, node_id, open_kit
 from consilium.node.manifest import (
     MANIFEST,
@@ -108,7 +108,7 @@ def _key(password: str, salt: bytes) -> bytes:
 
 
 MOST_FILES, MOST_UNPACKED = 100, 4_000_000_000
-SECRET = frozenset({IDENTITY, NODE_KEY, "server.key", "client.key", "ca.key"})
+SECRET = frozenset({IDENTITY, NODE_KEY, SEALING, SERVER_KEY, "client.key", "ca.key"})
 """What no update ever brings: private keys. Whose public ones a kit lists, it may change: others than are there start
 nothing (`keys.check_listed`)."""
 ASK = "Do not use it, and ask the operator, by telephone, what was sent"

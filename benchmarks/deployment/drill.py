@@ -314,12 +314,30 @@ def revoke(site: Site) -> None:
     site.parties.remove(REVOKED)
     for name in site.parties:
         site.open_update(site.party(name), made)
+    new_keys(site)
     site.accept(site.parties)
     after = site.start_coordinator()
     site.serving(after)
     all_in(site, len(site.parties))
     site.ask(STUDENTS[1], "student-4", QUERIES, says=f"asked {QUERIES}, answered {QUERIES}")
     site.close(QUERIES)
+
+
+def new_keys(site: Site) -> None:
+    """The coordinator's own, since the operator who made the former ones is gone; between two federations."""
+    record, coordinator = site.record, site.coordinator
+    command = "node keys coordinator --kind coordinator --out new --replaces coordinator"
+    record.run(coordinator, command, says="fingerprint", needed=True)
+    shutil.copy(coordinator.folder / "new" / "coordinator.enrol.json", site.operator.folder)
+    command = "provision renew kits coordinator --keys coordinator.enrol.json"
+    made = record.run(site.operator, command, says="coordinator made its own", needed=True)
+    for machine in site.nodes:
+        site.open_update(machine, made)
+    for student in STUDENTS:
+        site.open_update(site.student, made, student=student)
+    site.at(coordinator, "doctor .", code=1, says="node join .* --keys", never="Traceback")
+    site.at(coordinator, "node join . --keys ../new", says="consilium doctor", needed=True)
+    site.at(coordinator, "doctor .", says="ok +own keys")
 
 
 def end(site: Site) -> None:

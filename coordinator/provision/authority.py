@@ -77,13 +77,21 @@ class Authority:
 
     def server(self, hosts: Sequence[str], days: int = NODE_DAYS, now: datetime | None = None) -> Issued:
         """For the coordinator: SuperLink, gateway and label service at these names and addresses."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        return Issued(self.certify_server(key.public_key(), hosts, days, now), key)
+
+    def certify_server(
+        self, key: ec.EllipticCurvePublicKey, hosts: Sequence[str], days: int = NODE_DAYS, now: datetime | None = None
+    ) -> x509.Certificate:
+        """The same for a key that the coordinator made itself."""
         # the coordinator's own processes reach the SuperLink on loopback
         names = [_alternative(host) for host in dict.fromkeys([*hosts, "localhost", "127.0.0.1"])]
-        return self._issue("coordinator", ExtendedKeyUsageOID.SERVER_AUTH, days, now, names)
+        return self._certify("coordinator", key, ExtendedKeyUsageOID.SERVER_AUTH, days, now, names)
 
     def client(self, name: str, days: int = NODE_DAYS, now: datetime | None = None) -> Issued:
         """For a student."""
-        return self._issue(name, ExtendedKeyUsageOID.CLIENT_AUTH, days, now, [])
+        key = ec.generate_private_key(ec.SECP256R1())
+        return Issued(self._certify(name, key.public_key(), ExtendedKeyUsageOID.CLIENT_AUTH, days, now, []), key)
 
     def again(self, old: x509.Certificate, days: int = NODE_DAYS) -> x509.Certificate:
         """The same certificate for the same key, valid from now on."""
@@ -108,18 +116,18 @@ class Authority:
     def _identifier(self) -> x509.AuthorityKeyIdentifier:
         return x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key())
 
-    def _issue(
+    def _certify(
         self,
         name: str,
+        key: ec.EllipticCurvePublicKey,
         purpose: x509.ObjectIdentifier,
         days: int,
         now: datetime | None,
         names: Sequence[x509.GeneralName],
-    ) -> Issued:
-        key = ec.generate_private_key(ec.SECP256R1())
+    ) -> x509.Certificate:
         issuer = self.certificate.subject
         builder = (
-            _builder(_name(name), issuer, key.public_key(), days, now)
+            _builder(_name(name), issuer, key, days, now)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage(signs_certificates=False), critical=True)
             .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
@@ -127,7 +135,7 @@ class Authority:
         )
         if names:
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-        return Issued(builder.sign(self.key, hashes.SHA256()), key)
+        return builder.sign(self.key, hashes.SHA256())
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,10 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import cast
 
 from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from consilium.accounting.guarantee import Guarantee
 from consilium.coordinator.planning.plan import PlannedFederation
@@ -54,13 +56,15 @@ from consilium.coordinator.provision.write import (
     party_kit,
     pem,
     sign_update,
+    signing,
     student_kit,
     students,
 )
 from consilium.coordinator.rosters import least_together
-from consilium.node.keys import ENROLMENT
-from consilium.node.kit import EnrolledKind, node_id
+from consilium.node.keys import ENROLMENT, Enrolment, public_key
+from consilium.node.kit import THE_COORDINATOR, KeyKind, node_id
 from consilium.node.manifest import authority_fingerprint
+from consilium.node.signed_statement import SIGNING
 from consilium.protocol.errors import ConfigError, OutputExists
 from consilium.protocol.files import new_here, private_folder
 from consilium.protocol.queries import reference_text
@@ -266,7 +270,8 @@ def revoke(kits: Path, name: str, asked: Asked = None) -> Made:
 
 def renew(kits: Path, name: str, keys: Path | None = None, lost: str = "", asked: Asked = None) -> Made:
     """A new certificate for the coordinator's or a student's old key. Until a student has it, the old one is good too.
-    Of a party or the second aggregator, new keys under its old name, so that its account goes on.
+    Of a node that made new keys (a party or an aggregator, the coordinator included), these under its old name, so that
+    its account goes on.
 
     keys: the enrolment of its new keys, which the old identity signed. lost: where that is lost, the fingerprint of the
     new ones, as the node's people read it out.
@@ -276,10 +281,10 @@ def renew(kits: Path, name: str, keys: Path | None = None, lost: str = "", asked
     ConfigError : the node has no certificate; or the new keys are not its, as far as anybody can tell.
     """
     registry, authority = load_registry(kits), Authority.load(kits / OPERATOR)
-    if name in registry.node_ports:
+    if name in registry.node_ports or (name == THE_COORDINATOR and keys is not None):
         return _rotate(kits, registry, authority, name, keys, lost, asked)
     if keys is not None or lost:
-        raise ConfigError(f"{name!r} is no party and no second aggregator", "Leave --keys and --lost out")
+        raise ConfigError(f"{name!r} makes no keys of its own here", "Leave --keys and --lost out")
     if name not in registry.certificates or name in registry.revoked:
         raise ConfigError(f"{name!r} has no certificate", "Give coordinator, or a student; no other node has one")
     new = authority.again(x509.load_pem_x509_certificate(registry.certificates[name].encode()))
@@ -346,9 +351,13 @@ def _every_node(registry: Registry) -> list[str]:
 def _rotate(
     kits: Path, registry: Registry, authority: Authority, name: str, keys: Path | None, lost: str, asked: Asked
 ) -> Made:
-    kind: EnrolledKind = "party" if name in registry.parties else "aggregator"
     second = {} if registry.aggregator is None else {registry.aggregator.name: registry.aggregator}
-    before = {**registry.parties, **second}[name]
+    kind: KeyKind
+    if name == THE_COORDINATOR:
+        kind, before = THE_COORDINATOR, registry.coordinator_identity
+    else:
+        kind = "party" if name in registry.parties else "aggregator"
+        before = {**registry.parties, **second}[name].identity
     if keys is None:
         raise ConfigError(
             f"{name!r} has keys, and no certificate", "Give --keys NAME.enrol.json, of: consilium node keys --replaces"
@@ -358,7 +367,7 @@ def _rotate(
     if enrolment is None:
         raise ConfigError(f"{keys} is no enrolment", f"Have the {kind} make its keys")
     told = "".join(lost.split()) == "".join(enrolment.fingerprint.split())
-    if enrolment.replaces != before.identity and not told:
+    if enrolment.replaces != before and not told:
         wrong = "the fingerprint is another one" if lost else f"the key of {name!r} that is known did not sign them"
         raise ConfigError(
             f"{keys}: {wrong}",
@@ -367,9 +376,23 @@ def _rotate(
         )
     changed, node = with_keys(registry, name, made), node_id(kind, name)
     files = _members(changed)
+    if kind == THE_COORDINATOR:
+        changed, files = _told_of_coordinator(changed, authority, enrolment, files)
     files[node] = {**files.get(node, {}), ENROLMENT: keys.read_text(encoding="utf-8")}
     shown = told_of(registry, changed, [f"new keys of {name}"], asked)
     return replace(_write(kits, changed, authority, files), enrolled=_enrolled({name: made}), outlook=shown)
+
+
+def _told_of_coordinator(
+    registry: Registry, authority: Authority, enrolment: Enrolment, files: dict[str, dict[str, str]]
+) -> tuple[Registry, dict[str, dict[str, str]]]:
+    """With a certificate for the coordinator's new key, and every other node told by whom statements are signed now."""
+    key = cast(ec.EllipticCurvePublicKey, public_key(enrolment.node))  # `read_enrolment` refuses what is none
+    certificate = pem(authority.certify_server(key, registry.plan.coordinator.hosts))
+    told = {node: {**files.get(node, {}), SIGNING: signing(registry)} for node in _every_node(registry)}
+    told[THE_COORDINATOR] = {**files[THE_COORDINATOR], "server.crt": certificate}
+    certificates = {**registry.certificates, THE_COORDINATOR: certificate}
+    return registry.model_copy(update={"certificates": certificates}), told
 
 
 def _enrolled(keys: Mapping[str, MemberKeys]) -> dict[str, str]:

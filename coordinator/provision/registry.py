@@ -13,7 +13,7 @@ from consilium.coordinator.config import FederationConfig, check_threshold
 from consilium.coordinator.provision.plan import AggregatorPlan, PartyPlan, Plan
 from consilium.coordinator.rosters import AnyRoster, check_sums, least_accepted
 from consilium.node.keys import ENROLMENT, IDENTITY, SEALING, Enrolment, OwnKeys, read_enrolment
-from consilium.node.kit import Coordinator, EnrolledKind, Port
+from consilium.node.kit import THE_COORDINATOR, Coordinator, KeyKind, Port
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.files import replace_text
@@ -233,11 +233,11 @@ def load_registry(kits: Path) -> Registry:
 
 @dataclass(frozen=True)
 class MemberKeys:
-    """Keys of a party or of the second aggregator: private ones too where the operator makes them (`OwnKeys`), public
-    halves only where the node did (`Enrolment`)."""
+    """Keys of a node: private ones too where the operator makes them (`OwnKeys`), public halves only where the node did
+    (`Enrolment`)."""
 
     source: OwnKeys | Enrolment
-    kind: EnrolledKind
+    kind: KeyKind
 
     @property
     def enrolment(self) -> Enrolment | None:
@@ -282,20 +282,19 @@ class CoordinatorKeys:
             self.sealing.save(kit / SEALING)
 
 
-def keys_of(name: str, enrolment: Path | None, kind: EnrolledKind = "party") -> MemberKeys:
+def keys_of(name: str, enrolment: Path | None, kind: KeyKind = "party") -> MemberKeys:
     """Those that a node enrolled, or new ones. Raises ConfigError if the enrolment is not that node's."""
     return MemberKeys(OwnKeys.generate(kind) if enrolment is None else read_enrolment(enrolment, name, kind), kind)
 
 
 def check_distinct(registry: Registry) -> None:
-    """No key twice, none of the coordinator's, none of a node that was shut out.
+    """No key twice, and none of a node that was shut out, or had it before.
 
     Raises
     ------
     ConfigError : who has a key that it may not have.
     """
-    owners = {key: "the coordinator" for key in (registry.coordinator_identity, registry.coordinator_sealing) if key}
-    owners |= dict.fromkeys(registry.revoked_keys, "a node that was revoked")
+    owners = dict.fromkeys(registry.revoked_keys, "a node that was revoked")
     for who, kind, keys in _all_keys(registry):
         for key in keys:
             if key in owners:
@@ -306,10 +305,16 @@ def check_distinct(registry: Registry) -> None:
             owners[key] = who
 
 
-def _all_keys(registry: Registry) -> list[tuple[str, EnrolledKind, tuple[str, ...]]]:
+def _of_coordinator(registry: Registry) -> list[str]:
+    """Its public keys, but that of its certificate."""
+    return [key for key in (registry.coordinator_identity, registry.coordinator_sealing) if key]
+
+
+def _all_keys(registry: Registry) -> list[tuple[str, KeyKind, tuple[str, ...]]]:
     """Who, of which kind, and its public keys."""
-    owners: list[tuple[str, EnrolledKind, tuple[str, ...]]] = [
-        (f"party {name}", "party", (record.identity, record.node)) for name, record in registry.parties.items()
+    owners: list[tuple[str, KeyKind, tuple[str, ...]]] = [
+        ("the coordinator", THE_COORDINATOR, tuple(_of_coordinator(registry))),
+        *((f"party {name}", "party", (record.identity, record.node)) for name, record in registry.parties.items()),
     ]
     if registry.aggregator is not None:
         owners.append((f"aggregator {registry.aggregator.name}", "aggregator", registry.aggregator.keys))
@@ -360,10 +365,14 @@ def with_party(
 
 
 def with_keys(registry: Registry, name: str, keys: MemberKeys) -> Registry:
-    """With other keys of a party or the second aggregator, under its name; the old ones are nobody's any more. Raises
-    as `with_party`."""
+    """With other keys of a node, under its name; the old ones are nobody's any more. Raises as `with_party`."""
     second = registry.aggregator
-    if second is not None and second.name == name:
+    if name == THE_COORDINATOR:
+        gone = [*registry.revoked_keys, *_of_coordinator(registry)]
+        sealing = keys.source.sealing if registry.coordinator_sealing else ""
+        changed = registry.next(coordinator_identity=keys.source.identity, coordinator_sealing=sealing)
+        changed = _mindful(registry, changed)
+    elif second is not None and second.name == name:
         gone = [*registry.revoked_keys, *second.keys]
         changed = _next(registry, registry.parties, keys.second(name, second.port))
     else:
@@ -435,8 +444,14 @@ def _next(registry: Registry, parties: dict[str, PartyRecord], second: Aggregato
     """The next version, with these parties and this second aggregator. The federation before it is kept in mind where
     it becomes another one."""
     changed = registry.next(parties=parties, aggregator=second)
+    same = (parties, second) == (registry.parties, registry.aggregator)
+    return changed if same else _mindful(registry, changed)
+
+
+def _mindful(registry: Registry, changed: Registry) -> Registry:
+    """The same, mindful of the federation before it."""
     before = _earlier(registry)
-    if not before or (parties, second) == (registry.parties, registry.aggregator):
+    if not before:
         return changed
     roster = registry.roster()
     there = [sorted(roster.block_keys(min(block))) for block in roster.blocks] if roster else []

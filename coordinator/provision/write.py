@@ -23,7 +23,7 @@ from consilium.coordinator.provision.plan import POOL_IDS, POOL_ROWS
 from consilium.coordinator.provision.registry import OPERATOR, AggregatorRecord, CoordinatorKeys, MemberKeys, Registry
 from consilium.coordinator.rosters import NodesFile
 from consilium.node.checks import SECOND_FILE, SecondFile
-from consilium.node.keys import ENROLMENT, IDENTITY, NODE_KEY
+from consilium.node.keys import ENROLMENT, KEYS
 from consilium.node.kit import KIT_FILE, KitFile, NodeKind, node_id
 from consilium.node.manifest import ALGORITHM, MANIFEST, Manifest, SignedManifest, digests_of, is_setting
 from consilium.node.signed_statement import SIGNING, SigningKey
@@ -82,7 +82,8 @@ def write_start_files(folder: Path, kit: KitFile) -> None:
 
 
 MANIFESTS = "manifests"
-PRIVATE = frozenset({Path(IDENTITY).stem, Path(NODE_KEY).stem})
+OF_KEYS = frozenset({*(name for keys in KEYS.values() for name in keys), "node.pub"})
+"""Files that a node writes itself where it makes its own keys."""
 
 
 def manifests_of(out: Path, version: int) -> Path:
@@ -108,7 +109,7 @@ def sign_update(out: Path, folder: Path, registry: Registry, authority: Authorit
     before: Mapping[str, str] = load(earlier, SignedManifest).content.files if earlier else {}
     listed = {**before, **digests_of(folder)}
     if (folder / ENROLMENT).exists():  # keys of the node's own take the place of those that came with the kit
-        listed = {name: digest for name, digest in listed.items() if Path(name).stem not in PRIVATE}
+        listed = {name: digest for name, digest in listed.items() if name not in OF_KEYS}
     _write(out, folder, _manifest(registry, folder.name, listed, {}), authority)
 
 
@@ -171,7 +172,7 @@ def student_kit(out: Path, registry: Registry, authority: Authority, name: str, 
         if registry.public:
             shutil.copy(public_file(out / OPERATOR, POOL_ROWS), folder / POOL_ROWS)
 
-    files = {"schema.json": _json(registry.rows), SIGNING: _signing(registry)}
+    files = {"schema.json": _json(registry.rows), SIGNING: signing(registry)}
     return _kit(out, registry, authority, ("student", name), files, fill)
 
 
@@ -256,8 +257,9 @@ def common_files(registry: Registry) -> dict[str, str]:
 
 def member_files(registry: Registry) -> dict[str, str]:
     """The same, and the terms that a party and the second aggregator pin."""
-    return {**common_files(registry), "terms.json": _json(registry.federation().terms()), SIGNING: _signing(registry)}
+    return {**common_files(registry), "terms.json": _json(registry.federation().terms()), SIGNING: signing(registry)}
 
 
-def _signing(registry: Registry) -> str:
+def signing(registry: Registry) -> str:
+    """signing.json."""
     return _json(SigningKey(coordinator=registry.coordinator_identity))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from consilium.aggregator.deployed import AGGREGATOR
 from consilium.coordinator.provision import kits
 from consilium.coordinator.provision.registry import load_registry
 from consilium.node import keys as own_keys
@@ -23,7 +24,7 @@ from consilium.protocol.errors import ConfigError
 from consilium.sums.roster import Roster
 from tests.command_line import consilium
 from tests.coordinator.provision.test_outlook import answer_all
-from tests.deploy.kits import NOISY, make_kits
+from tests.deploy.kits import NOISY, SECOND, make_kits
 
 NAME = "ward-b"
 
@@ -91,6 +92,20 @@ def test_keys_that_the_operator_made_give_way_to_a_partys_own(tmp_path: Path) ->
     assert PARTY.fingerprints(kit).made_here
 
 
+def test_keys_that_the_operator_made_give_way_to_a_second_aggregators_own(tmp_path: Path) -> None:
+    """Which has one key more than a party."""
+    out, new = make_kits(tmp_path, collection="verified"), tmp_path / "new"
+    kit = open_kit(out / f"aggregator-{SECOND}")
+    own_keys.make("aggregator", SECOND, new, kit.folder)
+    kits.renew(out, SECOND, own_keys.enrolment_file(SECOND, new))
+    update = out / "updates" / "0002" / f"{kit.folder.name}.tar.gz"
+    for arguments in ((update, "--into", kit.folder), (kit.folder, "--keys", new)):
+        done = consilium("node", "join", *arguments)
+        assert done.exit_code == 0, done.stderr
+    check_signed(kit)
+    assert AGGREGATOR.fingerprints(kit).made_here
+
+
 def test_lost_keys_are_replaced_by_operator_and_hospital_together(out: Path) -> None:
     enrolment = new_keys(out)
     kit = out / f"party-{NAME}"
@@ -145,6 +160,6 @@ def test_an_old_key_is_never_enrolled_again(out: Path) -> None:
 def test_what_has_a_certificate_is_renewed_as_before(out: Path) -> None:
     with pytest.raises(ConfigError, match="Give --keys"):
         kits.renew(out, NAME)
-    with pytest.raises(ConfigError, match="is no party"):
+    with pytest.raises(ConfigError, match="makes no keys"):
         kits.renew(out, "coordinator", lost="0")
     assert [path.parent.name for path in kits.renew(out, "coordinator").updates] == ["0002"]

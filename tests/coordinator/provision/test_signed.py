@@ -201,6 +201,9 @@ REFUSED: dict[str, tuple[Callable[[Path], bytes], str]] = {
     "not signed": (lambda out: without(update(out, 2, "party-ward-a"), MANIFEST), "no signed update"),
     "altered": (lambda out: beside(update(out, 2, "party-ward-a"), "./roster.json", b"{}"), "roster.json is not as"),
     "a key added": (lambda out: beside(update(out, 2, "party-ward-a"), "identity.pem", b"x"), "an update has no keys"),
+    "a key to seal with added": (
+        lambda out: beside(update(out, 2, "party-ward-a"), "sealing.pem", b"x"), "an update has no keys",
+    ),
     "an enrolment added": (lambda out: beside(update(out, 2, "party-ward-a"), "enrolment.json", b"x"), "is not as the"),
     "a policy added": (lambda out: beside(update(out, 2, "party-ward-a"), "party.toml", b"x"), "party.toml is not as"),
     "a script added": (lambda out: beside(update(out, 2, "party-ward-a"), "start.sh", b"x"), "start.sh is not as"),
