@@ -32,7 +32,8 @@ _NO_GAIN = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Cap:
-    """Largest worst-case epsilon that may ever be reached, at this delta. Fixed before the run."""
+    """Largest epsilon that may ever be reached by Rényi curves, at this delta; what is stated may be less. Fixed before
+    the run."""
 
     max_epsilon: float
     delta: float

@@ -140,8 +140,8 @@ GLOSSARY: dict[str, tuple[Term, ...]] = {
         ),
         Term(
             "spent",
-            "the epsilon at the votes that came out; secret, since it depends on them",
-            "data-dependent epsilon, realised",
+            "the epsilon at what came out; secret, since it depends on the votes",
+            "realised epsilon",
             "[accounting](accounting.md)",
         ),
         Term(

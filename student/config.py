@@ -62,8 +62,8 @@ class StudentSpec(Terse, Frozen):
     later: tuple[StudentSpec, ...] = Field(
         default=(),
         description="students of the stages after the first, where the federation has a schedule, each a table with the"
-        " keys above but `prevalence`; each begins with the labels of the stages before, and the last is published;"
-        " left out: this one in all stages",
+        " keys above but `prevalence` and `public_labels`; each begins with the labels of the stages before, and the"
+        " last is published; left out: this one in all stages",
     )
 
     provenance: tuple[Provenance, ...] = Field(

@@ -394,7 +394,7 @@ def _composed(event: ReleaseEvent, *phases: tuple[int, float, int]) -> tuple[Com
 def share_slack(noise: Noise, sigma: float, shares: int) -> float:
     """Largest |log(sum of shares / one discrete Gaussian)| of the noise on a count; 0 for continuous noise.
 
-    Below 1e-15 once a share's sigma exceeds 1.9.
+    Below 1e-15 once a share's sigma exceeds 1.92.
 
     Raises
     ------
@@ -415,7 +415,7 @@ def share_penalty(event: ReleaseEvent, sigma: float, shares: int, orders: object
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StableEvent(ReleaseEvent):
-    """Exact plurality if dist + N(0, sigma^2) >= threshold (propose-test-release); see ``accounting.curves.stable``.
+    """Exact plurality if dist + N(0, sigma^2) >= threshold (propose-test-release); see ``accounting.curves.immutable``.
 
     Every query asked pays alpha k^2 / (2 sigma^2), and its probability of releasing an unstable plurality in delta.
     """

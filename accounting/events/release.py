@@ -355,7 +355,7 @@ class ReleaseEvent:
         return total
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values with "type" and "version"; ``codec.event_from_json`` is the inverse.
+        """Plain values with "type" and "version"; ``events.event_from_json`` is the inverse.
 
         A weight or number of candidates of 1, and a slack of 0, is left out: what was written before there were such
         reads, and hashes, as it did.

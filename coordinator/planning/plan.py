@@ -449,7 +449,7 @@ def _check_alike(most_weight: object) -> None:
 
 
 def _stated_limit(federation: Mapping[str, Any]) -> int:
-    """Most queries that the table's own query budget allows."""
+    """Most queries that the table's own query budget allows; a plan answers all of them."""
     query_budget = federation.get("query_budget")
     if query_budget is None:
         return MOST_ROWS
@@ -462,7 +462,7 @@ def _stated_limit(federation: Mapping[str, Any]) -> int:
         raise ConfigError(
             "federation.query_budget is no table", "Leave it out, or write [federation.query_budget] with queries"
         )
-    return stated.queries
+    return min(stated.queries, stated.answers) if "answers" in query_budget else stated.queries
 
 
 def _told(

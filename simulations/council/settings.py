@@ -159,6 +159,8 @@ def check(parameters: Mapping[str, Any]) -> None:
         raise BadSetting(
             "mechanism is given, and queries is not: how many are asked at most?", "For example queries=300"
         )
+    if parameters["answers"] is not None and parameters["queries"] is None:
+        raise BadSetting("answers is given, and queries is not", "Give both: of so many queries so many are answered")
 
 
 def scenario_of(parameters: Mapping[str, Any], rows: Given, files: ObjectFiles) -> dict[str, Any]:

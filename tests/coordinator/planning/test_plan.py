@@ -141,7 +141,13 @@ def test_the_same_facts_give_the_same_plan(planned: PlannedFederation) -> None:
 
 @pytest.mark.proofs
 @pytest.mark.parametrize(
-    ("limits", "most", "expected"), [({}, 33, 33), ({"query_budget": {"queries": 25}}, 1000, 25), ({}, 1000, 300)]
+    ("limits", "most", "expected"),
+    [
+        ({}, 33, 33),
+        ({"query_budget": {"queries": 25}}, 1000, 25),
+        ({"query_budget": {"queries": 25, "answers": 7}}, 1000, 7),
+        ({}, 1000, 300),
+    ],
 )
 def test_queries_stay_within_every_limit(limits: dict, most: int, expected: int) -> None:
     """Of policy, of the table's own query budget, and of the pool's 300 rows."""

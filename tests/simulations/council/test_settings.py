@@ -125,6 +125,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"delta": True}, "delta is True"),
     ({"epsilon": None}, "neither epsilon nor mechanism is given"),
     ({"mechanism": "gnmax"}, "mechanism is given, and queries is not"),
+    ({"answers": 5}, "answers is given, and queries is not"),
     ({"mechanism": object(), "queries": 3}, "mechanism is a object"),
     ({"teacher": {"alpha": 1.0}}, "does not say which kind it is"),
     ({"teacher": nn.Linear(2, 2)}, "teacher is a torch module"),
