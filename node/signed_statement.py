@@ -41,7 +41,10 @@ def check_signed_by(statement: LedgerStatement, coordinator: str) -> str:
             "What the coordinator said at each question binds it all the same, see positions",
         )
     if not statement.is_of(coordinator):
-        raise LedgerError("the coordinator did not sign it: it was altered, is somebody else's, or older than the coordinator's keys", ASK)
+        raise LedgerError(
+            "the coordinator did not sign it: it was altered, is somebody else's, or older than the coordinator's keys",
+            ASK,
+        )
     return "signed by the coordinator"
 
 
