@@ -397,14 +397,14 @@ def check_second(kit: Kit, roster: SumRoster | None) -> str:
 
     Raises
     ------
-    Advice : the operator made the keys of both. (A roster with one key for both is none, see `VerifiedRoster`.)
+    Advice : the operator made the second one's. (A roster with one key for both is none, see `VerifiedRoster`.)
     """
     if roster is None or roster.second is None:
         return "none: only verified votes have one"
     file = load(kit / SECOND_FILE, SecondFile)
     if file.made_by == "operator":
         raise Advice(
-            f"{file.name}: the operator made both aggregators' keys: it could open every vote",
+            f"{file.name}: the operator made its keys: with the coordinator's it could open every vote",
             "Let the aggregator make its own: consilium node keys --kind aggregator",
         )
     return f"{file.name} made its own keys; have it read out {second_fingerprint(roster)}"

@@ -3,6 +3,7 @@ operator of them."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 from collections.abc import Mapping
@@ -278,6 +279,10 @@ def read_enrolment(path: Path, name: str, kind: KeyKind = "party") -> Enrolment:
         )
     if found.sealing:
         _check_sealing(found.sealing, path)
+    elif kind == THE_COORDINATOR:
+        raise ConfigError(
+            f"{path} has no key to seal with", f"Have its keys made with: consilium node keys --kind {kind}"
+        )
     parts = _signed(found.name, found.identity, found.node, found.sealing)
     signed = verify(bytes.fromhex(found.identity), bytes.fromhex(found.identity_signature), "enrolment", *parts)
     if not signed or not node_verify(found.node, bytes.fromhex(found.node_signature), "enrolment", *parts):
@@ -421,31 +426,35 @@ def own_keys_for(kit: Kit, kind: KeyKind, folder: Path) -> OwnKeys:
 
 
 def put_into(kit: Kit, keys: OwnKeys) -> None:
-    """Copy private keys into the kit that lists them; again does nothing. Keys that these replace are set aside.
+    """Copy private keys into the kit that lists them; again does nothing. Others that are there, whole or not, are set
+    aside.
 
     Raises
     ------
-    OutputExists : other keys are there. ConfigError : they cannot be written.
+    ConfigError : they cannot be written.
     """
-    replaced = _replaced(kit, keys)
     for name, key in keys.keys.items():
         path = kit / name
-        if path.exists() and type(key).load(path).public != key.public:
-            if not replaced:
-                raise OutputExists(f"{path} is another key", "Unpack the kit into a new folder, and join that one")
-            path.rename(kit / f"{name}{REPLACED}")
         try:
+            if path.exists() and not _holds(path, key):
+                path.rename(_aside(path))
             if not path.exists():
                 key.save(path)
         except OSError as error:
             raise ConfigError(f"{path}: {error.strerror}", "Run this as the owner of the kit") from None
 
 
-def _replaced(kit: Kit, keys: OwnKeys) -> bool:
-    """Whether the keys that are there, or were set aside before, are those that these replace."""
-    before = read_enrolment(kit / ENROLMENT, kit.name, keys.kind).replaces
-    places = [kit / IDENTITY, kit / f"{IDENTITY}{REPLACED}"]
-    return bool(before) and any(Identity.load(path).public.hex() == before for path in places if path.exists())
+def _holds(path: Path, key: Any) -> bool:
+    try:
+        return type(key).load(path).public == key.public
+    except ConfigError:
+        return False
+
+
+def _aside(path: Path) -> Path:
+    """A name that is free: one key after another may be set aside."""
+    names = (f"{path.name}{REPLACED}{'' if number == 1 else number}" for number in itertools.count(1))
+    return next(path.with_name(name) for name in names if not path.with_name(name).exists())
 
 
 def lacks_own_keys(kit: Kit, kind: KeyKind) -> bool:
@@ -469,6 +478,18 @@ def check_listed(kit: Kit, keys: OwnKeys) -> None:
     if (listed.identity, listed.node, listed.sealing) != (keys.identity, keys.node, keys.sealing):
         own = keys.fingerprint(kit.name)
         raise ConfigError(f"the kit lists keys {listed.fingerprint}, these are {own}", NOT_OURS)
+
+
+def held_keys(kit: Kit, kind: KeyKind) -> OwnKeys:
+    """The keys that the kit lists, as they are in it. Raises ConfigError where others are, or none."""
+    check_present(kit, kind)
+    keys = OwnKeys.load(kind, kit.folder)
+    try:
+        check_listed(kit, keys)
+    except ConfigError as error:
+        action = f"Run: consilium node join {kit.folder} --keys FOLDER, with the new ones"
+        raise ConfigError(error.what, action) from None
+    return keys
 
 
 NOT_OURS = (

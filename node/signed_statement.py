@@ -42,8 +42,7 @@ def check_signed_by(statement: LedgerStatement, coordinator: str) -> str:
         )
     if not statement.is_of(coordinator):
         raise LedgerError(
-            "the coordinator did not sign it: it was altered, is somebody else's, or older than the coordinator's keys",
-            ASK,
+            "the coordinator did not sign it: it was altered, is somebody else's, or its keys changed", ASK
         )
     return "signed by the coordinator"
 

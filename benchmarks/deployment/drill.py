@@ -9,7 +9,7 @@ commands of the page alone:
   revoked.
 - `verified`: with a second aggregator: all kills, cuts, full disk, clock, restored state, new keys, another one.
 - `secure`: secure votes, all kills and cuts.
-- `from-0.8`, `from-0.9`: begun by that version, upgraded while it is open.
+- `from-0.8`, `from-0.9`: begun by that version, upgraded while it is open; `closed-0.9`: exact sums, which cannot go on.
 
 Exit status 1 if a step is not as it should be, or the pages have a command that nothing runs.
 
@@ -418,6 +418,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "secure": Scenario(other_votes.SECURE),
     "from-0.8": Scenario((upgrades.from_0_8,)),
     "from-0.9": Scenario((upgrades.from_0_9,)),
+    "closed-0.9": Scenario((upgrades.closed_0_9,)),
 }
 
 

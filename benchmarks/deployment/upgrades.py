@@ -1,6 +1,7 @@
 """A part of the drill: a federation that an older version began is upgraded while it is open, node after node.
 
-Each node runs the version of its machine; the kits are the older version's, and what its people type is what its own
+With noise in the sums it goes on. Exact sums of version 0.9 were no sums of blocks: such a federation is refused, and can
+be closed and audited. Each node runs the version of its machine; the kits are the older version's, and what its people type is what its own
 page said. Afterwards a student asks, and the federation is closed and audited by this version.
 """
 
@@ -51,8 +52,8 @@ def checkout(version: str, folder: Path) -> Path:
 class Upgrade:
     """One federation, and the version that began it."""
 
-    def __init__(self, site: Site, version: str) -> None:
-        self.site, self.version = site, version
+    def __init__(self, site: Site, version: str, votes: str) -> None:
+        self.site, self.version, self.votes = site, version, votes
         self.asked = 0
 
     def begin(self) -> None:
@@ -86,8 +87,11 @@ class Upgrade:
         if machine is not site.coordinator:
             site.at(machine, "node start .", code=2, says="not accepted yet")
             site.accept([machine.name])
-            site.at(machine, "doctor .", says="ok +policy")
+            exact = self.votes == "secure"
+            site.at(machine, "doctor .", code=int(exact), says="wrong +roster.*blocks" if exact else "ok +policy")
             site.heard(machine, "until connected", site.start(machine), CONNECTED)
+        elif self.votes == "secure":
+            site.at(machine, "node start .", code=2, says="whole blocks", never="Traceback")
         else:
             site.at(machine, "doctor .", says="ok ")
             site.serving(site.start(machine))
@@ -108,7 +112,9 @@ class Upgrade:
     def _write_plan(self, source: Path) -> None:
         page = (source / "docs" / "deploy.md").read_text(encoding="utf-8")
         plan = tomllib.loads(page.split("```toml\n", 1)[1].split("```", 1)[0])
-        plan["federation"] |= {"teachers_per_party": 2, "timeouts": {"join": 1, "student": 36_000}}
+        plan["federation"] |= {"teachers_per_party": 2, "timeouts": {"join": 1, "student": 36_000}, "votes": self.votes}
+        if self.votes == "distributed":
+            del plan["federation"]["spare"]
         plan["rows"]["pool"] = "pool.csv"
         plan["coordinator"] = {"hosts": [self.site.coordinator.address]}
         plan["party"] = [{"name": name} for name in PARTIES]
@@ -124,7 +130,7 @@ class Upgrade:
 
 def _upgraded(site: Site, version: str) -> None:
     """All parties, then the coordinator, then the student; questions in between."""
-    going, record = Upgrade(site, version), site.record
+    going, record = Upgrade(site, version, "distributed"), site.record
     going.begin()
     first = site.party(PARTIES[0])
     going.upgrade(first)
@@ -141,6 +147,18 @@ def _upgraded(site: Site, version: str) -> None:
         begun = time.monotonic()
         code = machine.stop()
         record.add(machine.name, "SIGTERM", time.monotonic() - begun, f"exit {code}", code == 0)
+
+
+def closed_0_9(site: Site) -> None:
+    """Exact sums of version 0.9, open as it is upgraded: refused, closed by this version and audited."""
+    going = Upgrade(site, "0.9.0", "secure")
+    going.begin()
+    for name in PARTIES:
+        going.upgrade(site.party(name))
+    going.upgrade(site.coordinator)
+    site.operator.source = netns.ROOT
+    site.at(site.coordinator, "node close .", says=f"closed: {ROWS} queries asked", needed=True)
+    site.at(site.coordinator, "audit .", says="the run is what it claims to be")
 
 
 def from_0_8(site: Site) -> None:

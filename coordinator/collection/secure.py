@@ -75,6 +75,8 @@ class SecureKeys:
             )
         check_digest(config, self.roster)
         check_masked_sums(config, self.roster)
+        if self.signer.public != self.roster.coordinator_key:
+            raise ConfigError("the roster lists the coordinator with another key", "Name the file that belongs to it")
 
     def check_reachable(self, means: Collecting) -> None:
         """See `VoteKeys`: parties are all that is needed."""

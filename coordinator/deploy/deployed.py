@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from consilium.coordinator.deploy.console import watched
-from consilium.coordinator.deploy.ready import ports, set_up
+from consilium.coordinator.deploy.ready import ports, roster_of, set_up
 from consilium.coordinator.deploy.runs import ROSTER, configuration, current_run, run_of_kit, still_open
 from consilium.coordinator.deploy.start import start
 from consilium.coordinator.deploy.status import Status, rows_of_pool, state_of, status
@@ -16,25 +16,14 @@ from consilium.coordinator.privacy import expected
 from consilium.coordinator.rosters import NodesFile
 from consilium.coordinator.run_state import PartyState
 from consilium.node.checks import Advice, Check, check_coordinator, check_kit, check_settings, expectation
-from consilium.node.keys import (
-    ENROLMENT,
-    IDENTITY,
-    NOT_OURS,
-    SEALING,
-    SERVER_KEY,
-    OwnKeys,
-    check_listed,
-    check_present,
-    own_keys_for,
-    put_into,
-)
+from consilium.node.keys import IDENTITY, NOT_OURS, SEALING, SERVER_KEY, own_keys_for, put_into
 from consilium.node.kinds import NodeKind, StartResult
 from consilium.node.kit import THE_COORDINATOR, Kit, joined
 from consilium.node.log import Heard, load_monitor
 from consilium.node.monitor import monitored
 from consilium.node.supervisor import Tell
 from consilium.protocol.config_files import load
-from consilium.protocol.errors import ConfigError
+from consilium.protocol.errors import ConfigError, FederationOpen
 from consilium.report.before_run import before_run
 from consilium.sums.roster import load_roster
 
@@ -50,14 +39,20 @@ class CoordinatorKind(NodeKind):
         roster = load_roster(configuration(kit).collection, kit / ROSTER)
         if roster is not None and roster.coordinator_key.hex() != keys.identity:
             raise ConfigError("the kit's roster lists another key for the coordinator", NOT_OURS)
+        run = current_run(kit)
+        served = roster_of(kit, run) if run.begun and not run.closed else None
+        if served is not None and served.coordinator_key.hex() != keys.identity:
+            raise FederationOpen(
+                f"federation {run.short} is open, and signed with the former keys",
+                f"Close it first: consilium node close {kit.folder}",
+            )
         put_into(kit, keys)
 
     def kit_checks(self, kit: Kit) -> list[Check]:
         return check_kit(kit, [SERVER_KEY, IDENTITY, *([SEALING] if (kit / SEALING).exists() else [])])
 
     def set_up(self, kit: Kit) -> list[Check]:
-        own = [("own keys", lambda: _own_keys(kit))] if (kit / ENROLMENT).exists() else []
-        return [*own, *set_up(kit, lambda: run_of_kit(kit))]
+        return set_up(kit, lambda: run_of_kit(kit))
 
     def further_checks(self, kit: Kit) -> list[Check]:
         return [
@@ -85,18 +80,6 @@ class CoordinatorKind(NodeKind):
 
 
 COORDINATOR = CoordinatorKind()
-
-
-def _own_keys(kit: Kit) -> str:
-    check_present(kit, THE_COORDINATOR)
-    keys = OwnKeys.load(THE_COORDINATOR, kit.folder)
-    try:
-        check_listed(kit, keys)
-    except ConfigError as error:
-        raise ConfigError(
-            error.what, f"Run: consilium node join {kit.folder} --keys FOLDER, with the new ones"
-        ) from None
-    return f"made by the coordinator: {keys.fingerprint(kit.name)}"
 
 
 def closed(summary: Mapping[str, Any]) -> StartResult:

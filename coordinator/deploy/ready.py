@@ -16,7 +16,8 @@ from consilium.coordinator.privacy import promise_in_words, promised
 from consilium.coordinator.rosters import AnyRoster, NodeKeys, NodesFile, check_sums, least_together
 from consilium.node.checks import Advice, Check, check_certificate, check_port, check_roster, check_second
 from consilium.node.flower import program
-from consilium.node.kit import Kit
+from consilium.node.keys import ENROLMENT, held_keys
+from consilium.node.kit import THE_COORDINATOR, Kit
 from consilium.protocol.config_files import load
 from consilium.protocol.digests import Hash
 from consilium.protocol.errors import ConfigError
@@ -34,9 +35,11 @@ ServedRun = Callable[[], KitRun]
 
 def set_up(kit: Kit, run: ServedRun) -> list[Check]:
     """In the order in which to mend."""
+    own = [("own keys", lambda: _own_keys(kit))] if (kit / ENROLMENT).exists() else []
     return [
+        *own,
         ("flower", lambda: _flower(kit)),
-        ("certificate", lambda: check_certificate(kit.server_tls, kit.coordinator.hosts)),
+        ("certificate", lambda: _certificate(kit)),
         ("federation", lambda: _federation(run())),
         ("promise", lambda: promise_in_words(run().config)),
         ("roster", lambda: _roster(kit, run())),
@@ -67,6 +70,16 @@ def label_port(kit: Kit) -> Check:
 def roster_of(kit: Kit, run: KitRun) -> AnyRoster | None:
     """The roster that a run was begun with, or would be; None for plaintext votes. Raises ConfigError."""
     return load_roster(run.config.collection, run / ROSTER if (run / ROSTER).exists() else kit / ROSTER)
+
+
+def _own_keys(kit: Kit) -> str:
+    return f"made by the coordinator: {held_keys(kit, THE_COORDINATOR).fingerprint(kit.name)}"
+
+
+def _certificate(kit: Kit) -> str:
+    if (kit / ENROLMENT).exists():
+        held_keys(kit, THE_COORDINATOR)  # else the certificate is of a key that is not there yet
+    return check_certificate(kit.server_tls, kit.coordinator.hosts)
 
 
 def _flower(kit: Kit) -> str:

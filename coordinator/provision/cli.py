@@ -179,14 +179,15 @@ def renew(
         str,
         typer.Option(
             metavar="FINGERPRINT",
-            help="Where the old keys are lost: that of the new ones, as they were read out in a call you made.",
+            help="Where the old keys are lost, and of the coordinator always: that of the new ones, as they were read"
+            " out in a call you made.",
         ),
     ] = "",
     asked: AskedOption = None,
     output: FormatOption = Format.text,
 ) -> None:
-    """A new certificate, for the same key, of `coordinator` or of a student; new keys of a party or
-    the second aggregator, for its old name."""
+    """A new certificate, for the same key, of `coordinator` or of a student; new keys of a party, the
+    second aggregator or the coordinator, for its old name."""
     from consilium.coordinator.provision import kits as make_kits
 
     with writing(kits):

@@ -273,8 +273,9 @@ def renew(kits: Path, name: str, keys: Path | None = None, lost: str = "", asked
     Of a node that made new keys (a party or an aggregator, the coordinator included), these under its old name, so that
     its account goes on.
 
-    keys: the enrolment of its new keys, which the old identity signed. lost: where that is lost, the fingerprint of the
-    new ones, as the node's people read it out.
+    keys: the enrolment of its new keys, which the old identity signed. lost: where that is lost, and of the coordinator
+    always, since a former operator may have its old one: the fingerprint of the new keys, as the node's people read it
+    out.
 
     Raises
     ------
@@ -284,7 +285,8 @@ def renew(kits: Path, name: str, keys: Path | None = None, lost: str = "", asked
     if name in registry.node_ports or (name == THE_COORDINATOR and keys is not None):
         return _rotate(kits, registry, authority, name, keys, lost, asked)
     if keys is not None or lost:
-        raise ConfigError(f"{name!r} makes no keys of its own here", "Leave --keys and --lost out")
+        cure = "Give --keys too" if name == THE_COORDINATOR else "Leave --keys and --lost out"
+        raise ConfigError(f"{name!r} makes no keys of its own here", cure)
     if name not in registry.certificates or name in registry.revoked:
         raise ConfigError(f"{name!r} has no certificate", "Give coordinator, or a student; no other node has one")
     new = authority.again(x509.load_pem_x509_certificate(registry.certificates[name].encode()))
@@ -311,7 +313,10 @@ def hand_over(kits: Path) -> Made:
     new = Authority.create(registry.plan.federation.name, former=old.certificate)
     made = _write(kits, registry.next(), old, {node: {CA: new.trusted} for node in _every_node(registry)})
     new.save(kits / OPERATOR)
-    note = "update the program of each node, open its update and start it anew, before you end the handover"
+    note = (
+        "before you end the handover: update the program of each node, open its update, start it anew; and have the"
+        " coordinator make new keys, or the former operator's copy is certified once more"
+    )
     if (escrow := kits / OPERATOR / ESCROW).exists():
         escrow.unlink()
         note += "; the escrow was of the former authority: share the folder anew"
@@ -367,10 +372,16 @@ def _rotate(
     if enrolment is None:
         raise ConfigError(f"{keys} is no enrolment", f"Have the {kind} make its keys")
     told = "".join(lost.split()) == "".join(enrolment.fingerprint.split())
-    if enrolment.replaces != before and not told:
-        wrong = "the fingerprint is another one" if lost else f"the key of {name!r} that is known did not sign them"
+    vouched = told or (enrolment.replaces == before and kind != THE_COORDINATOR)
+    if not vouched and (kind == THE_COORDINATOR or lost):
+        wrong = "the fingerprint is another one" if lost else "whoever provisioned the old keys may have them"
         raise ConfigError(
             f"{keys}: {wrong}",
+            f"Have the {kind} read the new fingerprint out, in a call that you make, and give that as --lost",
+        )
+    if not vouched:
+        raise ConfigError(
+            f"{keys}: the key of {name!r} that is known did not sign them",
             f"The {kind} makes them with --replaces, and its old keys; if these are lost, have it read the new"
             " fingerprint out, in a call that you make, and give that as --lost",
         )
@@ -380,7 +391,9 @@ def _rotate(
         changed, files = _told_of_coordinator(changed, authority, enrolment, files)
     files[node] = {**files.get(node, {}), ENROLMENT: keys.read_text(encoding="utf-8")}
     shown = told_of(registry, changed, [f"new keys of {name}"], asked)
-    return replace(_write(kits, changed, authority, files), enrolled=_enrolled({name: made}), outlook=shown)
+    note = "stop the coordinator, then open its update with --keys FOLDER" if kind == THE_COORDINATOR else ""
+    wrote = _write(kits, changed, authority, files)
+    return replace(wrote, enrolled=_enrolled({name: made}), note=note, outlook=shown)
 
 
 def _told_of_coordinator(

@@ -22,7 +22,7 @@ from consilium.data.encoding import DeclaredColumns
 from consilium.data.files import CsvRule
 from consilium.models.provenance import Provenance, of_own_votes
 from consilium.node.acceptance import LIMITS as COMMON
-from consilium.node.kit import Coordinator, Port, joined
+from consilium.node.kit import THE_COORDINATOR, Coordinator, Port, joined
 from consilium.protocol.config_files import faults_of, read_table, validate
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.images import Representation
@@ -221,6 +221,9 @@ class Plan(Frozen):
 
     @model_validator(mode="after")
     def _names_differ(self) -> Plan:
+        every = [*self.party, *self.student, *([] if self.aggregator is None else [self.aggregator])]
+        if any(node.name == THE_COORDINATOR for node in every):
+            raise ValueError(f"{THE_COORDINATOR!r} is the coordinator's name, and no other node's")
         for what, names in (("parties", self.party), ("students", self.student)):
             seen = [node.name for node in names]
             if len(set(seen)) < len(seen):

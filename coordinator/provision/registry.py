@@ -45,7 +45,7 @@ class PartyRecord(Countable, Frozen):
 class AggregatorRecord(Frozen):
     """Public keys of the second aggregator: Ed25519 and X25519 in hex, and its SuperNode's in OpenSSH form.
 
-    made_by: as that of a party. The operator always makes the coordinator's: one that makes these too could open every
+    made_by: as that of a party. Where the operator made the coordinator's, one that makes these too could open every
     vote.
     """
 

@@ -207,7 +207,7 @@ def test_from_its_keys_to_the_operator_and_back(tmp_path: Path) -> None:
 def test_a_doctor_warns_where_the_operator_made_both_keys(made: Path, own: Path, kit: str) -> None:
     found = findings(made / kit)["second"]
     assert found.level == "advice"
-    assert "the operator made both aggregators' keys: it could open every vote" in found.what
+    assert "the operator made its keys: with the coordinator's it could open every vote" in found.what
     assert "consilium node keys --kind aggregator" in found.action
     assert findings(own / kit)["second"].level == "ok"
     assert findings(made / KIT)["own keys"].level == "advice"
