@@ -9,7 +9,7 @@ commands of the page alone:
   revoked.
 - `verified`: with a second aggregator: all kills, cuts, full disk, clock, restored state, new keys, another one.
 - `secure`: secure votes, all kills and cuts.
-- `from-0.8`, `from-0.9`: begun by that version, upgraded while it is open; `closed-0.9`: exact sums, which cannot go on.
+- `from-0.8`, `from-0.9`: begun by that version, upgraded while it is open; `closed-0.9`: exact sums, which end there.
 
 Exit status 1 if a step is not as it should be, or the pages have a command that nothing runs.
 
@@ -238,16 +238,13 @@ def hand_over(site: Site) -> None:
     site.kits.rename(operator.folder / "lost")
     command = "provision recover operator.escrow --share basel.share.json --share board.share.json --out kits"
     record.run(operator, command, says="authority", needed=True)
+    asked = 2 * QUERIES
     for command in ("provision handover kits", "provision handover kits --finish"):
         made = record.run(operator, command, says="authority", needed=True)
-        for machine in site.nodes:
-            site.open_update(machine, made)
-        for student in STUDENTS:
-            site.open_update(site.student, made, student=student)
-        for machine in site.nodes:
-            begun = time.monotonic()
-            code = machine.stop()
-            record.add(machine.name, "SIGTERM", time.monotonic() - begun, f"exit {code}", code == 0)
+        site.open_everywhere(made, STUDENTS)
+        stop_all(site)
+        if "--finish" in command:
+            site.accept(site.parties)  # the coordinator's new keys made it another federation
         after = site.start_coordinator()
         for name in site.parties:
             said = site.start_party(name)
@@ -255,8 +252,21 @@ def hand_over(site: Site) -> None:
         site.serving(after)
         all_in(site, len(site.parties))
         site.at(site.party(site.parties[0]), "doctor .", says="ok +coordinator")
-    rows = 3 * QUERIES
-    site.ask(STUDENTS[1], "student-handed-over", rows, says=f"asked {rows}, answered {rows}")
+        if "--finish" not in command:
+            rows = asked = asked + QUERIES
+            site.ask(STUDENTS[1], "student-of-both", rows, says=f"asked {rows}, answered {rows}")
+            site.close(asked)
+            new_keys(site)
+    site.ask(STUDENTS[1], "student-handed-over", QUERIES, says=f"asked {QUERIES}, answered {QUERIES}")
+
+
+def stop_all(site: Site) -> None:
+    """Every node that runs: SIGTERM."""
+    for machine in site.nodes:
+        if machine.node is not None and machine.node.poll() is None:
+            begun = time.monotonic()
+            code = machine.stop()
+            site.record.add(machine.name, "SIGTERM", time.monotonic() - begun, f"exit {code}", code == 0)
 
 
 def add_fifth(site: Site) -> None:
@@ -314,7 +324,6 @@ def revoke(site: Site) -> None:
     site.parties.remove(REVOKED)
     for name in site.parties:
         site.open_update(site.party(name), made)
-    new_keys(site)
     site.accept(site.parties)
     after = site.start_coordinator()
     site.serving(after)
@@ -324,17 +333,17 @@ def revoke(site: Site) -> None:
 
 
 def new_keys(site: Site) -> None:
-    """The coordinator's own, since the operator who made the former ones is gone; between two federations."""
+    """The coordinator's own, before the handover's end would certify those that the former operator made."""
     record, coordinator = site.record, site.coordinator
-    command = "node keys coordinator --kind coordinator --out new --replaces coordinator"
-    record.run(coordinator, command, says="fingerprint", needed=True)
+    told = record.run(
+        coordinator, "node keys coordinator --kind coordinator --out new", says="fingerprint", needed=True
+    )
     shutil.copy(coordinator.folder / "new" / "coordinator.enrol.json", site.operator.folder)
+    read_out = "".join(told.partition("fingerprint")[2].splitlines()[0].split())
     command = "provision renew kits coordinator --keys coordinator.enrol.json"
-    made = record.run(site.operator, command, says="coordinator made its own", needed=True)
-    for machine in site.nodes:
-        site.open_update(machine, made)
-    for student in STUDENTS:
-        site.open_update(site.student, made, student=student)
+    record.run(site.operator, command, code=2, says="--lost", never="Traceback")
+    made = record.run(site.operator, f"{command} --lost {read_out}", says="coordinator made its own", needed=True)
+    site.open_everywhere(made, STUDENTS)
     site.at(coordinator, "doctor .", code=1, says="node join .* --keys", never="Traceback")
     site.at(coordinator, "node join . --keys ../new", says="consilium doctor", needed=True)
     site.at(coordinator, "doctor .", says="ok +own keys")
@@ -346,8 +355,8 @@ def end(site: Site) -> None:
     runs = sorted((kit / "state").glob("run-*/coordinator.json"), key=lambda path: path.stat().st_mtime)
     took_part = [json.loads(run.read_text())["parties"] for run in runs]
     told = "; ".join(", ".join(names) for names in took_part)
-    wanted = [sorted(FIRST), sorted([*FIRST, FIFTH]), sorted(site.parties)]
-    site.record.check("coordinator", "`coordinator.json` of the three federations", told, took_part == wanted)
+    wanted = [sorted(FIRST), sorted(FIRST), sorted([*FIRST, FIFTH]), sorted(site.parties)]
+    site.record.check("coordinator", "`coordinator.json` of the four federations", told, took_part == wanted)
     for name in site.parties:
         begun, machine = time.monotonic(), site.party(name)
         code = machine.stop()

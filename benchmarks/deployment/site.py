@@ -154,6 +154,13 @@ class Site:
                 shutil.copy(self.operator.folder / path, machine.folder)
                 self.record.run(machine, f"node join {kit.name}.tar.gz --into {kit.name}", says=says, needed=True)
 
+    def open_everywhere(self, made: str, students: Sequence[str]) -> None:
+        """The updates of a change, at all nodes and students."""
+        for machine in self.nodes:
+            self.open_update(machine, made)
+        for student in students:
+            self.open_update(self.student, made, student=student)
+
     def export(self, name: str) -> None:
         """A hospital's rows, as it happens to have them."""
         kit, seed = self.kit(self.party(name)), 10 + list(EXPORTS).index(name)

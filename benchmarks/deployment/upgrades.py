@@ -1,7 +1,9 @@
 """A part of the drill: a federation that an older version began is upgraded while it is open, node after node.
 
-With noise in the sums it goes on. Exact sums of version 0.9 were no sums of blocks: such a federation is refused, and can
-be closed and audited. Each node runs the version of its machine; the kits are the older version's, and what its people type is what its own
+With noise in the sums it goes on. Exact sums of version 0.9 were no sums of blocks: such a federation is refused, and
+then closed and audited.
+
+Each node runs the version of its machine; the kits are the older version's, and what its people type is what its own
 page said. Afterwards a student asks, and the federation is closed and audited by this version.
 """
 
@@ -115,6 +117,7 @@ class Upgrade:
         plan["federation"] |= {"teachers_per_party": 2, "timeouts": {"join": 1, "student": 36_000}, "votes": self.votes}
         if self.votes == "distributed":
             del plan["federation"]["spare"]
+            plan["federation"]["mechanism"] = {"name": "distributed"}
         plan["rows"]["pool"] = "pool.csv"
         plan["coordinator"] = {"hosts": [self.site.coordinator.address]}
         plan["party"] = [{"name": name} for name in PARTIES]

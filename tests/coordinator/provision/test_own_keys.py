@@ -297,10 +297,6 @@ def wrong_curve(folder: Path) -> None:
     p256().save(folder / f"keys-{NAME}" / "node.key")
 
 
-def already_others(folder: Path) -> None:
-    Identity.generate().save(folder / "kits" / f"party-{NAME}" / "identity.pem")
-
-
 def key_file(name: str) -> Callable[[Path], Path]:
     return lambda folder: folder / f"keys-{NAME}" / name
 
@@ -320,7 +316,6 @@ JOINS: dict[str, tuple[Callable[[Path], object], str]] = {
     "wrong curve": (wrong_curve, "not an unencrypted P-384 key"),
     "no key": (lambda folder: key_file("node.key")(folder).write_text("x"), "not an unencrypted P-384 key"),
     "no folder": (lambda folder: shutil.rmtree(folder / f"keys-{NAME}"), "No such file"),
-    "a key is there already": (already_others, "is another key"),
     "made by the operator": (
         lambda folder: (folder / "kits" / f"party-{NAME}" / "enrolment.json").unlink(), "not made for keys of your own",
     ),
@@ -338,6 +333,23 @@ def test_joining_with_the_wrong_keys_is_refused(folder: Path, case: str) -> None
     assert said in caught.value.what
     assert caught.value.action
     assert {path.name for path in kit.iterdir()} == before
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_key_that_is_there_already_is_set_aside(folder: Path, whole: bool) -> None:
+    """Which of two there are is settled: the kit lists it. Half a key is what a loss of power leaves."""
+    kit = folder / "kits" / f"party-{NAME}"
+    other = Identity.generate()
+    for number in ("", "2"):
+        if whole:
+            other.save(kit / "identity.pem")
+        else:
+            (kit / "identity.pem").write_bytes(b"-----BEGIN")
+        there = (kit / "identity.pem").read_bytes()
+        PARTY.join(open_kit(kit), folder / f"keys-{NAME}")
+        assert (kit / f"identity.pem.replaced{number}").read_bytes() == there
+        assert PARTY.fingerprints(open_kit(kit)).made_here
+        (kit / "identity.pem").unlink()
 
 
 def test_a_kit_of_another_party_is_refused(folder: Path) -> None:
