@@ -117,7 +117,7 @@ class Upgrade:
         plan["federation"] |= {"teachers_per_party": 2, "timeouts": {"join": 1, "student": 36_000}, "votes": self.votes}
         if self.votes == "distributed":
             del plan["federation"]["spare"]
-            plan["federation"]["mechanism"] = {"name": "distributed"}
+            plan["federation"]["mechanism"] = {"name": "distributed", "threshold": 0, "noise_shares": 3}
         plan["rows"]["pool"] = "pool.csv"
         plan["coordinator"] = {"hosts": [self.site.coordinator.address]}
         plan["party"] = [{"name": name} for name in PARTIES]
