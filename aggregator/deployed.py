@@ -50,7 +50,7 @@ class AggregatorKind(MemberKind):
 
     def made_by_operator(self, kit: Kit) -> str:
         raise Advice(
-            "the operator made both aggregators' keys: it could open every vote",
+            "the operator made its keys: with the coordinator's it could open every vote",
             f"Make your own, and send {kit.name}.enrol.json to the operator: consilium node keys {kit.name} --kind"
             " aggregator",
         )
