@@ -95,8 +95,8 @@ class Upgrade:
         elif self.votes == "secure":
             site.at(machine, "node start .", code=2, says="whole blocks", never="Traceback")
         else:
-            site.at(machine, "doctor .", says="ok ")
-            site.serving(site.start(machine))
+            site.serving(site.start(machine))  # which ends the older version's app, if that still holds the port
+            site.at(machine, "doctor .", says="ok +ledger")
 
     def ask(self, command: str) -> None:
         """A student asks new rows, by its own version's command."""
