@@ -483,8 +483,8 @@ def check_listed(kit: Kit, keys: OwnKeys) -> None:
 def held_keys(kit: Kit, kind: KeyKind) -> OwnKeys:
     """The keys that the kit lists, as they are in it. Raises ConfigError where others are, or none."""
     check_present(kit, kind)
-    keys = OwnKeys.load(kind, kit.folder)
     try:
+        keys = OwnKeys.load(kind, kit.folder)
         check_listed(kit, keys)
     except ConfigError as error:
         action = f"Run: consilium node join {kit.folder} --keys FOLDER, with the new ones"

@@ -5,6 +5,8 @@ Two decisions about a masked session, at their borders: whom accusers are believ
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from consilium.coordinator.collection.clear import ClearCollector
@@ -12,6 +14,7 @@ from consilium.coordinator.collection.secure import SecureKeys, believed, can_be
 from consilium.coordinator.config import QueryBudget
 from consilium.coordinator.mechanisms import Confident, Distributed
 from consilium.protocol.errors import ConfigError, NotEnoughParties
+from consilium.protocol.identity import Identity
 from consilium.protocol.label_source import no_progress
 from consilium.protocol.refusals import Refused, Rule
 from consilium.sums.errors import ThresholdNotMet
@@ -134,6 +137,14 @@ def test_keys_must_be_those_of_the_federation(cluster) -> None:
     )
     with pytest.raises(ConfigError, match="noise_shares 6 is above the 5 honest parties"):
         made.keys.check(wide)
+
+
+def test_a_key_that_the_roster_does_not_list_is_refused(cluster) -> None:
+    """It would sign under the roster of an open federation after the coordinator's keys changed."""
+    made = cluster()
+    made.keys.check(made.config)
+    with pytest.raises(ConfigError, match="another key"):
+        replace(made.keys, signer=Identity.generate()).check(made.config)
 
 
 @pytest.mark.parametrize("colluders", [0, 1, 3])
