@@ -449,7 +449,11 @@ def _check_alike(most_weight: object) -> None:
 
 
 def _stated_limit(federation: Mapping[str, Any]) -> int:
-    """Most queries that the table's own query budget allows; a plan answers all of them."""
+    """Most queries that the table's own query budget allows; a plan answers all of them.
+
+    >>> _stated_limit({"query_budget": {"queries": 25}}), _stated_limit({"query_budget": {"queries": 25, "answers": 7}})
+    (25, 7)
+    """
     query_budget = federation.get("query_budget")
     if query_budget is None:
         return MOST_ROWS
