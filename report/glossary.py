@@ -228,8 +228,8 @@ def term(word: str, shown: str = "") -> Markup:
     shown: the word as it stands there, where it has another form.
 
     >>> term("spent", "Spent")
-    Markup('<a class="term" href="#word-spent" title="the epsilon at the votes that came out; secret, since it depends \
-on them">Spent</a>')
+    Markup('<a class="term" href="#word-spent" title="the epsilon at what came out; secret, since it depends on \
+the votes">Spent</a>')
     """
     link = Markup('<a class="term" href="#{}" title="{}">{}</a>')
     return link.format(_place(word), _means(_BY_WORD[word]), shown or word)

@@ -67,12 +67,12 @@ def forms(secret: bytes) -> list[bytes]:
 
 
 def secrets_in(keys: Path) -> list[bytes]:
-    """The two secret numbers of a party."""
+    """The two secret numbers of a party, as files hold them: OpenSSH writes a number without zeros before it."""
     identity = load_pem_private_key((keys / "identity.pem").read_bytes(), password=None)
     node = load_ssh_private_key((keys / "node.key").read_bytes(), password=None)
     assert isinstance(identity, Ed25519PrivateKey)
     assert isinstance(node, ec.EllipticCurvePrivateKey)
-    return [identity.private_bytes_raw(), node.private_numbers().private_value.to_bytes(48, "big")]
+    return [identity.private_bytes_raw(), node.private_numbers().private_value.to_bytes(48, "big").lstrip(b"\0")]
 
 
 def holds(contents: list[bytes], secret: bytes) -> bool:
