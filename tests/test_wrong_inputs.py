@@ -161,7 +161,7 @@ ROWS = [
     Wrong(f"node join {PARTY}", 2, "is unpacked already"),
     Wrong("node join public.npz", 2, "where it is to be unpacked is not given"),
     Wrong("node join public.npz --into new", 2, "public.npz is no whole .tar.gz"),
-    Wrong(f"node fingerprint {COORDINATOR}", 2, "is the kit of a coordinator: it accepts no terms, and no roster is compared at it"),
+    Wrong(f"node fingerprint {COORDINATOR}", 2, "is the kit of a coordinator: it accepts no terms"),
     Wrong("node start home", 2, "home is no kit"),
     # the operator
     Wrong("provision absent.toml --out new", 2, "cannot read absent.toml: No such file"),
