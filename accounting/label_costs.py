@@ -15,6 +15,7 @@ import numpy as np
 from consilium.accounting.accountant import Accountant
 from consilium.accounting.checks import check_orders
 from consilium.accounting.curves.conversion import DEFAULT_ORDERS, EpsilonBound, Method, rdp_to_epsilon
+from consilium.accounting.curves.discrete import slack_rdp
 from consilium.accounting.curves.gaussian import rdp_gaussian
 from consilium.accounting.curves.gdp import exact_epsilon
 from consilium.accounting.curves.laplace import rdp_laplace
@@ -52,7 +53,8 @@ def histogram_rdp(event: ReleaseEvent, orders: object = DEFAULT_ORDERS) -> np.nd
         return event.worst_case_rdp(orders)
     total = np.zeros(check_orders(orders).size)
     for part in parts:
-        total += part.releases * rdp_gaussian(part.sigma, orders, event.votes_moved, scalar=part.scalar)
+        one = rdp_gaussian(part.sigma, orders, event.votes_moved, scalar=part.scalar)
+        total += part.releases * (one + slack_rdp(part.slack, event.votes_moved, orders))
     return total
 
 

@@ -299,10 +299,10 @@ class LabelService:
         room = self._phase.query_budget.answers - answered_before
         collected: list[Histogram] = []
 
-        def sums(positions: np.ndarray, round_: int) -> np.ndarray:
+        def sums(positions: np.ndarray, round_: int) -> tuple[np.ndarray, int]:
             chosen = queries[positions]
             collected.append(self._collector(chosen, query_set_hash(chosen), progress, round_))
-            return collected[-1].votes
+            return collected[-1].votes, collected[-1].teachers
 
         drawn = self._drawn(sums, len(queries), room, probabilities, collected)
         histogram = collected[0]
@@ -354,9 +354,9 @@ class LabelService:
             return mechanism.release(sums, queries, room, noise, probabilities)
 
         def topped_up(positions: np.ndarray, round_: int) -> tuple[np.ndarray, int]:
-            noisy = sums(positions, round_)
+            noisy, votes = sums(positions, round_)
             sigma = self._config.top_up(len(collected[-1].parties), round_, self._number)
-            return noisy + (noise.gaussian(sigma, noisy.shape) if sigma > 0 else 0), collected[-1].teachers
+            return noisy + (noise.gaussian(sigma, noisy.shape) if sigma > 0 else 0), votes
 
         return mechanism.release_from_noisy(topped_up, queries, room, noise, probabilities)
 

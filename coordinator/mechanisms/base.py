@@ -44,17 +44,13 @@ Votes = Annotated[int, Field(ge=0, le=2**53, description="votes, whole")]
 """A whole number of votes; the limit keeps sums far from the end of int64."""
 
 
-Sums = Callable[[np.ndarray, int], np.ndarray]
-"""Positions of queries int64 (n,) and phase (1, then 2) -> histograms of the parties' votes, int64 (n, classes).
+Sums = Callable[[np.ndarray, int], tuple[np.ndarray, int]]
+"""Positions of queries int64 (n,) and round (1, then 2) -> histograms of the parties' votes, int64 (n, classes), and
+the number of votes that were given on each query, which is public.
 
-Each call asks the parties. Where they add noise of their own, it is in the histograms, fresh in every phase.
-"""
-
-NoisySums = Callable[[np.ndarray, int], tuple[np.ndarray, int]]
-"""Positions of queries int64 (n,) and round (1, then 2) -> noisy histograms int64 (n, classes), and the number of votes
-that were given on each query, which is public.
-
-Each call asks the parties; the noise is fresh in every round. Counts may be below 0, or above the number of votes.
+Each call asks the parties. Where others than the coordinator add noise, it is in the histograms, fresh in every round:
+counts may be below 0, or above the number of votes. Without noise, a row that a party or an aggregator falsified need
+not add up to the number of votes, and nothing may be decided on what it adds up to.
 """
 
 
@@ -97,7 +93,7 @@ class Drawn:
         return cls(labels.astype(np.int64, copy=False), np.zeros(len(labels), dtype=bool))
 
     @classmethod
-    def of_passed(cls, unanswered: Drawn, passed: np.ndarray, room: int, sums: NoisySums) -> Drawn:
+    def of_passed(cls, unanswered: Drawn, passed: np.ndarray, room: int, sums: Sums) -> Drawn:
         """`unanswered`, and for the first `room` of the queries that passed, bool (queries,), labels from fresh noisy
         sums in a second round. Where that fails there is no label at all, and its error as `failure`."""
         chosen = np.flatnonzero(passed)[:room]
@@ -224,11 +220,18 @@ class Mechanism(BaseModel, ABC):
                 f"{self.describe()}: no noise was given, and the parties add none",
                 "Draw noise, or choose a mechanism whose noise the parties add",
             )
-        return self.draw(sums(np.arange(queries), 1), noise, probabilities).up_to(room)
+        votes, total = sums(np.arange(queries), 1)
+        return self._drawn(votes, total, noise, probabilities).up_to(room)
 
     @abstractmethod
     def draw(self, votes: np.ndarray, noise: NoiseSource, probabilities: np.ndarray | None = None) -> Drawn:
-        """Votes int64 (queries, classes), and the student's float64 (queries, classes) where they are needed."""
+        """Votes int64 (queries, classes), each of as many votes, and the student's float64 (queries, classes) where
+        they are needed."""
+
+    def _drawn(self, votes: np.ndarray, total: int, noise: NoiseSource, probabilities: np.ndarray | None) -> Drawn:
+        """The same of rows that somebody may have falsified, of `total` votes on each query, a public number. No error
+        may depend on the rows: it would be an answer without noise."""
+        return self.draw(votes, noise, probabilities)
 
     def sums_sigma(self, round_: int) -> float | None:
         """Sigma of all noise on a count of the sums of this round, where others than the coordinator add noise to them.
@@ -244,7 +247,7 @@ class Mechanism(BaseModel, ABC):
         return False
 
     def release_from_noisy(
-        self, sums: NoisySums, queries: int, room: int, noise: NoiseSource, probabilities: np.ndarray | None = None
+        self, sums: Sums, queries: int, room: int, noise: NoiseSource, probabilities: np.ndarray | None = None
     ) -> Drawn:
         """As `release`, where the noise of `sums_sigma` is in the sums. What the student gets has the event that it
         has from exact sums. Every query is returned, since its noisy sum was seen and is not given again; no outcome
@@ -258,7 +261,7 @@ class Mechanism(BaseModel, ABC):
         if self.tops_up(1):
             return self._decided(noisy)
         if self.sums_sigma(2) is None:
-            return self.draw(noisy, noise, probabilities).within(room)
+            return self._drawn(noisy, votes, noise, probabilities).within(room)
         unanswered, passed = self._checked(projected(noisy, votes), votes, noise, probabilities)
         return Drawn.of_passed(unanswered, passed, room, sums)
 

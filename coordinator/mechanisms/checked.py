@@ -36,7 +36,10 @@ class Confident(Mechanism):
 
     def draw(self, votes: np.ndarray, noise: NoiseSource, probabilities: np.ndarray | None = None) -> Drawn:
         """See `Mechanism.draw`. The noise of the check and of the labels is independent."""
-        unanswered, passed = self._checked(votes, self._total(votes), noise, probabilities)
+        return self._drawn(votes, self._total(votes), noise, probabilities)
+
+    def _drawn(self, votes: np.ndarray, total: int, noise: NoiseSource, probabilities: np.ndarray | None) -> Drawn:
+        unanswered, passed = self._checked(votes, total, noise, probabilities)
         labels, chosen = unanswered.labels.copy(), votes[passed]
         labels[passed] = (chosen + noise.gaussian(self.sigma2, chosen.shape)).argmax(axis=1)
         return replace(unanswered, labels=labels)

@@ -16,7 +16,6 @@ from pydantic import Field, model_validator
 from consilium.accounting.events import DistributedEvent, DistributedTwoPhaseEvent, Evidence, PartyNoise, ReleaseEvent
 from consilium.coordinator.mechanisms.base import Drawn, Mechanism, Sigma, Sums, Votes
 from consilium.coordinator.mechanisms.shares import sum_of_shares
-from consilium.protocol.errors import ConsiliumError
 from consilium.protocol.label_source import NO_LABEL
 from consilium.protocol.noise import NoiseSource
 from consilium.protocol.releases import ReleaseKind
@@ -68,17 +67,19 @@ class _NoiseByParties(Mechanism):
         """Sums with the parties' noise: as they are, or simulated on exact votes, which are then asked for once."""
         if noise is None:
             return sums
-        votes = sums(np.arange(queries), 1)
+        votes, total = sums(np.arange(queries), 1)
 
-        def simulated(positions: np.ndarray, phase: int) -> np.ndarray:
+        def simulated(positions: np.ndarray, phase: int) -> tuple[np.ndarray, int]:
             chosen, (sigma, shares) = votes[positions], self._party_noise(phase)
-            return chosen + sum_of_shares(noise, sigma, shares, chosen.shape)
+            return chosen + sum_of_shares(noise, sigma, shares, chosen.shape), total
 
         return simulated
 
     def draw(self, votes: np.ndarray, noise: NoiseSource, probabilities: np.ndarray | None = None) -> Drawn:
         """See `Mechanism.draw`: what the coordinator would decide if `noise_shares` parties had added their shares."""
-        return self.release(lambda positions, _: votes[positions], len(votes), len(votes), noise)
+        return self.release(
+            lambda positions, _: (votes[positions], int(votes[:1].sum())), len(votes), len(votes), noise
+        )
 
     def _evidence(self, event: ReleaseEvent, votes: np.ndarray, probabilities: np.ndarray | None) -> Evidence:
         """See `Mechanism.evidence`: nobody sees the votes, and the whole histogram is paid for."""
@@ -146,7 +147,8 @@ class Distributed(_NoiseByParties):
         self, sums: Sums, queries: int, room: int, noise: NoiseSource | None, probabilities: np.ndarray | None = None
     ) -> Drawn:
         """See `Mechanism.release`. Every query is paid for, so `room` cuts nothing off."""
-        return self.decide(self._noisy(sums, queries, noise)(np.arange(queries), 1))
+        noisy, _ = self._noisy(sums, queries, noise)(np.arange(queries), 1)
+        return self.decide(noisy)
 
     def label_noise(self, parties: int) -> float:
         """See `Mechanism.label_noise`: each party adds a share, and those beyond `noise_shares` add to the noise."""
@@ -190,13 +192,6 @@ class DistributedTwoPhase(_NoiseByParties):
         """bool (queries,): which queries go to phase two, from the noisy histograms int64 (queries, classes)."""
         return noisy.max(axis=1) >= self.threshold + noise_bias(self.sigma1, noisy.shape[1])
 
-    def decide(self, passed: np.ndarray, noisy: np.ndarray) -> Drawn:
-        """Labels from what the screen said, bool (queries,), and the fresh noisy histograms of the queries that passed
-        (or the first of them), int64 (passed, classes)."""
-        labels = np.full(len(passed), NO_LABEL, dtype=np.int64)
-        labels[np.flatnonzero(passed)[: len(noisy)]] = noisy.argmax(axis=1)
-        return Drawn.from_teachers(labels)
-
     def _party_noise(self, phase: int) -> PartyNoise:
         return PartyNoise(self.sigma1 if phase == 1 else self.sigma2, self.noise_shares)
 
@@ -205,15 +200,8 @@ class DistributedTwoPhase(_NoiseByParties):
     ) -> Drawn:
         """See `Mechanism.release`: all queries in phase 1, the first `room` of those that pass in phase 2."""
         noisy = self._noisy(sums, queries, noise)
-        passed = self.screen(noisy(np.arange(queries), 1))
-        chosen = np.flatnonzero(passed)[:room]
-        if not len(chosen):
-            return Drawn.nothing(queries)
-        try:
-            fresh = noisy(chosen, 2)
-        except ConsiliumError as error:
-            return Drawn.nothing(queries, error)
-        return self.decide(passed, fresh)
+        passed = self.screen(noisy(np.arange(queries), 1)[0])
+        return Drawn.of_passed(Drawn.nothing(queries), passed, room, noisy)
 
     def label_noise(self, parties: int) -> float:
         """See `Mechanism.label_noise`: each party adds a share, and those beyond `noise_shares` add to the noise."""

@@ -253,13 +253,13 @@ def clip(sums: np.ndarray, ring: RingBits, votes: int, deviation: float = 0.0) -
     Returns
     -------
     int64 (queries, classes), and bool (queries,): rows of which a cell was out of range, or whose total is further from
-    `votes` than nine standard deviations of its noise. Honest ones are so once in 10^18 (never without noise); both are
+    `votes` than nine standard deviations of its noise (of an exact sum: is another one, which `check_sum` lets pass
+    where many classes go once around the ring). Honest ones are so once in 10^18 (never without noise); both are
     functions of the sums alone.
     """
     half, reach = 2 ** (ring - 1), math.ceil(TAIL * deviation)
     out = np.any((sums < -reach) | (sums > votes + reach), axis=1)
-    if deviation > 0:
-        out |= np.abs(sums.sum(axis=1) - votes) > TAIL * deviation * math.sqrt(sums.shape[1])
+    out |= np.abs(sums.sum(axis=1) - votes) > TAIL * deviation * math.sqrt(sums.shape[1])
     room = min(reach, (half - votes) // 2)
     around, width = (sums + room) % (2 * half), votes + 2 * room
     counts = np.where(around < half, np.minimum(around, width), np.maximum(width - (around - half), 0)) - room

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import builtins
+import math
 import sys
 
 import numpy as np
 import pytest
 from dp_accounting import dp_event
+from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
+from scipy.optimize import brentq
 
 from consilium import accounting
 from consilium.accounting.aggregators import as_aggregator
@@ -16,7 +19,7 @@ from consilium.accounting.curves.conversion import DEFAULT_ORDERS
 from consilium.accounting.curves.laplace import rdp_laplace
 from consilium.accounting.errors import EventError, MissingPackageError
 from consilium.accounting.events import ImmutableEvent, ImmutableGaussianEvent, StableEvent
-from consilium.accounting.label_costs import worst_case_as_histogram
+from consilium.accounting.label_costs import worst_case, worst_case_as_histogram
 from consilium.accounting.units import Neighbouring, Noise, Towards, Unit
 
 CLAIM = {
@@ -93,6 +96,27 @@ def test_discrete_laplace_noise_is_said_to_be_discrete():
     event = released("LNMax(gamma=0.05)", 100, 100, noise=Noise.DISCRETE, teachers_per_party=3)
     there = accounting.to_dp_event(event)
     assert there == dp_event.SelfComposedDpEvent(dp_event.DiscreteLaplaceDpEvent(0.05, 3), 200)
+
+
+def epsilon_of_one_histogram(sigma, delta):
+    """Exact, of discrete Gaussian noise on the two counts that one moved vote changes."""
+    x = np.arange(-math.ceil(14 * sigma) - 2, math.ceil(14 * sigma) + 3)
+    one = np.exp(-(x**2) / (2 * sigma**2))
+    law = np.convolve(one, one) / one.sum() ** 2
+    moved = np.append(law[2:], [0.0, 0.0])
+    return brentq(lambda epsilon: np.maximum(law - math.exp(epsilon) * moved, 0).sum() - delta, 0, 100)
+
+
+@pytest.mark.parametrize(("sigma", "delta", "ratio"), [(0.5, 1e-2, 1.03), (5.0, 1e-5, 1.001), (10.0, 1e-5, 1.0002)])
+def test_of_integer_noise_the_renyi_accountant_alone_holds(sigma, delta, ratio):
+    """The PLD accountant composes the profile of continuous noise, and is too low by so much; here it is exact."""
+    event = released(f"Histogram(sigma={sigma})", 1, 1, noise=Noise.DISCRETE)
+    exact, renyi, profile = epsilon_of_one_histogram(sigma, delta), RdpAccountant(), PLDAccountant()
+    for accountant in (renyi, profile):
+        accountant.compose(accounting.to_dp_event(event))
+    assert exact <= renyi.get_epsilon(delta)
+    assert 1 < exact / profile.get_epsilon(delta) < ratio
+    assert exact <= worst_case(event, delta).epsilon * (1 + 1e-9)
 
 
 def test_several_releases_and_none():

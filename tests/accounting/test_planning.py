@@ -24,7 +24,14 @@ from consilium.accounting.curves.gaussian import log_pr_answered, log_q_gnmax, l
 from consilium.accounting.curves.gdp import epsilon_of, mu_squared
 from consilium.accounting.errors import CalibrationError
 from consilium.accounting.events import ReleaseEvent
-from consilium.accounting.events.mechanisms import ConfidentEvent, HistogramEvent, LNMaxEvent, StableEvent
+from consilium.accounting.events.mechanisms import (
+    ConfidentEvent,
+    DistributedEvent,
+    GNMaxEvent,
+    HistogramEvent,
+    LNMaxEvent,
+    StableEvent,
+)
 from consilium.accounting.guarantee import Kind
 from consilium.accounting.sanitise.release import forecast_sanitised, label_costs
 from consilium.accounting.sanitise.smooth import CheckProfile, LabelProfile, smooth_sensitivity
@@ -123,11 +130,19 @@ EVENTS: list[ReleaseEvent] = [
         HistogramEvent(sigma=40.0, teachers_per_party=k, weight=weight, **{**STATED, "answered": 30}),
         LNMaxEvent(gamma=0.05, teachers_per_party=k, weight=weight, **{**STATED, "answered": 30}),
         StableEvent(threshold=125.0, sigma=24.0, teachers_per_party=k, weight=weight, **STATED),
+        ConfidentEvent(
+            threshold=50.0, sigma1=90.0, sigma2=40.0, teachers_per_party=k, weight=weight, slack=0.05, **STATED
+        ),
+        HistogramEvent(sigma=40.0, teachers_per_party=k, weight=weight, slack=0.05, **{**STATED, "answered": 30}),
+        GNMaxEvent(sigma=20.0, teachers_per_party=k, weight=weight, slack=0.3, **{**STATED, "answered": 30}),
+        DistributedEvent(sigma=40.0, noise_shares=1600, teachers_per_party=k, weight=weight, **STATED),
     )
 ]
 
 
-@pytest.mark.parametrize("event", EVENTS, ids=lambda event: f"{event.TYPE}-{event.teachers_per_party}-{event.weight}")
+@pytest.mark.parametrize(
+    "event", EVENTS, ids=lambda event: f"{event.TYPE}-{event.teachers_per_party}-{event.weight}-{event.slack}"
+)
 def test_as_histograms_is_never_below_what_is_charged(event: ReleaseEvent) -> None:
     accountant = Accountant()
     accountant.commit(event)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 from consilium.accounting.units import Unit
-from consilium.coordinator.collection.verified import check_verified_sums
 from consilium.coordinator.config import FederationConfig, QueryBudget
-from consilium.coordinator.mechanisms.checked import Interactive
 from consilium.coordinator.mechanisms.counts import GNMax
 from consilium.coordinator.mechanisms.distributed import Distributed
 from consilium.coordinator.provision.plan import read_plan
@@ -157,16 +154,6 @@ def test_a_sanitised_epsilon_needs_clear_votes(votes: str) -> None:
         make_config(collection=votes, roster="0" * 64, **change)
     if votes == "secure":
         assert make_config(**change).privacy.sanitised == plan
-
-
-def test_rows_that_an_aggregator_may_falsify_are_not_for_the_interactive_mechanism() -> None:
-    """It raises for a row of another total, which would tell the aggregator whether a count was below what it took."""
-    mechanism = Interactive(threshold=3, sigma1=4.0, sigma2=2.0, confidence=0.9)
-    roster: Any = SimpleNamespace(n=5)
-    change = {"collection": "verified", "roster": "0" * 64, "mechanism": mechanism}
-    with pytest.raises(ConfigError, match="an aggregator may falsify a row of exact sums"):
-        check_verified_sums(make_config(**change, exact_sums=True), roster)
-    check_verified_sums(make_config(**change, exact_sums=False, noise_shares=1), roster)
 
 
 def test_a_configuration_of_0_9_keeps_its_hash() -> None:

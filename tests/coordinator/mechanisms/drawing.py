@@ -69,11 +69,11 @@ class Parties:
         self.votes, self.failing = votes, failing
         self.asked: list[tuple[list[int], int]] = []
 
-    def __call__(self, positions: np.ndarray, phase: int) -> np.ndarray:
+    def __call__(self, positions: np.ndarray, phase: int) -> tuple[np.ndarray, int]:
         if phase == self.failing:
             raise NotEnoughParties(f"nobody answers in phase {phase}")
         self.asked.append((positions.tolist(), phase))
-        return self.votes[positions]
+        return self.votes[positions], int(self.votes[:1].sum())
 
 
 def release(mechanism: Mechanism, parties: Parties, room: int, noise: NoiseSource | None) -> Drawn:

@@ -128,11 +128,9 @@ class TestDistributed:
 
     def test_second_phase_labels_what_passed_in_order(self) -> None:
         mechanism = DistributedTwoPhase(threshold=6, sigma1=4.0, sigma2=3.5, noise_shares=3)
-        passed = np.array([True, False, True, True])
-        drawn = mechanism.decide(passed, np.array([[0, 3], [5, 1], [2, 8]]))
-        assert drawn.labels.tolist() == [1, NO_LABEL, 0, 1]
-        cut = mechanism.decide(passed, np.array([[0, 3], [5, 1]]))
-        assert cut.labels.tolist() == [1, NO_LABEL, 0, NO_LABEL]
+        parties = Parties(np.array([[1, 19], [10, 10], [19, 1], [2, 18]]))
+        assert release(mechanism, parties, 3, None).labels.tolist() == [1, NO_LABEL, 0, 1]
+        assert release(mechanism, parties, 2, None).labels.tolist() == [1, NO_LABEL, 0, NO_LABEL]
 
     def test_second_phase_gets_fresh_noise_for_what_passed_only(self) -> None:
         noise = NoNoise()

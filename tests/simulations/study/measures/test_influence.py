@@ -50,7 +50,9 @@ def released(case: Case, ensemble: Ensemble, requests: list[np.ndarray]) -> Pred
     for number, rows in enumerate(requests, 1):
         votes = votes_of(case, ensemble, rows).sum(axis=0) * config.most_weight
         noise, nothing = noise_for(config)(number), np.zeros(votes.shape)
-        drawn = config.mechanism.release(lambda at, _, votes=votes: votes[at], len(rows), room, noise, nothing)
+        drawn = config.mechanism.release(
+            lambda at, _, votes=votes: (votes[at], int(votes[0].sum())), len(rows), room, noise, nothing
+        )
         rest = len(rows) - len(drawn.labels)
         labels += [*drawn.labels, *[NO_LABEL] * rest]
         outcomes += [Outcome.ANSWERED if label >= 0 else Outcome.ABSTAINED for label in drawn.labels]
