@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Decimal
 from enum import StrEnum
 
@@ -55,7 +55,7 @@ class Guarantee:
     Fields
     ------
     epsilon, delta : the bound; epsilon may be +inf, which means that there is none.
-    order : Renyi order that gave it; NaN when it did not come from a Renyi curve.
+    order : Renyi order that gave it; NaN when it did not come from a Renyi curve. Not compared: NaN equals nothing.
     unit, neighbouring, teachers_per_party : whose data may change, and how.
     weight : votes that each of their answers counts for.
     towards : who sees the releases.
@@ -75,7 +75,7 @@ guarantee of a whole party; both directions; Renyi, CKS, order 14.
 
     epsilon: float
     delta: float
-    order: float
+    order: float = field(compare=False)
     unit: Unit
     neighbouring: Neighbouring
     teachers_per_party: int

@@ -103,8 +103,8 @@ def least_noise(cost: Callable[[float], float], epsilon: float, enough: float | 
         if price(readable) <= epsilon:
             return readable
     raise CalibrationError(
-        f"no amount of noise keeps the worst case at epsilon {epsilon:g}. Raise epsilon or delta, lower the query"
-        " budget, or raise the threshold where the mechanism has one."
+        f"no amount of noise up to {_MOST:,g} keeps the worst case at epsilon {epsilon:g}. Raise epsilon or delta,"
+        " lower the query budget, or raise the threshold where the mechanism has one."
     )
 
 

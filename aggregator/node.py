@@ -161,6 +161,8 @@ class AggregatorNode:
         sigma = sigma_of(release_of(agreed.promise, terms.release), terms.phase)
         if (terms.leader_sigma, terms.helper_sigma) != (sigma, sigma):
             raise Refused(Rule.PROMISE, detail="the noise of the session is not that of the promise")
+        if not terms.are_of(agreed.digest()):
+            raise Refused(Rule.TERMS, detail="those who give to this exact sum were enrolled with other terms")
         return agreed
 
     def _rules(self, sums: GivenSums, roster: VerifiedRoster, agreed: Terms, ids: list[str]) -> KeptRules:

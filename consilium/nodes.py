@@ -137,6 +137,8 @@ def join(
                 f"{path} is unpacked already", "Give --keys for the node's own, or the file that was sent"
             )
         values, lines, kit = {"kit": str(path)}, [], path
+    elif not path.exists():
+        raise ConfigError(f"{path} is not there", "Correct the path: a kit's folder, or the file that was sent")
     elif into is None:
         raise ConfigError(f"{path} is a file: where it is to be unpacked is not given", "Give --into")
     else:

@@ -49,7 +49,7 @@ def audit_mechanism_command(
     teachers_per_party: Annotated[int, typer.Option(help="k: votes that a party moves.")] = 1,
     classes: Annotated[int, typer.Option(help="Classes to vote for.")] = 3,
     answered_cap: Annotated[int | None, typer.Option(help="Most answers in one run; else several are tried.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of the noise; else a fresh one each time.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Of the noise; else a fresh one each time.")] = None,
     system_noise: Annotated[bool, typer.Option("--system-noise", help="The noise of a deployment; slow.")] = False,
     one_call: Annotated[
         bool, typer.Option("--one-call", help="Draw all runs at once: faster, cannot see noise reused in a call.")

@@ -176,7 +176,9 @@ class Federation(Outgrown, Countable, Frozen):
     HASHED: ClassVar[frozenset[str]] = frozenset({"least_difference"})
 
     name: str = Field(min_length=1, max_length=100, description="for people, in report, kits and model card")
-    minimum_parties: int = Field(ge=2, description="fewer parties, at any stage, end the run")
+    minimum_parties: int = Field(
+        ge=2, description="fewer parties, at any stage, end a simulation; deployed, more are waited for"
+    )
     teachers_per_party: int = Field(
         default=1,
         ge=1,
@@ -187,8 +189,8 @@ class Federation(Outgrown, Countable, Frozen):
         default=1,
         ge=1,
         le=MOST_WEIGHT,
-        description="most times that one answer counts; a party takes the largest weight whose own epsilon its policy"
-        " allows, and the guarantee is made for this one",
+        description="most times that one answer counts, for which the guarantee is made; in a simulation a party takes"
+        " the largest weight whose own epsilon its policy allows, deployed the agreed one",
     )
     collection: StatedMode = Field(
         default="distributed",

@@ -26,6 +26,7 @@ from consilium.protocol.refusals import CURES, Rule
 from consilium.protocol.releases import ReleaseKind
 from consilium.protocol.strict_json import dumps
 from consilium.report.disclosure import epsilon_text
+from consilium.report.words import many
 
 OF_THE_SECOND = ("AggregatorAway", "AggregatorRefuses", "AggregatorWentBack")
 """Errors whose texts tell of the second aggregator alone, and of no vote."""
@@ -300,7 +301,8 @@ class Promised(Event):
     def words(self) -> str:
         epsilon = epsilon_text(float("inf") if self.epsilon is None else self.epsilon)
         return (
-            f"promised before anything is asked: epsilon at most {epsilon} at delta {self.delta:g}, unit: a {self.unit}"
+            f"promised before anything is asked: epsilon at most {epsilon} at delta {self.delta:g} towards whoever has"
+            f" the student, unit: a {self.unit}"
         )
 
 
@@ -321,7 +323,8 @@ class StudentSaved(Event):
         judged = "" if self.value is None else f", {self.metric} {self.value:.3f} on the public test rows"
         epsilon = epsilon_text(float("inf") if self.epsilon is None else self.epsilon)
         return (
-            f"the student is saved{judged}, epsilon at most {epsilon} at delta {self.delta:g}; what follows compares it"
+            f"the student is saved{judged}, epsilon at most {epsilon} at delta {self.delta:g} towards whoever has it;"
+            " what follows compares it"
         )
 
 
@@ -420,7 +423,7 @@ class Closed(Event):
 
     @property
     def words(self) -> str:
-        return f"closed after {self.asked} queries and {self.answered} answers"
+        return f"closed after {many(self.asked, 'query')} and {many(self.answered, 'answer')}"
 
 
 def _kinds(base: type[Event]) -> Iterable[type[Event]]:

@@ -422,7 +422,7 @@ class _Servicer:
             named = f"names stage {phase}" if phase else "names none"
             raise MalformedMessage(
                 f"this federation has {count} stages, and the request {named}",
-                f"Ask in a phase from 1 to {count}; nothing was charged",
+                f"Ask in a stage from 1 to {count}; nothing was charged",
             )
         return self._services[phase - 1]
 

@@ -187,7 +187,7 @@ def check_votes(mechanism: AnyMechanism, collection: CollectionMode, noise_in_su
             " plaintext, or as exact sums (collection secure, or verified with exact_sums)"
         )
     if mechanism.noise_by_parties and not noise_in_sums and not (simulation and collection == "plaintext"):
-        raise ValueError(f"{mechanism.name} needs noise that is in the sums already: set votes to distributed")
+        raise ValueError(f"{mechanism.name} needs noise that is in the sums already: set collection to distributed")
     if collection == "verified" and (noise := mechanism.shares_of_noise) > 1:
         raise ValueError(
             f"of verified votes each of the two aggregators adds the whole noise: set mechanism.noise_shares {noise} to"

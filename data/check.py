@@ -299,7 +299,7 @@ class _Checked:
             action = "Leave it out; if it says whose a row is, name it as the patient"
             self.note("identifier", Grade.LOOK, name, "looks like an identifier among the features", action)
             self.remedy.drop.append(name)
-        elif many and (np.abs(known) > np.finfo(np.float32).max).any():
+        elif (np.abs(known) > np.finfo(np.float32).max).any():
             rows = np.flatnonzero(np.abs(values) > np.finfo(np.float32).max)
             self.note("too-large", Grade.FILE, name, "numbers beyond float32", "Correct them, or empty them", rows)
 

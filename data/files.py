@@ -474,10 +474,10 @@ def files_of(name: str, folder: Path) -> tuple[Path, ...]:
     plain = folder / name
     if plain.exists() or not is_pattern(name):
         if not plain.exists():
-            raise PathError(f"{plain} is not there", "Correct the path: it is relative to the file that names it")
+            raise PathError(f"{plain} is not there", "Correct the path; in a file it is relative to that file")
         return (plain,)
     matches = sorted(Path(match) for match in glob.glob(str(plain), recursive=True))
     matches = [path for path in matches if path.is_file()]
     if not matches:
-        raise PathError(f"no file is like {plain}", "Correct the pattern: it is relative to the file that names it")
+        raise PathError(f"no file is like {plain}", "Correct the pattern; in a file it is relative to that file")
     return tuple(matches)

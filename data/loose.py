@@ -267,6 +267,6 @@ def _frame(names: list[str], rows: list[tuple[int, list[str]]], findings: list[T
                 TableFinding("name-twice", Grade.FILE, name, fault, "Rename all but one", count, ("line 1",))
             )
     if counts[""]:
-        fault, action = f"{counts['']} columns have no name", "They are left out: name them if they are needed"
+        fault, action = f"{counts['']} without a name", "Left out: name what is needed"
         findings.append(TableFinding("no-name", Grade.LOOK, "", fault, action, counts[""], ("line 1",)))
     return pl.DataFrame(columns)

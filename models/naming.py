@@ -228,7 +228,7 @@ def read_estimator(path: Path, sha256: str, seed: int) -> Any:
         raise UnusableModel(f"{path} is not the file whose SHA-256 was written down", "Write the right one down anew")
     try:
         found = unpickled(content)
-        if inspect.isclass(found) or not hasattr(found, "fit"):
+        if inspect.isclass(found) or (callable(found) and not hasattr(found, "fit")):
             found = found()
     except (Exception, SystemExit) as error:
         action = "Write it with cloudpickle, and install here what it needs"

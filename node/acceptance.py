@@ -26,7 +26,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from consilium.node.kit import KIT_FILE, POLICY_FILE, EnrolledKind, Kit
 from consilium.protocol.config_files import load, read_table, validate
-from consilium.protocol.digests import Hash, canonical_digest
+from consilium.protocol.digests import Hash
 from consilium.protocol.errors import ConfigError, NotAccepted
 from consilium.protocol.files import replace_private
 from consilium.protocol.messages import CollectionMode, Terms
@@ -88,10 +88,10 @@ LIMITS: Mapping[str, Limit] = {
         " sums ever, but of no single party as long as enough of its block are honest.",
     ),
     "open_queries": Limit(
-        "questions made up as it goes",
+        "sums of votes on any question",
         _also,
-        "Whoever asks may make up questions about a person it has in mind, and learns the votes on them within the"
-        " guarantee, or their sums where these are exact.",
+        "Whoever asks may make up questions about a person it has in mind. What it learns of the votes on them is"
+        " within the guarantee; the coordinator learns their sums, where these are exact.",
     ),
     "unit": Limit(
         "whom the guarantee protects",
@@ -322,11 +322,6 @@ def _defaults(model: type[Frozen]) -> dict[str, Any]:
     return model.model_construct(**fields).model_dump(mode="json", include=set(fields))
 
 
-def terms_digest(terms: Terms) -> str:
-    """SHA-256 of all that was asked: the federation's own digest, its roster and its guarantee are in the terms."""
-    return canonical_digest(terms.model_dump(mode="json"))
-
-
 def lines_of(
     limits: Mapping[str, Limit],
     requested: Mapping[str, Any],
@@ -474,7 +469,7 @@ def check_accepted(
         raise NotAccepted(
             f"{POLICY_FILE}: more was accepted than its own [limits] allow: {', '.join(beyond)}", _again(folder, kind)
         )
-    return terms is not None and known.accepted.terms == terms_digest(terms)
+    return terms is not None and known.accepted.terms == terms.digest()
 
 
 def check_covered(folder: Path, request: PolicyRequest) -> None:
@@ -560,7 +555,7 @@ def accept(
     accepted = Acceptance(
         at=now,
         federation=request.federation,
-        terms=terms_digest(request.terms),
+        terms=request.terms.digest(),
         columns=request.columns,
         new_patients=next((line.value for line in request.lines if line.key == NEW_PATIENTS), ()),
     )
@@ -639,7 +634,7 @@ def markdown_page(request: PolicyRequest) -> str:
     """The same for a privacy officer, to be printed and signed."""
     about = {
         "federation": f"{request.federation}, digest `{request.terms.federation}`",
-        "terms": f"digest `{terms_digest(request.terms)}`",
+        "terms": f"digest `{request.terms.digest()}`",
         **{f"guarantee towards {whom}": words for whom, words in request.guarantees.items()},
         **request.facts,
         **_operator(request),
@@ -679,7 +674,7 @@ def run(kit: Kit, request: PolicyRequest, yes: Sequence[str] | None, only_print:
     values = {
         "kit": str(kit.folder),
         "federation": request.terms.federation,
-        "terms": terms_digest(request.terms),
+        "terms": request.terms.digest(),
         "guarantees": dict(request.guarantees),
         "facts": dict(request.facts),
         "lines": [{**asdict(line), "looser": line.looser} for line in request.lines],

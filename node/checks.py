@@ -166,7 +166,7 @@ def check_coordinator(kit: Kit) -> str:
     if skew > MOST_AHEAD_SECONDS or skew < -MOST_BEHIND_SECONDS:
         raise ConfigError(
             f"this clock is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} the coordinator's",
-            "Set both by NTP (timedatectl set-ntp true): the coordinator refuses signatures from the future",
+            "Set both by NTP (timedatectl set-ntp true): the coordinator refuses signatures far from its own time",
         )
     end = _validity(x509.load_der_x509_certificate(answer.certificate), Path("the coordinator's certificate"), None)
     return f"{address} answers{way}; clocks differ by {abs(skew):.0f} s; its certificate is {end}"
@@ -242,7 +242,7 @@ def check_reachable(address: str, variables: Sequence[str] = ()) -> str:
         start = (
             "Correct the variable"
             if proxy
-            else "Start the coordinator, which opens the students' port once parties have trained, or open the port in"
+            else "Start the coordinator (it opens the students' port once parties have trained), or open the port in"
             " the firewalls between"
         )
         raise ServiceError(f"{proxy or address}: {error.strerror}", f"{start}{around or moved}") from None

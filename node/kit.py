@@ -156,8 +156,7 @@ def open_kit(folder: Path, kind: NodeKind | None = None) -> Kit:
     file = load(folder / KIT_FILE, KitFile)
     if kind is not None and file.kind != kind:
         raise ConfigError(
-            f"{folder} is the kit of {a_node(file.kind)}, not of {a_node(kind)}",
-            f"Run: consilium {'student' if file.kind == 'student' else 'node'} start {folder}",
+            f"{folder} is the kit of {a_node(file.kind)}, not of {a_node(kind)}", f"Give the kit of {a_node(kind)}"
         )
     return Kit(folder.resolve(), file.kind, file.name, file.federation, file.coordinator, file.node_port, file.weight)
 

@@ -34,6 +34,7 @@ from consilium.protocol.releases import AT_MOST, widest
 from consilium.report.before_run import Expected, before_run
 from consilium.report.disclosure import Disclosure, epsilon_text, in_plain_words
 from consilium.report.warnings import RunWarning
+from consilium.report.words import many
 from consilium.sums.roster import ROSTERS, SumRoster, load_roster
 
 
@@ -66,7 +67,8 @@ def own_share(home: Home, terms: Terms) -> Share:
 
 def weight_line(terms: Terms, policy: Policy, share: Share) -> str:
     """For the party's own people."""
-    counted = f"{share.weight} of at most {promise_of(terms).weight}: your answers count {share.weight} times"
+    votes = many(share.weight, "vote")
+    counted = f"{share.weight} of at most {promise_of(terms).weight}: each of your answers counts as {votes}"
     cost = f"your own epsilon is at most {epsilon_text(share.epsilon)} at delta {policy.delta:g} for a {policy.unit}"
     return f"weight     {counted}; {cost}"
 

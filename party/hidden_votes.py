@@ -121,6 +121,8 @@ def accepted(home: Home, spend: SpendStore, terms: MaskedTerms | VerifiedTerms) 
         fits = terms.leader_sigma == terms.helper_sigma == (0.0 if noise is None else noise.sigma)
     if not fits:
         raise Refused(Rule.PROMISE, detail="the noise of the session is not that of the promise")
+    if not terms.are_of(agreed.digest()):
+        raise Refused(Rule.TERMS, detail="others who give to this exact sum were enrolled with other terms")
     most = min(promise.most(terms.phase), home.policy.most_queries)
     if terms.queries > most:
         raise Refused(Rule.MOST_QUERIES, limit=most, requested=terms.queries)

@@ -116,6 +116,10 @@ class Terms(Terse, Outgrown, WireModel):
     public: str = Field(max_length=500, serialization_alias="pool")
     request: Hash
 
+    def digest(self) -> str:
+        """SHA-256 of them all: the federation's own digest, its roster and its guarantee are among them."""
+        return canonical_digest(self.model_dump(mode="json", include=set(Terms.model_fields)))
+
 
 class LedgerPosition(Strict):
     """Where a coordinator's ledger stands: its random id, the number of its last batch and that batch's hash."""

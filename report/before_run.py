@@ -10,6 +10,7 @@ import numpy as np
 
 from consilium.report.disclosure import epsilon_text, times_as_likely
 from consilium.report.warnings import RunWarning, WarningCode, all_of
+from consilium.report.words import many
 
 MOST_EPSILON = 5.0
 """Above it, an outcome may be e^5 = 148 times as likely with somebody's data as without: a promise of little."""
@@ -105,13 +106,14 @@ def _information(expected: Expected) -> str | None:
         return None
     error = share_error(expected)
     if error > TYPICAL_GAP:
-        releases = "histograms" if expected.histogram else "labels"
+        releases = "noisy histogram" if expected.histogram else "noisy label"
         typical = f"above the typical gap of {TYPICAL_GAP:g}: expect little"
         beyond = "larger than any vote: expect nothing" if error > 1 else typical
         return (
-            f"from {expected.answers} noisy {releases} of {expected.votes} votes a student of {EFFECTIVE_PARAMETERS}"
-            f" effective parameters knows a difference of two vote shares to {error:.2f} at best, {beyond}."
-            " Find more parties (or, for records and patients, more teachers in each), or take a larger epsilon"
+            f"from {many(expected.answers, releases)} of {many(expected.votes, 'vote')} a student of"
+            f" {EFFECTIVE_PARAMETERS} effective parameters knows a difference of two vote shares to {error:.2f} at"
+            f" best, {beyond}. Find more parties (or, for records and patients, more teachers in each), or take a"
+            " larger epsilon"
         )
 
 
@@ -120,7 +122,7 @@ def _answers(expected: Expected) -> str | None:
     if for_each < LEAST_ANSWERS and not expected.asks_typical:
         who = "have it" if expected.asks_typical is False else "have each student"
         return (
-            f"at most {expected.answers} answers for {expected.classes} classes are {for_each:.3g} for each, below"
+            f"at most {many(expected.answers, 'answer')} for {expected.classes} classes: {for_each:.3g} for each, below"
             f" {LEAST_ANSWERS}: a student learns little from so few that are drawn at random. Raise"
             " query_budget.answers, or"
             f' {who} ask about typical rows (selection = "typical")'

@@ -125,8 +125,8 @@ def _twice(rows: RowFacts) -> str | None:
 def _largest(rows: RowFacts) -> str | None:
     if rows.largest > LARGEST_SHARE:
         return (
-            f"one party has {rows.largest:.0%} of the private rows, above {LARGEST_SHARE:.0%}, and one vote as the"
-            " others have. Give it more teachers (federation.teachers_per_party), or divide it by its own sites"
+            f"one party has {rows.largest:.0%} of the private rows, above {LARGEST_SHARE:.0%}, and as many votes"
+            " as the others. Give it more teachers (federation.teachers_per_party), or divide it by its own sites"
         )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from consilium.report.warnings import RunWarning, WarningCode, all_of
+from consilium.report.words import many
 
 LEAST_RECALL = 0.05
 """Below it a class is practically never found."""
@@ -106,19 +107,16 @@ class StudentFacts:
 
 def _learnt(student: StudentFacts) -> str | None:
     if student.constant:
-        return (
-            f"the student says the same of every row: its {student.answered} answers have fewer than two classes. "
-            + _sentence(
-                ("ask more queries", False),
-                ("lower the mechanism's threshold, if it has one", student.in_place.histogram),
-                (RELATIVE, student.in_place.relative),
-            )
+        return "the student says the same of every row: what it learnt from has fewer than two classes. " + _sentence(
+            ("ask more queries", False),
+            ("lower the mechanism's threshold, if it has one", student.in_place.histogram),
+            (RELATIVE, student.in_place.relative),
         )
 
 
 def _majority(student: StudentFacts) -> str | None:
     accuracy, total = _value(student.metrics, "accuracy"), sum(student.rows.values())
-    if accuracy is None or not total:
+    if accuracy is None or not total or student.constant:
         return None
     name = max(student.rows, key=lambda label: student.rows[label])
     share = student.rows[name] / total
@@ -170,8 +168,8 @@ def _hand_labels(student: StudentFacts) -> str | None:
     reached = None if other is None else _value(student.metrics, other.metric)
     if other is not None and reached is not None and reached <= other.reached:
         return (
-            f"the student's {_WORDS[other.metric]} {reached:.3f} is not above {other.reached:.3f}, which {other.labels}"
-            f" public rows labelled by hand give: as many as were released. {_instead(other)}"
+            f"the student's {_WORDS[other.metric]} {reached:.3f} is not above {other.reached:.3f}, which"
+            f" {many(other.labels, 'public row')} labelled by hand give: as many as were released. {_instead(other)}"
         )
 
 

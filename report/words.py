@@ -16,12 +16,12 @@ def many(count: int, word: str) -> str:
 
 def plural(word: str) -> str:
     """
-    >>> plural("hospital"), plural("party"), plural("day")
-    ('hospitals', 'parties', 'days')
+    >>> plural("hospital"), plural("party"), plural("day"), plural("branch")
+    ('hospitals', 'parties', 'days', 'branches')
     """
     if word.endswith("y") and word[-2:-1] not in "aeiou":
         return word[:-1] + "ies"
-    return word + "s"
+    return word + ("es" if word.endswith(("s", "x", "z", "ch", "sh")) else "s")
 
 
 def delta_text(delta: float) -> str:

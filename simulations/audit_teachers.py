@@ -157,10 +157,11 @@ class AuditedParty:
                 inputs = query_inputs(schema, queries, query_set_hash(queries))
                 votes = votes_of_teachers(trained, inputs, Lot(node.home.name, federation, query_ids(queries)))
         except Refused as error:
-            raise ConfigError(f"the party would refuse to train: {error}", "See `consilium party check`") from None
+            raise ConfigError(f"the party would refuse to train: {error}", _SEE) from None
         return Predictions(votes, len(schema.classes))
 
 
+_SEE = "See `consilium party dry-run --data-only`"
 PLAYABLE = ("gnmax", "lnmax", "confident", "distributed", "distributed_two_phase")
 """Mechanisms that leak most at a tie, which is what the game plays."""
 
@@ -480,12 +481,12 @@ def open_rows(path: Path, rules: DataRules) -> RowFile:
 
     Raises
     ------
-    DataError : it cannot be read; `consilium party check` says more.
+    DataError : it cannot be read; `consilium party dry-run --data-only` says more.
     """
     try:
         rows = _READERS[path.suffix.lower()](path, rules)
     except (BadTable, OSError, KeyError, ValueError) as error:
-        raise DataError(f"{path} cannot be read: {type(error).__name__}", "See `consilium party check`") from None
+        raise DataError(f"{path} cannot be read: {type(error).__name__}", _SEE) from None
     if rules.patient.column is not None and rows.patients is None:
         raise DataError(f"{path} has no column {rules.patient.column!r}", "Correct [patient] in party.toml")
     return rows

@@ -96,7 +96,7 @@ def run(
     """Run a federation and write its report. Progress goes to stderr, as lines if it is no terminal.
 
     pate-2017, pate-2018 and near-zero are papers: a table of their figures beside ours. Keys of --set are then rows,
-    seeds, workers and fast.
+    seeds, workers, fast and data.path.
     """
     from consilium.node.progress import LOAD, showing
     from consilium.simulations.papers import ORDER
@@ -227,7 +227,9 @@ def scenarios(output: FormatOption = Format.text) -> None:
 
 def report(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="A run's folder, or a coordinator's kit.")],
-    out: Annotated[Path | None, typer.Option(help="File to write; default report.html in the run's folder.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="File to write; else report.html or report-public.html in the run's folder.")
+    ] = None,
     public: Annotated[bool, typer.Option(help="Leave out whatever the guarantee does not cover.")] = False,
     student: Annotated[
         Path | None, typer.Option(metavar="DIR", help="A student's folder, for its results; deployed runs only.")

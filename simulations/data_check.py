@@ -14,6 +14,7 @@ import typer
 
 from consilium.protocol.errors import ConsiliumError, DataError
 from consilium.protocol.output import Format, FormatOption, show
+from consilium.report.words import many
 
 if TYPE_CHECKING:
     from consilium.data.check import Roles
@@ -308,8 +309,8 @@ class CheckedFiles:
         from consilium.data.loose import Grade
 
         findings = self.check.findings
-        size = f"{self.pattern}: {self.check.rows} rows, {self.table.frame.width} columns"
-        yield f"{size}, {self.check.owners.n_unique()} owners" if self.check.owners is not None else size
+        size = f"{self.pattern}: {many(self.check.rows, 'row')}, {many(self.table.frame.width, 'column')}"
+        yield f"{size}, {many(self.check.owners.n_unique(), 'owner')}" if self.check.owners is not None else size
         for grade in Grade:
             some = [finding for finding in findings if finding.grade is grade]
             if some:
@@ -324,10 +325,10 @@ class CheckedFiles:
         if "refused" in result:
             yield f"It cannot be used yet: {result['refused']}"
         else:
-            owners = f" of {result['owners']} owners" if result["owners"] else ""
+            owners = f" of {many(result['owners'], 'owner')}" if result["owners"] else ""
             rows = f"The scenario reads {result['rows']} of {result['of']} rows{owners}"
-            features = f"{result['columns']} columns as {result['features']} features (as public rows show them)"
-            yield f"{rows}, {features}, classes {', '.join(result['classes'])}."
+            columns, features = many(result["columns"], "column"), many(result["features"], "feature")
+            yield f"{rows}, {columns} as {features} (as public rows show them), classes {', '.join(result['classes'])}."
         if not self.scenario:
             return
         if out is not None:

@@ -179,7 +179,14 @@ class PlanSubject(ABC):
         """What a file says to have this plan, line by line; nothing where it says so already."""
         if not is_open(self.table):
             return []
-        text = tomli_w.dumps({"federation": planned.table, "student": planned.student})
+        written = self.resolved(planned)
+        added = {
+            name: {key: value for key, value in written[name].items() if known.get(key) != value}
+            for name in ("federation", "student")
+            if name in written
+            for known in (self.content.get(name, {}),)
+        }
+        text = tomli_w.dumps({name: table for name, table in added.items() if table})
         return ["", "what the plan adds; --out writes the whole file:", "", *text.rstrip().splitlines()]
 
     def resolved(self, planned: PlannedFederation) -> dict[str, Any]:

@@ -303,7 +303,7 @@ def sentences(card: Mapping[str, Any], safe: Callable[[str], str] = str) -> dict
         "Evaluation data": (_tested(card),),
         "Training data": (
             f"It was trained on {noun}s that were released of the votes of up to {card['parties']} data holders on"
-            f" public rows, and on nothing else of theirs{taught}. {card['asked']} rows were asked,"
+            f" public rows, and on nothing else of theirs{taught}. Of {card['asked']} that were asked,"
             f" {card['answered']} got a {noun} ({safe(card['mechanism'])}), {card['reinforced']} were confirmed.",
             *([labels] if (labels := labels_sentence(card.get("public_labels"))) else []),
         ),

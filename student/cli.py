@@ -146,7 +146,7 @@ def _csv_rule(command: str, separator: str, decimal_comma: bool, encoding: str) 
     from consilium.data.files import CsvRule
     from consilium.protocol.config_files import validate
 
-    mark = "\t" if separator == "tab" else separator
+    mark = "\t" if separator in ("tab", "\\t") else separator
     return validate({"separator": mark, "decimal_comma": decimal_comma, "encoding": encoding}, CsvRule, command)
 
 

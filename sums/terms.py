@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, ValidationError
 
-from consilium.protocol.digests import Hash
+from consilium.protocol.digests import Hash, OptionalHash
 from consilium.protocol.errors import ConsiliumError, MalformedMessage
 from consilium.protocol.identity import Identity, canonical_json, verify
 from consilium.protocol.messages import MOST_BATCHES, MOST_CLASSES, MOST_RELEASES, MOST_TEACHERS, LedgerPosition
@@ -42,6 +42,8 @@ class SessionTerms(Derived, Strict):
     the ordered queries. queries, classes: shape of the sum. teachers: of each party; each gives one vote to each query.
     phase: 1, or 2 for fresh noise on queries that a first phase has screened.
     release: number of the one promised release that the queries are for, from 1.
+    agreed: digest of the terms that all who give to it were enrolled with (`protocol.messages.Terms`), of an exact sum:
+    a vote is hidden among those of others who were asked for the same. Empty, and not written, of a noisy one.
     ledger, batch, head: where the coordinator's ledger stands (`protocol.messages.LedgerPosition`).
     """
 
@@ -57,6 +59,7 @@ class SessionTerms(Derived, Strict):
     teachers: int = Field(ge=1, le=MOST_TEACHERS)
     phase: Literal[1, 2] = 1
     release: int = Field(default=1, ge=1, le=MOST_RELEASES)
+    agreed: OptionalHash = ""
     ledger: Hash
     batch: int = Field(ge=0, le=MOST_BATCHES)
     head: Hash
@@ -156,6 +159,10 @@ class SessionTerms(Derived, Strict):
         """Whether the sum is without noise."""
         raise NotImplementedError
 
+    def are_of(self, agreed: str) -> bool:
+        """Whether this session is of an enrolment with this digest of its terms: noisy ones are of any."""
+        return self.agreed == (agreed if self.exact else "")
+
     @property
     def position(self) -> LedgerPosition:
         """Where the coordinator's ledger stands."""
@@ -173,7 +180,11 @@ class SessionTerms(Derived, Strict):
 
     def canonical(self) -> bytes:
         """The bytes that are signed, hashed and sent: JSON with sorted keys and no spaces."""
-        return canonical_json(self.model_dump(mode="json"))
+        return canonical_json(self.model_dump(mode="json", exclude=self._unwritten()))
+
+    def _unwritten(self) -> set[str]:
+        """Fields that are left out, so that other terms are what they were."""
+        return set() if self.agreed else {"agreed"}
 
     @cached_property
     def ctx(self) -> bytes:

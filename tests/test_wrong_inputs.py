@@ -129,6 +129,7 @@ ROWS = [
     Wrong("audit rows.csv", 3, "is no folder, so there is no run here"),
     Wrong(f"audit {PARTY}", 2, "is the kit of a party, not of a coordinator"),
     Wrong("audit mechanism gnmaxx", 2, "there is no mechanism 'gnmaxx'"),
+    Wrong("audit mechanism gnmax --seed -1", 2, "is not in the range x>=0"),
     Wrong("audit mechanism gnmax --set sigma=0", 2, "sigma: must be greater than 0, got 0"),
     Wrong("audit mechanism gnmax --set sgma=4", 2, "sgma: unknown key", near="sigma"),
     Wrong("audit mechanism gnmax --set sigma=4 --seed 1 --system-noise", 2, "exclude each other"),
@@ -162,6 +163,8 @@ ROWS = [
     Wrong("node join public.npz", 2, "where it is to be unpacked is not given"),
     Wrong("node join public.npz --into new", 2, "public.npz is no whole .tar.gz"),
     Wrong(f"node fingerprint {COORDINATOR}", 2, "is the kit of a coordinator: it accepts no terms"),
+    Wrong("node join absent.tar.gz --into new", 2, "absent.tar.gz is not there"),
+    Wrong(f"watch {STUDENT}", 2, "is the kit of a student", near="Give the kit of a coordinator"),
     Wrong("node start home", 2, "home is no kit"),
     # the operator
     Wrong("provision absent.toml --out new", 2, "cannot read absent.toml: No such file"),

@@ -199,7 +199,7 @@ class InteractiveEvent(ConfidentEvent):
         EventError : no predictions, or not one row per query. ThresholdError : not within [0, 1].
         """
         if probabilities is None:
-            raise EventError("an interactive check needs the student's predictions. Pass probabilities.")
+            raise EventError("an interactive check needs the student's predictions. Pass predictions.")
         array, offsets = np.asarray(votes).astype(np.int64, copy=False), public_offsets(probabilities, teachers)
         if offsets.shape != array.shape:
             raise EventError(

@@ -16,6 +16,7 @@ from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.messages import WireModel
 from consilium.protocol.records import from_record, refusal_from_record, to_record
 from consilium.protocol.refusals import CURES, FOR_DATA, Refusal, Rule
+from consilium.report.words import many
 
 Reply = TypeVar("Reply", bound=WireModel)
 
@@ -206,7 +207,7 @@ def require(members: int, minimum: int, stage: str, failures: Mapping[str, Failu
         f"{count} x {reason}" for reason, count in sorted(reasons.items(), key=lambda item: -item[1])[:3]
     )
     raise NotEnoughParties(
-        f"{members} parties after stage {stage!r}, at least {minimum} are required"
+        f"{many(members, 'party')} after stage {stage!r}, at least {minimum} are required"
         + (f" ({counted})" if counted else ""),
         f"{f'{cure}. ' if cure else ''}See events.jsonl for each party's reason, or lower federation.minimum_parties",
     )

@@ -194,5 +194,6 @@ class SumCollector:
             position=self._standing.position(),
             phase=phase,
             release=self._number or 1,
+            agreed="" if self._config.noise_in_sums else self._config.terms().digest(),
             **others,
         )

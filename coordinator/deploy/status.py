@@ -19,6 +19,7 @@ from consilium.protocol.label_source import Unanswered
 from consilium.protocol.old_names import public_file
 from consilium.protocol.pool import PoolTree
 from consilium.report.disclosure import epsilon_text
+from consilium.report.words import many
 
 MOST_ERRORS = 5
 
@@ -92,7 +93,7 @@ class Status:
         return [f"{head:11}  {words}" for head, words in rows]
 
     def _left_words(self) -> str:
-        return f"{self.queries_left} queries, {self.answers_left} answers"
+        return f"{many(self.queries_left, 'query')}, {many(self.answers_left, 'answer')}"
 
     def _pool_words(self) -> str:
         spent = f"; {self.rows_spent} were answered in earlier federations" if self.rows_spent else ""

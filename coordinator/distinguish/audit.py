@@ -22,6 +22,7 @@ from consilium.coordinator.distinguish.regions import Claim, Measured, Region, c
 from consilium.coordinator.mechanisms.base import Mechanism
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.noise import NoiseSource
+from consilium.report.words import many
 
 MORE_DELTAS = (1e-3, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5)
 """Where a claim that holds at every delta is tested besides the delta that is asked for."""
@@ -263,8 +264,8 @@ def print_audit(audit: MechanismAudit, console: Console, noise: str) -> None:
             table.add_row(name, cap, *row)
     console.print(table)
     console.print(
-        f"{setup.queries} queries a run; {audit.tried} pairs tried on {setup.scouting_runs} runs of each side, the"
-        f" worst {len(audit.results)} measured on {setup.runs}; {noise}; {audit.seconds:.1f} s."
+        f"{many(setup.queries, 'query')} a run; {many(audit.tried, 'pair')} tried on {setup.scouting_runs} runs of each"
+        f" side, the worst {len(audit.results)} measured on {setup.runs}; {noise}; {audit.seconds:.1f} s."
     )
     console.print(f"A true claim is refuted with probability at most {1 - setup.confidence:.2g}.")
     console.print(verdict(audit))

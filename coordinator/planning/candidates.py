@@ -13,6 +13,7 @@ from consilium.coordinator.mechanisms import AnyMechanism
 from consilium.coordinator.mechanisms.calibration import KINDS, WIDE, noise_scales, with_noise
 from consilium.coordinator.planning.facts import PublicFacts
 from consilium.protocol.releases import ReleaseKind
+from consilium.report.words import many
 from consilium.sums.roster import least_sum
 
 QUERIES = (10, 20, 40, 80, 160, 320, 640, 1280)
@@ -42,9 +43,9 @@ class Candidate:
         answers = (
             ""
             if self.query_budget.answers == self.query_budget.queries
-            else f", at most {self.query_budget.answers} answers"
+            else f", at most {many(self.query_budget.answers, 'answer')}"
         )
-        return f"{self.mechanism.describe()}, {self.query_budget.queries} queries{answers}"
+        return f"{self.mechanism.describe()}, {many(self.query_budget.queries, 'query')}{answers}"
 
 
 def candidates(federation: Mapping[str, Any], facts: PublicFacts, most: int) -> list[Candidate]:

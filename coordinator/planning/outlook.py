@@ -53,7 +53,10 @@ def why_hopeless(planned: PlannedFederation) -> str:
 def what_would_do(facts: PublicFacts, federation: Mapping[str, Any], most_queries: int) -> str:
     """Settings at which something is to be expected, or that none was found. federation: its mechanism is open."""
     lines = list(dict.fromkeys(setting.line() for setting in _enough(facts, federation, most_queries)))
-    return f"This would do: {'; or '.join(lines)}" if lines else f"Nor does epsilon {LARGER_EPSILONS[-1]:g} do"
+    if lines:
+        return f"This would do: {'; or '.join(lines)}"
+    larger = float(federation["privacy"]["epsilon"]) < LARGER_EPSILONS[-1]
+    return f"Nor does epsilon {LARGER_EPSILONS[-1]:g} do" if larger else "Nothing else that was tried would do"
 
 
 def _enough(facts: PublicFacts, federation: Mapping[str, Any], most_queries: int) -> Iterator[OtherSetting]:

@@ -269,7 +269,7 @@ def _tell(made: Made, output: Format, sealed: Sequence[Path] = ()) -> None:
         lines.append(f"epsilon promised   {epsilon_text(made.promised.epsilon)} at delta {made.promised.delta:g}")
         lines.append(f"nodes              {made.towards_nodes}")
         lines.append(f"in plain words     {made.in_plain_words}")
-        lines.append(f"parties needed     {made.least}: fewer are waited for, and no sum is of fewer")
+        lines.append(f"parties needed     {made.least}: with fewer, no query is answered; more are waited for")
     if made.authority:
         lines.append(f"authority          {made.authority}")
     lines += [f"kit     {kit}.tar.gz" for kit in made.kits]

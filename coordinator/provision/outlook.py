@@ -143,7 +143,7 @@ class ChangeOutlook:
         large = likelier if party.epsilon > MOST_EPSILON else ""
         now = "" if party.now is None or party.now == party.epsilon else f" (now {epsilon_text(party.now)})"
         over = f" over {party.federations} federations" if party.federations > 1 else ""
-        told = f"epsilon at most {epsilon_text(party.epsilon)}{over}{now}{large}; needs policy.most_epsilon >="
+        told = f"epsilon at most {epsilon_text(party.epsilon)}{over}{now}{large}; allowed by policy.most_epsilon >="
         told += f" {party.most_epsilon:g}, most_queries >= {party.most_queries}"
         if party.least_parties is not None:
             told += f", least_parties <= {party.least_parties}"

@@ -24,6 +24,7 @@ from consilium.protocol.models import Countable, Frozen
 from consilium.protocol.old_names import Outgrown
 from consilium.protocol.pool import PoolTerms
 from consilium.protocol.schema import Schema
+from consilium.report.words import many
 from consilium.sums.roster import AggregatorEntry, Roster, VerifiedRoster
 
 OPERATOR, UPDATES, REGISTRY = "operator", "updates", "registry.json"
@@ -159,8 +160,9 @@ class Registry(Outgrown, Frozen):
         check_sums(config, roster)
         if len(self.parties) < config.minimum_parties:
             raise ConfigError(
-                f"{len(self.parties)} parties are left, minimum_parties is {config.minimum_parties}",
-                "Provision a new federation with fewer",
+                f"{many(len(self.parties), 'party')} left, minimum_parties is {config.minimum_parties}",
+                "Add a party first, or provision a new federation"
+                + (" with fewer" if config.minimum_parties > 2 else ""),
             )
         check_threshold(config, config.teachers_per_party * sum(party.weight for party in self.parties.values()))
         earlier = {federation.digest for federation in self.earlier}

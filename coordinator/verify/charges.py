@@ -24,6 +24,7 @@ from consilium.coordinator.verify.recorded import Recorded
 from consilium.protocol.errors import ConfigError, MalformedMessage
 from consilium.protocol.strict_json import is_infinite
 from consilium.report.disclosure import epsilon_text
+from consilium.report.words import many
 from consilium.sums.aggregators.half import add_up
 from consilium.sums.aggregators.terms import FIELDS, reach_of, version_for
 from consilium.sums.aggregators.wire import GivenRecord
@@ -132,7 +133,7 @@ def check_evidence(recorded: Recorded) -> str:
         compared += 1
     if recorded.batches and not compared:
         raise Absent("no votes are kept where they decide nothing of what is charged")
-    return f"{compared} batches"
+    return many(compared, "batch")
 
 
 def check_sanitised(recorded: Recorded) -> str:

@@ -13,6 +13,7 @@ from consilium.protocol.label_source import NO_LABEL, Outcome
 from consilium.protocol.old_names import OF_CARD, renamed, todays_stages
 from consilium.protocol.parquet import from_parquet
 from consilium.report.disclosure import epsilon_text
+from consilium.report.words import many
 
 LABELS, CARD, PLAN, COORDINATOR = "labels.parquet", "student/student.json", "student/plan.json", "coordinator.json"
 
@@ -140,7 +141,8 @@ def _plan(files: Files, recorded: Recorded, table: Labels) -> str:
         )
     if table.read and place != len(table.rows):
         raise Contradiction(f"{PLAN}: the rows of {LABELS} are not those that it chose")
-    return f"{sum(len(chosen) for chosen, _ in plans)} rows in {sum(rounds for _, rounds in plans)} rounds"
+    asked, rounds = sum(len(chosen) for chosen, _ in plans), sum(rounds for _, rounds in plans)
+    return f"{many(asked, 'row')} in {many(rounds, 'round')}"
 
 
 def _planned(files: Files, name: str, recorded: Recorded) -> tuple[list[int], int]:

@@ -13,7 +13,7 @@ from consilium.protocol.strict_json import is_infinite, number
 from consilium.report.disclosure import epsilon_text
 from consilium.report.exhibits import Cell, Exhibit, PagePart, Table, TableLine, as_text, published, without_blanks
 from consilium.report.page import fragment
-from consilium.report.words import many, plural, share_text
+from consilium.report.words import many, share_text
 from consilium.simulations.council.statement import PrivacyStatement
 from consilium.simulations.report import meaning
 from consilium.simulations.report.guarantees import own_epsilons
@@ -34,7 +34,7 @@ _PRIVATE = {
 
 def verdict(privacy: PrivacyStatement, parties: int) -> str:
     """The report's verdict in few words, of all fits on these owners together."""
-    level = meaning.verdict(privacy.epsilon_of_all_fits, privacy.delta_of_all_fits, parties).level
+    level = meaning.verdict(privacy.epsilon_of_all_fits, privacy.delta_of_all_fits, parties, unit=privacy.unit).level
     protection = f"{'no' if level == 'none' else level} protection"
     return protection if privacy.protects else f"simulation with seeded noise; with real noise: {protection}"
 
@@ -119,6 +119,8 @@ def _gap(summary: Mapping[str, Any]) -> tuple[str, ...]:
         )
         if alone is not None and student_has is not None and pooled is not None and pooled > alone:
             share = (student_has - alone) / (pooled - alone)
+            if share < 0:
+                return (f"By {METRICS[metric]} the student is below one party alone, in the mean.",)
             whole = "all rows in one place"
             return (f"By {METRICS[metric]} the student goes {share:.0%} of the way from one party alone to {whole}.",)
     return ()
@@ -129,8 +131,9 @@ def _guarantee(summary: Mapping[str, Any], privacy: PrivacyStatement) -> Exhibit
     queries, release = summary["queries"], ReleaseKind(summary["release"])
     right = summary["privacy"].get("released_label_accuracy")
     released = (
-        f"{summary['parties']:,} parties ({many(summary['teachers'], 'teacher')}) voted on {queries['asked']:,} public"
-        f" rows; {queries['answered']:,} {plural(release.noun)} were released ({share_text(right)} of them right)."
+        f"{many(summary['parties'], 'party')} ({many(summary['teachers'], 'teacher')}) voted on"
+        f" {many(queries['asked'], 'public row')}; {many(queries['answered'], release.noun)}"
+        f" {'was' if queries['answered'] == 1 else 'were'} released ({share_text(right)} of them right)."
     )
     return Exhibit("guarantee", verdict(privacy, summary["parties"]), (released,), items=tuple(privacy.lines()))
 
@@ -158,7 +161,7 @@ def _models(name: str, title: str, models: Mapping[str, Mapping[str, Any]], secr
 def _weights(summary: Mapping[str, Any]) -> Exhibit | None:
     """Own epsilons by weight. Secret: weights tell who took part."""
     items = tuple(
-        f"weight {row.weight}: {row.count} parties, own epsilon at most {row.epsilon_text}"
+        f"weight {row.weight}: {many(row.count, 'party')}, own epsilon towards the student at most {row.epsilon_text}"
         for row in own_epsilons(summary.get("by_party", {}))
     )
     return Exhibit("weights", "What it means for each party", items=items, secret=True) if items else None

@@ -46,8 +46,7 @@ class Run:
     """A finished run. Everything is read from its folder, `path`, when it is first asked for.
 
     The tables hold what only a simulation knows (each party's quality, the true outcome of public rows): they are for
-    whoever has the rows anyway. What may be shown to anybody is `privacy`, `report.public`, `student` and the picture
-    that notebooks draw.
+    whoever has the rows anyway. What may be shown to anybody is `privacy`, `report.public` and `student`.
 
     source: the rows, of a run whose rows were in memory (`Council`); an audit compares with them.
     """

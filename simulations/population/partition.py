@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from consilium.protocol.errors import ConfigError, DataError, NotEnoughParties
+from consilium.report.words import many
 from consilium.simulations.datasets.base import Source
 from consilium.simulations.datasets.spec import PublicSpec
 
@@ -253,9 +254,9 @@ def natural_partition(
     private = owners[sizes >= least_rows]
     if len(private) < minimum_parties:
         raise NotEnoughParties(
-            f"{source.name}: {len(private)} {source.owner_label}s are left as parties with at least {least_rows}"
-            f" rows, at least {minimum_parties} are required",
-            "Lower federation.minimum_parties, data.least_rows or data.public_share",
+            f"{source.name}: {many(len(private), source.owner_label)} {'is' if len(private) == 1 else 'are'} left as"
+            f" parties with at least {many(least_rows, 'row')}, at least {minimum_parties} are required",
+            "Lower federation.minimum_parties, data.public_share, or data.least_rows and federation.teachers_per_party",
         )
     shards = dict(zip(owners.tolist(), _by_group(rows, owner), strict=True))
     parties = {name: shards[who] for who, name in party_names(source, private).items()}

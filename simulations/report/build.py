@@ -120,7 +120,7 @@ def report_page(data: ReportData) -> Page:
         [part for part in parts if part.exhibits or part.words],
         summary=(_sentence(data), *([data.description] if data.description else [])),
         top=without_blanks([_unfinished(data), _unbounded(data, guarantees)]),
-        footer=(Markup("<strong>Data.</strong> {}").format(data.attribution), METHOD),
+        footer=(*([Markup("<strong>Data.</strong> {}").format(data.attribution)] if data.attribution else []), METHOD),
         contents=True,
         window=f"{data.title} – Consilium{' (public version)' if data.public else ''}",
         generator=f"Consilium, drawing {drawing()}",
@@ -207,15 +207,15 @@ def _kind(data: ReportData) -> Exhibit:
         "the data-dependent epsilon and its curve,",
         "the epsilon spent at the released counts, which is chosen after the fact: the guarantee covers it,",
         f"how far the {parties} agreed and how they voted (consensus of the votes),",
-        "all models to compare with that use private rows: mean teacher, noisy average, plurality, pooled; the"
-        " yardsticks that stay are public,",
+        "all models to compare with that use private rows: mean teacher, noisy average, private gradient descent,"
+        " plurality, pooled; the yardsticks that stay are public,",
         f"what each {data.party_label} gains, and what another epsilon would give,",
         f"the {parties} by name, size, weight and quality, how many were left out and why, and how long each stage"
         " took.",
     )
     words = (
         "This is the version for everybody. It shows the configuration, what was released and what follows from that,"
-        " and public data. Left out, because no guarantee covers them:"
+        " and public data. Left out:"
     )
     return Exhibit("version", words=(words,), look="open", items=left_out)
 
@@ -225,7 +225,8 @@ def _model_card(data: ReportData) -> PagePart:
     card = data.card
     if not card.keys() >= CARD_KEYS:  # no student, or one of another version
         return PagePart("model-card", "Model card", ())
-    words = sentences(card)
+    # by how many there might have been: how many there were may follow from what their rows are
+    words = sentences({**card, "parties": data.invited} if data.public else card)
     links = {
         "Model details": Markup("SHA-256 of its file: <code>{}</code>").format(card["model"]["sha256"]),
         "Factors": _see("subgroups", "The student by group") if data.open_figures.get("subgroups") else "",

@@ -9,7 +9,7 @@ from typing import Any
 from consilium.models.evaluation import BY_PREVALENCE
 from consilium.report.charts import SHARES, Drawing, Key, Series, lines_chart
 from consilium.report.exhibits import ALL_BUT_FIRST, Cell, Chart, Exhibit, PagePart, Table, TableLine, without_blanks
-from consilium.report.words import plural, range_text, share_text, with_interval
+from consilium.report.words import plural, share_text, with_interval
 from consilium.simulations.report.data import ReportData
 from consilium.simulations.report.models import STUDENT_LABEL, ModelRow, model_rows
 from consilium.simulations.report.subgroups import subgroups_exhibit
@@ -258,9 +258,7 @@ def _roc(data: ReportData) -> Exhibit | None:
     curves = data.open_figures.get("student", {}).get("roc") or []
     if not curves:
         return None
-    areas = "; ".join(
-        f"{curve['name']} AUC {share_text(curve['auc'])} ({range_text(*curve['interval'])})" for curve in curves
-    )
+    areas = "; ".join(f"{curve['name']} AUC {with_interval(curve['auc'], curve['interval'])}" for curve in curves)
     several = "One curve for each class against all the others. The table below has each class’s numbers. "
     words = (
         f"{several if len(curves) > 1 else ''}Every threshold is a point: how many of the class are found, and how many"

@@ -99,16 +99,16 @@ def _given_back(data: ReportData) -> Exhibit | None:
     )
     words = Markup(
         "At {}, by thirds of their own rows. The improved model is better than one of the {}’s rows alone at {:.0%} of"
-        " them (95% interval {:.0%} to {:.0%}); in the mean its Brier score is lower by {} ({} to {}). Both are"
-        " logistic models with the same priors. This costs no epsilon: each {} does it for itself, on what was"
-        " published, and sends nothing back (<code>consilium party improve</code>)."
+        " them (95% interval {:.0%} to {:.0%}); in the mean its Brier score changes by {} ({} to {}; less is"
+        " better). Both are logistic models with the same priors. This costs no epsilon: each {} does it for itself, on"
+        " what was published, and sends nothing back (<code>consilium party improve</code>)."
     ).format(
         many(back["parties"], word),
         word,
         back["share"],
         low,
         high,
-        *map(signed_text, (back["gain"], *back["interval"])),
+        *(signed_text(-gain) for gain in (back["gain"], *reversed(back["interval"]))),
         word,
     )
     table = Table(("model", "Brier score at home", f"{name} at home"), lines, ALL_BUT_FIRST)

@@ -23,9 +23,10 @@ from typing import Literal
 from markupsafe import Markup
 from scipy.special import expit, logit
 
+from consilium.accounting.units import Unit
 from consilium.report.exhibits import Words
 from consilium.report.glossary import term
-from consilium.report.words import many
+from consilium.report.words import delta_text, many
 
 STRONG, MODERATE = 1.0, 3.0
 """Largest epsilon of a strong and of a moderate promise: a guess is then right in 74 and in 96 of 100 cases at most."""
@@ -71,10 +72,13 @@ def in_hundred(share: float) -> str:
     return f"{cases:.1f} in 100" if cases < 100 else "above 99.9 in 100"
 
 
-def verdict(epsilon: float, delta: float, parties: int, word: str = "party") -> PrivacyVerdict:
+def verdict(
+    epsilon: float, delta: float, parties: int, word: str = "party", unit: Unit | str = Unit.PARTY
+) -> PrivacyVerdict:
     """Of a promise towards whoever sees what is released, by noise that nobody knows.
 
-    parties: that take part, each a `word`.
+    parties: that take part, each a `word`. unit: what delta is for; there are more records and patients than parties,
+    and how many is not told.
 
     >>> verdict(0.8, 1e-5, 371).level, verdict(2, 1e-5, 371).level, verdict(2, 1e-2, 371).level
     ('strong', 'moderate', 'weak')
@@ -94,9 +98,21 @@ def verdict(epsilon: float, delta: float, parties: int, word: str = "party") -> 
         level = "moderate"
         reasons.insert(0, f"Delta times the {many(parties, word)} is {expected:.2g}, above {NEARLY:g}.")
     else:
-        mishap = Markup("{}, the room left for a mishap, is {} over all {} together.")
-        reasons.append(mishap.format(term("delta", "Delta"), f"{expected:.1g}", many(parties, word)))
+        mishap = Markup("{}, the room left for a mishap, is {} {}.")
+        one = (delta_text(delta), f"for each {Unit(unit)}")
+        over = (_one_digit(expected), f"over all {many(parties, word)} together")
+        reasons.append(mishap.format(term("delta", "Delta"), *(over if unit == Unit.PARTY else one)))
     return PrivacyVerdict(level, tuple(reasons))
+
+
+def _one_digit(value: float) -> str:
+    """Rounded up.
+
+    >>> _one_digit(0.00371), _one_digit(0.004), _one_digit(0.0)
+    ('0.004', '0.004', '0')
+    """
+    unit = 10.0 ** math.floor(math.log10(value)) if value > 0 else 1.0
+    return f"{math.ceil(value / unit - 1e-9) * unit:.1g}"
 
 
 def _of_epsilon(epsilon: float) -> Markup:

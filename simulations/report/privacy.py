@@ -159,7 +159,7 @@ def privacy_curve(data: ReportData, promised: GuaranteeRow) -> Exhibit:
     bounded = math.isfinite(promised.epsilon)
     words = "How the privacy cost grows with each query. " + (
         "The line across is the ceiling that was fixed before anything was asked. What is spent at the released counts"
-        " stays below it whatever the votes are. It is computed at some queries, with straight lines between."
+        " is never above it. It is computed at some queries, with straight lines between."
         if bounded
         else "There is no ceiling: the worst case is unbounded."
     )
@@ -214,21 +214,27 @@ def _weights(data: ReportData) -> Exhibit | None:
         "weights",
         f"What it means for each {word}",
         (
-            f"Answers of a {word} count as often as its own policy allows: that is its weight. Its own epsilon follows"
-            " from its weight, which is fixed before anything is asked. Above stands that of the largest weight.",
+            f"Answers of a {word} count as often as its own policy allows: that is its weight. Its own epsilon,"
+            " towards the student, follows from its weight, which is fixed before anything is asked. Above stands that"
+            " of the largest weight.",
         ),
-        table=Table((plural(word), "weight", "own epsilon, worst case"), lines, numbers=frozenset((1, 2)), look=""),
+        table=Table(
+            (plural(word), "weight", "own epsilon towards the student, worst case"),
+            lines,
+            numbers=frozenset((1, 2)),
+            look="",
+        ),
         secret=True,
     )
 
 
 def _verdict(data: ReportData, guarantees: Mapping[str, GuaranteeRow]) -> Markup:
     promised = guarantees[GUARANTEE]
-    found = verdict(promised.epsilon, promised.delta, data.parties, data.party_label)
+    found = verdict(promised.epsilon, promised.delta, data.parties, data.party_label, promised.unit)
     headline, seeded = _HEADLINES[found.level], Markup("")
     if data.seeded_noise:
         headline = f"Simulated: {headline.lower()}"
-        like = "The numbers below are those of the same run with real noise."
+        like = "The guarantee below is that of the same run with real noise."
         seeded = Markup("<strong>{}</strong> {} ").format(SEEDED, like)
     reasons = Markup(" ").join([*found.reasons, *_whole_party(data, guarantees)])
     return Markup('<span class="level">{}</span> {}{}').format(headline, seeded, reasons)
@@ -260,7 +266,7 @@ def _meaning(data: ReportData, row: GuaranteeRow, release: str) -> tuple[str, ..
     return (
         f"{protected} Suppose that somebody knows everything else and wonders {aims}. A coin is right in 50 of 100"
         f" such cases. Whoever has all {release} that were released, and anything made from them, {bound}, whatever"
-        f" they compute. Odds of 1 to 1 become at most {rounded_up(odds)} to 1.",
+        f" they compute: the odds that such a guess is right are at most {rounded_up(odds)} to 1.",
         f"What all {plural(data.party_label)} together teach is not hidden: that is what the student is for, and it"
         " would be learnt without any one of them as well.",
     )

@@ -360,6 +360,8 @@ def labels_explained(data: ReportData) -> str:
         if data.release is ReleaseKind.COUNTS
         else ""
     )
+    if len(shares) < 2 or balanced <= 1 / len(shares) + 0.02:
+        return f"{words} They tell no more than that.{extra}{_auc_beside(data)}"
     return (
         f"{words} That does not make them worthless: the classes are not equally frequent, and who always names the"
         f" commonest never finds any other. The {noun} find {listed}: {balanced:.0%} in the mean over classes, where"

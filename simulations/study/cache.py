@@ -67,18 +67,19 @@ class StepCache:
         self.folder = folder.absolute()
         with writing(self.folder):
             private_folder(self.folder)
+            mark = self.folder / MARK
+            new = not mark.exists()
+            if new and any(self.folder.iterdir()) and not mark.exists():  # another study may have begun it meanwhile
+                raise ConfigError(
+                    f"{self.folder} is no cache of studies and has other files in it",
+                    "Give an empty or a new folder with --cache",
+                )
             if others_may_read(self.folder):
                 raise ConfigError(
                     f"the cache {self.folder} holds exact votes, and others than its owner may read it",
                     f"Run: chmod 700 {self.folder}, or give another with --cache",
                 )
-            mark = self.folder / MARK
-            if not mark.exists():
-                if any(self.folder.iterdir()) and not mark.exists():  # another study may have begun it meanwhile
-                    raise ConfigError(
-                        f"{self.folder} is no cache of studies and has other files in it",
-                        "Give an empty or a new folder with --cache",
-                    )
+            if new:
                 mark.touch(mode=0o600)
 
     def path(self, address: str) -> Path:

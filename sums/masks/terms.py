@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from pydantic import Field
 
-from consilium.protocol.identity import canonical_json
 from consilium.sums.errors import OverflowRisk, UnsafeSession
 from consilium.sums.masks.ring import RingBits, choose_ring, sigma_total
 from consilium.sums.roster import MOST_PARTIES, SumRoster
@@ -74,6 +73,5 @@ class MaskedTerms(SessionTerms):
         """Standard deviation of the noise that one party adds to one count; 0.0 without noise."""
         return self.sigma / math.sqrt(self.noise_shares) if self.sigma > 0 else 0.0
 
-    def canonical(self) -> bytes:
-        unwritten = {"release"} if self.release == 1 else set()
-        return canonical_json(self.model_dump(mode="json", exclude=unwritten))
+    def _unwritten(self) -> set[str]:
+        return super()._unwritten() | ({"release"} if self.release == 1 else set())

@@ -58,7 +58,8 @@ class Board:
         return AggregatorRequest(**fields)
 
     def session(self, queries: np.ndarray = QUERIES, **terms: Any) -> VerifiedTerms:
-        fields = {"federation": self.config.digest(), "classes": 2, "teachers": 1, **terms}
+        agreed = "" if terms.get("leader_sigma") else self.config.terms().digest()
+        fields = {"federation": self.config.digest(), "classes": 2, "teachers": 1, "agreed": agreed, **terms}
         return VerifiedTerms.create(
             self.keys.roster,
             fields.pop("federation"),
@@ -196,6 +197,8 @@ def test_sessions_that_were_not_promised(tmp_path: Path) -> None:
         (board.session(teachers=2), QUERIES, Rule.PROMISE),
         (board.session(classes=3), QUERIES, Rule.PROMISE),
         (board.session(release=2), QUERIES, Rule.PROMISE),
+        (board.session(agreed="0" * 64), QUERIES, Rule.TERMS),
+        (board.session(agreed=""), QUERIES, Rule.TERMS),
         (board.session(many), many, Rule.PROMISE),
         (board.session(), queries_of(6, seed=9), Rule.MALFORMED),
     ]

@@ -172,7 +172,7 @@ def test_a_partys_own_words_say_its_weight_and_epsilon(tmp_path: Path) -> None:
     assert told_share(home, CONFIG.terms()) == (
         share,
         [
-            "weight     2 of at most 6: your answers count 2 times; your own epsilon is at most"
+            "weight     2 of at most 6: each of your answers counts as 2 votes; your own epsilon is at most"
             f" {epsilon_text(share.epsilon)} at delta 1e-05 for a party"
         ],
     )

@@ -17,7 +17,7 @@ from consilium.coordinator.config import Federation, FederationConfig
 from consilium.coordinator.planning.plan import is_open
 from consilium.coordinator.provision.plan import RowsPlan, plan_table
 from consilium.coordinator.stages import Phase
-from consilium.node.acceptance import read_policy, terms_digest
+from consilium.node.acceptance import read_policy
 from consilium.party.dry_run import FederationFile
 from consilium.party.home import LIMITS, Policy
 from consilium.protocol import old_names
@@ -244,7 +244,7 @@ class TestHashesAndWire:
     def test_a_configuration_and_its_terms(self) -> None:
         config = make_config()
         assert config.digest() == "e1924a18dab51df4bad1e0bd29ac09937d131226205df38f95c7b0f2b143b54c"
-        assert terms_digest(config.terms()) == "f82f1811b938c26e977bf3955a008577b664bee58a3ea6301f2ca31c9ac9d586"
+        assert config.terms().digest() == "f82f1811b938c26e977bf3955a008577b664bee58a3ea6301f2ca31c9ac9d586"
 
     def test_terms_travel_under_the_names_of_0_9(self, caplog: pytest.LogCaptureFixture) -> None:
         terms = make_config().terms()

@@ -39,6 +39,10 @@ class Calls(Display):
         self.made.append(("restart",))
 
 
+PROMISED = "promised before anything is asked: epsilon at most"
+OF_THE_STUDENT, OF_IT = "at delta 1e-05 towards whoever has the student", " towards whoever has it"
+
+
 @pytest.mark.parametrize(
     ("event", "expected"),
     [
@@ -54,11 +58,11 @@ class Calls(Display):
         ({"event": "warned", "code": "few", "text": "few parties"}, [("warning", "few parties")]),
         (
             {"event": "promised", "epsilon": 0.79929, "delta": 1e-5, "unit": "party"},
-            [("say", "promised before anything is asked: epsilon at most 0.800 at delta 1e-05, unit: a party")],
+            [("say", f"{PROMISED} 0.800 {OF_THE_STUDENT}, unit: a party")],
         ),
         (
             {"event": "promised", "epsilon": None, "infinite": ["epsilon"], "delta": 1e-5, "unit": "party"},
-            [("say", "promised before anything is asked: epsilon at most unbounded at delta 1e-05, unit: a party")],
+            [("say", f"{PROMISED} unbounded {OF_THE_STUDENT}, unit: a party")],
         ),
         (
             {"event": "released", "asked": 9, "answered": 7, "parties": 3, "release": "winner or abstention"},
@@ -77,14 +81,19 @@ class Calls(Display):
             [
                 (
                     "say",
-                    "the student is saved, AUC 0.771 on the public test rows, epsilon at most 0.800 at delta 1e-05;"
-                    " what follows compares it",
+                    "the student is saved, AUC 0.771 on the public test rows, epsilon at most 0.800 at delta 1e-05"
+                    f"{OF_IT}; what follows compares it",
                 )
             ],
         ),
         (
             {"event": "student-saved", "epsilon": None, "delta": 1e-5},
-            [("say", "the student is saved, epsilon at most unbounded at delta 1e-05; what follows compares it")],
+            [
+                (
+                    "say",
+                    f"the student is saved, epsilon at most unbounded at delta 1e-05{OF_IT}; what follows compares it",
+                )
+            ],
         ),
         ({"event": "serving", "address": "0.0.0.0:8765"}, [("say", "students may ask at 0.0.0.0:8765")]),
         ({"event": "failed", "error": "X", "what": "no parties", "action": ""}, [("say", "failed: no parties")]),

@@ -215,7 +215,7 @@ def test_a_prevalence_of_other_classes_is_refused_before_anything_is_asked(tmp_p
     assert source.asked == []
 
 
-NOTHING = ["not-above-majority", "order-by-chance", "class-not-found"]
+NOTHING = ["order-by-chance", "class-not-found"]
 """Of a student that says the same of every row."""
 
 

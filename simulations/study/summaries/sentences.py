@@ -325,10 +325,11 @@ def _rival(view: StudyView, question: Family, rival: str, rows: Sequence[MeanCon
         return f"{start}{_told(rows[0], signed_text)}, {_verdict(rows[0])}{_corrected(question)}."
     better = sum(row.significant and row.difference > 0 for row in rows)
     worse = sum(row.significant and row.difference < 0 for row in rows)
-    return (
-        f"{start}better at {better} of {len(rows)} points, worse at {worse}, not significant at"
-        f" {len(rows) - better - worse}{_corrected(question)}; {_spanned(view, rows, signed_text)}."
-    )
+    tested = sum(row.standing is Likeness.TESTED for row in rows)
+    untested = f", not tested at {len(rows) - tested}" if tested < len(rows) else ""
+    counts = f"better at {better} of {len(rows)} points, worse at {worse}, not significant at {tested - better - worse}"
+    outcome = f"{counts}{untested}{_corrected(question)}" if tested else "not tested"
+    return f"{start}{outcome}; {_spanned(view, rows, signed_text)}."
 
 
 def _gap(view: StudyView, question: Family, rival: str, rows: Sequence[MeanContrast]) -> str:

@@ -99,7 +99,7 @@ def test_the_party_is_told_its_weight_and_its_own_epsilon(tmp_path: Path) -> Non
     own = promised_at(config, 2).epsilon
     checked = consilium("party", "check", kit, kit / "federation.json")
     assert (
-        f"weight     2 of at most 3: your answers count 2 times; your own epsilon is at most {own:.3f}"
+        f"weight     2 of at most 3: each of your answers counts as 2 votes; your own epsilon is at most {own:.3f}"
         in checked.stdout
     )
     told = consilium("party", "check", kit, kit / "federation.json", "--format", "json").json()

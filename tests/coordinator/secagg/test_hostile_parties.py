@@ -220,7 +220,8 @@ class TestClip:
         cells = np.arange(-half, half) if ring == 16 else np.unique([e + s for e in edges for s in range(-3, 4)])
         cells = cells[(cells >= -half) & (cells < half)]
         next_cells = (cells + 1 + half) % (2 * half) - half  # one vote more, in the ring
-        kept, clipped = clip(cells[:, None], ring, votes)
+        kept, _ = clip(cells[:, None], ring, votes)
+        _, clipped = clip(np.stack([cells, votes - cells], axis=1), ring, votes)
         more, _ = clip(next_cells[:, None], ring, votes)
         assert np.abs(more - kept).max() == 1
         assert kept.min() == 0 and kept.max() == votes

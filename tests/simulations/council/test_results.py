@@ -208,6 +208,13 @@ def test_a_run_ends_with_its_promise_and_one_table_from_alone_to_pooled() -> Non
     assert "By AUC the student goes 50% of the way from one party alone" in lines[-1]
 
 
+def test_a_student_below_one_party_alone_has_no_share_of_the_way() -> None:
+    ends = {"mean_teacher": {"accuracy": 0.8, "auc": 0.8}, "pooled": {"accuracy": 0.8, "auc": 0.801}}
+    text = _ending(**ends)
+    assert "By AUC the student is below one party alone, in the mean." in text
+    assert "of the way" not in text
+
+
 @pytest.mark.parametrize("pooled", [None, {"accuracy": 0.6, "auc": 0.65}])
 def test_no_way_is_measured_that_does_not_go_up(pooled: dict[str, float] | None) -> None:
     ends = {"mean_teacher": {"accuracy": 0.6, "auc": 0.65}} | ({"pooled": pooled} if pooled else {})

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from consilium.accounting.units import Unit
 from consilium.report.disclosure import out_of, surest_guess
 from consilium.simulations.report.meaning import EXCEPTIONS, MODERATE, STRONG, in_hundred, surest_belief, verdict
 
@@ -87,3 +88,11 @@ def test_what_is_said_is_never_less_than_what_may_be(share: float) -> None:
     assert share - 1e-9 <= cases / base
     assert (told == "always") == (share > 0.999999)
     assert share <= 0.999 or in_hundred(share) == "above 99.9 in 100"
+
+
+def test_delta_is_over_all_parties_only_where_one_of_them_is_the_unit() -> None:
+    """Of records there are more than parties: a product with these would be too small."""
+    told = [str(verdict(0.5, 1e-5, 24, "hospital", unit).reasons[-1]) for unit in Unit]
+    assert ["over all 24 hospitals together" in each for each in told] == [unit is Unit.PARTY for unit in Unit]
+    assert "is 0.0003 over" in told[list(Unit).index(Unit.PARTY)]  # 0.00024, rounded up
+    assert all("is 1e-5 for each" in each for unit, each in zip(Unit, told, strict=True) if unit is not Unit.PARTY)

@@ -168,7 +168,7 @@ def test_an_impossible_division_is_told_and_ends_nothing(tmp_path: Path, cache: 
     assert [(each["axes"], each["method"], each["type"], each["known"]) for each in summary["failed"]] == [
         ({"division": "large"}, "", "NotEnoughParties", True)
     ]
-    assert "1000" in summary["failed"][0]["why"]
+    assert "1,000" in summary["failed"][0]["why"]
     table = pl.read_parquet(tmp_path / "out" / RESULTS)
     assert set(table["division"]) == {"natural"}
     assert json.loads((tmp_path / "out" / FACTS_FILE).read_text())["failed"] == summary["failed"]
@@ -177,7 +177,7 @@ def test_an_impossible_division_is_told_and_ends_nothing(tmp_path: Path, cache: 
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"data": {"least_rows": 1000}}, "no cell of the study can be computed.*at least 1000 rows"),
+        ({"data": {"least_rows": 1000}}, "no cell of the study can be computed.*at least 1,000 rows"),
         ({"data": {"path": "absent.csv"}}, "no cell of the study can be computed.*absent.csv"),
         (
             {"federation": {"privacy": {"epsilon": 9.0}, "mechanism": {"threshold": 3}}},
@@ -227,6 +227,13 @@ def test_a_method_that_gives_no_number_is_told(
     monkeypatch.setattr(kind, "predict", predict)
     summary = run(tmp_path, cache, **SMALL)
     assert {each["what"] for each in summary["failed"]} == {"the method gives no number for test"}
+
+
+def test_a_folder_that_is_no_cache_is_not_said_to_hold_votes(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("mine")
+    tmp_path.chmod(0o755)
+    with pytest.raises(ConfigError, match="is no cache of studies and has other files in it"):
+        StepCache(tmp_path)
 
 
 @pytest.mark.parametrize("there", ["a file", "something else", "another study", "another process"])

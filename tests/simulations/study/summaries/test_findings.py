@@ -24,6 +24,12 @@ def sentence(told: list[str], start: str) -> str:
     return found
 
 
+def test_of_one_seed_nothing_is_said_to_be_tested() -> None:
+    told = findings(MadeUp(seeds=(0,)).frame(), {"division": ["natural", "iid", "matched", "country"]})
+    assert sentence(told, "PATE against noisy average (AUC): not tested; ")
+    assert not any("not significant" in each for each in told)
+
+
 def test_a_study_of_divisions_ends_in_at_least_five_sentences_with_negative_ones() -> None:
     told = findings(MadeUp().frame(), {"division": ["natural", "iid", "matched", "country"]})
     assert len(told) >= 5
