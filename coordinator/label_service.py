@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -304,7 +305,7 @@ class LabelService:
             collected.append(self._collector(chosen, query_set_hash(chosen), progress, round_))
             return collected[-1].votes, collected[-1].teachers
 
-        drawn = self._drawn(sums, len(queries), room, probabilities, collected)
+        drawn = self._drawn(sums, ids, room, probabilities, collected)
         histogram = collected[0]
         asked, answered = len(drawn.labels), int(drawn.answered.sum())
         event = self._config.event(asked, answered, self._number)
@@ -339,14 +340,14 @@ class LabelService:
             raise drawn.failure
 
     def _drawn(
-        self, sums: Sums, queries: int, room: int, probabilities: np.ndarray, collected: list[Histogram]
+        self, sums: Sums, ids: Sequence[str], room: int, probabilities: np.ndarray, collected: list[Histogram]
     ) -> Drawn:
         """What the mechanism makes of the parties' votes, which each call of `sums` adds to `collected`.
 
         Where they come with noise, the coordinator makes up what is missing of the mechanism's own, by the number of
         parties in each sum.
         """
-        mechanism = self._phase.mechanism
+        mechanism, queries = self._phase.mechanism, len(ids)
         if self._config.noise_in_sums and mechanism.noise_by_parties:
             return mechanism.release(sums, queries, room, None, probabilities)
         noise = self._noise(self._ledger.next_batch())
@@ -358,7 +359,14 @@ class LabelService:
             sigma = self._config.top_up(len(collected[-1].parties), round_, self._number)
             return noisy + (noise.gaussian(sigma, noisy.shape) if sigma > 0 else 0), votes
 
-        return mechanism.release_from_noisy(topped_up, queries, room, noise, probabilities)
+        def shown(unanswered: Drawn, passed: np.ndarray) -> tuple[Drawn, np.ndarray]:
+            outcome = [unanswered.labels.tolist(), unanswered.reinforced.tolist(), passed.tolist()]
+            labels, reinforced, through = json.loads(self._ledger.checked(ids, json.dumps(outcome)))
+            return Drawn(np.array(labels, dtype=np.int64), np.array(reinforced, dtype=bool)), np.array(
+                through, dtype=bool
+            )
+
+        return mechanism.release_from_noisy(topped_up, queries, room, noise, probabilities, shown)
 
     def _evidence(
         self, event: ReleaseEvent, votes: np.ndarray, histogram: Histogram, probabilities: np.ndarray

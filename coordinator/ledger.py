@@ -25,6 +25,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from consilium.protocol.digests import canonical_digest
 from consilium.protocol.errors import BudgetExceeded, LedgerError
 from consilium.protocol.label_source import NO_LABEL, Outcome, Unanswered
 from consilium.protocol.ledger_statement import (
@@ -73,7 +74,9 @@ released. What is left there is what a sum that failed used up at the parties.""
 STARTS_TABLE = "CREATE TABLE starts (number INTEGER PRIMARY KEY, token TEXT NOT NULL, used INTEGER NOT NULL)"
 """Beside the others, of a deployment: a random token for each start of a coordinator that asked for votes, and for the
 last one. Parties know the last token under which they were asked, see `Ledger.begin_start`."""
-OPTIONAL_TABLES = (LEFT_OVER_TABLE, WEIGHTED_TABLES, PHASED_TABLES, VOTED_TABLES, STARTS_TABLE)
+CHECKS_TABLE = "CREATE TABLE checks (queries TEXT PRIMARY KEY, outcome TEXT NOT NULL)"
+"""Beside the others, from the first check on noisy sums on: what it let pass, until these queries are released."""
+OPTIONAL_TABLES = (LEFT_OVER_TABLE, WEIGHTED_TABLES, PHASED_TABLES, VOTED_TABLES, STARTS_TABLE, CHECKS_TABLE)
 
 
 HISTOGRAM, PROBABILITIES = np.dtype("<i8"), np.dtype("<f8")
@@ -174,6 +177,8 @@ class ReleaseLedger(Protocol):
 
     def unanswered(self, phase: int | None = None, among: Collection[str] | None = None) -> Unanswered: ...
 
+    def checked(self, query_ids: Sequence[str], outcome: str) -> str: ...
+
     def commit(self, batch: Batch, most_queries: int, most_answers: int) -> None: ...
 
     def close_with(self, result: str) -> None: ...
@@ -224,6 +229,10 @@ def open_batch(
         phase=phase,
         secret=chain_link([meta["salt"], seq, moment, event, parties, votes, _plain(rows), list(left_over)]),
     )
+
+
+def _of_queries(query_ids: Sequence[str]) -> str:
+    return canonical_digest(list(query_ids))
 
 
 def _plain(rows: Sequence[tuple[Any, ...]]) -> Iterator[list[Any]]:
@@ -435,6 +444,27 @@ class Ledger:
                 names.update(json.loads(parties))
         return Unanswered(len(queries), tuple(sorted(names)))
 
+    def checked(self, query_ids: Sequence[str], outcome: str) -> str:
+        """The outcome of a check of these queries, about to be shown to parties who are asked about what passed: this
+        one, durable when this returns, or that of an earlier call, where the coordinator died before the release. A
+        check is charged once, and so its noise is drawn once.
+
+        Raises
+        ------
+        LedgerError : the file cannot be written. Nothing may be shown then.
+        """
+        key = _of_queries(query_ids)
+        try:
+            with self._transaction():
+                if not self._has("checks"):
+                    self._connection.execute(CHECKS_TABLE)
+                self._connection.execute("INSERT OR IGNORE INTO checks VALUES (?, ?)", (key, outcome))
+                return str(
+                    self._connection.execute("SELECT outcome FROM checks WHERE queries = ?", (key,)).fetchone()[0]
+                )
+        except sqlite3.Error as error:
+            raise LedgerError(f"cannot write ledger {self.path}: {error}", "Nothing was released") from None
+
     def commit(self, batch: Batch, most_queries: int, most_answers: int) -> None:
         """Charge and record one batch; durable when this returns. Only then may its labels leave.
 
@@ -496,6 +526,8 @@ class Ledger:
                 self._connection.executemany(
                     "INSERT INTO evidence VALUES (?, ?, ?, ?, ?)", [(row[0], *row[4:]) for row in rows]
                 )
+                if self._has("checks"):
+                    self._connection.execute("DELETE FROM checks WHERE queries = ?", (_of_queries(batch.query_ids),))
                 if self._has("voted"):
                     self._connection.executemany("DELETE FROM voted WHERE query_id = ?", [row[:1] for row in rows])
                     self._connection.execute("DELETE FROM attempts WHERE number NOT IN (SELECT attempt FROM voted)")

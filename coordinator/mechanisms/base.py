@@ -53,6 +53,10 @@ counts may be below 0, or above the number of votes. Without noise, a row that a
 not add up to the number of votes, and nothing may be decided on what it adds up to.
 """
 
+Shown = Callable[["Drawn", np.ndarray], tuple["Drawn", np.ndarray]]
+"""Gets what a check left unanswered and what passed, bool (queries,), before anybody is asked about that. Returns the
+same, or what it got of these queries before, where the release was broken off then."""
+
 
 def projected(noisy: np.ndarray, votes: int) -> np.ndarray:
     """Noisy histograms int64 (queries, classes), each moved as a whole so that it adds up to the number of votes, or
@@ -247,7 +251,13 @@ class Mechanism(BaseModel, ABC):
         return False
 
     def release_from_noisy(
-        self, sums: Sums, queries: int, room: int, noise: NoiseSource, probabilities: np.ndarray | None = None
+        self,
+        sums: Sums,
+        queries: int,
+        room: int,
+        noise: NoiseSource,
+        probabilities: np.ndarray | None = None,
+        shown: Shown = lambda unanswered, passed: (unanswered, passed),
     ) -> Drawn:
         """As `release`, where the noise of `sums_sigma` is in the sums. What the student gets has the event that it
         has from exact sums. Every query is returned, since its noisy sum was seen and is not given again; no outcome
@@ -262,7 +272,7 @@ class Mechanism(BaseModel, ABC):
             return self._decided(noisy)
         if self.sums_sigma(2) is None:
             return self._drawn(noisy, votes, noise, probabilities).within(room)
-        unanswered, passed = self._checked(projected(noisy, votes), votes, noise, probabilities)
+        unanswered, passed = shown(*self._checked(projected(noisy, votes), votes, noise, probabilities))
         return Drawn.of_passed(unanswered, passed, room, sums)
 
     def _decided(self, noisy: np.ndarray) -> Drawn:
