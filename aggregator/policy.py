@@ -129,7 +129,7 @@ class KeptRules:
         if queries > most:
             raise Refused(Rule.PROMISE, limit=most, requested=queries)
         ever = self.sums.answered() + len(self.ids) - self.sums.known(self.ids)
-        if phase == 1 and ever > self.policy.most_queries:
+        if ever > self.policy.most_queries:
             raise Refused(Rule.MOST_QUERIES, limit=self.policy.most_queries, requested=ever)
 
     def allow(self, terms: VerifiedTerms, accepted: frozenset[int]) -> None:

@@ -45,6 +45,10 @@ GIVE = (
     " INSERT INTO given (teachers, phase, query, federation) SELECT ?, ?, substr(?, 32 * i + 1, 32), ? FROM row"
 )
 """Query ids, one after the other in one value: many simulated parties write down hundreds each."""
+ANSWERED = (
+    "SELECT COUNT(*) FROM given AS one WHERE phase = 1 OR NOT EXISTS"
+    " (SELECT 1 FROM given WHERE teachers = one.teachers AND phase = 1 AND query = one.query)"
+)
 OLD_COUNT = "SELECT COALESCE(SUM(queries), 0) FROM answered WHERE phase = 1"
 """Versions before 0.2 counted query sets in a table `answered`; what is in it stays counted."""
 
@@ -124,7 +128,7 @@ class Account(Protocol):
         ...
 
     def answered(self) -> int:
-        """Queries ever answered in phase 1."""
+        """Queries ever answered, each once for the same teachers: in phase 1, and in phase 2 alone."""
         ...
 
     def answered_in(self, federation: str, phase: int) -> int: ...
@@ -285,7 +289,7 @@ class _Stored:
         old = self._one("SELECT 1 FROM sqlite_master WHERE name = 'answered'")
         earlier = self._count(OLD_COUNT) if old else 0
         inherited = self._count("SELECT COALESCE(SUM(queries), 0) FROM inherited")
-        return earlier + inherited + self._count("SELECT COUNT(*) FROM given WHERE phase = 1")
+        return earlier + inherited + self._count(ANSWERED)
 
     def answered_in(self, federation: str, phase: int) -> int:
         return self._count("SELECT COUNT(*) FROM given WHERE federation = ? AND phase = ?", federation, phase)

@@ -207,9 +207,10 @@ class SpendStore:
 
         A query to the same `teachers` (digest of the set) counts once, in whatever set or session it comes: the votes
         are the same. In phase 2 the queries are some of those of phase 1: they count against the federation's cap on
-        answers and not as further queries. Where several releases are promised, each has its own cap, and they come in
-        order: after queries of a later one there are no new ones of an earlier. A query counts for each release that it
-        is asked for: its votes are the same, but whoever sums them could release it twice.
+        answers, and as further queries where a coordinator asks others. Where several releases are promised, each has
+        its own cap, and they come in order: after queries of a later one there are no new ones of an earlier. A query
+        counts for each release that it is asked for: its votes are the same, but whoever sums them could release it
+        twice.
 
         Parameters
         ----------
@@ -239,9 +240,9 @@ class SpendStore:
                 queries = _asked_for(counted, release, phase, len(of_release))
             if queries > promise.only(release).most(phase):
                 raise Refused(Rule.PROMISE, limit=promise.only(release).most(phase), requested=queries)
-            spent = account.answered()
-            if phase == 1 and new and spent + len(new) > policy.most_queries:
-                raise Refused(Rule.MOST_QUERIES, limit=policy.most_queries, requested=spent + len(new))
+            more = new if phase == 1 else new.difference(account.answers_of(teachers, 1))
+            if more and (ever := account.answered() + len(more)) > policy.most_queries:
+                raise Refused(Rule.MOST_QUERIES, limit=policy.most_queries, requested=ever)
             weight = account.weight(federation) or promise.weight
             check_within([*_earlier(account, federation), *promise.of_weight(weight).events], policy)
             account.first_promise(federation, terms.promise)

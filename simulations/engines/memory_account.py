@@ -128,7 +128,9 @@ class MemoryAccount:
         self._answers[key] = (*self._answers.get(key, ()), queries)
 
     def answered(self) -> int:
-        return sum(len(part) for (*_, phase), batch in self._answers.items() if phase == 1 for part in batch)
+        first = sum(len(part) for (*_, phase), batch in self._answers.items() if phase == 1 for part in batch)
+        others = {teachers for (_, teachers, phase) in self._answers if phase > 1}
+        return first + sum(len({*self.answers_of(each, 2)}.difference(self.answers_of(each, 1))) for each in others)
 
     def answered_in(self, federation: str, phase: int) -> int:
         return sum(

@@ -273,6 +273,24 @@ def service(made: Cluster, members, collector=None) -> tuple[LabelService, Ledge
     return LabelService(made.config, ledger, SeededNoise, collector, PARTIES, made.log), ledger
 
 
+@pytest.mark.parametrize(("most", "given"), [(40, False), (80, True)], ids=["counted", "control"])
+def test_queries_of_a_second_phase_that_no_first_one_had_count_too(tmp_path, log, most: int, given: bool) -> None:
+    """A lying coordinator has other rows in round 2 than it screened: the policy's limit is on all that were answered."""
+    budget, policy = QueryBudget(queries=40, answers=40), {"collection": "distributed", "most_queries": most}
+    made = Cluster(tmp_path, log, "distributed", mechanism=TWO_PHASES, query_budget=budget, policy=policy)
+    collector = made.collector(made.ready())
+    collector(*queries(40, 3))
+    collector.settle()
+    assert {party.spend.answered() for party in made.transport.parties.values()} == {40}
+    if given:
+        collector(*queries(40, 4), phase=2)
+        assert {party.spend.answered() for party in made.transport.parties.values()} == {80}
+        return
+    with pytest.raises(ThresholdNotMet):
+        collector(*queries(40, 4), phase=2)
+    collector(queries(40, 3)[0][:9], query_set_hash(queries(40, 3)[0][:9]), phase=2)  # rows that it had screened
+
+
 @pytest.mark.parametrize("mechanism", [ONE_PHASE, TWO_PHASES], ids=lambda m: m.name)
 def test_labels_from_the_parties_noise_are_charged_towards_the_coordinator(cluster, mechanism) -> None:
     answers = 60 if mechanism is TWO_PHASES else 100
