@@ -85,7 +85,7 @@ LIMITS: Mapping[str, Limit] = {
         "exact sums of votes",
         _also,
         "The coordinator learns the exact votes of each block of parties together, with no epsilon towards it: of all"
-        " sums ever, but of no single party as long as enough of its block are honest.",
+        " sums ever, but of no single party as long as enough of its block are honest and vote as nobody can predict.",
     ),
     "open_queries": Limit(
         "sums of votes on any question",
