@@ -229,8 +229,8 @@ class Mechanism(BaseModel, ABC):
 
     @abstractmethod
     def draw(self, votes: np.ndarray, noise: NoiseSource, probabilities: np.ndarray | None = None) -> Drawn:
-        """Votes int64 (queries, classes), each of as many votes, and the student's float64 (queries, classes) where
-        they are needed."""
+        """Votes int64 (queries, classes), as many in each row, and the student's float64 (queries, classes) where they
+        are needed."""
 
     def _drawn(self, votes: np.ndarray, total: int, noise: NoiseSource, probabilities: np.ndarray | None) -> Drawn:
         """The same of rows that somebody may have falsified, of `total` votes on each query, a public number. No error
