@@ -100,19 +100,19 @@ def verdict(
     else:
         mishap = Markup("{}, the room left for a mishap, is {} {}.")
         one = (delta_text(delta), f"for each {Unit(unit)}")
-        over = (_one_digit(expected), f"over all {many(parties, word)} together")
+        over = (_two_digits(expected), f"over all {many(parties, word)} together")
         reasons.append(mishap.format(term("delta", "Delta"), *(over if unit == Unit.PARTY else one)))
     return PrivacyVerdict(level, tuple(reasons))
 
 
-def _one_digit(value: float) -> str:
+def _two_digits(value: float) -> str:
     """Rounded up.
 
-    >>> _one_digit(0.00371), _one_digit(0.004), _one_digit(0.0)
-    ('0.004', '0.004', '0')
+    >>> _two_digits(0.00371), _two_digits(0.0040001), _two_digits(0.0)
+    ('0.0038', '0.0041', '0')
     """
-    unit = 10.0 ** math.floor(math.log10(value)) if value > 0 else 1.0
-    return f"{math.ceil(value / unit - 1e-9) * unit:.1g}"
+    unit = 10.0 ** (math.floor(math.log10(value)) - 1) if value > 0 else 1.0
+    return f"{math.ceil(value / unit - 1e-9) * unit:.2g}"
 
 
 def _of_epsilon(epsilon: float) -> Markup:

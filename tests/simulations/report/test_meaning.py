@@ -94,5 +94,5 @@ def test_delta_is_over_all_parties_only_where_one_of_them_is_the_unit() -> None:
     """Of records there are more than parties: a product with these would be too small."""
     told = [str(verdict(0.5, 1e-5, 24, "hospital", unit).reasons[-1]) for unit in Unit]
     assert ["over all 24 hospitals together" in each for each in told] == [unit is Unit.PARTY for unit in Unit]
-    assert "is 0.0003 over" in told[list(Unit).index(Unit.PARTY)]  # 0.00024, rounded up
+    assert "is 0.00024 over" in told[list(Unit).index(Unit.PARTY)]
     assert all("is 1e-5 for each" in each for unit, each in zip(Unit, told, strict=True) if unit is not Unit.PARTY)
