@@ -46,8 +46,8 @@ GIVE = (
 )
 """Query ids, one after the other in one value: many simulated parties write down hundreds each."""
 ANSWERED = (
-    "SELECT COUNT(*) FROM given AS one WHERE phase = 1 OR NOT EXISTS"
-    " (SELECT 1 FROM given WHERE teachers = one.teachers AND phase = 1 AND query = one.query)"
+    "SELECT COUNT(*) FROM given AS one WHERE federation != ? AND (phase = 1 OR NOT EXISTS"
+    " (SELECT 1 FROM given WHERE teachers = one.teachers AND phase = 1 AND query = one.query))"
 )
 OLD_COUNT = "SELECT COALESCE(SUM(queries), 0) FROM answered WHERE phase = 1"
 """Versions before 0.2 counted query sets in a table `answered`; what is in it stays counted."""
@@ -127,8 +127,9 @@ class Account(Protocol):
         """None of them was given before."""
         ...
 
-    def answered(self) -> int:
-        """Queries ever answered, each once for the same teachers: in phase 1, and in phase 2 alone."""
+    def answered(self, but: str = "") -> int:
+        """Queries ever answered, each once for the same teachers: in phase 1, and in phase 2 alone; but for
+        those of this federation."""
         ...
 
     def answered_in(self, federation: str, phase: int) -> int: ...
@@ -285,11 +286,11 @@ class _Stored:
         together = b"".join(sorted(queries))
         self._connection.execute(GIVE, (len(queries), teachers, phase, together, federation))
 
-    def answered(self) -> int:
+    def answered(self, but: str = "") -> int:
         old = self._one("SELECT 1 FROM sqlite_master WHERE name = 'answered'")
         earlier = self._count(OLD_COUNT) if old else 0
         inherited = self._count("SELECT COALESCE(SUM(queries), 0) FROM inherited")
-        return earlier + inherited + self._count(ANSWERED)
+        return earlier + inherited + self._count(ANSWERED, but)
 
     def answered_in(self, federation: str, phase: int) -> int:
         return self._count("SELECT COUNT(*) FROM given WHERE federation = ? AND phase = ?", federation, phase)

@@ -73,7 +73,7 @@ class SpendStore:
         """
         promise, federation = promise_of(terms), terms.federation
         with self._book.transaction() as account:
-            _check_queries(terms, promise, policy, _answered_elsewhere(account, federation))
+            _check_queries(terms, promise, policy, account.answered(but=federation))
             weight = _weight(account, federation, promise, policy, agreed)
             account.first_weight(federation, weight)
             text = terms_text(terms)
@@ -95,7 +95,7 @@ class SpendStore:
         promise = promise_of(terms)
         if self._book.exists():
             with self._book.transaction() as account:
-                _check_queries(terms, promise, policy, _answered_elsewhere(account, terms.federation))
+                _check_queries(terms, promise, policy, account.answered(but=terms.federation))
                 weight = _weight(account, terms.federation, promise, policy, agreed)
         else:
             _check_queries(terms, promise, policy, 0)
@@ -114,7 +114,7 @@ class SpendStore:
         if not self._book.exists():
             return 0
         with self._book.transaction() as account:
-            return account.answered_in(federation, 1)
+            return account.answered() - account.answered(but=federation)
 
     def past(self, federation: str) -> Past:
         """What was given beside this federation."""
@@ -122,7 +122,7 @@ class SpendStore:
             return Past([], 0, 0, None)
         with self._book.transaction() as account:
             others = len(account.other_promises(federation))
-            elsewhere = _answered_elsewhere(account, federation)
+            elsewhere = account.answered(but=federation)
             return Past(_earlier(account, federation), others, elsewhere, account.weight(federation))
 
     def weight(self, federation: str) -> int:
@@ -321,8 +321,3 @@ def _check_queries(terms: Terms, promise: Promise, policy: Policy, elsewhere: in
     """
     if terms.collection != "plaintext" and elsewhere + promise.queries > policy.most_queries:
         raise Refused(Rule.MOST_QUERIES, limit=policy.most_queries, requested=elsewhere + promise.queries)
-
-
-def _answered_elsewhere(account: Account, federation: str) -> int:
-    """Queries ever answered in other federations."""
-    return account.answered() - account.answered_in(federation, 1)

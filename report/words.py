@@ -16,12 +16,14 @@ def many(count: int, word: str) -> str:
 
 def plural(word: str) -> str:
     """
-    >>> plural("hospital"), plural("party"), plural("day"), plural("branch")
-    ('hospitals', 'parties', 'days', 'branches')
+    >>> [plural(word) for word in ("hospital", "party", "day", "branch", "epoch", "class", "wards")]
+    ['hospitals', 'parties', 'days', 'branches', 'epochs', 'classes', 'wards']
     """
     if word.endswith("y") and word[-2:-1] not in "aeiou":
         return word[:-1] + "ies"
-    return word + ("es" if word.endswith(("s", "x", "z", "ch", "sh")) else "s")
+    if word.endswith(("ss", "x", "z", "sh")) or (word.endswith("ch") and not word.endswith("och")):
+        return word + "es"
+    return word if word.endswith("s") else word + "s"
 
 
 def delta_text(delta: float) -> str:

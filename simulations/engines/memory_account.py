@@ -127,10 +127,12 @@ class MemoryAccount:
         key = federation, teachers, phase
         self._answers[key] = (*self._answers.get(key, ()), queries)
 
-    def answered(self) -> int:
-        first = sum(len(part) for (*_, phase), batch in self._answers.items() if phase == 1 for part in batch)
-        others = {teachers for (_, teachers, phase) in self._answers if phase > 1}
-        return first + sum(len({*self.answers_of(each, 2)}.difference(self.answers_of(each, 1))) for each in others)
+    def answered(self, but: str = "") -> int:
+        counted = [(key, part) for key, batch in self._answers.items() if key[0] != but for part in batch]
+        first = sum(len(part) for (*_, phase), part in counted if phase == 1)
+        return first + sum(
+            len(part.difference(self.answers_of(teachers, 1))) for (_, teachers, phase), part in counted if phase > 1
+        )
 
     def answered_in(self, federation: str, phase: int) -> int:
         return sum(

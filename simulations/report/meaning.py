@@ -77,8 +77,8 @@ def verdict(
 ) -> PrivacyVerdict:
     """Of a promise towards whoever sees what is released, by noise that nobody knows.
 
-    parties: that take part, each a `word`. unit: what delta is for; there are more records and patients than parties,
-    and how many is not told.
+    parties: that take part, each a `word`. unit: what delta is for; there are as many records and patients as parties,
+    or more, which is not told: the level may then be too good.
 
     >>> verdict(0.8, 1e-5, 371).level, verdict(2, 1e-5, 371).level, verdict(2, 1e-2, 371).level
     ('strong', 'moderate', 'weak')
@@ -88,20 +88,21 @@ def verdict(
     if math.isinf(epsilon):
         return PrivacyVerdict("none", ("No number bounds what the release tells about one of them.",))
     reasons: list[Words] = [_of_epsilon(epsilon)]
-    expected = delta * parties
+    expected, whole = delta * parties, unit == Unit.PARTY
+    among = many(parties, word) if whole else f"at least {many(parties, Unit(unit).value)}"
     level: Level = "strong" if epsilon <= STRONG else "moderate" if epsilon <= MODERATE else "weak"
     if expected >= 1:
         level = "weak"
-        outright = f"Delta is {delta:g}: with {many(parties, word)} it would allow to name one of them outright."
+        outright = f"Delta is {delta:g}: with {among} it would allow to name one of them outright."
         reasons.insert(0, outright)
     elif expected > NEARLY and level == "strong":
         level = "moderate"
-        reasons.insert(0, f"Delta times the {many(parties, word)} is {expected:.2g}, above {NEARLY:g}.")
+        reasons.insert(0, f"Delta times {'the ' if whole else ''}{among} is {expected:.2g}, above {NEARLY:g}.")
     else:
         mishap = Markup("{}, the room left for a mishap, is {} {}.")
         one = (delta_text(delta), f"for each {Unit(unit)}")
-        over = (_two_digits(expected), f"over all {many(parties, word)} together")
-        reasons.append(mishap.format(term("delta", "Delta"), *(over if unit == Unit.PARTY else one)))
+        over = (_two_digits(expected), f"over all {among} together")
+        reasons.append(mishap.format(term("delta", "Delta"), *(over if whole else one)))
     return PrivacyVerdict(level, tuple(reasons))
 
 

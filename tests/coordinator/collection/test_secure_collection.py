@@ -273,9 +273,27 @@ def service(made: Cluster, members, collector=None) -> tuple[LabelService, Ledge
     return LabelService(made.config, ledger, SeededNoise, collector, PARTIES, made.log), ledger
 
 
+def test_who_comes_back_between_both_phases_is_enrolled_again(tmp_path, log) -> None:
+    """Its queries of the second phase are this federation's, and no others': the promise leaves no room for more."""
+    budget, policy = QueryBudget(queries=40, answers=40), {"collection": "distributed", "most_queries": 40}
+    faults = {(1, "query.sa_advertise"): drop}
+    made = Cluster(tmp_path, log, "distributed", faults, policy, mechanism=TWO_PHASES, query_budget=budget)
+    collector = made.collector(made.ready())
+    x, _ = queries(20, 3)
+    collector(x, query_set_hash(x))
+    made.transport.faults.clear()
+    collector(x[:9], query_set_hash(x[:9]), phase=2)
+    collector.settle()
+    answered = [party.spend.answered() for party in made.transport.parties.values()]
+    assert answered == [20, 9, 20, 20, 20, 20, 20]
+    of_this = [party.spend.answered_in(made.config.digest()) for party in made.transport.parties.values()]
+    assert of_this == answered
+    assert len(made.ready()) == PARTIES
+
+
 @pytest.mark.parametrize(("most", "given"), [(40, False), (80, True)], ids=["counted", "control"])
 def test_queries_of_a_second_phase_that_no_first_one_had_count_too(tmp_path, log, most: int, given: bool) -> None:
-    """A lying coordinator has other rows in round 2 than it screened: the policy's limit is on all that were answered."""
+    """A lying coordinator has other rows in round 2 than it screened: the limit is on all that were answered."""
     budget, policy = QueryBudget(queries=40, answers=40), {"collection": "distributed", "most_queries": most}
     made = Cluster(tmp_path, log, "distributed", mechanism=TWO_PHASES, query_budget=budget, policy=policy)
     collector = made.collector(made.ready())

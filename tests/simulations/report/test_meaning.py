@@ -96,3 +96,7 @@ def test_delta_is_over_all_parties_only_where_one_of_them_is_the_unit() -> None:
     assert ["over all 24 hospitals together" in each for each in told] == [unit is Unit.PARTY for unit in Unit]
     assert "is 0.00024 over" in told[list(Unit).index(Unit.PARTY)]
     assert all("is 1e-5 for each" in each for unit, each in zip(Unit, told, strict=True) if unit is not Unit.PARTY)
+    for delta in (1e-3, 0.05):
+        told = [str(verdict(0.5, delta, 24, "hospital", unit).reasons[0]) for unit in Unit]
+        assert ["24 hospitals" in each for each in told] == [unit is Unit.PARTY for unit in Unit]
+        assert all(f"at least 24 {unit}s" in each for unit, each in zip(Unit, told, strict=True) if unit != Unit.PARTY)
