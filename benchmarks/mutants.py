@@ -84,8 +84,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "a party answers one query too many",
-        "spent + len(new) > policy.most_queries:",
-        "spent + len(new) > policy.most_queries + 1:",
+        "account.answered() + len(more)) > policy.most_queries:",
+        "account.answered() + len(more)) > policy.most_queries + 1:",
         _PARTY,
     ),
     Mutant(
@@ -133,8 +133,8 @@ MUTANTS: tuple[Mutant, ...] = (
     # refusals of the second aggregator
     Mutant(
         "the second aggregator sums one query too many",
-        "if phase == 1 and ever > self.policy.most_queries:",
-        "if phase == 1 and ever > self.policy.most_queries + 1:",
+        "if ever > self.policy.most_queries:",
+        "if ever > self.policy.most_queries + 1:",
         _SECOND,
     ),
     Mutant(

@@ -179,14 +179,12 @@ class PlanSubject(ABC):
         """What a file says to have this plan, line by line; nothing where it says so already."""
         if not is_open(self.table):
             return []
-        written = self.resolved(planned)
-        added = {
-            name: {key: value for key, value in written[name].items() if known.get(key) != value}
-            for name in ("federation", "student")
-            if name in written
-            for known in (self.content.get(name, {}),)
-        }
-        text = tomli_w.dumps({name: table for name, table in added.items() if table})
+        added = {}
+        for name, table in self.resolved(planned).items():
+            before = self.content.get(name, {})
+            if table != before:
+                added[name] = {key: value for key, value in table.items() if before.get(key) != value}
+        text = tomli_w.dumps(added)
         return ["", "what the plan adds; --out writes the whole file:", "", *text.rstrip().splitlines()]
 
     def resolved(self, planned: PlannedFederation) -> dict[str, Any]:

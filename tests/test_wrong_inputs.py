@@ -164,7 +164,7 @@ ROWS = [
     Wrong("node join public.npz --into new", 2, "public.npz is no whole .tar.gz"),
     Wrong(f"node fingerprint {COORDINATOR}", 2, "is the kit of a coordinator: it accepts no terms"),
     Wrong("node join absent.tar.gz --into new", 2, "absent.tar.gz is not there"),
-    Wrong(f"watch {STUDENT}", 2, "is the kit of a student", near="Give the kit of a coordinator"),
+    Wrong(f"watch {STUDENT}", 2, "is the kit of a student, not of a coordinator"),
     Wrong("node start home", 2, "home is no kit"),
     # the operator
     Wrong("provision absent.toml --out new", 2, "cannot read absent.toml: No such file"),

@@ -55,8 +55,8 @@ class Site:
 
     def advertise(self, rows: np.ndarray, **changes):
         """What a party says to the descriptor of a session that its coordinator has signed."""
-        digest = self.config.digest()
-        terms = MaskedTerms.create(self.keys.roster, digest, rows, 2, 1, **changes)
+        digest, agreed = self.config.digest(), self.config.terms().digest()
+        terms = MaskedTerms.create(self.keys.roster, digest, rows, 2, 1, agreed=agreed, **changes)
         request = AdvertiseRequest(descriptor=terms.canonical(), signature=terms.sign(self.keys.signer))
         return self.transport.parties[0].secure.advertise(request)
 

@@ -146,6 +146,16 @@ def test_a_provisioning_file_is_planned_by_the_command_too(tmp_path: Path) -> No
     assert 3.5 < told["epsilon"] <= 4.0
 
 
+def test_what_the_plan_prints_is_what_it_adds(tmp_path: Path) -> None:
+    """The file names its own trainer, which stays: the plan's is not printed as if it were written."""
+    lines = consilium("plan", written(tmp_path)).stdout.partition("what the plan adds")[2]
+    assert "[federation.mechanism]" in lines
+    assert "trainer" not in lines
+    path = tmp_path / "unsaid.toml"
+    path.write_text(UNSAID)
+    assert "[student.trainer]" in consilium("plan", path).stdout.partition("what the plan adds")[2]
+
+
 @pytest.mark.proofs
 @pytest.mark.parametrize("few_draws", [60], indirect=True)
 def test_the_warning_is_exit_code_0_and_with_strict_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

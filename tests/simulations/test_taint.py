@@ -96,7 +96,7 @@ WORLDS: tuple[Callable[[Workspace], None], ...] = (nobody, too_few_rows, one_cla
 
 def as_charged(self: Any, sums: Any, queries: int, room: int, *_: Any) -> Drawn:
     """The outcome that all worlds have, after votes were collected as ever."""
-    votes = sums(np.arange(queries), 1)
+    votes, _ = sums(np.arange(queries), 1)
     generator = np.random.default_rng(queries)
     if self.name == "histogram":
         return Drawn.from_counts(generator.integers(-1, 6, votes.shape)).up_to(room)

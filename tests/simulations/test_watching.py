@@ -151,7 +151,7 @@ def test_a_run_that_goes_on_and_ends(tmp_path: Path) -> None:
         ("restart",),
         ("begin", "train", 3),
         ("update", "train", 3, 3),
-        ("say", "closed after 1 queries and 1 answers"),
+        ("say", "closed after 1 query and 1 answer"),
     ]
 
 

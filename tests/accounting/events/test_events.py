@@ -235,7 +235,7 @@ def test_interactive_subtracts_public_predictions():
     top = (VOTES - np.array([50, 25, 25])).max(axis=1)
     expected = log_q_threshold(top, 60.0, 30.0, "discrete")
     assert event.evidence(VOTES, probabilities=p).log_q_check == pytest.approx(expected)
-    with pytest.raises(EventError, match="Pass probabilities"):
+    with pytest.raises(EventError, match="Pass predictions"):
         event.evidence(VOTES)
     with pytest.raises(EventError, match="one row per query"):
         event.evidence(VOTES, probabilities=p[:3])
