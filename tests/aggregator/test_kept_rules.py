@@ -11,8 +11,9 @@ import pytest
 from consilium.aggregator.home import open_home
 from consilium.aggregator.policy import KeptRules
 from consilium.aggregator.store import GivenSums
+from consilium.coordinator.mechanisms import DistributedTwoPhase
 from consilium.protocol.queries import query_ids
-from consilium.protocol.refusals import Refused, Rule
+from consilium.protocol.refusals import Refusal, Refused, Rule
 from consilium.sums.aggregators.terms import VerifiedTerms
 from consilium.sums.errors import AlreadyAnswered, BrokenBlock
 from tests.aggregator.test_node import NOISY, Board
@@ -53,6 +54,18 @@ def test_two_noisy_sessions_on_the_same_queries_that_are_both_open_give_one_half
         kept.remember(first, EVERYBODY)
         with pytest.raises(AlreadyAnswered):
             kept.allow(second, EVERYBODY)
+
+
+def test_queries_of_a_second_phase_that_no_first_one_had_count_too(tmp_path: Path) -> None:
+    """For the policy's limit: a lying coordinator may not have other rows summed in round 2 than it screened."""
+    mechanism = DistributedTwoPhase(threshold=0, sigma1=30.0, sigma2=30.0, noise_shares=1)
+    board = Board(tmp_path, {"mechanism": mechanism}, most_queries=len(QUERIES))
+    noise = {"leader_sigma": 30.0, "helper_sigma": 30.0}
+    give(board, board.session(**noise))
+    give(board, board.session(QUERIES[:2], phase=2, **noise), QUERIES[:2])  # rows that it had screened
+    with pytest.raises(Refused) as caught:
+        give(board, board.session(OTHERS, phase=2, **noise), OTHERS)
+    assert caught.value.refusal == Refusal(rule=Rule.MOST_QUERIES, limit=len(QUERIES), requested=10)
 
 
 def test_an_exact_sum_may_be_asked_again_and_its_queries_count_once(board: Board) -> None:
