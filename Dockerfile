@@ -11,7 +11,7 @@ RUN python3 -m venv /opt/consilium \
         /opt/consilium/bin/pip install --no-cache-dir --no-index --find-links /src/wheelhouse --require-hashes -r /src/wheelhouse/requirements.txt; \
     else \
         /opt/consilium/bin/pip install --no-cache-dir -c /src/constraints.txt --extra-index-url "${TORCH_INDEX}" torch \
-     && /opt/consilium/bin/pip install --no-cache-dir -c /src/constraints.txt '/src[deploy,images]'; \
+     && /opt/consilium/bin/pip install --no-cache-dir -c /src/constraints.txt /src; \
     fi
 
 # neither sources nor wheels stay in a layer

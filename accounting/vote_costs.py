@@ -1,14 +1,12 @@
-"""What votes cost under a mechanism: every bound beside every other, their growth, and the least noise for a target."""
+"""What votes cost under a mechanism: every bound beside every other, and the least noise for a target."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field
-from functools import partial
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
 from html import escape
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -40,98 +38,7 @@ from consilium.accounting.units import Neighbouring, Noise, Unit
 from consilium.accounting.vote_files import as_histograms, typical_votes
 
 if TYPE_CHECKING:
-    import altair as alt
     import polars as pl
-
-MOST_POINTS = 60
-
-
-class Growth(NamedTuple):
-    """Epsilon after so many queries: int64 (points,) and three float64 (points,). All but the worst case is secret.
-
-    worst_case : without numerical composition, so that at the last point it may lie a little above what is promised.
-
-    published : None where the mechanism has no such bound.
-    """
-
-    asked: np.ndarray
-    worst_case: np.ndarray
-    exact: np.ndarray
-    published: np.ndarray | None
-
-    def __repr__(self) -> str:
-        return f"Growth({self.asked.size} points, <secret>)"
-
-
-def growth(promised: ReleaseEvent, event: ReleaseEvent, batch: VoteBatch, delta: float) -> Growth:
-    """Epsilon at up to `MOST_POINTS` numbers of queries, in the order of the batch.
-
-    promised : with the counts that were fixed before; after n queries at most n labels have left.
-    """
-    ends = np.unique(np.linspace(0, event.asked, min(event.asked, MOST_POINTS) + 1).round().astype(np.int64))
-    curves: dict[str, list[np.ndarray]] = {"exact": [], "published": []}
-    for start, end in pairwise(ends):
-        part = _part(batch, slice(int(start), int(end)))
-        here = event.with_counts(len(part.votes), len(part.votes))
-        curves["exact"].append(exact_rdp(here, part))
-        published = published_rdp(here, part)
-        if published is not None:
-            curves["published"].append(published)
-    worst = [
-        worst_case(promised.with_counts(int(n), min(int(n), promised.answered)), delta, numerical=False).epsilon
-        for n in ends[1:]
-    ]
-    # as in `epsilon`: what holds for all votes holds for these
-    ceiling = [worst_case(event.with_counts(int(n), int(n)), delta, numerical=False).epsilon for n in ends[1:]]
-    return Growth(
-        asked=ends[1:],
-        worst_case=np.array(worst),
-        exact=np.minimum(_epsilons(curves["exact"], delta), ceiling),
-        published=_epsilons(curves["published"], delta) if curves["published"] else None,
-    )
-
-
-def _part(batch: VoteBatch, rows: slice) -> VoteBatch:
-    predictions = None if batch.predictions is None else batch.predictions[rows]
-    return VoteBatch(batch.votes[rows], batch.teachers, batch.weights[rows], predictions)
-
-
-def _epsilons(curves: list[np.ndarray], delta: float) -> np.ndarray:
-    return np.array([rdp_to_epsilon(curve, DEFAULT_ORDERS, delta).epsilon for curve in np.cumsum(curves, axis=0)])
-
-
-_DASHES = {"worst case": [1, 0], "published bound (secret)": [6, 3], "exact (secret)": [2, 2]}
-"""Colour does not carry the difference alone."""
-_COLOURS = ("#1f6391", "#5c6876", "#9c2a4f")
-
-
-def epsilon_chart(growth: Growth, delta: float, show_secret: bool) -> alt.LayerChart | alt.Chart:
-    """Cumulative epsilon by number of queries; without ``show_secret`` the worst case alone."""
-    import altair as alt
-
-    lines: list[tuple[str, np.ndarray]] = [("worst case", growth.worst_case)]
-    if show_secret and growth.published is not None:
-        lines.append(("published bound (secret)", growth.published))
-    if show_secret:
-        lines.append(("exact (secret)", growth.exact))
-    rows = [
-        {"queries": int(asked), "epsilon": float(value), "bound": name}
-        for name, values in lines
-        for asked, value in zip(growth.asked, values, strict=True)
-    ]
-    names = list(_DASHES)
-    return (
-        alt.Chart(alt.Data(values=rows))
-        .mark_line()
-        .encode(
-            x=alt.X("queries:Q", title="queries asked"),
-            y=alt.Y("epsilon:Q", title=f"epsilon at delta {delta:g}"),
-            color=alt.Color("bound:N", title=None, scale=alt.Scale(domain=names, range=list(_COLOURS))),
-            strokeDash=alt.StrokeDash(
-                "bound:N", title=None, scale=alt.Scale(domain=names, range=list(_DASHES.values()))
-            ),
-        )
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -154,7 +61,7 @@ class EpsilonResult:
     sanitised_refusal : why there is none although it was asked for.
     per_query : secret; float64 (queries,), each query's part of the exact Renyi cost at ``order``.
     answered : secret; labels that leave, in expectation unless they were told.
-    growth : computes epsilon after so many queries. show_secret : whether secrets are shown when it is printed.
+    show_secret : whether secrets are shown when it is printed.
     """
 
     mechanism: Aggregator
@@ -174,7 +81,6 @@ class EpsilonResult:
     sanitised_refusal: str | None
     per_query: np.ndarray
     answered: float
-    growth: Callable[[], Growth] = field(compare=False)
     show_secret: bool
 
     @property
@@ -260,13 +166,6 @@ class EpsilonResult:
         ]
         title = f"{self.mechanism}, epsilon at delta {self.delta:g}"
         return f"<table><caption>{escape(title)}</caption>{''.join(lines)}</table>"
-
-    def plot(self, show_secret: bool = True) -> alt.LayerChart | alt.Chart:
-        """Epsilon by number of queries asked: worst case, published, exact. The latter two are secret, the chart too.
-
-        show_secret : False for a chart of the worst case alone, which may be published.
-        """
-        return epsilon_chart(self.growth(), self.delta, show_secret)
 
 
 def _strict(table: dict[str, Any]) -> dict[str, Any]:
@@ -369,7 +268,6 @@ def epsilon(
         sanitised_refusal=refusal,
         per_query=exact_rdp_per_query(event, batch, [found.order])[:, 0],
         answered=float(weights.sum()),
-        growth=partial(growth, promised, event, batch, delta),
         show_secret=show_secret,
     )
 

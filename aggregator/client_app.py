@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
+from flwr.app import Context
+
 from consilium.aggregator.home import check_is_accepted, open_home
 from consilium.aggregator.node import AggregatorNode
 from consilium.node.answering import TO_PARTIES, AnsweringNode, home_folder
-from consilium.protocol.flower import Context
 from consilium.protocol.messages import WireModel
 from consilium.sums.aggregators.wire import AggregatorRequest, LinkRequest, OpenRequest
 

@@ -115,8 +115,7 @@ if not TYPE_CHECKING:  # a type checker would take any name for there
             homes = [module for module, names in _MODULES.items() if name in names]
             if not homes:
                 raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-            with import_module(f"{__name__}.protocol.extras").typed_imports():
-                value = getattr(import_module(f"{__name__}.{homes[0]}"), name)
+            value = getattr(import_module(f"{__name__}.{homes[0]}"), name)
         globals()[name] = value
         return value
 

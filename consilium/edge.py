@@ -24,7 +24,6 @@ import typer
 from consilium.accounting.errors import AccountingError
 from consilium.exit_codes import INTERNAL, INTERRUPTED, USAGE
 from consilium.protocol.errors import TRACEBACK, ConsiliumError, StorageError
-from consilium.protocol.extras import typed_imports
 from consilium.protocol.files import STORAGE, typed
 from consilium.protocol.strict_json import dumps
 from consilium.simulations.interruption import Interrupted
@@ -51,8 +50,7 @@ def run(app: typer.Typer, arguments: Sequence[str]) -> int:
     as_json = wants_json(arguments)
     try:
         # where a command ends itself, the library hands its exit code over as if it were a result
-        with typed_imports():
-            code = command.main(list(arguments), prog_name="consilium", standalone_mode=False)
+        code = command.main(list(arguments), prog_name="consilium", standalone_mode=False)
         _flush()
     except click.exceptions.NoArgsIsHelpError:
         return USAGE  # the help is what it has printed

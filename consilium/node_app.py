@@ -5,11 +5,13 @@ A kit's node runs the app of its own kind alone.
 
 from __future__ import annotations
 
+from flwr.app import Context, Message
+from flwr.clientapp import ClientApp
+
 from consilium.aggregator import SETTINGS
 from consilium.node.answering import home_folder
 from consilium.party import client_app as party
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.flower import ClientApp, Context, Message
 
 
 class NodeApp(ClientApp):

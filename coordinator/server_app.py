@@ -16,6 +16,9 @@ import json
 from importlib.metadata import entry_points
 from pathlib import Path
 
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+
 from consilium.coordinator.collection.clear import CLEAR, VoteKeys
 from consilium.coordinator.collection.exchange import FlowerTransport, Transport
 from consilium.coordinator.collection.secure import SecureKeys
@@ -30,7 +33,6 @@ from consilium.node.kit import Kit, joined, open_kit
 from consilium.protocol.config_files import load
 from consilium.protocol.errors import ConfigError, ConsiliumError
 from consilium.protocol.files import replace_private, typed
-from consilium.protocol.flower import Context, Grid, ServerApp
 from consilium.protocol.identity import Identity, SealingKey
 from consilium.protocol.messages import CollectionMode
 from consilium.protocol.pool import PoolTree

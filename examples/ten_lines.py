@@ -62,7 +62,6 @@ for age, chances in zip(frame["AGE"], probabilities, strict=False):
     print(f"a patient of {age}: {told}")
 
 # %%
-council.run_.plot()
 
 # %% [markdown]
 # AUC says how well patients are ranked, accuracy also where the line between the classes is drawn. From noisy labels

@@ -41,7 +41,6 @@ MOVED = {
     f"{_OF_PARTIES}.network": "consilium.models.teachers",
     f"{_OF_PARTIES}.own_code": "consilium.models.own_model",
     f"{_OF_PARTIES}.ridge": "consilium.models.teachers",
-    f"{_OF_ALL}.backbones": "consilium.models.backbones",
     f"{_OF_ALL}.guard": "consilium.models.guard",
     f"{_OF_ALL}.torch_classifier": "consilium.models.torch_classifier",
     f"{_OF_WIRE}.teachers": "consilium.protocol.teachers",  # what a network says that it is

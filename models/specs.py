@@ -21,7 +21,6 @@ from pydantic import Field, JsonValue, field_validator, model_validator
 
 from consilium.models.naming import NAME_PATTERN, STUDENTS, TEACHERS, digest_of, estimator_of, read_estimator, resolve
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.extras import require
 from consilium.protocol.files import read_private, write_private
 from consilium.protocol.models import Frozen
 from consilium.protocol.teachers import AnyTeacher, TeacherKind
@@ -202,7 +201,6 @@ class SklearnSpec(OwnCode):
         ValueError : the name is of something else than a classifier of scikit-learn. TypeError, ImportError,
             AttributeError : there is no such class, or it has no such arguments.
         """
-        require("sklearn")
         from sklearn.base import BaseEstimator, ClassifierMixin  # a second to import: only for those who name a class
 
         module, _, name = self.estimator.rpartition(".")
@@ -225,8 +223,6 @@ class EstimatorSpec(OwnEstimator, OwnCode):
 
 class TorchSpec(TorchKeys, OwnCode):
     """A torch module of your own, trained on one thread."""
-
-    needs: ClassVar[tuple[str, ...]] = ("torch",)
 
     model: Literal["torch"] = "torch"
 
@@ -276,8 +272,6 @@ class TrainerKind(Frozen):
     inputs: ClassVar[Inputs] = "representation"
     mixed_floats: ClassVar[bool] = False
     """Whether its layers multiply in `devices.training_floats` while it is trained."""
-    needs: ClassVar[tuple[str, ...]] = ()
-    """Libraries that come with an extra, see `protocol.extras`."""
 
     name: str = Field(description="the kind of student")
 
@@ -293,8 +287,6 @@ class LogisticRegressionStudent(TrainerKind):
 
 class TreesStudent(TrainerKind):
     """What the two tree ensembles share."""
-
-    needs: ClassVar[tuple[str, ...]] = ("sklearn",)
 
     trees: int = Field(default=200, ge=1, le=5000, description="number of trees")
     depth: int = Field(default=6, ge=1, le=64, description="most levels of a tree")
@@ -314,8 +306,6 @@ class GradientBoostingStudent(TreesStudent):
 
 class MlpStudent(TrainerKind):
     """A torch network with one hidden layer."""
-
-    needs: ClassVar[tuple[str, ...]] = ("torch",)
 
     name: Literal["mlp"] = "mlp"
     hidden: int = Field(default=32, ge=1, le=4096, description="width of the hidden layer")
@@ -373,8 +363,6 @@ class AutoStudent(TrainerKind):
 class ImageStudent(TrainerKind):
     """What the students of square images share: a small convolutional network and the loop that trains it."""
 
-    needs: ClassVar[tuple[str, ...]] = ("torch",)
-
     inputs: ClassVar[Inputs] = "features"
 
     channels: int = Field(default=16, ge=1, le=1024, description="filters of the first layer")
@@ -420,8 +408,6 @@ class FeatureMatchingStudent(TrainerKind):
 
     inputs: ClassVar[Inputs] = "features"
     mixed_floats: ClassVar[bool] = True
-    needs: ClassVar[tuple[str, ...]] = ("torch",)
-
     name: Literal["feature_matching"] = "feature_matching"
     epochs: int = Field(default=300, ge=1, le=100_000, description="times that every public row is seen, 100 at a time")
 
@@ -475,8 +461,6 @@ class EstimatorStudent(OwnEstimator, OwnCodeStudent):
 
 class TorchStudent(TorchKeys, OwnCodeStudent):
     """A torch module of your own (models.md)."""
-
-    needs: ClassVar[tuple[str, ...]] = ("torch",)
 
     name: Literal["torch"] = "torch"
 

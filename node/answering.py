@@ -15,11 +15,12 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from flwr.app import Context, Message, RecordDict
+from flwr.clientapp import ClientApp
 from pydantic import ValidationError
 from threadpoolctl import ThreadpoolController
 
 from consilium.protocol.errors import ConfigError, LedgerError, MalformedMessage, NotAccepted
-from consilium.protocol.flower import ClientApp, Context, Message, RecordDict
 from consilium.protocol.messages import (
     NAME_PATTERN,
     PROTOCOL_VERSION,

@@ -36,7 +36,7 @@ QUIET = {
     **ONE_THREAD,
 }
 
-FIRST, BEFORE = (1, 41), (1, 43)
+FIRST, BEFORE = (1, 42), (1, 44)
 """Versions of Flower that this was written for: from the first, before the second; pyproject.toml says the same."""
 
 
@@ -121,9 +121,7 @@ def program(name: str) -> str:
     """Path of one of Flower's programs, in this interpreter's environment. Raises EngineError."""
     found = shutil.which(name, path=sysconfig.get_path("scripts")) or shutil.which(name)
     if found is None:
-        raise EngineError(
-            f"program {name} is not installed", "pip install 'consilium-pate[deploy]' brings Flower with it"
-        )
+        raise EngineError(f"program {name} is not installed", "Install Consilium again: it brings Flower with it")
     return found
 
 

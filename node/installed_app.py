@@ -19,10 +19,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from flwr.clientapp import ClientApp
+
 from consilium.node.flower import require_flower, unknown_flower
 from consilium.protocol.errors import EngineError
 from consilium.protocol.files import private_folder, replace_text
-from consilium.protocol.flower import ClientApp
 
 PROGRAM = "flwr-clientapp"
 OTHERS = ("flwr-agentapp", "flwr-connector", "flwr-model", "flwr-serverapp", "flwr-simulation")

@@ -9,11 +9,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
+from flwr.app import Context
+
 from consilium.node.answering import TO_AGGREGATORS, AnsweringNode, home_folder
 from consilium.party.expectation import check_is_accepted
 from consilium.party.home import note_answer, open_home
 from consilium.party.node import PartyNode
-from consilium.protocol.flower import Context
 from consilium.protocol.messages import HelloRequest, TrainRequest, VoteRequest, WireModel
 from consilium.protocol.refusals import Refusal
 from consilium.sums.aggregators.wire import UploadRequest

@@ -53,10 +53,6 @@ class PathError(ConfigError):
     """A path that was given is not there, is of another kind than it must be, or may not be read or written."""
 
 
-class MissingExtra(ConfigError):
-    """A library is needed that comes with an extra of the package, and is not installed."""
-
-
 class WrongPassword(ConfigError):
     """A sealed kit does not open with this password, or was altered."""
 

@@ -18,8 +18,6 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from consilium.protocol.extras import require
-
 CHUNK = 8192
 """Numbers that one thread draws at a time, about 80 ms."""
 
@@ -56,10 +54,6 @@ class SystemNoise:
     """
 
     simulated = False
-
-    def __init__(self) -> None:
-        """Raises MissingExtra where OpenDP is not installed: there is no other noise that may protect anybody."""
-        require("opendp")
 
     def gaussian(self, sigma: float, shape: tuple[int, ...]) -> np.ndarray:
         """See `NoiseSource.gaussian`."""

@@ -14,8 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Literal, NamedTuple
 
-from consilium.protocol.extras import require
-
 Kind = Literal["integer", "number", "text", "integers"]
 MAGIC, WRITER = b"PAR1", b"consilium"
 INT, LONG, BINARY, LIST, STRUCT = 5, 6, 8, 9, 12
@@ -70,7 +68,6 @@ def from_parquet(content: bytes) -> dict[str, TypedValues]:
     Raises
     ------
     ValueError : it is not as this module writes files. Polars has errors of its own, some of which are no Exception.
-    MissingExtra : somebody else wrote it, and polars is not installed.
     """
     try:
         (size,) = struct.unpack("<i", content[-8:-4])
@@ -96,7 +93,6 @@ def _columns(content: bytes, footer: dict[int, Any]) -> dict[str, TypedValues]:
 
 
 def _by_polars(content: bytes) -> dict[str, TypedValues]:
-    require("polars")
     import polars as pl
 
     kinds: dict[Any, Kind] = {pl.Int64: "integer", pl.Float64: "number", pl.String: "text"}

@@ -10,10 +10,10 @@ import math
 from typing import Any, TypeVar
 
 import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from pydantic import ValidationError
 
 from consilium.protocol.errors import MalformedMessage
-from consilium.protocol.flower import Array, ArrayRecord, ConfigRecord, RecordDict
 from consilium.protocol.messages import WireModel
 from consilium.protocol.refusals import Refusal
 

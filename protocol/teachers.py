@@ -26,8 +26,6 @@ class TeacherKind(Frozen):
 
     of_images: ClassVar[bool] = False
     """Whether its rows must be square images."""
-    needs: ClassVar[tuple[str, ...]] = ()
-    """Libraries that come with an extra, see `protocol.extras`."""
 
     model: str = Field(description="the kind of teacher")
 
@@ -74,8 +72,6 @@ class RidgeSpec(WeightedTeacher):
 class TreesSpec(WeightedTeacher):
     """What the two tree ensembles share."""
 
-    needs: ClassVar[tuple[str, ...]] = ("sklearn",)
-
     trees: int = Field(default=50, ge=1, le=2000, description="number of trees")
     depth: int = Field(default=4, ge=1, le=64, description="most levels of a tree")
 
@@ -95,8 +91,6 @@ class GradientBoostingSpec(TreesSpec):
 
 class NetworkSpec(WeightedTeacher):
     """What the two networks share: one dense layer before the last, AdamW, one thread for each party."""
-
-    needs: ClassVar[tuple[str, ...]] = ("torch",)
 
     hidden: Width = Field(default=128, description="width of the dense layer")
     epochs: int = Field(default=20, ge=1, le=1000, description="times that every row is seen")

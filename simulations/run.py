@@ -24,7 +24,6 @@ from consilium.models.published.model import CARD_FILE, READING, check_names
 from consilium.node.progress import PREPARE, REPORT, stage
 from consilium.protocol.config_files import validate
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.extras import require, typed_imports
 from consilium.protocol.files import replace_private, replace_text, writing
 from consilium.protocol.strict_json import dumps
 from consilium.protocol.versions import versions
@@ -110,15 +109,6 @@ class Order:
         """Raise EngineError if the engine cannot be had."""
         if self.engine == "ray":
             check_ray(self.ray)
-
-    def check_libraries(self) -> None:
-        """Raise MissingExtra if teachers, students or noise need a library that is not installed."""
-        scenario, own = self.scenario, teachers_named(self.scenario.simulation)
-        kinds = [scenario.federation.teacher, *own, *(spec.trainer for spec in scenario.student.phases)]
-        for kind in kinds:
-            require(*kind.needs)
-        if scenario.simulation.noise != "seeded":
-            require("opendp")
 
     def told(self) -> dict[str, Any]:
         """What a manifest says of the engine beside its name."""
@@ -229,12 +219,10 @@ def _carry_out(
 ) -> dict[str, Any]:
     start = time.monotonic()
     scenario, seed = order.scenario, order.seed
-    order.check_libraries()
     device = order.resolved_device()
     order.check_engine()
     # the attempt is left last, when nobody works in the folder any more, and signals wait until it has been
     with interruptible() as signals, Attempt(signals, keep_work) as attempt, contextlib.ExitStack() as stack:
-        stack.enter_context(typed_imports())
         stack.enter_context(using_device(device))  # before the workers, which inherit it
         stack.enter_context(one_thread())
         workers = _workers(order, device, started, stack)

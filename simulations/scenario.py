@@ -179,11 +179,10 @@ def anchor(data: Any, folder: Path) -> None:
     scenario's file, and those of --set to the working folder."""
     if not isinstance(data, dict) or data.get("set") not in OWN:
         return
-    public, hub = data.get("public"), data["set"] == "hub"
-    keys = [(data, "path")] if hub else [(data, "path"), (data, "list"), (public, "file"), (public, "test")]
-    for table, key in keys:
+    public = data.get("public")
+    for table, key in ((data, "path"), (data, "list"), (public, "file"), (public, "test")):
         path = table.get(key) if isinstance(table, dict) else None
-        if isinstance(path, str) and path and not (hub and not (folder / path).exists()):  # a name in the cache
+        if isinstance(path, str) and path:
             table[key] = str((folder / path).absolute())
 
 

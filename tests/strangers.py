@@ -18,8 +18,6 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from torch import nn
 
-from consilium.models.backbones import weights_into, with_head
-
 
 class Nearest:
     """Nearest class means; a duck, without scikit-learn's bases, that behaves."""
@@ -335,19 +333,3 @@ def margin(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 
 
 NO_CALLABLE = 3
-
-
-class Sees(nn.Module):
-    """A body without a head: features of an image, with a batch norm that must not learn."""
-
-    def __init__(self, width: int = 6) -> None:
-        super().__init__()
-        self.layers = nn.Sequential(nn.Conv2d(3, width, 5), nn.BatchNorm2d(width), nn.ReLU(), nn.AdaptiveAvgPool2d(2))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.layers(x)
-
-
-def frozen(inputs: tuple[int, int, int], classes: int, folder: str, side: int = 0) -> nn.Module:
-    """A backbone of one's own, from a folder."""
-    return with_head(weights_into(Sees(), folder), inputs, classes, side=side)

@@ -23,9 +23,6 @@ TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
 WHEEL = re.compile(r"(?P<name>[^-]+)-(?P<version>[^-]+)(-\d[^-]*)?-[^-]+-[^-]+-[^-]+\.whl")
 FOR_GPUS = re.compile(r"(nvidia|triton|pytorch_triton|cuda)[_-]", re.IGNORECASE)
 REQUIREMENTS = "requirements.txt"
-EXTRAS = "deploy,images"
-"""What a node may need: the nodes' programs, and networks as teachers."""
-
 Run = Callable[[Sequence[str]], int]
 
 
@@ -72,7 +69,7 @@ def commands(out: Path, python: str, platform: str, torch_index: str) -> list[li
         # torch first and alone: the build for the CPU satisfies the pin, and nothing bigger is fetched for the others,
         # none of which comes from torch's index, whatever else that has
         [*pip, "download", *pinned, *target, "--no-deps", *index, "torch"],
-        [*pip, "download", *pinned, *target, f"consilium-pate[{EXTRAS}]"],
+        [*pip, "download", *pinned, *target, "consilium-pate"],
     ]
 
 

@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from flwr.app import Array, Message, RecordDict
+from flwr.serverapp import Grid
+
 from consilium.coordinator.events import EventLog, is_step
 from consilium.protocol.errors import MalformedMessage, NotEnoughParties
-from consilium.protocol.flower import Array, Grid, Message, RecordDict
 from consilium.protocol.label_source import Progress, no_progress
 from consilium.protocol.messages import WireModel
 from consilium.protocol.records import from_record, refusal_from_record, to_record

@@ -8,7 +8,7 @@ from typing import Any
 from consilium.coordinator.verify.charges import close_to, number
 from consilium.coordinator.verify.files import Checks, Contradiction, Damaged, Files, agree, entry
 from consilium.coordinator.verify.recorded import Recorded
-from consilium.protocol.errors import DataError, MissingExtra
+from consilium.protocol.errors import DataError
 from consilium.protocol.label_source import NO_LABEL, Outcome
 from consilium.protocol.old_names import OF_CARD, renamed, todays_stages
 from consilium.protocol.parquet import from_parquet
@@ -62,7 +62,7 @@ def read_labels(files: Files) -> dict[str, list[Any]]:
         raise files.broken(LABELS, "it is empty" if not content else "it is no whole Parquet file")
     try:
         columns = from_parquet(content)
-    except (KeyboardInterrupt, SystemExit, MissingExtra):
+    except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # the parser's panic is no Exception
         raise files.broken(LABELS, f"{type(error).__name__}") from None

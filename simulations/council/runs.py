@@ -35,8 +35,6 @@ from consilium.simulations.run import run_scenario, unwatched
 from consilium.simulations.scenario import Scenario, apply_override, load_scenario, scenario_json
 
 if TYPE_CHECKING:
-    import altair as alt
-
     from consilium.simulations.datasets.source import Source
 
 SUMMARY = "summary.json"
@@ -164,12 +162,6 @@ class Run:
 
         result = audit_path(self.path, source=self._source)
         return AuditResult(holds(result.findings), result.finished, tuple(result.findings))
-
-    def plot(self) -> alt.Chart:
-        """The student beside the yardsticks that the guarantee covers or that are public, as an Altair chart."""
-        from consilium.simulations.council.chart import quality_chart
-
-        return quality_chart(self.summary)
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -200,11 +199,10 @@ def open_images(spec: SourceSpec) -> ArraySource:
         )
     if bool(spec.path) == bool(spec.list):
         raise ConfigError('data.set = "images" needs either data.path, a folder, or data.list, a CSV file', "Give one")
-    pillow = _pillow()
     find = _listed if spec.list else _in_folders
     frames = [(find(Path(name), spec), part) for name, part in parts_of(spec.list or spec.path, spec)]
     files = [Path(name) for frame, _ in frames for name in frame[IMAGE]]
-    x = np.stack([_pixels(pillow, path, spec.size, spec.colour) for path in files])
+    x = np.stack([_pixels(path, spec.size, spec.colour) for path in files])
     _, ends = COLOURS[spec.colour]
     width = len(str(spec.size - 1))
     features = tuple(
@@ -257,24 +255,15 @@ def _listed(path: Path, spec: SourceSpec) -> pl.DataFrame:
     return frame.with_columns(pl.Series(IMAGE, [str(path.parent / name) for name in frame[IMAGE]]))
 
 
-def _pixels(pillow: Any, path: Path, size: int, colour: str) -> np.ndarray:
+def _pixels(path: Path, size: int, colour: str) -> np.ndarray:
     """One image, float32 (size * size * channels,)."""
+    from PIL import Image, ImageOps
+
     try:
-        with pillow.Image.open(path) as image:
-            square = pillow.ImageOps.fit(image.convert(COLOURS[colour][0]), (size, size))
+        with Image.open(path) as image:
+            square = ImageOps.fit(image.convert(COLOURS[colour][0]), (size, size))
     except FileNotFoundError:
         raise DataError(f"{path} is not there", f"Correct the column {IMAGE!r} of the list") from None
-    except (OSError, ValueError, SyntaxError, pillow.Image.DecompressionBombError) as error:
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise DataError(f"{path} is no image that can be read: {error}", "Export it again, or leave it out") from None
     return np.asarray(square, dtype=np.float32).reshape(-1) / np.float32(255)
-
-
-def _pillow() -> Any:
-    try:
-        for module in ("PIL.Image", "PIL.ImageOps"):
-            importlib.import_module(module)
-    except ImportError:
-        raise ConfigError(
-            "images need Pillow, which is not installed", "pip install 'consilium-pate[images]'"
-        ) from None
-    return importlib.import_module("PIL")

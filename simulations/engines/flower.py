@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import tomli_w
+from flwr.app import Context, Message, RecordDict
+from flwr.serverapp import Grid
 
 from consilium.node.flower import program, require_flower, unknown_flower
 from consilium.node.supervisor import stop_group
 from consilium.protocol.errors import EngineError
-from consilium.protocol.flower import INSTALLED, Context, Grid, Message, RecordDict
 from consilium.protocol.versions import DISTRIBUTION
 
 COORDINATOR_NODE = 1
@@ -44,8 +45,6 @@ def assume_identity(run_id: int, node_id: int) -> None:
     ------
     EngineError : this Flower keeps the identity elsewhere, or is another version.
     """
-    if not INSTALLED:
-        return  # the stand-ins of its classes read no identity
     identity = _task_identity()
     identity.run_id = run_id
     identity.task_id = 1

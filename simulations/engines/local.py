@@ -8,8 +8,10 @@ from collections.abc import Iterable, Mapping
 from queue import SimpleQueue
 from typing import Any
 
+from flwr.app import Context, Error, Message, RecordDict
+from flwr.serverapp import ServerApp
+
 from consilium.coordinator.server_app import app
-from consilium.protocol.flower import Context, Error, Message, RecordDict, ServerApp
 from consilium.simulations.engines.flower import COORDINATOR_NODE, NodesGrid, assign_message_id, assume_identity
 from consilium.simulations.engines.process import Worker
 

@@ -20,7 +20,8 @@ from consilium.node.flower import python_module
 from consilium.simulations.beside import Advance, Finished, Task
 
 if TYPE_CHECKING:
-    from consilium.protocol.flower import Context, Message, RecordDict
+    from flwr.app import Context, Message, RecordDict
+
     from consilium.protocol.teachers import TeacherKind
 
 

@@ -16,7 +16,6 @@ from consilium.node.flower import QUIET, flower_environment
 from consilium.protocol import errors
 from consilium.protocol.errors import ConsiliumError, EngineError
 from consilium.protocol.files import replace_private
-from consilium.protocol.flower import INSTALLED
 from consilium.simulations.engines.cluster_probe import FIGURES, ClusterSettings, RaySpec, check_cluster
 from consilium.simulations.engines.flower import NODE_APP, RAY_ALONE, flwr_run, super_link, write_shim
 from consilium.simulations.engines.process import search_path
@@ -37,7 +36,7 @@ def check_ray(spec: RaySpec) -> None:
     ------
     EngineError : Ray is not installed, or the cluster that is named cannot compute this run.
     """
-    if importlib.util.find_spec("ray") is None or not INSTALLED:
+    if importlib.util.find_spec("ray") is None:
         raise EngineError("engine ray needs Flower's simulation extra", "pip install 'consilium-pate[ray]'")
     if spec.address:
         check_cluster(spec)

@@ -19,12 +19,13 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from flwr.app import ConfigRecord
+
 from consilium.aggregator import SETTINGS
 from consilium.data.private_rows import data_files
 from consilium.party.home import open_home
 from consilium.protocol.errors import EngineError
 from consilium.protocol.files import replacing
-from consilium.protocol.flower import ConfigRecord
 from consilium.simulations.engines.block import ROWS, TRAIN_BLOCK
 from consilium.simulations.engines.block import SETTINGS as BLOCK
 

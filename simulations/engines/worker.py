@@ -15,9 +15,10 @@ import signal
 import sys
 from multiprocessing.connection import Connection
 
+from flwr.app import Context, Error, Message
+
 from consilium.data.private_rows import remarks
 from consilium.party.teach import build
-from consilium.protocol.flower import Context, Error, Message
 from consilium.protocol.teachers import teacher_from_json
 from consilium.simulations.beside import Advance, Finished, Task
 from consilium.simulations.engines.block_app import app

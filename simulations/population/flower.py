@@ -6,8 +6,10 @@ The library is optional, imported where a scenario asks for it, and kept from th
 from __future__ import annotations
 
 import contextlib
+import importlib
 import inspect
 import io
+import os
 import warnings
 from collections.abc import Iterator, Mapping
 from types import ModuleType
@@ -17,7 +19,6 @@ import numpy as np
 
 from consilium.protocol.errors import ConfigError
 from consilium.simulations.datasets.base import Source
-from consilium.simulations.datasets.packages import import_offline
 from consilium.simulations.population.partition import Partition, PublicPart, large_enough, private_rows
 from consilium.simulations.population.public import completed
 from consilium.simulations.population.specs import DataSpec
@@ -173,15 +174,24 @@ def _columns(
     return {**columns, str(wanted): dataset.x[rows, dataset.features.index(str(wanted))]}
 
 
+OFFLINE = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")
+"""Variables that keep the libraries from the network; read when they are imported."""
+
+
 def _libraries() -> tuple[ModuleType, ModuleType]:
     """`datasets` and `flwr_datasets.partitioner`; both are told to stay away from the network."""
+    before = {variable: os.environ.get(variable) for variable in OFFLINE}
+    os.environ.update(dict.fromkeys(OFFLINE, "1"))
     try:
-        return import_offline("datasets"), import_offline("flwr_datasets.partitioner")
+        return importlib.import_module("datasets"), importlib.import_module("flwr_datasets.partitioner")
     except ImportError:
         raise ConfigError(
             'data.partition "flwr" needs flwr-datasets, which is not installed',
             "pip install 'consilium-pate[partitions]'",
         ) from None
+    finally:
+        for variable, value in before.items():
+            os.environ.pop(variable, None) if value is None else os.environ.update({variable: value})
 
 
 @contextlib.contextmanager

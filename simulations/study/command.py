@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from consilium.protocol.extras import require
 from consilium.protocol.output import Format, FormatOption, QuietOption, show, tell_warnings
 from consilium.simulations.shipped import Shipped
 
@@ -24,8 +23,6 @@ CacheOption = Annotated[
         "--cache", metavar="DIR", help="Finished steps; default $XDG_CACHE_HOME or ~/.cache, consilium/studies."
     ),
 ]
-NEEDS = ("polars", "sklearn", "joblib", "flwr")
-"""Libraries of every study: its rivals by federated averaging are Flower's strategies."""
 app = typer.Typer(no_args_is_help=True, help="Compare divisions, mechanisms and methods over seeds (`study NAME`).")
 
 
@@ -53,7 +50,6 @@ def run_command(
     """Run a study and write its report. What was computed before is not computed again, also after an interruption."""
     from consilium.node.progress import progress_on, showing
 
-    require(*NEEDS, extra="study")
     if ray and workers is not None:
         raise typer.BadParameter("--workers are of this machine: leave one of --ray and --workers out")
     Shipped.STUDY.path(study)  # a name that is none is said before seconds of loading
@@ -88,7 +84,6 @@ def run_command(
 @app.command("list")
 def list_command(output: FormatOption = Format.text) -> None:
     """List the studies that come with the package."""
-    require(*NEEDS, extra="study")
     from consilium.simulations.study.spec import load_study
 
     studies = [{"name": name, "title": load_study(name).title} for name in Shipped.STUDY.files()]
@@ -100,7 +95,6 @@ def cite_command(
     folder: Annotated[Path, typer.Argument(metavar="OUT", help="A study's folder.")], output: FormatOption = Format.text
 ) -> None:
     """Print all that somebody needs to make the study again: what was run, on which data, with which versions."""
-    require(*NEEDS, extra="study")
     from consilium.simulations.study.results import citation, citation_lines
 
     cited = citation(folder)

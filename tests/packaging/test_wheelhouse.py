@@ -56,12 +56,7 @@ def test_every_wheel_has_its_hash(tool: ModuleType, tmp_path: Path) -> None:
         f"torch==2.13.0+cpu --hash=sha256:{hashes[GOOD[1]]}",
     ]
     build, torch, rest = pip.commands
-    assert (
-        "wheel" in build
-        and "download" in torch
-        and torch[-1] == "torch"
-        and rest[-1] == "consilium-pate[deploy,images]"
-    )
+    assert "wheel" in build and "download" in torch and torch[-1] == "torch" and rest[-1] == "consilium-pate"
     for command in (torch, rest):
         assert command[command.index("-c") + 1] == str(ROOT / "constraints.txt")
         assert {"3.12", "manylinux_2_28_x86_64", ":all:"} <= {*command}

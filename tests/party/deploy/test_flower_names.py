@@ -62,7 +62,7 @@ def test_without_a_module_nothing_starts(monkeypatch: pytest.MonkeyPatch, module
 
 @pytest.mark.parametrize(
     ("version", "known"),
-    [("1.40.9", False), ("1.41.0", True), ("1.42.3", True), ("1.43.0", False), ("2.0.0", False), ("nightly", False)],
+    [("1.41.9", False), ("1.42.0", True), ("1.43.3", True), ("1.44.0", False), ("2.0.0", False), ("nightly", False)],
 )
 def test_another_version_is_refused(monkeypatch: pytest.MonkeyPatch, version: str, known: bool) -> None:
     monkeypatch.setattr(consilium.node.flower, "version", lambda _: version)

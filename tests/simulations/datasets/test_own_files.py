@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 import sys
 from collections.abc import Callable
@@ -10,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
+import PIL.Image
 import pytest
 
 from consilium.protocol.errors import ConfigError, ConsiliumError, DataError, PathError
 from consilium.simulations.datasets.spec import SourceSpec
-from tests.simulations.datasets.own import divided, patients
+from tests.simulations.datasets.own import divided
 
 OWNERS = ("Nord", "Ost", "Süd", "West")
 
@@ -92,7 +91,7 @@ def test_files_with_other_features_are_refused(tmp_path: Path) -> None:
 
 @pytest.fixture
 def pillow() -> Any:
-    return pytest.importorskip("PIL.Image", reason="Pillow is not installed: pip install 'consilium-pate[images]'")
+    return PIL.Image
 
 
 def paint(pillow: Any, path: Path, value: int, size: tuple[int, int] = (20, 20)) -> None:
@@ -168,52 +167,6 @@ def test_images_that_are_not_usable(tmp_path: Path, pillow: Any, case: str) -> N
     with pytest.raises(kind, match=told) as caught:
         divided(tmp_path, {name: value for name, value in {**IMAGES, **keys}.items() if value is not None})
     assert caught.value.action
-
-
-@pytest.mark.parametrize(
-    ("kind", "extra", "keys"),
-    [("images", "images", {"path": "scans", "size": 16}), ("hub", "hub", {"path": "heart", "label": "outcome"})],
-)
-def test_what_is_not_installed_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, extra: str, keys: dict[str, Any]
-) -> None:
-    absent = {"PIL", "PIL.Image", "datasets"}
-    original = importlib.import_module
-
-    def import_module(name: str, package: str | None = None) -> Any:
-        if name in absent:
-            raise ImportError(name)
-        return original(name, package)
-
-    monkeypatch.setattr(importlib, "import_module", import_module)
-    with pytest.raises(ConfigError, match=rf"not installed\. pip install 'consilium-pate\[{extra}\]'"):
-        divided(tmp_path, {"set": kind, **keys})
-
-
-@pytest.mark.slow
-def test_a_hub_data_set_from_a_folder_of_parquet(tmp_path: Path) -> None:
-    hub = pytest.importorskip("datasets", reason="datasets is not installed: pip install 'consilium-pate[hub]'")
-    frame = patients()
-    (tmp_path / "heart").mkdir()
-    frame.write_parquet(tmp_path / "heart" / "train.parquet")
-    frame.head(30).write_parquet(tmp_path / "heart" / "test.parquet")
-    keys = {"set": "hub", "path": "heart", "label": "outcome", "owner": "hospital", "drop": ["case", "day"]}
-    data, parts = divided(tmp_path, {**keys, "public": {"by": "file", "file": "test"}})
-    plain, _ = divided(tmp_path, {**keys, "set": "table", "path": "heart/train.parquet", "public_share": 0.34})
-    assert set(data.features) <= set(plain.features) and len(parts.parties) == 6
-    assert (data.y[:240] == plain.y).all()
-
-    (tmp_path / "few").mkdir()
-    pl.DataFrame({"age": [1, 2, 3, 4], "ill": [0, 1, 1, 0]}).write_parquet(tmp_path / "few" / "train.parquet")
-    kinds = hub.Features({"age": hub.Value("int64"), "ill": hub.ClassLabel(names=["well", "ill"])})
-    hub.load_dataset(str(tmp_path / "few"), features=kinds)["train"].save_to_disk(str(tmp_path / "saved"))
-    with pytest.raises(ConfigError, match=r"has no split 'valid'\. It has train"):
-        divided(tmp_path, {"set": "hub", "path": "saved", "label": "ill", "split": "valid"})
-    few = {"set": "hub", "path": "saved", "label": "ill", "partition": "iid", "parties": 2, "least_rows": 1}
-    labelled, _ = divided(tmp_path, {**few, "public": {"by": "share", "share": 0.5}, "classes": ["well", "ill"]})
-    assert labelled.y.tolist() == [0, 1, 1, 0]
-    with pytest.raises(DataError, match=r"no data set can be read from it on this machine.*Nothing is downloaded"):
-        divided(tmp_path, {**keys, "path": "absent-here"})
 
 
 PACKAGE = """

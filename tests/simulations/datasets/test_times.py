@@ -119,14 +119,6 @@ def test_arrays_with_too_few_times(tmp_path: Path) -> None:
         divided(tmp_path, keys)
 
 
-def test_of_hugging_face(tmp_path: Path) -> None:
-    datasets = pytest.importorskip("datasets", reason="datasets is not installed: pip install 'consilium-pate[hub]'")
-    datasets.Dataset.from_dict(patients(day=DAYS).to_dict(as_series=False)).save_to_disk(str(tmp_path / "saved"))
-    data, _ = divided(tmp_path, table_keys(set="hub", path="saved", time="day", drop=["case"]))
-    assert data.time is not None
-    np.testing.assert_array_equal(data.time, EXPECTED)
-
-
 @pytest.mark.parametrize(
     ("time", "told"),
     [
