@@ -54,9 +54,11 @@ RIVALS = {
 }
 """Name -> method of a study."""
 COLUMNS = ("", "guaranteed epsilon", "labels or counts", "AUC", "95 % interval", "less counts, seed by seed")
+COMMAND = "python -m benchmarks.releases"
 SPLIT = (
-    "judged on test rows of hospitals that took no part, each seed holding out others; threshold, queries, C and rounds"
-    " were chosen on development hospitals, three in ten (benchmarks.tuned); interval of the mean over seeds"
+    "judged on test rows of hospitals that took no part, each seed holding out others; threshold, queries, rounds and"
+    " C were chosen on development hospitals, three in ten (benchmarks.tuned), some of which judge too; interval of the"
+    " mean over seeds"
 )
 
 
@@ -85,20 +87,11 @@ def lines(runs: Sequence[dict[str, list[float | None]]]) -> list[list[str]]:
     counts = np.array([run[COUNTS][0] for run in runs], dtype=float)
     for name in runs[0]:
         aucs, epsilons, released = (np.array([run[name][place] for run in runs], dtype=float) for place in range(3))
-        low, high = student_interval(aucs.tolist())
-        apart = aucs - counts
-        row = [
-            name,
-            "none" if np.isnan(epsilons).any() else epsilon_text(float(epsilons.max())),
-            "none" if np.isnan(released).any() else f"{released.mean():.0f}",
-            f"{aucs.mean():.4f}",
-            f"{low:.3f} to {high:.3f}",
-            "0"
-            if name == COUNTS
-            else f"{apart.mean():+.4f} ({student_interval(apart.tolist())[0]:+.3f} to"
-            f" {student_interval(apart.tolist())[1]:+.3f})",
-        ]
-        table.append(row)
+        (low, high), (least, most) = student_interval(aucs.tolist()), student_interval((aucs - counts).tolist())
+        epsilon = "none" if np.isnan(epsilons).any() else epsilon_text(float(epsilons.max()))
+        number = "none" if np.isnan(released).any() else f"{released.mean():.0f}"
+        apart = "0" if name == COUNTS else f"{(aucs - counts).mean():+.4f} ({least:+.3f} to {most:+.3f})"
+        table.append([name, epsilon, number, f"{aucs.mean():.4f}", f"{low:.3f} to {high:.3f}", apart])
     return table
 
 
@@ -109,9 +102,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--kept", type=Path, default=Path("releases.jsonl"))
     chosen = parser.parse_args(arguments or [])
     kept = [json.loads(line) for line in chosen.kept.read_text().splitlines()] if chosen.kept.exists() else []
-    with figure(
-        "releases/equal-epsilon", "python -m benchmarks.releases", COLUMNS, seeds=chosen.seeds, split=SPLIT, quick=False
-    ) as table:
+    with figure("releases/equal-epsilon", COMMAND, COLUMNS, seeds=chosen.seeds, split=SPLIT, quick=False) as table:
         for seed in set(chosen.seeds) - {item["seed"] for item in kept}:
             start = time.process_time()
             kept.append({"seed": seed, "found": measure(seed), "seconds": time.process_time() - start})

@@ -55,10 +55,10 @@ nearly the exact winner, and is learned from as a label. Chosen on development h
 
 @dataclass(frozen=True)
 class Shares:
-    """What noisy histograms, or labels, say of the share of the votes that each class got, with the noise that is known.
+    """What noisy histograms, or labels, say of the share of the votes that each class got, and how noisy they are.
 
     shares: float64 (n, classes), noisy counts over votes; negative ones and ones above 1 among them, and a row need
-    not sum to 1. deviation: float64 (n,), standard deviation of the noise of each share of a row, as if it were
+    not sum to 1. deviation: float64 (n,), standard deviation of the noise of each share of a row; a fit takes it as
     independent between classes. binary: whether they are of labels, see `of_labels`.
     """
 
