@@ -237,15 +237,20 @@ def _alarms(runs: int) -> None:
 
 
 FEW = ("data.least_rows=180", "federation.minimum_parties=5")
+COUNTS = ('federation.mechanism={name="histogram",sigma=112.1}', "federation.query_budget.queries=300")
 FEDERATIONS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
-    "plaintext, counts": ("stroke", (), OBSERVERS[:2]),
-    "plaintext, labels": ("stroke-labels", (), OBSERVERS[:2]),
-    "secure, counts": ("stroke", ("federation.collection=secure",), OBSERVERS[1:2]),
-    "distributed, counts": ("stroke", ("federation.collection=distributed",), OBSERVERS[1:2]),
-    "verified, counts": ("stroke", ("federation.collection=verified",), OBSERVERS[1:2]),
-    "verified, labels": ("stroke-labels", ("federation.collection=verified",), OBSERVERS[1:2]),
-    "few parties, counts": ("stroke", FEW, OBSERVERS[:1]),
-    "few parties, labels": ("stroke", (*FEW, 'federation.mechanism={name="gnmax",sigma=80.0}'), OBSERVERS[:1]),
+    "plaintext, counts": ("stroke", COUNTS, OBSERVERS[:2]),
+    "plaintext, labels": ("stroke", (), OBSERVERS[:2]),
+    "secure, counts": ("stroke", (*COUNTS, "federation.collection=secure"), OBSERVERS[1:2]),
+    "distributed, counts": ("stroke", (*COUNTS, "federation.collection=distributed"), OBSERVERS[1:2]),
+    "verified, counts": ("stroke", (*COUNTS, "federation.collection=verified"), OBSERVERS[1:2]),
+    "verified, labels": ("stroke", ("federation.collection=verified",), OBSERVERS[1:2]),
+    "few parties, counts": ("stroke", (*FEW, *COUNTS), OBSERVERS[:1]),
+    "few parties, labels": (
+        "stroke",
+        (*FEW, COUNTS[1], 'federation.mechanism={name="gnmax",sigma=80.0}'),
+        OBSERVERS[:1],
+    ),
 }
 """By collection and release, what is attacked, and by whom. Towards a student all collections are alike. Of few
 parties, those with 180 patients or more, targets are found without noise too by who knows where rows come from, and

@@ -27,7 +27,7 @@ from consilium.simulations.datasets.source import open_source
 from consilium.simulations.population.flower import index_sets
 from consilium.simulations.scenario import divided_source, load_scenario
 
-SCENARIOS = ("stroke", "stroke-labels", "mnist-writers")
+SCENARIOS = ("stroke", "mnist-writers")
 
 
 def matched(seeds: Sequence[int]) -> None:

@@ -41,7 +41,7 @@ from consilium.simulations.scenario import load_scenario
 from docs.figures import figure
 
 LABELLED = {
-    "stroke-labels": ("Confident, at most 300", ()),
+    "stroke": ("Confident, at most 300", ()),
     **{
         name: (
             f"GNMax, {queries:,}",

@@ -56,7 +56,7 @@ STROKE = {
 
 def stroke(overrides: list[str], seed: int, folder: Path) -> list[float]:
     """One run of the default scenario; the student's figure is AUC."""
-    scenario = load_scenario("stroke-labels", overrides)
+    scenario = load_scenario("stroke", overrides)
     summary = run_scenario("stroke", scenario, "local", seed, folder, lambda _: contextlib.nullcontext())
     queries, privacy = summary["queries"], summary["privacy"]
     return [

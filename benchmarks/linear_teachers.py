@@ -36,7 +36,6 @@ LINEAR = ("federation.teacher={model='logistic_regression'}",)
 PIXELS = ("data.representation=none", "data.standardise=false", "student.trainer={name='graph'}")
 CASES: dict[str, tuple[str, tuple[str, ...]]] = {
     "stroke": ("stroke", ()),
-    "stroke, own labels": ("stroke-labels", ()),
     "heart": ("stroke", ("data.set=heart", "data.classes=['none','narrowed']", "federation.minimum_parties=2")),
     "adult, 250 parties": ("adult-250", LINEAR),
     "diabetes": ("diabetes-rf", LINEAR),

@@ -61,7 +61,7 @@ def run(
     keys = [word for change in [*CHANGES, *changes] for word in ("--set", change)]
     log = out.with_suffix(".log")
     start = time.perf_counter()
-    code = machines.start(log, "run", "stroke-labels", *options, *keys, "--quiet", "--out", str(out)).wait()
+    code = machines.start(log, "run", "stroke", *options, *keys, "--quiet", "--out", str(out)).wait()
     seconds = time.perf_counter() - start
     if code:
         raise subprocess.CalledProcessError(code, engine, log.read_text())

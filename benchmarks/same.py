@@ -32,7 +32,6 @@ DIGITS = 8
 QUICK = ["federation.timeouts.enrol=600"]
 RUNS = {
     "run": ("stroke", []),
-    "run-labels": ("stroke-labels", []),
     "run-distributed": ("stroke-distributed", ["data.owner=country", "federation.minimum_parties=10"]),
     "run-secure": ("stroke", ["federation.votes=secure", "data.owner=country", "federation.minimum_parties=10"]),
     "run-verified": ("stroke", ["federation.votes=verified", "data.owner=country", "federation.minimum_parties=10"]),

@@ -90,7 +90,7 @@ def _digits(epsilon: float, queries: int, answers: int, confidence: float) -> Wa
 
 WAYS: dict[str, Ways] = {
     "stroke": (
-        "stroke-labels",
+        "stroke",
         ["federation.privacy.epsilon=0.75", "simulation.hand_labels=none", _STROKE],
         {
             ALONE: _alone("{name='confident', threshold=150}", 800, 300),

@@ -53,7 +53,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         run_scenario(
-            "stroke", load_scenario("stroke-labels", []), "local", 0, folder / "run", lambda _: contextlib.nullcontext()
+            "stroke", load_scenario("stroke", []), "local", 0, folder / "run", lambda _: contextlib.nullcontext()
         )
         (file,) = (folder / "run" / "private").glob("votes-*.npz")
         with kept_votes(file) as kept:

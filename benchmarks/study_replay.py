@@ -5,7 +5,7 @@
 The study is `benchmarks/studies/thousand.toml` in this process: noise of so many scales on the votes of `stroke`, each
 settled, charged, released, learned, judged and kept, with teachers and report. The loop knows the votes already, draws
 the noise, fits scikit-learn's logistic regression to the labels and asks it about the test rows: no cost, no budget, no
-interval, no party's own rows. Then PATE alone is replayed on the votes of `stroke-labels`, where every tenth setting
+interval, no party's own rows. Then PATE alone is replayed on the votes of `stroke`, where every tenth setting
 has noise that was not charged before in this process. All of it is processor time of one process.
 """
 
@@ -79,7 +79,7 @@ def setting(case: Case, number: int) -> Case:
 
 def replays(settings: int) -> tuple[np.ndarray, np.ndarray]:
     """Milliseconds of settings of new noise, and of noise that was charged before."""
-    case = make_case(load_scenario("stroke-labels"), 0, 0.2)
+    case = make_case(load_scenario("stroke"), 0, 0.2)
     ensemble, pate, took = train_ensemble(case), method_of("pate"), []
 
     def replay(changed: Case, ensemble: Ensemble) -> None:

@@ -52,10 +52,10 @@ def divided_by_position() -> Iterator[None]:
 def audited(
     teachers: int, relation: Neighbouring, old: bool, changes: int = CHANGES, runs: int = 20_000
 ) -> TeacherAudit:
-    """The largest hospital of `stroke-labels` with so many ridge teachers, GNMax of sigma 10, unit a record."""
+    """The largest hospital of `stroke` with so many ridge teachers, GNMax of sigma 10, unit a record."""
     overrides = ["federation.teacher.model=ridge"]
     with tempfile.TemporaryDirectory() as folder, divided_by_position() if old else nullcontext():
-        home, config, queries = subject_of_scenario("stroke-labels", overrides, None, 1, Path(folder))
+        home, config, queries = subject_of_scenario("stroke", overrides, None, 1, Path(folder))
         query_budget = QueryBudget(queries=config.query_budget.queries, answers=config.query_budget.queries)
         changed = {"teachers_per_party": teachers, "mechanism": GNMax(sigma=SIGMA), "query_budget": query_budget}
         plan = AuditEffort(unit=Unit.RECORD, neighbouring=relation, changes=changes, runs=runs, seed=1)

@@ -29,11 +29,14 @@ from typing import Any
 
 import numpy as np
 
+from consilium.coordinator.mechanisms import Confident
 from consilium.models import evidence
 from consilium.models.base import Shares
 from consilium.models.evaluation import area_under_curve
+from consilium.models.evidence import fit_softmax
 from consilium.models.images.graph_cnn import smooth_shares
 from consilium.models.kernel import kernel_ridge, principal_places
+from consilium.models.tabular import LinearTrainer
 from consilium.models.teachers import RidgeTeacher
 from consilium.protocol.images import represent
 from consilium.protocol.noise import SeededNoise
@@ -60,7 +63,11 @@ VOTING_RULES = ("relative", "top")
 QUERIES = (20, 50, 100, 200, 300, 500)
 LESS_FOR_LABELS = 94.17 / 112.1
 """Noise of labels for the epsilon of histograms, since a label is charged as a label."""
-LABELS_C = (0.0003, 0.001, 0.002, 0.005, 0.02, 0.1)
+LABELS_C = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5)
+PARTIES, SIGMA2 = 371, 98.0
+LABEL_NOISE = {600: 240.0, 800: 277.1, 1200: 339.6}
+"""Queries -> sigma1, with sigma2 for 300 labels at epsilon .8 (a federation's calibration)."""
+THRESHOLDS = (150, 200, 220, 250, 280)
 SHARE_NOISE = 112.1 / 371
 """Of one share of 300 in the default scenario."""
 HOSPITALS = "development hospitals"
@@ -240,17 +247,50 @@ def release_part(table: Table) -> None:
 
 
 def labels_part(table: Table) -> None:
-    """Penalty of the student that learns from labels (`stroke-labels`), on development hospitals of 20 patients."""
-    cells: dict[str, list[float]] = {}
+    """Threshold and queries of the default scenario's labels at its epsilon, and its C with as many true labels."""
+    thresholds: dict[str, list[float]] = {}
+    by_hand: dict[str, list[float]] = {}
     for seed in SEEDS:
-        case, said = case_of("stroke-labels", seed, development())
-        votes, judge = votes_on_pool(case, said), public_rows(case)
+        case, said = case_of("stroke", seed, development())
+        inputs, truth = public_rows(case)
+        rows, test = np.arange(len(case.pool_x)), np.arange(len(case.test_x))
+        digest_, ids = case.config.digest(), (query_ids(case.pool_x), query_ids(case.test_x))
+        votes = np.concatenate(
+            [
+                said.pool.totals(rows, case.parties, digest_, ids[0], 2),
+                said.test.totals(test, case.parties, digest_, ids[1], 2),
+            ]
+        )
+        part = len(case.parties) / PARTIES
+        for queries, sigma1 in LABEL_NOISE.items():
+            for threshold in THRESHOLDS:
+                mechanism = Confident(threshold=round(threshold * part), sigma1=sigma1 * part, sigma2=SIGMA2 * part)
+                aucs = [
+                    _labels_auc(mechanism, inputs, truth, votes, queries, len(case.parties), 1000 * seed + draw)
+                    for draw in range(DRAWS)
+                ]
+                key = f"{queries} queries, threshold {threshold}"
+                thresholds.setdefault(key, []).append(float(np.mean(aucs)))
         for penalty in LABELS_C:
-            scenario = load_scenario("stroke-labels", [f"student.trainer.C={penalty}", "federation.minimum_parties=20"])
-            other = replace(case, scenario=scenario)
-            auc = students_auc(other, votes, 300, 108.0 / 207, judge, labels=True)
-            cells.setdefault(f"C {penalty:g}", []).append(auc)
-    judged(table, "C of a student of labels", HOSPITALS, cells, "C 0.002", "AUC")
+            chosen = np.random.default_rng([seed, LOT]).permutation(len(inputs))
+            own, others = chosen[:300], chosen[300:]
+            model = LinearTrainer(penalty).fit(inputs[own], truth[own], 2, seed)
+            auc = area_under_curve(model.predict_proba(inputs[others])[:, 1], truth[others] == 1)
+            by_hand.setdefault(f"C {penalty:g}", []).append(auc)
+    judged(table, "queries and threshold of 300 labels", HOSPITALS, thresholds, "800 queries, threshold 250", "AUC")
+    judged(table, "C, 300 true labels", HOSPITALS, by_hand, "C 0.01", "AUC")
+
+
+def _labels_auc(
+    mechanism: Confident, inputs: np.ndarray, truth: np.ndarray, votes: np.ndarray, queries: int, parties: int, lot: int
+) -> float:
+    asked = np.random.default_rng([lot, LOT]).permutation(len(inputs))[:queries]
+    drawn = mechanism.draw(votes[asked], SeededNoise(lot)).up_to(300)
+    rows = asked[: len(drawn.labels)][drawn.answered]
+    step = mechanism.label_step * mechanism.sigma2 / parties
+    told = Shares.of_labels(drawn.labels[drawn.answered], np.ones(len(rows), dtype=bool), step)
+    model = fit_softmax(inputs[rows], told).model  # pyright: ignore[reportArgumentType]
+    return area_under_curve(model.predict_proba(inputs)[:, 1], truth == 1)
 
 
 def headline_part() -> None:

@@ -27,7 +27,7 @@ from docs.figures import Table, figure
 SEEDS = range(5)
 DRAWS = {"pneumonia": 16}
 """Of noise and student, for each seed; else 4. Fifty votes make a student that varies much."""
-SCENARIOS = ("stroke", "stroke-labels", "pneumonia")
+SCENARIOS = ("stroke", "pneumonia")
 MODES: tuple[CollectionMode, ...] = get_args(CollectionMode)
 COLUMNS = (
     "scenario and votes", "student AUC", "beside plaintext votes, seed by seed", "labels or histograms",

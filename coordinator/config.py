@@ -548,6 +548,19 @@ class FederationConfig(Federation):
         sigma, noises = self.phase(phase).mechanism.count_sigma(self.givers(parties)), self._noises(phase)
         return noises[-1].total(self.givers(parties)) if sigma > 0 and noises else sigma
 
+    def label_step(self, parties: int, votes: int) -> float:
+        """How far a label of two classes moves a share from one half, see `Shares.of_labels`, where so many parties
+        with so many votes are in the sum; 0.0 where that is unknown, or not the same in all phases."""
+        steps = {self._label_step(self.givers(parties), number) / votes for number in self.phase_numbers}
+        return steps.pop() if len(steps) == 1 and len(self.rows.classes) == 2 else 0.0
+
+    def _label_step(self, givers: int, phase: int | None) -> float:
+        """In votes. Noise in the sums is Gaussian, and all there is where the coordinator tops it up."""
+        mechanism, noises = self.phase(phase).mechanism, self._noises(phase)
+        if noises and not mechanism.tops_up(len(noises)):
+            return 0.0
+        return mechanism.label_step * (noises[-1].total(givers) if noises else mechanism.label_noise(givers) or 0.0)
+
     @model_validator(mode="after")
     def _reference_suits_the_voting_rule(self) -> FederationConfig:
         self.voting_rule.check_classes(len(self.rows.classes))

@@ -170,6 +170,7 @@ class LabelService:
             parties=self._parties,
             simulation=self._config.simulation,
             count_sigma=self._sigma,
+            label_step=self._config.label_step(self._parties, self._most_votes),
             release=self._config.disclosure.release,
             phases=0 if self._number is None else len(self._config.phases),
             phase=self._number or 0,

@@ -42,7 +42,9 @@ class LabelTerms:
 
     `epsilon` holds at `delta` if the whole query budget is used up, whatever the votes are; it is fixed before the run.
     It is of a `unit`, whose data may differ as `neighbouring` says. `count_sigma`: noise on one count, in votes, where
-    noisy histograms are given, 0 where labels alone are; each answer says its own. `release`: what is released for a
+    noisy histograms are given, 0 where labels alone are; each answer says its own. `label_step`: how far a label of two
+    classes moves a share of the votes from one half, so that it has the votes' share as its mean (from the noise on
+    a count and the number of votes, both public); 0 where that is unknown. `release`: what is released for a
     query, of all phases together. `epsilon_nodes`: towards whoever sees noisy sums of the votes; 0 where none is
     stated. `simulation`: all parties are simulated. `real_noise`: of a simulation, whether its noise is the operating
     system's, as that of every other federation is.
@@ -63,6 +65,7 @@ class LabelTerms:
     simulation: bool
     neighbouring: str = "replace"
     count_sigma: float = 0.0
+    label_step: float = 0.0
     release: ReleaseKind = ReleaseKind.WINNER_OR_ABSTENTION
     epsilon_nodes: float = 0.0
     phases: int = 0

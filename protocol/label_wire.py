@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -36,7 +37,7 @@ GENERIC = ServiceError(
 
 _TERMS = (
     "federation", "mechanism", "unit", "neighbouring", "delta", "epsilon", "queries_left", "answers_left", "parties",
-    "simulation", "count_sigma", "epsilon_nodes", "phases", "phase",
+    "simulation", "count_sigma", "label_step", "epsilon_nodes", "phases", "phase",
 )  # fmt: skip
 """Fields of `LabelTerms` that are fields of the message as they stand."""
 
@@ -64,6 +65,8 @@ def terms_from_wire(message: pb.Terms) -> LabelTerms:
             f"the coordinator's terms are of stage {message.phase} of {message.phases}; there are at most"
             f" {MOST_RELEASES}, from 1"
         )
+    if not 0 <= message.label_step < math.inf:
+        raise MalformedMessage(f"the coordinator's terms have labels that move a share by {message.label_step:g}")
     fields = {name: getattr(message, name) for name in _TERMS}
     return LabelTerms(schema=schema, release=_release_from_wire(message), **fields)
 

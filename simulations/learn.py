@@ -44,7 +44,7 @@ _PURPOSE = 0x6C6561726E
 class ReleasedAnswers:
     """What a student was answered, in its order: rows of the pool and labels int64 (n,), NO_LABEL where it got none.
 
-    shares: noisy ones of the same rows, where histograms were released.
+    shares: noisy ones of the same rows, where the noise of histograms or labels is known.
     """
 
     rows: np.ndarray = field(repr=False)
@@ -54,7 +54,7 @@ class ReleasedAnswers:
     def first(self, count: int) -> ReleasedAnswers:
         """The first so many that have a label."""
         first = np.flatnonzero(self.labels != NO_LABEL)[:count]
-        shares = None if self.shares is None else Shares(self.shares.shares[first], self.shares.deviation[first])
+        shares = None if self.shares is None else self.shares.of(first)
         return ReleasedAnswers(self.rows[first], self.labels[first], shares)
 
 
@@ -176,10 +176,12 @@ def _epsilon(config: FederationConfig) -> float:
 def _drawn(config: FederationConfig, rows: np.ndarray, votes: np.ndarray, noise: SeededNoise) -> ReleasedAnswers:
     drawn = config.mechanism.draw(votes, noise).up_to(config.query_budget.answers)
     rows = rows[: len(drawn.labels)]
-    if drawn.counts is None:
-        return ReleasedAnswers(rows, drawn.labels)
     total = votes.sum(axis=1)[: len(rows)]
-    sigma = config.mechanism.count_sigma(config.givers(int(total.max()) // config.teachers_per_party))
+    parties = int(total.max()) // config.teachers_per_party
+    if drawn.counts is None:
+        shares = Shares.of_labels(drawn.labels, drawn.answered, config.label_step(parties, int(total.max())))
+        return ReleasedAnswers(rows, drawn.labels, shares)
+    sigma = config.mechanism.count_sigma(config.givers(parties))
     return ReleasedAnswers(rows, drawn.labels, Shares(drawn.counts / total[:, None], np.maximum(sigma / total, 1e-9)))
 
 

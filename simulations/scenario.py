@@ -261,7 +261,7 @@ def apply_override(table: dict[str, Any], override: str) -> None:
     key, separator, text = _key(override), *override.partition("=")[1:]
     key = todays_key(key, Scenario)
     if not separator or not key:
-        raise ConfigError(f"--set {override!r} is not key=value", "For example --set federation.mechanism.sigma=120")
+        raise ConfigError(f"--set {override!r} is not key=value", "For example --set federation.mechanism.sigma2=120")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from consilium.models.base import Model, Shares
+from consilium.models.base import NOTHING, Model, Shares
 from consilium.node.progress import ASK
 from consilium.protocol.errors import BudgetExceeded, ConfigError, DataError
 from consilium.protocol.files import replace_text
@@ -23,7 +23,7 @@ from consilium.protocol.schema import Schema
 from consilium.student.config import StudentSpec
 
 GIVEN = "given"
-DEVIATIONS = 1e-9, 1e9
+DEVIATIONS = 1e-9, NOTHING
 """Of a share, that trainers can square and add up: what is smaller is none, and what is larger says nothing."""
 FEWER = 4.0
 """Standard deviations: noise alone passes for missing votes once in 30,000 students."""
@@ -34,6 +34,7 @@ class Asked:
     """What was asked so far, in order: row of the pool, outcome and label (NO_LABEL where there is none).
 
     planned: rows that are to be asked, all in all. histograms: of all of them, where noisy histograms were given.
+    step: of a label of two classes, see `LabelTerms.label_step`; 0 where some were given whose step is unknown.
     """
 
     planned: int = 0
@@ -41,6 +42,7 @@ class Asked:
     outcomes: list[int] = field(default_factory=list)
     labels: list[int] = field(default_factory=list)
     histograms: Histograms | None = None
+    step: float = 0.0
 
     def add(self, rows: np.ndarray, answers: Answers) -> None:
         """Answers to these further rows."""
@@ -52,9 +54,10 @@ class Asked:
             self.histograms = answers.histograms if before is None else before.then(answers.histograms)
 
     def shares(self) -> Shares | None:
-        """What noisy histograms say of the rows that have a label; None where there are none."""
+        """What noisy histograms, or labels with a known step, say of the rows that have a label; None without both."""
         if self.histograms is None:
-            return None
+            outcomes = np.array(self.outcomes, dtype=np.int64)[np.array(self.labels) != NO_LABEL]
+            return Shares.of_labels(self.labelled()[1], outcomes == Outcome.ANSWERED, self.step)
         released = self.histograms.of(np.array(self.labels) != NO_LABEL)
         votes = votes_in_sums(released)
         return Shares(released.counts / votes[:, None], np.clip(released.sigmas / votes, *DEVIATIONS))

@@ -152,6 +152,7 @@ def make_card(
         "mechanism": terms.mechanism,
         "release": terms.release,
         "count_sigma": terms.count_sigma,
+        "label_step": terms.label_step,
         "parties": terms.parties,
         "privacy": {
             "unit": terms.unit,

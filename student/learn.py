@@ -51,10 +51,10 @@ def train(
 
     `schema`: of the rows, for a student that takes bare features and also needs their representation, and for one of
     others that looks columns up by name. `shares`: the noisy shares of the votes on these rows, where they are known; a
-    trainer that cannot use them takes the labels.
+    trainer that cannot use them takes the labels, and so does self-training.
     """
     trainer = trainer_of(spec.trainer, Aids(unlabelled, np.asarray if schema is None else schema.inputs, job, schema))
-    if shares is not None and len(shares) and isinstance(trainer, SharesTrainer):
+    if shares is not None and len(shares) and isinstance(trainer, SharesTrainer) and not spec.self_training:
         return trainer.fit_shares(x, shares, seed)
     if len(np.unique(y)) < 2:
         return constant(y, classes)
@@ -76,7 +76,7 @@ _HALVES = 0x68616C66
 @dataclass(frozen=True)
 class AnsweredRows:
     """What a student learns from. rows: float (n, inputs), the public rows as its model takes them. places: int64 (m,),
-    those that have an answer; labels: int64 (m,). shares: of the same, where noisy histograms are released.
+    those that have an answer; labels: int64 (m,). shares: of the same, where the noise of what was released is known.
     known: public rows (k, inputs) whose classes int64 (k,) everybody knows, to which a student is brought when it has
     learned."""
 
@@ -101,7 +101,7 @@ class AnsweredRows:
         that the noise in one is uncorrelated with that in the other (Rasines, Young, Splitting strategies for
         post-selection inference, Biometrika 2023). Labels are dealt by lot.
         """
-        if self.shares is None:
+        if self.shares is None or self.shares.binary:
             order = generator.permutation(len(self.places))
             first, second = np.sort(order[::2]), np.sort(order[1::2])
             return self._of(first), self._of(second)
@@ -111,7 +111,8 @@ class AnsweredRows:
         return self._with(first), self._with(second)
 
     def _of(self, part: np.ndarray) -> AnsweredRows:
-        return AnsweredRows(self.rows, self.places[part], self.labels[part], known=self.known)
+        shares = None if self.shares is None else self.shares.of(part)
+        return AnsweredRows(self.rows, self.places[part], self.labels[part], shares, self.known)
 
     def _with(self, shares: Shares) -> AnsweredRows:
         return AnsweredRows(self.rows, self.places, shares.shares.argmax(axis=1), shares, self.known)

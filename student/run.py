@@ -132,7 +132,7 @@ def learn(
     phases = planned_phases(job.folder, students, terms.federation, rows)
     if remark := asked_before(rows, phases[0].plan.recorded, terms.queries_left):
         tell(remark)
-    rounds = _Rounds(rows, phases, seed, job, partial(write, terms, rows.queries))
+    rounds = _Rounds(rows, phases, seed, job, partial(write, terms, rows.queries), terms.label_step)
     model = rounds.model_of_all()
     phases[-1].source.finish()  # it says that this student needs nothing more, of whatever phase
     last = phases[-1].spec
@@ -159,17 +159,20 @@ def _check(
 
 @dataclass
 class _Rounds:
-    """Asking and learning in turns. model: of the answers so far, by `learner`, the student that learned last."""
+    """Asking and learning in turns. step: of a label, as in `Asked`. model: of the answers so far, by `learner`, the
+    student that learned last."""
 
     rows: PublicRows
     phases: Sequence[AskingStage]
     seed: int
     job: Job
     write: Callable[[Asked], None]
+    step: float
 
     def __post_init__(self) -> None:
         first = self.phases[0]
-        self.asked = Asked(len(first.plan.recorded) + sum(phase.plan.total for phase in self.phases))
+        planned = len(first.plan.recorded) + sum(phase.plan.total for phase in self.phases)
+        self.asked = Asked(planned, step=self.step)
         self.model: Model | None = None
         self.learner: StudentSpec = first.spec
         self.number, self.total = 0, sum(len(phase.rounds) for phase in self.phases)

@@ -106,7 +106,7 @@ WRITERS = {
     "keys": "node keys p --out new",
     "dry run": "party dry-run home federation.json",
     "predict": "predict student rows.csv --out new",
-    "run": "run stroke-labels --out new " + shlex.join(CHANGES),
+    "run": "run stroke --out new " + shlex.join(CHANGES),
 }
 
 
@@ -141,9 +141,7 @@ def test_a_full_disk_behind_stdout() -> None:
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Summary of a run that met no limit."""
-    done = limited(
-        tmp_path_factory.mktemp("whole"), None, "run", "stroke-labels", "--seed", "4", "--out", "whole", *CHANGES
-    )
+    done = limited(tmp_path_factory.mktemp("whole"), None, "run", "stroke", "--seed", "4", "--out", "whole", *CHANGES)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -153,7 +151,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 @pytest.mark.parametrize("most", [20_000, 620_000])
 def test_a_run_goes_on_when_there_is_room_again(tmp_path: Path, whole: dict[str, Any], most: int) -> None:
     """Once at the files that are laid out, once at the report, when all labels are charged."""
-    done = limited(tmp_path, most, "run", "stroke-labels", "--seed", "4", "--out", "new", *CHANGES)
+    done = limited(tmp_path, most, "run", "stroke", "--seed", "4", "--out", "new", *CHANGES)
     error = error_of(done)
     assert (done.returncode, error["type"]) == (12, "StorageError"), done.stdout
     assert json.loads((tmp_path / "new" / "manifest.json").read_text())["status"].startswith("failed: cannot write ")

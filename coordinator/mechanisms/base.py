@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
@@ -32,6 +33,9 @@ class NoiseScale:
 
 Sigma = Annotated[float, Field(gt=0, le=1e5, allow_inf_nan=False, description="of the noise, in votes"), NoiseScale()]
 """Parameter of the discrete Gaussian on one number, in votes. The upper limit bounds the memory of seeded noise."""
+
+GAUSSIAN_STEP, LAPLACE_STEP = math.sqrt(math.pi) / 2, math.sqrt(0.5)
+"""`Mechanism.label_step`: 1 / (4 f(0)), of the density f of the difference of two draws of deviation 1."""
 
 Gamma = Annotated[
     float,
@@ -165,6 +169,9 @@ class Mechanism(BaseModel, ABC):
     """How often the parties are asked for one batch of queries: of the second time, what passed the first."""
     private: ClassVar[bool] = True
     """Whether the mechanism is differentially private at all."""
+    label_step: ClassVar[float] = 0.0
+    """Votes that a label of two classes stands for (`Shares.of_labels`), in deviations of the noise on one count. 0
+    where whether there is a label depends on that very noise, or a label has none."""
 
     @property
     def releases(self) -> ReleaseKind:

@@ -11,7 +11,7 @@ from pydantic import Field
 from consilium.accounting.checks import check_votes
 from consilium.accounting.curves.gaussian import public_offsets
 from consilium.accounting.events import ConfidentEvent, Evidence, InteractiveEvent, ReleaseEvent
-from consilium.coordinator.mechanisms.base import Drawn, Mechanism, Sigma, Votes
+from consilium.coordinator.mechanisms.base import GAUSSIAN_STEP, Drawn, Mechanism, Sigma, Votes
 from consilium.protocol.errors import ConfigError
 from consilium.protocol.label_source import NO_LABEL
 from consilium.protocol.noise import NoiseSource
@@ -24,6 +24,7 @@ class Confident(Mechanism):
     """
 
     EVENT: ClassVar[type[ReleaseEvent]] = ConfidentEvent
+    label_step: ClassVar[float] = GAUSSIAN_STEP  # the check has noise of its own
 
     name: Literal["confident"] = "confident"
     threshold: Votes
@@ -87,7 +88,7 @@ class Interactive(Confident):
     needs_probabilities: ClassVar[bool] = True
 
     name: Literal["interactive"] = "interactive"  # pyright: ignore[reportIncompatibleVariableOverride]
-    confidence: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+    confidence: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 1.0
 
     @property
     def votes_needed(self) -> int:

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from consilium.accounting.events import Evidence, GNMaxEvent, HistogramEvent, LNMaxEvent, ReleaseEvent
-from consilium.coordinator.mechanisms.base import Drawn, Gamma, Mechanism, Sigma
+from consilium.coordinator.mechanisms.base import GAUSSIAN_STEP, LAPLACE_STEP, Drawn, Gamma, Mechanism, Sigma
 from consilium.protocol.noise import NoiseSource
 
 
@@ -37,6 +37,7 @@ class GNMax(_NoisyCounts):
     """
 
     EVENT: ClassVar[type[ReleaseEvent]] = GNMaxEvent
+    label_step: ClassVar[float] = GAUSSIAN_STEP
 
     name: Literal["gnmax"] = "gnmax"
     sigma: Sigma
@@ -86,6 +87,7 @@ class LNMax(_NoisyCounts):
     """
 
     EVENT: ClassVar[type[ReleaseEvent]] = LNMaxEvent
+    label_step: ClassVar[float] = LAPLACE_STEP
 
     name: Literal["lnmax"] = "lnmax"
     gamma: Gamma

@@ -29,7 +29,7 @@ class DescribeRequest(_message.Message):
     def __init__(self, protocol_version: _Optional[int] = ..., phase: _Optional[int] = ...) -> None: ...
 
 class Terms(_message.Message):
-    __slots__ = ("protocol_version", "federation", "schema_json", "mechanism", "unit", "delta", "epsilon", "queries_left", "answers_left", "parties", "simulation", "neighbouring", "count_sigma", "phases", "phase", "release", "epsilon_nodes")
+    __slots__ = ("protocol_version", "federation", "schema_json", "mechanism", "unit", "delta", "epsilon", "queries_left", "answers_left", "parties", "simulation", "neighbouring", "count_sigma", "phases", "phase", "release", "epsilon_nodes", "label_step")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     FEDERATION_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
@@ -47,6 +47,7 @@ class Terms(_message.Message):
     PHASE_FIELD_NUMBER: _ClassVar[int]
     RELEASE_FIELD_NUMBER: _ClassVar[int]
     EPSILON_NODES_FIELD_NUMBER: _ClassVar[int]
+    LABEL_STEP_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
     federation: str
     schema_json: str
@@ -64,7 +65,8 @@ class Terms(_message.Message):
     phase: int
     release: str
     epsilon_nodes: float
-    def __init__(self, protocol_version: _Optional[int] = ..., federation: _Optional[str] = ..., schema_json: _Optional[str] = ..., mechanism: _Optional[str] = ..., unit: _Optional[str] = ..., delta: _Optional[float] = ..., epsilon: _Optional[float] = ..., queries_left: _Optional[int] = ..., answers_left: _Optional[int] = ..., parties: _Optional[int] = ..., simulation: _Optional[bool] = ..., neighbouring: _Optional[str] = ..., count_sigma: _Optional[float] = ..., phases: _Optional[int] = ..., phase: _Optional[int] = ..., release: _Optional[str] = ..., epsilon_nodes: _Optional[float] = ...) -> None: ...
+    label_step: float
+    def __init__(self, protocol_version: _Optional[int] = ..., federation: _Optional[str] = ..., schema_json: _Optional[str] = ..., mechanism: _Optional[str] = ..., unit: _Optional[str] = ..., delta: _Optional[float] = ..., epsilon: _Optional[float] = ..., queries_left: _Optional[int] = ..., answers_left: _Optional[int] = ..., parties: _Optional[int] = ..., simulation: _Optional[bool] = ..., neighbouring: _Optional[str] = ..., count_sigma: _Optional[float] = ..., phases: _Optional[int] = ..., phase: _Optional[int] = ..., release: _Optional[str] = ..., epsilon_nodes: _Optional[float] = ..., label_step: _Optional[float] = ...) -> None: ...
 
 class QueryBlock(_message.Message):
     __slots__ = ("features", "rows", "probabilities", "phase")

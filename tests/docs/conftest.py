@@ -31,7 +31,8 @@ def changes(*pairs: str) -> list[str]:
 
 SHORTER = {
     "stroke": changes(
-        "data.least_rows=200", "federation.minimum_parties=5", "federation.mechanism.sigma=40",
+        "data.least_rows=200", "federation.minimum_parties=5",
+        "federation.mechanism={name='confident', threshold=8, sigma1=40, sigma2=40}",
         "federation.query_budget={queries=40, answers=40}",
     ),
     "stroke-distributed": changes(

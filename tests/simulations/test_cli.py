@@ -103,7 +103,7 @@ MISTAKES = {
     "too few parties": (["run", "--set", "federation.minimum_parties=400"], 4, "371 hospitals are left"),
     "other classes": (["run", "--set", "data.classes=['well','ill']"], 2, "do not match data set"),
     "threshold beyond the votes": (
-        ["run", "stroke-labels", "--set", "federation.mechanism.threshold=208"], 2, "above the 207 votes"
+        ["run", "stroke", "--set", "federation.mechanism.threshold=372"], 2, "above the 371 votes"
     ),
     "folder that cannot be made": (["run", "--out", "/proc/consilium/run"], 2, "cannot make output folder"),
     "report of nothing": (["report", "absent"], 2, "no run here"),

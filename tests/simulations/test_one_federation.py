@@ -183,7 +183,7 @@ class TestKinds:
     @pytest.mark.proofs  # noise of a file is calibrated above
     def test_noise_is_calibrated_from_the_command_line(self) -> None:
         free = ["federation.mechanism={name='confident', threshold=150}", "federation.privacy.epsilon=1.0"]
-        scenario = load_scenario("stroke-labels", free)
+        scenario = load_scenario("stroke", free)
         assert scenario.federation.mechanism.model_dump() == {
             "name": "confident",
             "threshold": 150,
@@ -205,7 +205,6 @@ class TestKinds:
         ("pneumonia", 0.995),
         ("stroke", 0.799),
         ("stroke-distributed", 0.799),
-        ("stroke-labels", 0.721),
     ],
 )
 def test_the_shipped_scenarios_promise_what_they_say(name: str, epsilon: float) -> None:

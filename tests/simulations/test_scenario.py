@@ -39,7 +39,7 @@ def test_every_shipped_scenario_loads(name: str) -> None:
         (["data.set=unknown"], "not a known data set, choose from"),
         (["federation.privacy.unit=family"], "privacy.unit"),
         (["federation.privacy.delta=1"], "less than 1, got 1"),
-        (["federation.teachers_per_party=30"], "least_rows 20 leaves no row"),
+        (["federation.teachers_per_party=30"], "least_rows 1 leaves no row"),
         (["simulation.noise=none"], "simulation.noise"),
         (["nonsense"], "is not key=value"),
         (["description.x=1"], "description is a value, not a table"),
@@ -50,7 +50,7 @@ def test_every_shipped_scenario_loads(name: str) -> None:
 )
 def test_what_a_scenario_may_not_say(overrides: list[str], told: str) -> None:
     with pytest.raises(ConfigError, match=told) as caught:
-        load_scenario("stroke-labels", overrides)
+        load_scenario("stroke", overrides)
     assert "\n" not in str(caught.value)
     assert caught.value.exit_code == 2
 
@@ -81,7 +81,7 @@ def test_the_override_that_an_error_shows_is_accepted() -> None:
 
 def test_overrides_keep_their_type() -> None:
     scenario = load_scenario(
-        "stroke-labels", ["federation.mechanism.sigma2=50", "federation.name=a b", "data.classes=['x','y']"]
+        "stroke", ["federation.mechanism.sigma2=50", "federation.name=a b", "data.classes=['x','y']"]
     )
     assert scenario.federation.mechanism.sigma2 == 50.0  # pyright: ignore
     assert scenario.federation.name == "a b"
@@ -136,7 +136,7 @@ def test_too_few_hospitals() -> None:
 
 
 def test_standardisation_sees_the_pool_only_and_not_the_rows_that_judge() -> None:
-    scenario = load_scenario("stroke-labels", [])
+    scenario = load_scenario("stroke", [])
     data = load_dataset("stroke")
     parts = natural_partition(data, PublicSpec(share=0.2), 20, 200, 0)
     config = federation_config(scenario, data, parts, 0)
@@ -149,7 +149,7 @@ def test_standardisation_sees_the_pool_only_and_not_the_rows_that_judge() -> Non
 
 
 def test_classes_that_do_not_match_the_data() -> None:
-    scenario = load_scenario("stroke-labels", ["data.classes=['well','ill']"])
+    scenario = load_scenario("stroke", ["data.classes=['well','ill']"])
     data = load_dataset("stroke")
     with pytest.raises(ConfigError, match=r"data.classes .* do not match data set 'stroke'"):
         federation_config(scenario, data, natural_partition(data, PublicSpec(share=0.2), 20, 200, 0), 0)

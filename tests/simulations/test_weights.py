@@ -18,14 +18,14 @@ from consilium.simulations.scenario import Scenario, load_scenario
 from tests.simulations.engines.test_engines_agree import quiet
 from tests.simulations.test_resume import SMALL
 
-PLAIN = load_scenario("stroke-labels", SMALL)
+PLAIN = load_scenario("stroke", SMALL)
 LIMIT = promised_at(PLAIN.federation, 1).epsilon * 1.01
 TIGHT = f"simulation.policies=[{{share=0.4,most_epsilon={LIMIT}}},{{share=0.1,most_epsilon=0.001}}]"
 WEIGHTED = ["federation.most_weight=3", TIGHT, "federation.minimum_parties=5"]
 
 
 def scenario(*more: str) -> Scenario:
-    return load_scenario("stroke-labels", [*SMALL, *WEIGHTED, *more])
+    return load_scenario("stroke", [*SMALL, *WEIGHTED, *more])
 
 
 def test_policies_are_drawn_by_lot_and_give_the_weights() -> None:
@@ -51,7 +51,7 @@ def test_shares_of_policies_are_of_one_whole() -> None:
 
 def test_a_scenario_without_weights_is_written_and_hashed_as_before_there_were_any() -> None:
     assert "most_weight" not in PLAIN.federation.model_dump_json()
-    same = load_scenario("stroke-labels", [*SMALL, "federation.most_weight=1"]).federation
+    same = load_scenario("stroke", [*SMALL, "federation.most_weight=1"]).federation
     assert same.federation_digest() == PLAIN.federation.federation_digest() != scenario().federation.federation_digest()
     assert "weight" not in json.dumps([event.to_json() for event in PLAIN.federation.promised_events()])
 
@@ -59,7 +59,7 @@ def test_a_scenario_without_weights_is_written_and_hashed_as_before_there_were_a
 def test_a_plan_refuses_weights_and_says_what_to_do() -> None:
     open_mechanism = ["federation.mechanism.name=auto", "federation.privacy.epsilon=2.0", "federation.most_weight=2"]
     with pytest.raises(ConfigError, match="most_weight is 2: how often each party's answers count") as caught:
-        load_scenario("stroke-labels", open_mechanism)
+        load_scenario("stroke", open_mechanism)
     assert "Plan with most_weight = 1" in str(caught.value)
 
 

@@ -192,9 +192,11 @@ class Rerun:
         """`present` bool (parties,): whose votes are in the sums."""
         labels = np.concatenate([draw.labels for draw in drawn])[self._at]
         counts = [draw.counts for draw in drawn if draw.counts is not None]
+        votes = int(self._weights[present].sum()) * self._config.teachers_per_party
         if not counts:
-            return ReleasedAnswers(self.rows, labels)
-        votes = self._weights[present].sum() * self._config.teachers_per_party
+            answered = np.concatenate([draw.answered for draw in drawn])[self._at]
+            step = self._config.label_step(int(present.sum()), votes)
+            return ReleasedAnswers(self.rows, labels, Shares.of_labels(labels, answered, step))
         sigma = self._config.mechanism.count_sigma(int(present.sum()))
         deviation = np.full(len(labels), np.clip(sigma / votes, *DEVIATIONS))
         return ReleasedAnswers(self.rows, labels, Shares(np.concatenate(counts)[self._at] / votes, deviation))

@@ -411,4 +411,6 @@ class TestTheLabelService:
         assert event_from_json(batch.event) == config.event(4, 4)
         if isinstance(mechanism, NoisyHistogram):
             assert service.describe().count_sigma == pytest.approx(mechanism.sigma, rel=0.03)
+        step = mechanism.label_step * (mechanism.label_noise(9) or 0) / 9  # all noise in the sums that label
+        assert service.describe().label_step == pytest.approx(step, rel=0.03)
         ledger.close()

@@ -10,7 +10,7 @@ from consilium.simulations.attack.attributes import BY_HEART, OUTCOME, SUBJECT, 
 from consilium.simulations.attack.membership import asked_rows
 from tests.simulations.attack.small import everything
 
-MUCH_NOISE = ("federation.mechanism.sigma=100",)
+MUCH_NOISE = ("federation.mechanism={name='histogram', sigma=100}",)
 LABELS = ('federation.mechanism={name = "gnmax", sigma = 10.0}',)
 
 

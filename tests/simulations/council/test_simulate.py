@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[3]
 SMALL: dict[str, Any] = {
     "data": {"least_rows": 200},
     "federation__minimum_parties": 5,
-    "federation__mechanism__sigma": 20.0,
+    "federation__mechanism": {"name": "histogram", "sigma": 20.0},
     "federation__query_budget": {"queries": 30, "answers": 30},
     "simulation__hand_labels": "none",
 }
@@ -48,7 +48,7 @@ def test_keys_become_those_of_set(overrides: dict[str, Any], expected: list[str]
     [
         ("nowhere", {}, "no scenario 'nowhere'"),
         ("stroke", {"federation__sigma": 1.0}, "sigma"),
-        ("stroke", {"federation__mechanism__sigma": "much"}, "sigma"),
+        ("stroke", {"federation__mechanism__sigma2": "much"}, "sigma2"),
         ("stroke", {"federation__mechanism": object()}, "federation.mechanism is a object"),
         ("stroke", {"student__queries": None}, "student.queries is a NoneType"),
     ],

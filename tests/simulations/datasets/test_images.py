@@ -82,7 +82,7 @@ def test_what_cannot_be_divided_by_lot() -> None:
 )
 def test_what_a_division_may_not_say(overrides: list[str], told: str) -> None:
     with pytest.raises(ConfigError, match=told):
-        load_scenario("stroke-labels", overrides)
+        load_scenario("stroke", overrides)
 
 
 def test_absent_data_are_told_with_their_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,7 +39,7 @@ def test_clear_on_local_and_secure_on_ray_agree(tmp_path: Path) -> None:
     labels, summaries = [], []
     for engine, mode in (("local", "plaintext"), ("ray", "secure")):
         out = tmp_path / engine
-        scenario = load_scenario("stroke-labels", [*changes, f"federation.collection={mode}"])
+        scenario = load_scenario("stroke", [*changes, f"federation.collection={mode}"])
         summaries.append(run_scenario("stroke", scenario, engine, 3, out, quiet))  # pyright: ignore
         labels.append(pl.read_parquet(out / "labels.parquet"))
     # exact votes exist where they were clear, and nowhere else
@@ -60,7 +60,7 @@ def test_parties_in_blocks_and_with_a_home_each_agree(tmp_path: Path, collection
         "data.least_rows=150",
         "federation.minimum_parties=5",
         "federation.query_budget.queries=40",
-        "federation.mechanism.sigma=20",
+        "federation.mechanism={name='histogram', sigma=20}",
         "simulation.hand_labels=none",
         f"federation.collection={collection}",
     ]

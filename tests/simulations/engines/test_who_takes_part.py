@@ -26,7 +26,7 @@ SMALL = [
     "data.least_rows=150",
     "federation.minimum_parties=5",
     "federation.query_budget={queries=20, answers=20}",
-    "federation.mechanism.sigma=20",
+    "federation.mechanism={name='histogram', sigma=20}",
     "simulation.hand_labels=none",
 ]
 

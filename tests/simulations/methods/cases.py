@@ -28,7 +28,7 @@ SEED = 3
 
 def few(*changes: str) -> Scenario:
     """Hospitals with 150 patients or more; `changes` as after --set."""
-    return load_scenario("stroke-labels", [*FEW, *changes])
+    return load_scenario("stroke", [*FEW, *changes])
 
 
 @cache

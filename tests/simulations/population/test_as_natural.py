@@ -108,7 +108,7 @@ def test_too_few_natural_parties_are_too_few_for_all() -> None:
 # -- the stroke trial -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["stroke", "stroke-labels", "stroke-distributed"])
+@pytest.mark.parametrize("name", ["stroke", "stroke-distributed"])
 @pytest.mark.parametrize("partition", ["iid", "shuffled", "matched"])
 def test_the_stroke_trial_is_divided_in_any_way_by_one_key(name: str, partition: str) -> None:
     parties = 371 if name == "stroke" else 207

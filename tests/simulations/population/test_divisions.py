@@ -156,7 +156,7 @@ def test_all_hospitals_of_the_stroke_trial_take_part() -> None:
     ],
 )
 def test_the_stroke_trial_divided_by_lot(overrides: list[str], parties: int) -> None:
-    data, parts = divided_data(load_scenario("stroke-labels", overrides), 0)
+    data, parts = divided_data(load_scenario("stroke", overrides), 0)
     assert len(parts.parties) == parties
     private = np.concatenate(list(parts.parties.values()))
     assert len(np.unique(private)) == len(private)
@@ -175,11 +175,11 @@ def test_a_party_of_dirichlet_with_too_few_rows_is_left_out_by_the_declared_rule
 
 def test_parties_of_dirichlet_all_take_part_unless_the_scenario_says_otherwise() -> None:
     keys = ["data.partition=dirichlet", "data.parties=300", "data.alpha=0.05", "data.least_rows=1"]
-    _, parts = divided_data(load_scenario("stroke-labels", keys), 0)
+    _, parts = divided_data(load_scenario("stroke", keys), 0)
     assert (len(parts.parties), parts.left_out) == (300, 0)
     assert min(len(rows) for rows in parts.parties.values()) == 1
     with pytest.raises(NotEnoughParties, match=r"\d+ have fewer, at least 200 with 20 are required"):
-        divided_data(load_scenario("stroke-labels", [*keys, "data.least_rows=20"]), 0)
+        divided_data(load_scenario("stroke", [*keys, "data.least_rows=20"]), 0)
 
 
 # -- Dirichlet --------------------------------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ def kinds(run: Path) -> list[str]:
 
 @pytest.mark.proofs  # kinds of their own in one run: test_own_models.py
 def test_a_mixed_federation_end_to_end_and_its_seed(tmp_path: Path) -> None:
-    scenario = load_scenario("stroke-labels", [*SMALL, MIXED])
+    scenario = load_scenario("stroke", [*SMALL, MIXED])
     found, labels = [], []
     for name in ("first", "second"):
         out = tmp_path / name
@@ -114,7 +114,7 @@ def test_shares_are_drawn_by_lot() -> None:
 )
 def test_what_a_scenario_may_not_say_of_teachers(overrides: list[str], told: str) -> None:
     with pytest.raises(ConfigError, match=told):
-        load_scenario("stroke-labels", overrides)
+        load_scenario("stroke", overrides)
 
 
 def pictures() -> tuple[Dataset, Partition]:
@@ -127,7 +127,7 @@ def pictures() -> tuple[Dataset, Partition]:
 
 
 def picture_scenario(*changes: str) -> Scenario:
-    return load_scenario("stroke-labels", ["data.classes=['a','b','c']", *changes])
+    return load_scenario("stroke", ["data.classes=['a','b','c']", *changes])
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_a_gpu_that_is_not_there_stops_a_run_before_its_folder(
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ConfigError, match=told):
-        run_scenario("stroke", load_scenario("stroke-labels", SMALL), engine, 0, tmp_path / "run", quiet, device="cuda")  # pyright: ignore
+        run_scenario("stroke", load_scenario("stroke", SMALL), engine, 0, tmp_path / "run", quiet, device="cuda")  # pyright: ignore
     assert not (tmp_path / "run").exists()
 
 
@@ -193,7 +193,7 @@ def test_a_run_is_resumed_on_the_device_that_it_was_begun_on(tmp_path: Path, mon
     out = tmp_path / "run"
     monkeypatch.setattr("consilium.simulations.run._run_engine", fail)
     with pytest.raises(ZeroDivisionError):
-        run_scenario("stroke", load_scenario("stroke-labels", SMALL), "local", 0, out, quiet, device="cpu")
+        run_scenario("stroke", load_scenario("stroke", SMALL), "local", 0, out, quiet, device="cpu")
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["device"] == {"asked": "cpu", "used": "cpu"}
     (out / "manifest.json").write_text(json.dumps({**manifest, "device": {"asked": "cuda", "used": "cuda"}}))

@@ -41,7 +41,7 @@ def test_a_federation_of_models_that_others_wrote(tmp_path: Path, monkeypatch) -
     monkeypatch.setattr(os, "cpu_count", lambda: 1)  # one worker process: starting one takes longer than its work
     sha256 = write_estimator(tmp_path / "theirs.pkl", LGBMClassifier(n_estimators=10, verbose=-1))
     own = f"simulation.own_teacher={{model='pickled', file='{tmp_path / 'theirs.pkl'}', sha256='{sha256}'}}"
-    scenario = load_scenario("stroke-labels", [*SMALL, *STUDENT, own])
+    scenario = load_scenario("stroke", [*SMALL, *STUDENT, own])
     out = tmp_path / "run"
     summary = run_scenario("stroke", scenario, "local", 3, out, quiet, keep_work=True, device="cpu")
     space = Workspace(out)
@@ -73,7 +73,7 @@ def test_a_federation_of_hospitals_that_lack_different_columns(tmp_path: Path, m
     """They vote together; the audit holds, the rivals are there, and the open pages name no column as lacking."""
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
     lacking = "data.shift.lacking=[{share=0.5, columns=['AGE']}, {share=0.5, columns=['SEX=M', 'RSBP']}]"
-    scenario = load_scenario("stroke-labels", [*SMALL, "simulation.hand_labels=none", lacking])
+    scenario = load_scenario("stroke", [*SMALL, "simulation.hand_labels=none", lacking])
     out = tmp_path / "run"
     summary = run_scenario("stroke", scenario, "local", 3, out, quiet, keep_work=True, device="cpu")
     space = Workspace(out)
@@ -121,7 +121,7 @@ def test_reading_a_scenario_imports_nothing(tmp_path: Path, monkeypatch) -> None
     (tmp_path / "planted_by_scenario.py").write_text("raise SystemExit('imported')\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     scenario = load_scenario(
-        "stroke-labels",
+        "stroke",
         [
             "simulation.own_teacher={model='estimator', factory='planted_by_scenario:Evil'}",
             "student.trainer.name=torch",

@@ -229,7 +229,7 @@ def test_lacking_columns_that_cannot_be(lacking: list[dict[str, object]], senten
 def test_a_party_says_in_its_own_file_what_it_lacks_in_a_home_as_in_a_block(tmp_path: Path) -> None:
     """The same rows and shards; nothing of it is in what the coordinator has."""
     lacking = "data.shift.lacking=[{share=0.5, columns=['AGE']}]"
-    scenario = load_scenario("stroke-labels", ["data.least_rows=150", "federation.minimum_parties=5", lacking])
+    scenario = load_scenario("stroke", ["data.least_rows=150", "federation.minimum_parties=5", lacking])
     case = make_case(scenario, 0, 0.0)
     homes, blocks = Workspace(tmp_path / "homes"), Workspace(tmp_path / "blocks")
     for space, processes in ((homes, 0), (blocks, 1)):
