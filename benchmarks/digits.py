@@ -72,7 +72,6 @@ def record(runs: list[dict[str, Any]]) -> None:
             less = table["student_less"].get(name, {"mean": 0.0, "interval": [0.0, 0.0]})
             ends = ["{:.3f} to {:.3f}".format(*each["interval"]) for each in (of, less)]
             made.add(name, f"{of['mean']:.3f}", f"{of['sd']:.3f}", ends[0], f"{less['mean']:+.3f}", ends[1])
-        made.seconds = sum(run["seconds"] for run in runs)
 
 
 def main() -> None:
