@@ -272,6 +272,8 @@ class TrainerKind(Frozen):
     inputs: ClassVar[Inputs] = "representation"
     mixed_floats: ClassVar[bool] = False
     """Whether its layers multiply in `devices.training_floats` while it is trained."""
+    learns_from_public_rows: ClassVar[bool] = False
+    """Whether public rows without a label teach it much, in seconds: private rivals are then given the same rows."""
 
     name: str = Field(description="the kind of student")
 
@@ -343,6 +345,8 @@ class KernelRidgeStudent(EvenStudent):
 
 class SpreadingStudent(EvenStudent):
     """What the students share that spread labels over a graph of like rows."""
+
+    learns_from_public_rows: ClassVar[bool] = True
 
     neighbours: int = Field(default=10, ge=1, le=1000, description="of a row in the graph")
     spread: float = Field(default=0.99, gt=0, lt=1, description="share that a row takes from its neighbours")

@@ -28,11 +28,12 @@ from consilium.simulations.divide import Case
 from consilium.simulations.judge import confusion, student_figures
 from consilium.simulations.judge_subgroups import by_subgroup
 from consilium.simulations.learn import ReleasedAnswers, learning_curves
-from consilium.simulations.methods.base import TEST_DRAWS, StatedGuarantee
+from consilium.simulations.methods.base import StatedGuarantee
 from consilium.simulations.methods.manual_labels import PublicTruth
-from consilium.simulations.methods.noisy_average import averages_of
+from consilium.simulations.methods.noisy_average import LinearDraws, averages_of
 from consilium.simulations.methods.pooled import PooledModel
 from consilium.simulations.methods.private_gradient import PrivateGradient
+from consilium.simulations.methods.relearnt import ON_PUBLIC_ROWS, relearnt
 from consilium.simulations.methods.worth import worth
 from consilium.simulations.metrics import (
     area_interval,
@@ -81,7 +82,8 @@ def baselines(
     majority: the most frequent private class. mean_teacher: the mean over the parties of what each has by itself.
     local_only: the same, with the 10th and 90th percentile. noisy_average, private_gradient: see `methods`, at the
     `epsilon` that the run promised; {"absent": why} where there is none, as where the parties' kinds of teachers are
-    mixed. plurality: all teachers vote, without noise, each counted by its party's weight (1 where none is given).
+    mixed; of each also `on_public_rows.NAME`, where the run's student learns from how public rows lie. plurality: all
+    teachers vote, without noise, each counted by its party's weight (1 where none is given).
     pooled: one model on the rows of all.
 
     Votes are those that the run recorded; secure and distributed ones nobody has, so all teachers are asked again.
@@ -108,16 +110,15 @@ def baselines(
     privacy = config.privacy
     promise = StatedGuarantee(epsilon, privacy.delta, privacy.unit, privacy.neighbouring)
     averages = averages_of(case, promise, ensemble, len(parties))
-    drawn: dict[str, Sequence[np.ndarray] | str] = {"noisy_average": "no test rows", "private_gradient": "no test rows"}
+    drawn: Draws = {"noisy_average": "no test rows", "private_gradient": "no test rows"}
     if len(test_y):
-        tested = config.rows.inputs(case.test_x)
-        drawn["noisy_average"] = averages if isinstance(averages, str) else averages.probabilities(tested)
+        drawn = draws_of("noisy_average", averages, case)
         if not parties:
             drawn["private_gradient"] = "no party has a teacher"
         elif descending is not None and sorted(parties) == sorted(_coordinators_word(space)["parties"]):
-            drawn["private_gradient"] = descending.result(progress)
+            drawn |= descending.result(progress)
         else:
-            drawn["private_gradient"] = descended(case, parties, progress)
+            drawn |= descended(case, parties, progress)
     rivals = {name: [] if isinstance(draws, str) else draws for name, draws in drawn.items()}
     of_rivals = {
         name: {"absent": draws} if isinstance(draws, str) else _judged_draws(draws, test_y, names)
@@ -149,12 +150,26 @@ def baselines(
     return Compared(measured, quality, alone.means(), scores, votes)
 
 
-def descended(case: Case, parties: Sequence[str], progress: Progress) -> Sequence[np.ndarray] | str:
-    """Probabilities float64 (test, classes) by each draw of private gradient descent over these parties, or why not."""
+Draws = dict[str, Sequence[np.ndarray] | str]
+"""Rival -> probabilities float64 (test, classes) by each draw of its noise, or why there are none."""
+
+
+def draws_of(name: str, models: LinearDraws | str, case: Case) -> Draws:
+    """Of a rival, and where the student learns from public rows, of the same student with the rival's labels."""
+    if isinstance(models, str):
+        return {name: models}
+    schema, spec = case.config.rows, case.scenario.student.last
+    found: Draws = {name: models.probabilities(schema.inputs(case.test_x))}
+    if spec.trainer.learns_from_public_rows:
+        found[ON_PUBLIC_ROWS + name] = relearnt(case, models.probabilities(schema.inputs(case.pool_x)))
+    return found
+
+
+def descended(case: Case, parties: Sequence[str], progress: Progress) -> Draws:
+    """`draws_of` private gradient descent over these parties."""
     partition = replace(case.partition, parties={party: case.partition.parties[party] for party in parties})
     with stage(progress, RIVALS):
-        predicted = PrivateGradient().predict(replace(case, partition=partition), None)
-    return predicted.absent or list(predicted.arrays[TEST_DRAWS].astype(np.float64))
+        return draws_of("private_gradient", PrivateGradient().descent(replace(case, partition=partition)), case)
 
 
 def recorded_votes(space: Workspace) -> dict[str, np.ndarray]:

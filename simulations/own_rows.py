@@ -38,7 +38,8 @@ SIZES = 4
 FEW_PARTIES = 12
 """How many are judged where one training takes long."""
 RETURNS = 40
-"""Parties at most of which it is told what they get back, evenly spread by size."""
+"""Parties at most of which it is told what they get back, evenly spread by size; of more than two classes fewer, as
+each of them takes a model's time."""
 REPLICATES = 1000
 LEVEL = 0.95
 _PURPOSE = 0x686F6D65
@@ -121,7 +122,8 @@ def at_home(
         )
         return {"absent": why}
     metric = "auc" if len(schema.classes) == 2 else "accuracy"
-    judged, returning = [], set(np.linspace(0, len(parties) - 1, min(RETURNS, len(parties))).round().tolist())
+    returned = min(RETURNS // (len(schema.classes) - 1) or 1, len(parties))
+    judged, returning = [], set(np.linspace(0, len(parties) - 1, returned).round().tolist())
     for index, party in enumerate(parties):
         progress(AT_HOME, index, len(parties))
         judged.append(_judge(party, schema, student, metric, seed, index in returning, tells))

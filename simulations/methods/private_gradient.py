@@ -28,7 +28,7 @@ from consilium.accounting.units import Neighbouring, Unit
 from consilium.models.base import softmax
 from consilium.simulations.divide import Case
 from consilium.simulations.methods.base import TEST_DRAWS, Predicted, PromisedMethod, StatedGuarantee
-from consilium.simulations.methods.noisy_average import calibrated, linear_scores_of
+from consilium.simulations.methods.noisy_average import LinearDraws, calibrated, linear_scores_of
 from consilium.simulations.metrics import leading_metric, over_parties, row_scores
 from consilium.simulations.vote import Ensemble
 
@@ -40,11 +40,13 @@ STEPS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 _DRAWS = 20
 _TRIED = 6
 """Draws of the noise by which each setting is tried."""
+_MANY = 5_000_000
+"""Rows times inputs times classes from which on half as many draws are made, of these and of the result."""
 _MOST_CHOOSE = 2000
 """Rows of the pool that choose, by lot, where there are more."""
 MOST_NUMBERS = 30_000_000
 """Rows times inputs times classes: of so many, all rounds of all trials take a minute."""
-_AT_ONCE = 4_000_000
+_AT_ONCE = 1_000_000
 _PURPOSE = 0x6772616469656E74
 _MOVED = {Neighbouring.REPLACE: 2, Neighbouring.ADD_OR_REMOVE: 1}
 """By how many C one unit moves a sum."""
@@ -79,24 +81,30 @@ class UnitRows:
         """Sum over the units of their mean gradients, each clipped, at each of the models float64 (models, inputs + 1,
         classes); clips: of each, float (models,)."""
         two = models.shape[2] == 2  # then one gradient is minus the other, and the shares need no softmax
-        columns = np.diff(models, axis=2) if two else models
-        count, width, classes = columns.shape
-        flat = columns.transpose(1, 0, 2).reshape(width, -1).astype(np.float32)
-        total, longer = np.zeros((width, count, classes)), math.sqrt(2) if two else 1.0
+        columns = (np.diff(models, axis=2) if two else models).transpose(1, 2, 0)  # many models last: sums over a few
+        width, classes, count = columns.shape  # classes are quick then
+        flat = columns.reshape(width, -1).astype(np.float32)
+        total, longer = np.zeros((width * classes, count)), math.sqrt(2) if two else 1.0
         for rows, size in self._blocks(count * classes):
             x = self.x[rows]
-            scores = (x @ flat).reshape(len(x), count, classes)
-            error = expit(scores) - self.wanted[rows, None, 1:] if two else softmax(scores) - self.wanted[rows, None]
+            error = (x @ flat).reshape(len(x), classes, count)
+            if two:
+                error = expit(error)
+            else:
+                error -= error.max(axis=1, keepdims=True)
+                np.exp(error, out=error)
+                error /= error.sum(axis=1, keepdims=True)
+            error -= self.wanted[rows, -classes:, None]
             if size == 1:  # a gradient of one row is an outer product: its norm is that of the factors
-                lengths = longer * np.linalg.norm(error, axis=2) * np.linalg.norm(x, axis=1)[:, None]
-                error *= _shortening(lengths, clips)[:, :, None]
+                lengths = longer * np.linalg.norm(error, axis=1) * np.linalg.norm(x, axis=1)[:, None]
+                error *= _shortening(lengths, clips)[:, None]
                 total += (x.T @ error.reshape(len(x), -1)).reshape(total.shape)
                 continue
-            of_unit = error.reshape(-1, size, count * classes) / np.float32(size)
-            gradients = (x.reshape(-1, size, width).swapaxes(1, 2) @ of_unit).reshape(-1, width, count, classes)
-            lengths = longer * np.sqrt((gradients**2).sum(axis=(1, 3)))
-            total += (gradients * _shortening(lengths, clips)[:, None, :, None]).sum(axis=0)
-        sums = total.transpose(1, 0, 2)
+            of_unit = error.reshape(-1, size, classes * count) / np.float32(size)
+            gradients = (x.reshape(-1, size, width).swapaxes(1, 2) @ of_unit).reshape(-1, width * classes, count)
+            lengths = longer * np.sqrt(np.einsum("ugm,ugm->um", gradients, gradients))
+            total += np.einsum("ugm,um->gm", gradients, _shortening(lengths, clips))
+        sums = total.reshape(width, classes, count).transpose(2, 0, 1)
         return np.concatenate([-sums, sums], axis=2) if two else sums
 
     def _blocks(self, columns: int) -> Iterator[tuple[slice, int]]:
@@ -153,6 +161,13 @@ def unit_of_rows(case: Case, unit: Unit) -> np.ndarray:
     return np.unique(np.stack([party, patient]), axis=1, return_inverse=True)[1].ravel()
 
 
+@dataclass(frozen=True)
+class Descent(LinearDraws):
+    """What private gradient descent came to. figures: see `PrivateGradient`."""
+
+    figures: dict[str, float]
+
+
 class PrivateGradient(PromisedMethod):
     """Gradient descent of this module, in the federation's unit. What is left out is chosen on the pool's true labels,
     at no charge, which speaks for the rival; so are each draw's factor and intercept (`noisy_average.calibrated`).
@@ -174,27 +189,39 @@ class PrivateGradient(PromisedMethod):
     )
 
     def predict(self, case: Case, ensemble: Ensemble | None) -> Predicted:
-        """See `StudyMethod.predict`. Absent where nothing finite is promised, and of more than `MOST_NUMBERS`."""
+        """See `StudyMethod.predict`. Absent where `descent` says why."""
+        descent, schema = self.descent(case), case.config.rows
+        if isinstance(descent, str):
+            return Predicted(absent=descent)
+        drawn = descent.probabilities(schema.inputs(case.test_x)) if len(case.test_y) else []
+        return Predicted(
+            test=drawn[0] if drawn else None,
+            home=_probabilities(schema.inputs(case.home_x), descent.weights[0]) if len(case.home_y) else None,
+            figures=descent.figures,
+            arrays={TEST_DRAWS: np.stack(drawn).astype(np.float32)} if drawn else {},
+        )
+
+    def descent(self, case: Case) -> Descent | str:
+        """The models; or why there are none: nothing finite is promised, or it takes more than `MOST_NUMBERS`."""
         promise, schema = self.guarantee(case), case.config.rows
         if promise is None or promise.epsilon <= 0:
-            return Predicted(absent="the run promises no epsilon that private gradient descent could keep")
+            return "the run promises no epsilon that private gradient descent could keep"
         chosen = np.sort(np.random.default_rng([case.seed, _PURPOSE]).permutation(len(case.pool_y))[:_MOST_CHOOSE])
         pool_x, pool_y = schema.inputs(case.pool_x[chosen]), case.pool_y[chosen]
         parts = [case.train_rows(party) for party in case.parties]
         numbers = sum(len(y) for _, y in parts) * pool_x.shape[1] * len(case.classes)
         if numbers > MOST_NUMBERS:
-            return Predicted(absent=f"rows x inputs x classes are {numbers:,}, above the {MOST_NUMBERS:,} it is run on")
+            return f"rows x inputs x classes are {numbers:,}, above the {MOST_NUMBERS:,} it is run on"
         x, y = schema.inputs(np.concatenate([x for x, _ in parts])), np.concatenate([y for _, y in parts])
         rows = UnitRows.of(x, y, unit_of_rows(case, promise.unit), len(case.classes))
-        search = _Search(rows, pool_x, pool_y, promise, case.seed)
+        fewer = 1 if numbers < _MANY else 2
+        search = _Search(rows, pool_x, pool_y, promise, case.seed, _TRIED // fewer)
         rounds, setting = self._chosen(search)
-        models = [calibrated(model[:-1], pool_x, pool_y) for model in search.models(rounds, [setting] * _DRAWS, 1)]
-        tested = len(case.test_y)
-        drawn = np.stack([_probabilities(schema.inputs(case.test_x), model) for model in models]) if tested else None
-        return Predicted(
-            test=None if drawn is None else drawn[0],
-            home=_probabilities(schema.inputs(case.home_x), models[0]) if len(case.home_y) else None,
-            figures={
+        drawn = search.models(rounds, [setting] * (_DRAWS // fewer), 1)
+        models = [calibrated(model[:-1], pool_x, pool_y) for model in drawn]
+        return Descent(
+            models,
+            {
                 "epsilon": promise.epsilon,
                 "delta": promise.delta,
                 "units": float(len(rows.sizes)),
@@ -203,7 +230,6 @@ class PrivateGradient(PromisedMethod):
                 "step": setting.step,
                 "noise_multiplier": noise_multiplier(promise, rounds),
             },
-            arrays={} if drawn is None else {TEST_DRAWS: drawn.astype(np.float32)},
         )
 
     def _chosen(self, search: _Search) -> tuple[int, Setting]:
@@ -224,13 +250,15 @@ class PrivateGradient(PromisedMethod):
 
 @dataclass(frozen=True)
 class _Search:
-    """rows: of all parties. pool_x, pool_y: public rows by which a setting is chosen."""
+    """rows: of all parties. pool_x, pool_y: public rows by which a setting is chosen. tried: draws of the noise that
+    choose it."""
 
     rows: UnitRows
     pool_x: np.ndarray = field(repr=False)
     pool_y: np.ndarray = field(repr=False)
     promise: StatedGuarantee
     seed: int
+    tried: int = _TRIED
 
     def models(self, rounds: int, settings: Sequence[Setting], purpose: int) -> np.ndarray:
         """See `descend`, from no weights and the pool's shares of the classes. purpose: of the noise."""
@@ -242,11 +270,11 @@ class _Search:
         return descend(self.rows, start, settings, rounds, noise, [self.seed, _PURPOSE, purpose])
 
     def best(self, rounds: int, settings: Sequence[Setting]) -> tuple[float, Setting]:
-        """What the first of the best settings reaches on the pool in the mean over `_TRIED` draws, and which it is."""
+        """What the first of the best settings reaches on the pool in the mean over draws, and which it is."""
         metric = leading_metric(self.pool_y, self.rows.wanted.shape[1])
-        models = self.models(rounds, [setting for setting in settings for _ in range(_TRIED)], 0)
+        models = self.models(rounds, [setting for setting in settings for _ in range(self.tried)], 0)
         reached = [row_scores(_probabilities(self.pool_x, model), self.pool_y, metric).mean() for model in models]
-        means = np.array(reached).reshape(-1, _TRIED).mean(axis=1)
+        means = np.array(reached).reshape(-1, self.tried).mean(axis=1)
         place = int(np.argmax(np.where(np.isfinite(means), means, -math.inf)))
         return float(means[place]), settings[place]
 

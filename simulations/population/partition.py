@@ -111,8 +111,9 @@ def public_part(source: Source, public: PublicSpec, least_rows: int, seed: int) 
     Owners are drawn by lot, separately among those with `least_rows` rows and the others, so that the number of parties
     does not depend on the seed; or they are those that are named, or of a fold. By share, or where all rows have one
     owner, rows are drawn, or whole patients where the set says whose rows are. Half of what is public, by lot, is
-    asked, the other half is the test set; no patient is in both. Nothing looks at more than owners, patients and sizes,
-    so every way to divide the rows of the others has the same public part.
+    asked, the other half is the test set; no patient is in both. By numbers of rows, what is asked and the test set
+    are of different owners. Nothing looks at more than owners, patients and sizes, so every way to divide the rows of
+    the others has the same public part.
 
     Raises
     ------
@@ -130,6 +131,8 @@ def public_part(source: Source, public: PublicSpec, least_rows: int, seed: int) 
         held = generator.permutation(np.unique(units))[: round(public.share * len(np.unique(units)))]
         rows = generator.permutation(np.flatnonzero(np.isin(units, held)))
         return PublicPart(*_halves(source, rows, f"data.public.share {public.share:g}"), nobody)
+    if public.rows is not None:
+        return _of_size(source, public.rows, generator)
     if public.fold is not None:
         owners = _of_fold(source, *public.fold)
     elif public.owners:
@@ -138,6 +141,23 @@ def public_part(source: Source, public: PublicSpec, least_rows: int, seed: int) 
         owners = _drawn(source, public.share, least_rows, generator)
     rows = generator.permutation(np.flatnonzero(np.isin(source.owner, owners)))
     return PublicPart(*_halves(source, rows, f"data.public_share {public.share:g}"), owners)
+
+
+def _of_size(source: Source, sizes: tuple[int, int], generator: np.random.Generator) -> PublicPart:
+    """So many rows to ask, and so many of other owners to evaluate, of owners by lot."""
+    owners, counts = np.unique(source.owner, return_counts=True)
+    order = generator.permutation(len(owners))
+    parts, held = list[np.ndarray](), 0
+    for size in sizes:
+        enough = held + int(np.searchsorted(counts[order[held:]].cumsum(), size)) + 1
+        if enough >= len(owners):
+            raise DataError(
+                f"{source.name}: data.public.rows {list(sizes)} leaves no {source.owner_label} private", "Lower it"
+            )
+        rows = np.flatnonzero(np.isin(source.owner, owners[order[held:enough]]))
+        parts.append(generator.permutation(rows)[:size])
+        held = enough
+    return PublicPart(parts[0], parts[1], owners[order[:held]])
 
 
 def not_public(source: Source) -> np.ndarray:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from consilium.report.words import many, share_text, signed_text, with_interval
+from consilium.simulations.methods.relearnt import ON_PUBLIC_ROWS
 from consilium.simulations.metrics import wilson
 from consilium.simulations.report.data import ReportData
 
@@ -13,6 +14,7 @@ STUDENT, SPREAD, ABSENT, MAJORITY = "student", "local_only", "absent", "majority
 ABOVE = "above_student"
 STUDENT_LABEL = "student"
 RIVALS = {"noisy_average": "noisy average of weights", "private_gradient": "private gradient descent"}
+RIVALS |= {ON_PUBLIC_ROWS + name: f"{label}, on the public graph" for name, label in RIVALS.items()}
 """Baselines that keep the guarantee of the student."""
 _LABELS = {
     MAJORITY: "majority class",

@@ -26,6 +26,7 @@ from consilium.report.charts import (
 from consilium.report.exhibits import ALL_BUT_FIRST, Cell, Chart, Exhibit, PagePart, Table, TableLine, without_blanks
 from consilium.report.glossary import term
 from consilium.report.words import many, plural, share_text, signed_text, with_interval
+from consilium.simulations.methods.relearnt import ON_PUBLIC_ROWS
 from consilium.simulations.metrics import wilson
 from consilium.simulations.report.class_by_class import MOST
 from consilium.simulations.report.data import ReportData
@@ -201,6 +202,8 @@ def _models_chart(data: ReportData, models: Sequence[ModelRow]) -> Exhibit | Non
             f"Private gradient descent: one linear model on the rows of all {parties}, by clipped gradients with noise"
             " at the same guarantee."
         )
+    if labels & {label for name, label in RIVALS.items() if name.startswith(ON_PUBLIC_ROWS)}:
+        words.append("On the public graph: that model labels the public rows, and the student's kind learns from them.")
     words.append(
         "Accuracy: share of the cases that are called right."
         if metric == "accuracy"

@@ -1,0 +1,29 @@
+"""A rival's model, and then the student's trainer: what a rival has that uses the same public rows as the student does.
+
+Whoever has a private model may let it label all public rows, and train on these as a student does. It takes what was
+released and public rows alone, so the rival's guarantee covers it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from consilium.simulations.divide import Case
+from consilium.simulations.methods.manual_labels import effort
+from consilium.student.learn import AnsweredRows, inputs
+
+ON_PUBLIC_ROWS = "on_public_rows."
+"""Before the name of a rival: that rival, and then the student's trainer."""
+
+
+def relearnt(case: Case, drawn: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Probabilities float64 (test, classes) of the run's trainer on all public rows, labelled by each of `drawn`, a
+    rival's float64 (pool, classes); of the first few where the trainer takes long (`effort`)."""
+    spec, schema = case.scenario.student.last, case.config.rows
+    rows, judging = inputs(spec, schema, case.pool_x), inputs(spec, schema, case.test_x)
+    draws = effort(spec.trainer, len(rows), rows.shape[1], len(case.classes), "quick").draws
+    everywhere = np.arange(len(rows))
+    labelled = [AnsweredRows(rows, everywhere, said.argmax(axis=1)) for said in drawn[:draws]]
+    return [answered.train(spec, schema, case.seed).predict_proba(judging) for answered in labelled]
