@@ -13,7 +13,7 @@ import typer
 
 from consilium.protocol.extras import require
 from consilium.protocol.output import Format, FormatOption, QuietOption, show, tell_warnings
-from consilium.simulations.shipped import Shipped
+from consilium.simulations.shipped import Shipped, completing
 
 if TYPE_CHECKING:
     from consilium.simulations.study.run import Opening
@@ -31,7 +31,14 @@ app = typer.Typer(no_args_is_help=True, help="Compare divisions, mechanisms and 
 
 @app.command("run")
 def run_command(
-    study: Annotated[str, typer.Argument(metavar="STUDY", help="Name of a shipped study, or path of a .toml file.")],
+    study: Annotated[
+        str,
+        typer.Argument(
+            metavar="STUDY",
+            help="Name of a shipped study, or path of a .toml file.",
+            autocompletion=completing(Shipped.STUDY),
+        ),
+    ],
     out: Annotated[
         Path | None, typer.Option(help="Folder of the results; default runs/study-NAME. The same study goes on in it.")
     ] = None,

@@ -271,7 +271,7 @@ def test_an_unbounded_worst_case_is_said_loudly(public: bool) -> None:
 
 def test_warnings_stand_above_everything_and_secret_ones_are_left_out() -> None:
     warnings = [
-        {"code": "below-mean-teacher", "text": f"the student is below {SECRET_AUC}"},
+        {"code": "below-one-party", "text": f"the student is below {SECRET_AUC}"},
         {"code": "order-by-chance", "text": f"by lot {HOSTILE}"},
     ]
     data = replace(CASES["usual"], warnings=warnings)
