@@ -21,7 +21,7 @@ from consilium.report.words import many, range_text, signed_text, value_text
 from consilium.simulations.metrics import PooledEffect, pooled_effect, prediction_interval
 from consilium.simulations.study.row_scores import UnitScores
 from consilium.simulations.study.summaries.inference import minus, spread
-from consilium.simulations.study.summaries.tidy import SHARES, metric_words
+from consilium.simulations.study.summaries.tidy import SHARES, metric_words, noun
 from consilium.simulations.study.summaries.view import Point, StudyView
 
 Ends = tuple[float, float]

@@ -462,7 +462,7 @@ class PointShift(NamedTuple):
     kinds: Mapping[ShiftKind, float]
 
     @property
-    def noun(self) -> tuple[ShiftKind, ...]:
+    def named(self) -> tuple[ShiftKind, ...]:
         """Those named in most seeds."""
         return tuple(kind for kind, share in self.kinds.items() if share > 0.5)
 

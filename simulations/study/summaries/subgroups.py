@@ -15,7 +15,7 @@ import polars as pl
 from consilium.report.words import range_text, signed_text, value_text
 from consilium.simulations.artifact import AGAINST_REST, SUBGROUP
 from consilium.simulations.study.summaries.questions import holm, paired
-from consilium.simulations.study.summaries.tidy import less_is_better, metric_words
+from consilium.simulations.study.summaries.tidy import less_is_better, metric_words, noun
 from consilium.simulations.study.summaries.view import Point, StudyView, over_seeds
 
 AGAINST = ("plurality", "pooled")

@@ -140,14 +140,14 @@ def test_sentence_says_what_happened(name: str, expected: str) -> None:
     [
         (
             "worth in labels",
-            "This student is worth about 120 hand-labelled cases (81 to 200); 17 labels were released."
-            " With 17 cases labelled by hand instead, if labels can be had by hand, AUC is 0.771.",
+            "This student is worth about 120 labels by hand (81 to 200); 17 labels were released."
+            " 17 labels by hand where they can be had reach AUC 0.771.",
         ),
-        ("worth of months", "17 cases labelled by hand instead, AUC is 0.771; one such label takes six months."),
-        ("worth none", "is worth no hand-labelled cases: 5 do as well (0 to more than 900); 17 labels were released"),
+        ("worth of months", "17 labels by hand reach AUC 0.771; one takes six months."),
+        ("worth none", "is worth fewer than 5 labels by hand (0 to more than 900); 17 labels were released"),
         (
             "worth all",
-            "is worth more than all 900 public cases labelled by hand (81 at least); 17 labels were released",
+            "is worth more than 900 labels by hand, all that there are (at least 81); 17 labels were released",
         ),
     ],
 )
