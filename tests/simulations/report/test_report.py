@@ -165,7 +165,7 @@ def test_what_it_is_worth_stands_at_the_top_of_both_versions(name: str, expected
 
 def test_a_party_alone_and_an_average_that_there_is_not() -> None:
     text = " ".join(Page(html_of("a party alone")).text.split())
-    assert "one hospital alone, 10th to 90th percentile0.511 to 0.700 –" in text
+    assert "one party alone, 10th to 90th percentile0.511 to 0.700 –" in text
     assert "No noisy average: teachers of kind random_forest are not linear." in text
     public = html_of("a party alone", public=True)
     assert "0.511" not in public and "random_forest" not in public
@@ -173,7 +173,7 @@ def test_a_party_alone_and_an_average_that_there_is_not() -> None:
 
 def test_an_average_that_there_is() -> None:
     text = " ".join(Page(html_of("a noisy average")).text.split())
-    assert "noisy average of weights0.701 0.742" in text
+    assert "noisy average0.701 0.742" in text
     assert "0.742" not in html_of("a noisy average", public=True)
 
 
